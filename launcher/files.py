@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
 PROJECT_FILE = "launcher.toml"
+GONE = (FileNotFoundError, NotADirectoryError)
+"""The errors of a path of which the last part, or a folder above, was removed."""
 
 _GIVEN = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
 """A path that a shell passes, such as `<(command)`: a pipe that the caller has opened."""

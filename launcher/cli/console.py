@@ -2,7 +2,7 @@
 
 The one place that writes text to a terminal. Job files, file names, engines and containers supply parts of
 that text, so control characters are escaped here (`visible`); of escape sequences, only colours that `paint`
-writes pass. The output of replicas is bytes: `copy` writes it unchanged.
+writes pass. The output of replicas is bytes: `copy` writes it unchanged, `terminal_text` escapes it.
 """
 
 from __future__ import annotations

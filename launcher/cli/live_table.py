@@ -12,6 +12,8 @@ from launcher.cli.render.progress import Progress
 from launcher.cli.render.status_text import status_text
 from launcher.cli.render.values import state_cell
 from launcher.errors import NOT_SUCCEEDED, LauncherError
+from launcher.inventory import recorded
+from launcher.inventory.listing import present
 from launcher.inventory.status import inspect
 from launcher.schedulers.answers import description_of
 from launcher.specs.jobkey import DEFAULT_TARGET, JobKey
@@ -75,7 +77,13 @@ def _refresh(
     while left := [app for app in apps.values() if app.is_live or app.handle not in states]:
         began = time.monotonic()
         unreached = set()
+        held = _still_held([app for app in left if app.is_held])
         for app in left:
+            if app.handle in held:
+                apps[app.handle] = seen = held[app.handle]
+                show(seen, states.get(app.handle) != seen.state)
+                states[app.handle] = seen.state
+                continue
             try:
                 apps[app.handle] = seen = inspect(app)
             except LauncherError as error:
@@ -95,6 +103,17 @@ def _refresh(
         elif unreached:
             return True
     return False
+
+
+def _still_held(apps: Sequence[AppRecord]) -> dict[str, AppRecord]:
+    """By handle, those of these apps that have not started: read together, as there may be a thousand.
+
+    Empty where a scheduler cannot be reached.
+    """
+    warnings: list[str] = []
+    ids = [app.app_id for app in apps]
+    found = present(lambda: [app for app in map(recorded.app, ids) if app], warn=warnings.append)
+    return {app.handle: app for app in found if app.is_held and not warnings}
 
 
 def _show(app: AppRecord, is_new: bool, progress: Progress, console: Console) -> None:

@@ -29,6 +29,7 @@ class LogRequest:
         since, until: seconds since the epoch.
         prefixes: one per replica, or empty.
         runs: replica → when the run of it began and ended whose output is wanted; None for all output.
+        raw: whether control sequences reach a terminal as they are.
         is_held: whether the app has not started, and its start is to be waited for.
         on_restart: called with the app id and each restart while the logs are followed.
         live: the display that shows lines and progress bars; `read` then yields nothing.
@@ -40,6 +41,7 @@ class LogRequest:
         "live",
         "on_restart",
         "prefixes",
+        "raw",
         "regex",
         "replicas",
         "runs",
@@ -57,6 +59,7 @@ class LogRequest:
         self.until: float | None = None
         self.tail: int | None = None
         self.follow = False
+        self.raw = False
         self.is_held = False
         self.regex: str | None = None
         self.timestamps = False
@@ -75,7 +78,7 @@ def display(logs: Logs, console: Console) -> None:
     if first.follow and first.prefixes and not first.timestamps and console.is_terminal:
         from launcher.cli.render.live_frames import on_terminal
 
-        live = on_terminal(console)
+        live = on_terminal(console, raw=first.raw)
         for _, request in logs:
             request.live = live
 
@@ -92,13 +95,22 @@ def note(request: LogRequest, console: Console, text: str) -> None:
 def show(logs: Logs, console: Console) -> None:
     """Write the logs to stdout until their end. All requests have the same options."""
     first = logs[0][1]
+    found = read(*logs[0]) if len(logs) == 1 else _of_apps(logs)
     try:
-        for data in read(*logs[0]) if len(logs) == 1 else _of_apps(logs):
+        for data in _for_terminal(found) if console.is_terminal and not first.raw else found:
             console.copy(data, flush=first.follow)
     finally:
         if first.live is not None:
             first.live.close()
     console.flush()
+
+
+def _for_terminal(found: Iterable[bytes]) -> Iterator[bytes]:
+    from launcher.cli.render.terminal_text import TerminalText
+
+    text = TerminalText()
+    yield from map(text.feed, found)
+    yield text.finish()
 
 
 def _of_apps(logs: Logs) -> Iterator[bytes]:

@@ -19,7 +19,8 @@ USAGE = "logs APP[/ROLE[/REPLICA[,REPLICA…]]] [OPTIONS]"
 HELP = """\
 Print the output of an app's replicas. The output of one replica is printed as
 it is. Lines of several replicas are merged by time and prefixed with
-`role/replica |`; of a progress bar, only the last state is printed.
+`role/replica |`; of a progress bar, only the last state is printed. On a
+terminal, control sequences other than colours are escaped.
 
 The name of a matrix selects all of its jobs; a quoted pattern selects the jobs
 and app ids that it matches. Lines are then prefixed with `job/role/replica |`.
@@ -61,6 +62,7 @@ def add_arguments(parser: Any) -> None:
     )
     parser.add_argument("--timestamps", action="store_true", help="print the time of each line")
     parser.add_argument("--no-prefix", action="store_true", help="do not prefix lines with their replica")
+    parser.add_argument("--raw", action="store_true", help="let control sequences through to a terminal")
 
 
 def run(args: Any, console: Console) -> int:
@@ -139,7 +141,7 @@ def _requests(args: Any, found: Selection, console: Console) -> Logs:
             args.tail,
             args.follow,
         )
-        request.regex, request.timestamps = args.regex, args.timestamps
+        request.regex, request.timestamps, request.raw = args.regex, args.timestamps, args.raw
         logs.append((selected.app, request))
     if not logs:
         raise errors[0]

@@ -24,9 +24,10 @@ all of its jobs; a quoted pattern selects the jobs and app ids that it matches.
 Several apps are shown in a table.
 
 --watch shows a live table until the apps have ended (without APP, until none
-is running). Its exit code is that of `launcher wait`: 0 if all have succeeded,
-5 if one has not, 1 if the scheduler of one cannot be reached. Ctrl-C stops
-watching; the apps keep running."""
+is running): those that run, those that ended in the last minute, and a line
+for each group of apps that have not started. Its exit code is that of
+`launcher wait`: 0 if all have succeeded, 5 if one has not, 1 if the scheduler
+of one cannot be reached. Ctrl-C stops watching; the apps keep running."""
 EXAMPLES = """\
   launcher status train
   launcher status train@3

@@ -18,6 +18,7 @@ from launcher.cli.render.image_text import IMAGE_EVENTS
 from launcher.cli.render.log_lines import Shaper, prefixes
 from launcher.cli.render.outcomes import errors_text, event_line, outcomes_text, outputs_text, result_json
 from launcher.cli.render.plan_text import plan_text
+from launcher.cli.render.terminal_text import terminal_text
 from launcher.inventory import recorded
 from launcher.inventory.find import shortest_name
 from launcher.inventory.listing import present
@@ -231,11 +232,12 @@ class Watch:
         self._write(dumps(value, indent=indent, ensure_ascii=False))
 
     def _write(self, text: str | bytes) -> None:
-        """Write text of launcher, or bytes of replicas, which are written unchanged."""
+        """Write text of launcher, or lines of replicas, which only a terminal does not get unchanged."""
         with self._lock:
             try:
                 if isinstance(text, bytes):
-                    self._console.copy(text, flush=True)
+                    lines = terminal_text(text) if self._console.is_terminal else text
+                    self._console.copy(lines, flush=True)
                 else:
                     self._console.print(text, flush=True)
             except OutputClosed:

@@ -12,6 +12,7 @@ from typing import Any
 from launcher.components.component import ComponentNotFoundException
 from launcher.components.failure import NOT_THEIRS
 from launcher.components.output import stdout_to_stderr
+from launcher.files import GONE
 
 
 def spec_of(module: str) -> ModuleSpec | None:
@@ -56,7 +57,11 @@ def module_files(module: str) -> Iterator[tuple[str, str]]:
 
 
 def _below(package: str, folder: str) -> Iterator[tuple[str, str]]:
-    for entry in sorted(os.listdir(folder)):
+    try:
+        names = sorted(os.listdir(folder))
+    except GONE:
+        return  # removed since its parent was listed
+    for entry in names:
         path = os.path.join(folder, entry)
         name = f"{package}.{entry.removesuffix('.py')}"
         if entry.endswith(".py") and entry != "__init__.py":

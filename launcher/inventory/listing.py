@@ -28,10 +28,21 @@ def newest(
     Args:
         limit: how many; None for all.
         scheduler: only its apps, including those that only its engine knows.
-        project: only apps of its jobs.
+        project: only apps of its jobs, including those that only a shared engine knows.
         states: only apps in one of these states; all when empty.
         warn: called with a message if an engine cannot be reached.
     """
+    if project is not None and scheduler is None:
+        others = [app for app in _others_of(project, warn) if not states or app.state in states]
+        _say_why_held(others)
+        found = [*others, *_newest(limit, None, project, states, warn)]
+        return sorted(found, key=lambda each: each.created_at or 0.0, reverse=True)[:limit]
+    return _newest(limit, scheduler, project, states, warn)
+
+
+def _newest(
+    limit: int | None, scheduler: str | None, project: str | None, states: Collection[str], warn: Warn | None
+) -> list[AppRecord]:
     if scheduler is not None:
         from launcher.schedulers.registry import get_scheduler
 
@@ -131,6 +142,26 @@ def _refresh(name: str, app_ids: list[str], seen: dict[str, AppRecord], warn: Wa
             what = f"1 app of {name} is" if left == 1 else f"{left} apps of {name} are"
             warn(f"{what} shown in the last known state: {error}")
     return False
+
+
+def _others_of(project: str, warn: Warn | None) -> list[AppRecord]:
+    """The apps of a project that only shared engines know."""
+    from launcher.errors import LauncherError
+    from launcher.inventory.installed import schedulers
+
+    found: list[AppRecord] = []
+    for scheduler in schedulers(detach=True, readonly=True):
+        if not scheduler.shared_engine:
+            continue
+        try:
+            listed = [app for app in scheduler.records() if app.project == project]
+            found += [app for app in listed if recorded.app(app.app_id, app.handle) is None]
+        except LauncherError as error:
+            if warn is not None and scheduler.is_in_use():
+                warn(f"apps that only {scheduler.shared_engine} knows are left out: {error}")
+        finally:
+            scheduler.close()
+    return found
 
 
 def _with_others(scheduler: Scheduler[Any]) -> list[AppRecord]:

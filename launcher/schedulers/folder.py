@@ -219,12 +219,14 @@ class FolderScheduler(StagedScheduler["list[Role]"]):
         started_at, locked = self._time_of(app_id, "started"), appfolder.is_locked(self.place(app_id))
         session, name = attempt.key.session, attempt.key.job
         record = AppRecord(self.backend, session, app_id, name=name, created_at=attempt.created_at)
-        record.started_at = started_at
         record.replicas = [
             self._replica(app_id, role["name"], k, started_at is None or locked)
             for role in attempt.document["roles"]
             for k in range(role.get("num_replicas", 1))
         ]
+        if started_at is not None:  # then all had started
+            starts = [each.started_at for each in record.replicas if each.started_at]
+            record.started_at = min([started_at, *starts])
         if started_at is None:
             # A submission of a dead client begins again.
             created = locked and self._time_of(app_id, "created") is not None

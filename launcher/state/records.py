@@ -27,7 +27,8 @@ class AppRecord:
     Attributes:
         name: of its job or, without a job, of its AppDef.
         project, target, job, number: of the attempt; None for an app without a job.
-        digest, plan_id: as in `Attempt`; "" where the app has none or its scheduler does not know them.
+        digest, plan_id, commit, actor: as in `Attempt`; "" where the app has none or its scheduler does not
+            know them.
         state: one of AttemptState, or "unknown".
         created_at, started_at, ended_at: seconds since the epoch; None where unknown.
         exit_code: of the replica that decided a failure.
@@ -43,8 +44,9 @@ class AppRecord:
     """
 
     __slots__ = (
-        "abandoned", "app_id", "created_at", "digest", "ended_at", "exit_code", "in_use", "inputs_changed",
-        "job", "message", "name", "num_restarts", "number", "output", "own", "plan_id", "project", "replicas",
+        "abandoned", "actor", "app_id", "commit", "created_at", "digest", "ended_at", "exit_code", "in_use",
+        "inputs_changed", "job", "message", "name", "num_restarts", "number", "output", "own", "plan_id",
+        "project", "replicas",
         "scheduler", "session", "started_at", "state", "target", "warnings",
     )  # fmt: skip
 
@@ -86,6 +88,7 @@ class AppRecord:
         self.exit_code = exit_code
         self.inputs_changed = ""
         self.output = output
+        self.commit = self.actor = ""
         self.num_restarts = 0
         self.replicas: Sequence[ReplicaRecord] = ()
         self.warnings: Sequence[str] = ()
@@ -128,12 +131,15 @@ class AppRecord:
 
         `describe` reports a lost app as failed, so a recorded "lost" stays.
         """
+        was_ended = self.has_ended
         if seen.state != "unknown" and (self.state, seen.state) != ("lost", "failed"):
             self.state = seen.state
         self.name = self.name or seen.name
         self.output = self.output or seen.output
         self.created_at = self.created_at or seen.created_at
-        self.started_at = seen.started_at or self.started_at
+        self.commit, self.actor = self.commit or seen.commit, self.actor or seen.actor
+        if not (was_ended and self.started_at):  # a list shows the recorded start
+            self.started_at = seen.started_at or self.started_at
         self.ended_at, self.message, self.exit_code = seen.ended_at, seen.message, seen.exit_code
         self.inputs_changed = seen.inputs_changed
         self.num_restarts, self.warnings, self.replicas = seen.num_restarts, seen.warnings, seen.replicas
@@ -209,7 +215,7 @@ class ReplicaRecord:
 
 def of_attempt(attempt: Attempt) -> AppRecord:
     """The record of an attempt, in its present state."""
-    record = AppRecord(
+    made = AppRecord(
         attempt.scheduler,
         attempt.key.session,
         attempt.app_id,
@@ -225,8 +231,9 @@ def of_attempt(attempt: Attempt) -> AppRecord:
         exit_code=attempt.exit_code,
         output=attempt.output,
     )
-    record.inputs_changed = attempt.inputs_changed
-    return record
+    made.inputs_changed = attempt.inputs_changed
+    made.commit, made.actor = attempt.commit, attempt.actor
+    return made
 
 
 def as_seen(attempt: Attempt, record: AppRecord, owner: str = "") -> Attempt:

@@ -92,13 +92,13 @@ _FIELDS = tuple("commit" if name == "git_commit" else name for name in _PLAIN)  
 
 _SHORT = (
     "app_id", "scheduler", "session", "name", "project", "target", "job", "number", "digest", "plan_id",
-    "state", "created_at", "started_at", "ended_at", "message", "exit_code", "output",
+    "git_commit", "actor", "state", "created_at", "started_at", "ended_at", "message", "exit_code", "output",
 )  # fmt: skip
 _OF_ATTEMPT = {  # JobKey.session, without the specs
     "session": "CASE target WHEN 'default' THEN project ELSE project || '.' || target END",
     "name": "job",
 }
-_OF_APP = {"output": "''", "digest": "''", "plan_id": "''"}
+_OF_APP = dict.fromkeys(("output", "digest", "plan_id", "git_commit", "actor"), "''")
 
 ATTEMPT_RECORD = ", ".join(f"{_OF_ATTEMPT.get(name, name)} AS {name}" for name in _SHORT)
 """The columns to select from `attempts` for `to_record`."""
@@ -116,9 +116,9 @@ INSERT_APP = f"INTO apps ({', '.join(APP_COLUMNS)}) VALUES ({', '.join('?' * len
 
 def to_record(row: tuple[Any, ...]) -> AppRecord:
     """The record of a row with the columns of RECORD."""
-    app_id, scheduler, session, name, project, target, job, number, digest, plan_id, *seen = row
-    state, created_at, started_at, ended_at, message, exit_code, output = seen
-    return AppRecord(
+    app_id, scheduler, session, name, project, target, job, number, digest, plan_id, *more = row
+    commit, actor, state, created_at, started_at, ended_at, message, exit_code, output = more
+    made = AppRecord(
         scheduler,
         session,
         app_id,
@@ -135,6 +135,8 @@ def to_record(row: tuple[Any, ...]) -> AppRecord:
         exit_code=exit_code,
         output=output,
     )
+    made.commit, made.actor = commit, actor
+    return made
 
 
 def from_record(record: AppRecord, *, live: bool = True) -> tuple[Any, ...]:

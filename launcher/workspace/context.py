@@ -13,7 +13,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from launcher import paths
-from launcher.files import open_regular
+from launcher.files import GONE, open_regular
 from launcher.workspace.ignore import Ignore, WorkspaceError, read_ignore
 from launcher.workspace.manifest import File, remember
 
@@ -97,7 +97,7 @@ def files_below(folder: str, ignore: Ignore) -> Iterator[Entry]:
     waiting, seen, size = [""], 0, 0
     while waiting:
         inside = waiting.pop()
-        scanned = _scan(os.path.join(folder, inside))
+        scanned = _scan(os.path.join(folder, inside), is_top=not inside)
         seen += len(scanned)
         if seen > MAX_FILES:
             raise too_large(folder)
@@ -148,11 +148,13 @@ def file_hash(path: str) -> bytes:
     return whole.digest()
 
 
-def _scan(folder: str) -> list[os.DirEntry[str]]:
+def _scan(folder: str, *, is_top: bool) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(folder) as found:
             return list(found)
     except OSError as error:
+        if isinstance(error, GONE) and not is_top:
+            return []  # removed since its parent was listed
         raise unreadable(folder, error) from error
 
 
@@ -179,7 +181,7 @@ def _hashes(folder: str, found: list[Entry]) -> Iterator[bytes]:
         path = os.path.join(folder, entry.path)
         try:
             return content_hash(path, entry)
-        except FileNotFoundError:
+        except GONE:
             return b""
         except OSError as error:
             raise unreadable(path, error) from error

@@ -63,7 +63,7 @@ def contents(directory: str, pattern: str, paths: Iterable[str], hashes: FileHas
             if size > MAX_BYTES:
                 raise too_large(f"what `{pattern}` matches")
             found[path] = hashes.digest(absolute)
-        except FileNotFoundError:
+        except GONE:
             continue  # removed meanwhile
         except OSError as error:
             raise unreadable(absolute, error) from error

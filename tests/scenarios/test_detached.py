@@ -103,3 +103,19 @@ def test_a_job_that_sets_such_a_mark_has_it(scenario):
     path = scenario.job('test "$RUNNER_TRACKING_ID" = mine', role="env: {RUNNER_TRACKING_ID: mine}")
     scenario.run_to_end(path)
     assert scenario.state("job") is AppState.SUCCEEDED
+
+
+def test_records_are_private_and_only_replicas_write_with_the_modes_of_the_umask(scenario):
+    before = os.umask(0o022)
+    try:
+        scenario.run_to_end(scenario.job("echo x >$LAUNCHER_SCRATCH/x", top="description: modes"))
+    finally:
+        os.umask(before)
+    found = {
+        path.relative_to(scenario.home): path.stat().st_mode & 0o777 for path in scenario.home.rglob("*")
+    }
+    theirs = {"logs", "scratch", "outputs"}
+    ours = {path: mode for path, mode in found.items() if not theirs.intersection(path.parts)}
+    assert {mode for path, mode in ours.items() if not (scenario.home / path).is_dir()} == {0o600}
+    assert {mode for path, mode in ours.items() if (scenario.home / path).is_dir()} == {0o700}
+    assert len(found) > len(ours) > 6

@@ -69,12 +69,9 @@ def ran_for(app: AppRecord, now: float) -> str:
     """The time from start to end, or to `now` while the app is live; "" if it has not started.
 
     Excludes the time before the start, spent on images or on stopping an older attempt. Apps without a
-    recorded start count from their creation. A recorded start may be that of the last replica: the earliest
-    known start of a replica counts.
+    recorded start count from their creation. Replicas do not count: a list does not know them.
     """
     start = app.started_at or (None if app.is_live else app.created_at)
-    if start is not None:
-        start = min([start, *(replica.started_at for replica in app.replicas if replica.started_at)])
     return took(start, app.ended_at, now if app.is_live else None)
 
 
@@ -90,6 +87,8 @@ def app_json(app: AppRecord) -> dict[str, Any]:
         "target": app.target,
         "job": app.job,
         "attempt": app.number,
+        "commit": app.commit or None,
+        "actor": app.actor or None,
         "state": _APP_STATES.get(app.state, app.state.upper()),
         "attempt_state": app.state,
         "created_at": iso(app.created_at),

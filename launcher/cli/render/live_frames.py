@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from launcher.cli.console import OutputClosed, OutputError
 from launcher.cli.render.tables import width
+from launcher.cli.render.terminal_text import terminal_text
 
 if TYPE_CHECKING:
     from launcher.cli.console import Console
@@ -33,10 +34,14 @@ class LiveFrames:
     Args:
         write: puts bytes on the terminal at once.
         size: columns and rows of the terminal.
+        raw: whether control sequences of lines reach the terminal.
     """
 
-    def __init__(self, write: Callable[[bytes], None], size: Callable[[], tuple[int, int]]) -> None:
+    def __init__(
+        self, write: Callable[[bytes], None], size: Callable[[], tuple[int, int]], *, raw: bool = False
+    ) -> None:
         self._write = write
+        self._raw = raw
         self._size = size
         self._lock = threading.RLock()
         self._frames: dict[Hashable, bytes] = {}
@@ -56,7 +61,7 @@ class LiveFrames:
             if changed:
                 self._frames[where] = frame  # an ended frame keeps its place
             if lines:
-                self._draw(lines)
+                self._draw(lines if self._raw else terminal_text(lines))
             elif changed:
                 left = self._drawn_at + INTERVAL_S - time.monotonic()
                 if left <= 0:
@@ -131,7 +136,7 @@ def cut(frame: bytes, columns: int) -> bytes:
     return "".join([*pieces, "\x1b[0m" if colored else ""]).encode()
 
 
-def on_terminal(console: Console) -> LiveFrames | None:
+def on_terminal(console: Console, *, raw: bool = False) -> LiveFrames | None:
     """Create one for the terminal on stdout; None without a terminal, or if it cannot move its cursor."""
     if not console.is_terminal or os.environ.get("TERM", "dumb") == "dumb":
         return None
@@ -143,4 +148,4 @@ def on_terminal(console: Console) -> LiveFrames | None:
             rows = 0
         return console.columns or 80, rows or 24  # a terminal without a size says 0
 
-    return LiveFrames(lambda data: console.copy(data, flush=True), size)
+    return LiveFrames(lambda data: console.copy(data, flush=True), size, raw=raw)

@@ -6,15 +6,17 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console as RichConsole
+from rich.console import Group
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
 from launcher.cli.console import visible
+from launcher.cli.render.live_rows import RECENT_S, Row, rows
 from launcher.cli.render.values import STATE_STYLES, duration, is_waiting, shortened
 from launcher.text import plural
 
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from launcher.state.records import AppRecord
 
 _MOST_DOTS = 32  # replicas of a role shown one by one; beyond that they are counted
+_LEAST_ROWS = 3
 _DOT = {"succeeded": "✔", "failed": "✘", "cancelled": "✘", "running": "●"}
 
 
@@ -83,31 +86,46 @@ class Progress:
         """Print a line above the table."""
         self._live.console.print(Text.from_ansi(visible(line, color=True)))
 
-    def _table(self) -> Table:
-        with self._lock:
-            rows = self._rows()
+    def _table(self) -> Group:
         size = self._console.size
-        most = len(rows) if len(rows) < size.height else max(1, size.height - 2)
-        shown, more = rows[:most], len(rows) - most
-        beside = max((sum(2 + cell.cell_len for cell in cells) for _, cells in shown), default=0)
-        table = Table.grid(padding=(0, 2))
-        for name, cells in shown:
-            table.add_row(Text(shortened(name, max(size.width // 3, size.width - beside)), "bold"), *cells)
-        if more:
-            table.add_row(Text(f"… and {more} more", "dim", no_wrap=True))
-        return table
+        with self._lock:
+            lines = self._lines(max(_LEAST_ROWS, size.height - 1))
+        beside = max((sum(2 + cell.cell_len for cell in cells) for _, cells in lines), default=0)
+        for name, cells in lines:
+            if cells:
+                name.plain = shortened(name.plain, max(size.width // 3, size.width - beside))
+        return Group(*_aligned(lines))
 
-    def _rows(self) -> list[tuple[str, list[Text]]]:
-        """Name and cells of each row; ended jobs come last, since lines above the table report them."""
+    def _lines(self, height: int) -> list[tuple[Text, list[Text]]]:
+        """Name and cells of each row: images, then jobs (see `live_rows`)."""
         names = Counter(key.job for key in self._seen)
-        rows = [
-            (key.job, [Text(visible(doing), "dim", no_wrap=True, overflow="ellipsis")])
+        keys = {key.job if names[key.job] == 1 else str(key): key for key in self._seen}
+        states = {name: self._state_of(key) for name, key in keys.items()}
+        since = time.time() - RECENT_S
+        ended = [(self._ended[key], name) for name, key in keys.items() if key in self._ended]
+        recent = [name for at, name in sorted(ended, reverse=True) if at > since]
+        most = height - (_LEAST_ROWS if keys else 0)
+        images = [
+            (Text(key.job, "bold"), [Text(visible(doing), "dim", no_wrap=True, overflow="ellipsis")])
             for (key, _), doing in self._images.items()
-        ]
-        for key, seen in sorted(self._seen.items(), key=lambda item: item[0] in self._ended):
-            name = key.job if names[key.job] == 1 else str(key)
-            rows.append((name, self._cells(key, seen)))
-        return rows
+        ][:most]
+        return [*images, *(self._line(row, keys) for row in rows(states, recent, height - len(images)))]
+
+    def _state_of(self, key: JobKey) -> str:
+        held = self._held[key]
+        return held.state if held is not None else str(self._seen[key].state).lower()
+
+    def _line(self, row: Row, keys: Mapping[str, JobKey]) -> tuple[Text, list[Text]]:
+        if row.kind == "job":
+            key = keys[row.job]
+            return Text(row.text, "bold"), self._cells(key, self._seen[key])
+        if row.kind != "group":
+            return Text(row.text, "bold" if row.kind == "heading" else "dim", no_wrap=True), []
+        state, why = self._cells(keys[row.job], self._seen[keys[row.job]])
+        if row.count > 1:
+            why = Text(f"{plural(row.count, 'job')}, the first {why.plain}", "dim")
+            why.no_wrap, why.overflow = True, "ellipsis"
+        return Text(row.text, "bold"), [state, why]
 
     def _cells(self, key: JobKey, seen: DescribeAppResponse) -> list[Text]:
         """The state, and the replicas with the time that they have run, or why nothing has started."""
@@ -118,6 +136,19 @@ class Progress:
         took = self._ended.get(key, time.time()) - self._began[key]
         clock = duration(took) if took >= 1 else f"{took:.1f}s"  # no flicker of milliseconds
         return [_state(str(seen.state)), Text.assemble(_roles(seen), "  ", (clock, "dim"))]
+
+
+def _aligned(lines: list[tuple[Text, list[Text]]]) -> Iterator[Text]:
+    """The lines with their cells in columns; a line without cells is as wide as it likes."""
+    columns = zip_longest(*([name, *cells] for name, cells in lines if cells))
+    widths = [max(cell.cell_len for cell in column if cell is not None) for column in columns]
+    for name, cells in lines:
+        line = Text(no_wrap=True, overflow="ellipsis")
+        for cell, size in zip([name, *cells], widths, strict=False) if cells else [(name, 0)]:
+            line += cell
+            line += Text(" " * max(0, size - cell.cell_len) + "  ")
+        line.rstrip()
+        yield line
 
 
 def _state(state: str) -> Text:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from launcher.files import PROJECT_FILE
+from launcher.files import GONE, PROJECT_FILE
 from launcher.git import repository
 from launcher.jobfile.compile.exclude import Excluded
 from launcher.jobfile.diagnostics.diagnostic import Diagnostic
@@ -16,10 +16,14 @@ SUFFIXES = (".launcher.yaml", ".launcher.yml", ".launcher.toml")
 
 @dataclass(frozen=True, slots=True)
 class FoundFile:
-    """A job file: as shown to the user, and where it is."""
+    """A job file: as shown to the user, and where it is.
+
+    walked: whether a walk has found it, rather than the user has named it.
+    """
 
     file: str
     path: str
+    walked: bool = False
 
 
 def find_files(paths: Iterable[str], cwd: str) -> tuple[list[FoundFile], list[Diagnostic]]:
@@ -53,6 +57,8 @@ def _below(typed: str, directory: str, problems: list[Diagnostic]) -> tuple[list
     """The job files in a directory, and whether `exclude` has left anything out."""
 
     def unreadable(error: OSError) -> None:
+        if isinstance(error, GONE) and error.filename != directory:
+            return  # removed since its parent was listed
         where = os.path.join(typed, os.path.relpath(error.filename, directory))
         message = f"the directory cannot be read: {error.strerror}"
         problems.append(_about(os.path.normpath(where), "unreadable", message))
@@ -73,7 +79,7 @@ def _below(typed: str, directory: str, problems: list[Diagnostic]) -> tuple[list
         found += taken
     ignored = _ignored(found)
     return [
-        FoundFile(os.path.join(typed, os.path.relpath(path, directory)), path)
+        FoundFile(os.path.join(typed, os.path.relpath(path, directory)), path, walked=True)
         for path in sorted(found)
         if path not in ignored
     ], left_out > 0

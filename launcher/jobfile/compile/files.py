@@ -118,7 +118,8 @@ def compile_files(
         return Work(path, inputs, target, environment.schedulers, home, folders, environment.rules, calls)
 
     with calls:
-        results = [_compile_file(found, work) for found in files]
+        compiled = [_compile_file(found, work) for found in files]
+    results = [result for result in compiled if result is not None]
     strangers = _undeclared(inputs.given, values, results, paths)
     twins = _duplicates(results)
     good = [result for result in results if id(result) not in twins]
@@ -224,7 +225,8 @@ def compile_text(text: str, path: str, schedulers: Schedulers | None = None) -> 
     return Compiled(result.launches, tuple(in_order([*home.problems, *result.problems])))
 
 
-def _compile_file(found: FoundFile, work: Callable[[str], Work]) -> FileResult:
+def _compile_file(found: FoundFile, work: Callable[[str], Work]) -> FileResult | None:
+    """The result of one file; None where a walk has found it, and it was removed since."""
     source: Source | Diagnostic | None = None
     if not os.path.lexists(found.path):
         source = read_source(found.file, found.path)  # says so; unless the file was made this very moment
@@ -233,7 +235,8 @@ def _compile_file(found: FoundFile, work: Callable[[str], Work]) -> FileResult:
         source = leads_out(found.file, found.path, os.path.realpath(job.home.root))
         source = source or read_source(found.file, found.path)
     if isinstance(source, Diagnostic):
-        return FileResult(problems=(source,))
+        is_gone = found.walked and not os.path.lexists(found.path)
+        return None if is_gone else FileResult(problems=(source,))
     return compile_document(parse(source), job)
 
 

@@ -86,6 +86,10 @@ class DockerApp:
             labels.session,
             self.app_id,
             name=labels.name,
+            key=(labels.text("project"), labels.text("target"), labels.text("job"))
+            if labels.is_job
+            else None,
+            number=labels.attempt_number if labels.is_job else None,
             state=view.state,
             created_at=labels.created_at,
             started_at=view.started_at,
@@ -95,6 +99,7 @@ class DockerApp:
             output=labels.output,
         )
         found.inputs_changed = view.inputs_changed
+        found.commit, found.actor = labels.text("commit"), labels.text("actor")
         found.abandoned = self.is_abandoned
         return found
 

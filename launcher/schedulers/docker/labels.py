@@ -202,6 +202,10 @@ class Labels:
         return self.text("output-volume")
 
     @property
+    def attempt_number(self) -> int:
+        return int(_number(self.text("attempt"), 0))
+
+    @property
     def attempt(self) -> Attempt | None:
         """The attempt of a job as it was reserved; None for an app without a job."""
         if not self.is_job:
@@ -211,7 +215,7 @@ class Labels:
 
         return Attempt(
             key=JobKey(self.text("project"), self.text("target"), self.text("job")),
-            number=int(_number(self.text("attempt"), 0)),
+            number=self.attempt_number,
             app_id=self.app_id,
             scheduler=SCHEDULER,
             digest=self.digest,

@@ -284,7 +284,7 @@ class _Fold:
 
     def _started(self, event: dict[str, Any], at: float) -> None:
         self.view.state = "running"
-        self.view.started_at = at
+        self.view.started_at = self.view.started_at or at  # records of version 0.1 have no "starting"
 
     def _spawn(self, event: dict[str, Any], at: float) -> None:
         self.view.state = "running"

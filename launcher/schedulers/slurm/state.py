@@ -309,6 +309,7 @@ def _bare(recorded: Mapping[str, Any], view: View) -> AppRecord:
         exit_code=view.exit_code,
         output=str(recorded.get("output") or "") if key else "",
     )
+    made.commit, made.actor = str(recorded.get("commit") or ""), str(recorded.get("actor") or "")
     made.num_restarts = view.num_restarts
     return made
 

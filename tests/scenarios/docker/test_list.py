@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 
@@ -58,4 +59,28 @@ def test_a_record_that_was_removed_is_no_end(scenario, running):
         file.unlink()
     (scenario.home / "docker" / "apps" / running).rmdir()
     assert states(scenario, "list") == ["running"]
+    scenario.cancel("job")
+
+
+def test_a_project_lists_the_apps_that_only_the_engine_knows(scenario, tmp_path, monkeypatch):
+    name = f"p{os.getpid()}"
+    scenario.apply(scenario.job("exec sleep 1000", top=f"project: {name}"))
+    [app_id] = scenario.supervisors()
+
+    def listed(*words):
+        return json.loads(scenario.launcher("list", "--project", name, "--json", *words).out)
+
+    (here,) = listed()
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("LAUNCHER_HOME", str(tmp_path / "other home"))
+        for words in ((), ("--state", "running"), ("-s", "local_docker"), ("--limit", "1")):
+            (there,) = listed(*words)
+            same = ("app_id", "project", "target", "job", "attempt", "commit", "actor", "created_at")
+            assert [there[each] for each in same] == [here[each] for each in same]
+        assert (there["app_id"], there["project"]) == (app_id, name)
+        assert there["actor"]
+        assert listed("--state", "failed") == []
+        elsewhere.setenv("DOCKER_HOST", NOWHERE)
+        done = scenario.launcher("list", "--project", name)
+        assert "apps that only the Docker engine knows are left out" in done.err
     scenario.cancel("job")

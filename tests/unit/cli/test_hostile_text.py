@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import pty
+import random
+import re
 import subprocess
 import sys
 
@@ -10,6 +14,8 @@ import pytest
 from launcher.cli.render.markdown import plan_markdown
 from launcher.cli.render.status_text import _below
 from launcher.cli.render.tables import table
+from launcher.cli.render.terminal_text import TerminalText, terminal_text
+from tests.scenarios.test_terminal import read
 from tests.unit.cli.worlds import launch, plan
 
 ESCAPE = "\x1b[2J\x07\x9b5n"
@@ -128,3 +134,79 @@ def _cells(row: str) -> int:
         bars += char == "|" and not skip
         skip = char == "\\" and not skip
     return bars - 1
+
+
+HOSTILE = r"printf 'a\033[31mred\033[0m\033]0;title\007\033[2Jb\302\2335n\n%s\n' größe"
+SAFE = "a\x1b[31mred\x1b[0m\\x1b]0;title\\x07\\x1b[2Jb\\x9b5n\r\ngröße\r\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "replicas"),
+    [
+        (["logs", "job"], 1),
+        (["logs", "job", "--follow"], 2),
+        (["logs", "job", "--timestamps"], 1),
+        (["run", "FILE"], 1),
+        (["run", "FILE"], 2),
+        (["apply", "FILE", "--yes", "--wait", "--logs", "--rerun", "job"], 1),
+        (["apply", "FILE", "--yes", "--wait", "--logs", "--rerun", "job"], 2),
+    ],
+)
+def test_what_a_replica_prints_cannot_drive_the_terminal(scenario, words, replicas, monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    file = str(scenario.job(HOSTILE, replicas=replicas))
+    scenario.run_to_end(file)
+    shown = on_terminal(scenario, *(file if word == "FILE" else word for word in words))
+    for part in ("\x1b[31mred\x1b[0m\\x1b]0;title\\x07\\x1b[2Jb\\x9b5n\r\n", "größe\r\n"):
+        assert shown.count(part) == replicas
+    if words == ["logs", "job"]:
+        assert shown == SAFE
+    assert not any(part in shown for part in ("\x1b]", "\x1b[2J", "\x07", "\x9b"))
+
+
+def test_raw_output_reaches_the_terminal(scenario):
+    scenario.run_to_end(scenario.job(HOSTILE))
+    assert "\x1b]0;title\x07\x1b[2Jb\x9b5n" in on_terminal(scenario, "logs", "job", "--raw")
+
+
+def on_terminal(scenario, *argv):
+    ours, theirs = pty.openpty()
+    process = scenario.start(*argv, stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    shown = b""
+    while chunk := read(ours):
+        shown += chunk
+    os.close(ours)
+    assert process.wait() == 0, shown
+    return shown.decode()
+
+
+def test_a_sequence_is_known_wherever_the_output_is_cut():
+    rng = random.Random(3)
+    whole = b"\x1b[1;31mx\x1b[0m\x1b[K\x1b]52;c;eA==\x07\xc2\x9b6n\xff\xe2\x82\xac\x1b[3\n1m\x9b2J\r\b\x1b"
+    expected = rb"\x1b]52;c;eA==\x07\x9b6n"
+    for _ in range(300):
+        text, rest, made = TerminalText(), whole, b""
+        while rest:
+            size = rng.randrange(1, 6)
+            made, rest = made + text.feed(rest[:size]), rest[size:]
+        made += text.finish()
+        assert made == terminal_text(whole)
+        assert made.startswith(
+            b"\x1b[1;31mx\x1b[0m\x1b[K" + expected + b"\xff\xe2\x82\xac" + rb"\x1b[3" + b"\n1m"
+        )
+        assert made.endswith(rb"\x9b2J" + b"\r\b" + rb"\x1b")
+
+
+def test_no_bytes_drive_a_terminal():
+    rng = random.Random(5)
+    for _ in range(3000):
+        pool = rng.choice([bytes(range(256)), b"\x1b[]0123;m\x07\x9b\xc2K\n"])
+        made = terminal_text(bytes(rng.choices(pool, k=rng.randrange(30)))).decode("utf-8", "surrogateescape")
+        left = re.sub(r"\x1b\[[0-9;:]*[mK]", "", made)
+        assert not re.search(r"[\x00-\x07\x0b\x0c\x0e-\x1f\x7f-\x9f\udc80-\udc9f]", left)
+
+
+def test_plain_bytes_are_not_touched():
+    for data in (b"a\tb\r\nc 10%\r 20%", "größe €\n".encode()):
+        assert terminal_text(data) == data

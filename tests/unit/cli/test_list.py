@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import fcntl
 import json
 import os
 import pty
+import re
 import struct
 import termios
 
 import pytest
 
+from launcher.specs.launch import JobKey
 from launcher.state.store import Store
 from tests.scenarios.test_terminal import read
 from tests.unit.cli.worlds import attempt, launch
@@ -81,3 +84,22 @@ def test_what_no_app_matches_is_said_with_the_nearest_project(scenario, recorded
     shown = scenario.launcher("list", "--project", "vision", "--state", "lost").err
     assert shown == "no app of project `vision` was lost\n"
     assert "did you mean `failed`?" in scenario.launcher("list", "--state", "faild", code=64).err
+
+
+def test_the_json_of_a_list_says_what_an_app_is_an_attempt_of_and_who_applied_it(scenario, recorded):
+    one = attempt(launch("good"), "succeeded", commit="a1b2c3d", actor="ann@node1")
+    recorded(dataclasses.replace(one, key=JobKey("vision", "prod", "good")))
+    (seen,) = json.loads(scenario.launcher("list", "--json").out)
+    found = [seen[name] for name in ("project", "target", "job", "attempt", "commit", "actor")]
+    assert found == ["vision", "prod", "good", 1, "a1b2c3d", "ann@node1"]
+
+
+def test_list_and_status_say_the_same_time(scenario):
+    scenario.run_to_end(scenario.job("sleep 0.3", replicas=20))
+    (listed,) = json.loads(scenario.launcher("list", "--json").out)
+    status = scenario.status("job")
+    assert (listed["started_at"], listed["ended_at"]) == (status["started_at"], status["ended_at"])
+    assert all(each["started_at"] >= listed["started_at"] for each in status["replicas"])
+    head, row = scenario.launcher("list").out.splitlines()
+    took = row[head.index("TOOK") :].split()[0]
+    assert re.search(rf"^  took +{took}$", scenario.launcher("status", "job").out, re.MULTILINE)

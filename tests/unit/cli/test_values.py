@@ -43,13 +43,18 @@ def test_an_app_takes_the_time_from_its_start_and_not_what_it_waited_before(
     assert ran_for(AppRecord("local_docker", "s", "a", state=state, **times), 30.0) == text
 
 
-def test_an_app_takes_no_less_time_than_a_replica_of_it():
-    """A scheduler may record its start when all of them had started, and the first one had ended."""
-    app = AppRecord("local_cwd", "s", "a", state="succeeded", created_at=10.0, started_at=24.9, ended_at=25.0)
-    app.replicas = [
-        ReplicaRecord("main", k, "succeeded", started_at=20.0 + k, ended_at=24.0) for k in range(2)
-    ]
-    assert ran_for(app, 30.0) == "5.0s"
+def test_an_app_takes_as_long_in_a_list_as_with_its_replicas():
+    times = {"created_at": 10.0, "started_at": 20.0, "ended_at": 25.0}
+    app = AppRecord("local_cwd", "s", "a", state="succeeded", **times)
+    listed = ran_for(app, 30.0)
+    app.replicas = [ReplicaRecord("main", 0, "succeeded", started_at=19.0, ended_at=24.0)]
+    assert ran_for(app, 30.0) == listed == "5.0s"
+
+
+def test_the_recorded_start_of_an_ended_app_stays():
+    app = AppRecord("local_cwd", "s", "a", state="succeeded", started_at=20.0, ended_at=25.0)
+    app.update(AppRecord("local_cwd", "s", "a", state="succeeded", started_at=19.0, ended_at=25.0))
+    assert app.started_at == 20.0
 
 
 def test_what_still_runs_took_until_now():

@@ -285,7 +285,7 @@ def test_all_that_a_view_is_asked_is_sent_as_get_or_head(tmp_path: Path):
         "volume": ("x",),
         "executed": ("x",),
     }
-    unasked = ("close", "volumes", "inspect_within")  # which asks as `inspect` does
+    unasked = ("close", "volumes", "inspect_within", "environment")  # which ask as `inspect` does
     try:
         for name, call in calls.items():
             if name == "log_frames":

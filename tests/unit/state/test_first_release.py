@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from typing import Any
 
@@ -16,6 +17,7 @@ from tests.unit.state.homes import load, placed, unpack
 
 HOME: dict[str, Any] = load("home_0_1_0.json")
 APPS = 7
+LISTS = ("list", "status")
 
 
 @pytest.fixture
@@ -28,12 +30,18 @@ def output(scenario, command: str) -> str:
     return str(scenario.launcher(*command.split(), code=None).out)
 
 
+def without_news(text: str) -> str:
+    """The output without the fields of JSON that came later."""
+    return re.sub(r'^ *"(commit|actor)": .*,\n', "", text, flags=re.MULTILINE)
+
+
 @pytest.mark.slow
 def test_every_command_shows_what_it_showed_then(first_release):
     for _ in range(2):  # before it is brought up to date, and after
         for command, printed in HOME["outputs"].items():
             now = placed(printed, first_release).replace("was cancelled: cancelled by", "was cancelled by")
-            assert output(first_release, command) == now, command
+            printed = output(first_release, command)
+            assert (without_news(printed) if command.startswith(LISTS) else printed) == now, command
         first_release.launcher("apply", "good.launcher.yaml", "--yes")
     ledger = sqlite3.connect(first_release.home / "ledger.db")
     assert ledger.execute("PRAGMA user_version").fetchone() == (VERSION,)
