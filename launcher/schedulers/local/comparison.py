@@ -82,7 +82,7 @@ class Comparison:
 
 
 def main() -> None:
-    """Compare, and print `=` and the changes. The arguments are the supervisor's pid and an InputRef's fields.
+    """Compare, and print `=` and the changes. Arguments: the supervisor's pid, the fields of an InputRef.
 
     It ends with the supervisor.
     """
