@@ -11,6 +11,7 @@ from launcher.actor import actor
 from launcher.apply.ends import catch_up
 from launcher.apply.engines import Engines
 from launcher.apply.events import Events, Outcome
+from launcher.apply.inputs import InputCheck
 from launcher.apply.needs import in_order, keys_after, make_way, pending
 from launcher.apply.submit import Submission, clear, record_start, stop, unrecorded
 from launcher.errors import LauncherError, ReservedError, StateError
@@ -53,7 +54,7 @@ def execute(
         limits: of the apply that these steps are a part of.
     """
     turns = _turns(steps, engines, limits)
-    provenance = _provenance(plan, steps)
+    provenance, inputs = _provenance(plan, steps), InputCheck()
     begun: set[JobKey] = set()
     done: dict[JobKey, Outcome] = {}
     steps = make_way(steps, engines=engines, store=store, events=events)
@@ -65,7 +66,13 @@ def execute(
                 return refused
             begun.add(step.key)
             done[step.key] = _carry_out(
-                step, turn, provenance=provenance, engines=engines, store=store, events=events
+                step,
+                turn,
+                inputs=inputs,
+                provenance=provenance,
+                engines=engines,
+                store=store,
+                events=events,
             )
             return done[step.key]
         finally:
@@ -149,6 +156,7 @@ def _carry_out(
     step: Step,
     turn: Turn | None,
     *,
+    inputs: InputCheck,
     provenance: Mapping[str, Mapping[str, Any]],
     engines: Engines,
     store: Store,
@@ -157,7 +165,7 @@ def _carry_out(
     try:
         if step.starts and step.launch is not None:
             about = provenance[step.launch.origin]
-            submission = Submission(step, about, engines=engines, store=store, events=events)
+            submission = Submission(step, about, engines=engines, store=store, events=events, inputs=inputs)
             made = submission.submit(pending(step, engines, store), turn)
             warnings = record_start(made, store=store, events=events)
             return replace(_outcome(step, made), warnings=warnings)

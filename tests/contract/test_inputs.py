@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -120,6 +121,22 @@ def test_a_failure_is_not_compared(case: Case, staged: Staged, code: Path, gate:
     code.write_text("two")
     gate.open()
     assert ended(case, staged, attempt) == ("failed", "")
+
+
+def test_a_cancel_ends_a_comparison_that_takes_long(
+    case: Case, staged: Staged, code: Path, gate: Gate
+) -> None:
+    """Until it is over the app has not ended: no client records a success that was not compared."""
+    attempt = submit(case, staged, case.app(gate.script), code)
+    os.truncate(code, 64 << 30)
+    gate.open()
+    while (shown := staged.record(attempt.app_id)) is None or shown.replicas[0].state != "succeeded":
+        time.sleep(0.05)
+    assert shown.state == "running"
+    staged.cancel(attempt.app_id)
+    os.truncate(code, 0)
+    state, changed = ended(case, staged, attempt)
+    assert (state, changed.startswith("its input files were not compared")) == ("succeeded", True)
 
 
 def test_a_holder_that_was_killed_leaves_no_success_that_counts_as_current(
