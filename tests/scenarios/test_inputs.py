@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 
 import pytest
 
 from launcher.schedulers import pids
 from launcher.specs import AppState
 from tests import processes
+from tests.lanes import sampled, seeds
 from tests.scenario import Scenario
 
 TOP = 'inputs: [train.py, "conf/**/*.yaml"]\n'
@@ -282,3 +285,35 @@ def test_offline_commands_read_no_file(scenario, code):
     code.unlink()
     os.mkfifo(code)
     scenario.launcher("validate", file)
+
+
+@pytest.mark.parametrize("seed", sampled(seeds(40), 0))
+def test_a_kept_result_is_that_of_the_present_files_whatever_was_edited_and_killed(scenario, code, seed):
+    """Each edit is new. The job copies what it reads first and last: a kept attempt has read nothing else."""
+    chance = random.Random(seed)
+    needs, gate = chance.random() < 0.5, scenario.folder / "gate"
+    scenario.job(f"until [ -e {gate} ]; do sleep 0.02; done", name="first")
+    top = TOP + ("needs: [first]" if needs else "")
+    script = "cat train.py >$LAUNCHER_ATTEMPT.first; sleep 0.1; cat train.py >$LAUNCHER_ATTEMPT.last"
+    scenario.job(script, top=top + "\nlifecycle: {on_lost: rerun, on_failed: rerun}")
+    gate.touch()
+    for step in range(6):
+        scenario.apply(".", "--rerun", "first", code=None)
+        for _ in range(chance.randrange(4)):
+            time.sleep(chance.random() * 0.3)
+            act = chance.randrange(3)
+            if act == 0:
+                code.write_text(f"{seed} {step} {chance.random()}")
+            elif act == 1 and (found := [*scenario.supervisors().values()]):
+                with suppress(ProcessLookupError):
+                    os.kill(chance.choice(found), signal.SIGKILL)
+            else:
+                scenario.apply(".", code=None)
+        for job in ("first", "job"):
+            scenario.launcher("wait", job, code=None)
+        if scenario.actions(".")["job"] == "keep":
+            [*_, last] = [each for each in scenario.attempts() if each.state != "skipped"]
+            read = [(scenario.folder / f"{last.number}.{end}").read_text() for end in ("first", "last")]
+            assert (last.state, read) == ("succeeded", [code.read_text()] * 2)
+    scenario.run_to_end(".")
+    assert is_current(scenario, ".")
