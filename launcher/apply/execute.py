@@ -11,6 +11,7 @@ from launcher.actor import actor
 from launcher.apply.ends import catch_up
 from launcher.apply.engines import Engines
 from launcher.apply.events import Events, Outcome
+from launcher.apply.inputs import InputCheck
 from launcher.apply.needs import in_order, keys_after, make_way, pending
 from launcher.apply.seen import CheckoutFiles
 from launcher.apply.submit import Submission, clear, record_start, stop, unrecorded
@@ -54,7 +55,7 @@ def execute(
         limits: of the apply that these steps are a part of.
     """
     turns = _turns(steps, engines, limits)
-    provenance, files = _provenance(plan, steps), CheckoutFiles(engines)
+    provenance, files, inputs = _provenance(plan, steps), CheckoutFiles(engines), InputCheck()
     begun: set[JobKey] = set()
     done: dict[JobKey, Outcome] = {}
     steps = make_way(steps, engines=engines, store=store, events=events)
@@ -70,6 +71,7 @@ def execute(
                 turn,
                 provenance=provenance,
                 files=files,
+                inputs=inputs,
                 engines=engines,
                 store=store,
                 events=events,
@@ -156,6 +158,7 @@ def _carry_out(
     step: Step,
     turn: Turn | None,
     *,
+    inputs: InputCheck,
     provenance: Mapping[str, Mapping[str, Any]],
     files: CheckoutFiles,
     engines: Engines,
@@ -166,7 +169,7 @@ def _carry_out(
         if step.starts and step.launch is not None:
             seen = files.of(step.bound).record() if step.bound is not None else {}
             about = {**provenance[step.launch.origin], "seen": seen}
-            submission = Submission(step, about, engines=engines, store=store, events=events)
+            submission = Submission(step, about, engines=engines, store=store, events=events, inputs=inputs)
             made = submission.submit(pending(step, engines, store), turn)
             warnings = record_start(made, store=store, events=events)
             return replace(_outcome(step, made), warnings=warnings)

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from _thread import allocate_lock
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from time import monotonic
+from typing import TYPE_CHECKING
 
 from launcher import secrets
 from launcher.errors import LauncherError, SecretError, StaleError
 from launcher.plan.model import Plan
 from launcher.plan.snapshot import Snapshot
 from launcher.specs.binding import BoundLaunch
-from launcher.specs.launch import Launch, ProjectRef, WorkspaceRef
+from launcher.specs.launch import InputRef, Launch, ProjectRef, WorkspaceRef
 from launcher.specs.secret import Secret
+
+if TYPE_CHECKING:
+    from launcher.workspace.inputs import InputReader
+
+_FRESH_S = 0.5
+"""How long jobs that start one after another share one look at their input files."""
 
 
 def check_secrets(plan: Plan) -> None:
@@ -63,6 +72,29 @@ def check_inputs(plan: Plan) -> None:
             "the plan cannot be applied any more:" + "".join(f"\n  {line}" for line in lines),
             hint="make a new plan",
         )
+
+
+class InputCheck:
+    """Compares the input files of a job just before it starts, after images were pulled and turns awaited.
+
+    Jobs that start within a moment share what was read.
+    """
+
+    def __init__(self) -> None:
+        self._lock = allocate_lock()
+        self._reader: InputReader | None = None
+        self._made_at = 0.0
+
+    def check(self, ref: InputRef) -> None:
+        """Raises StaleError, which names the files, when one is not what was planned."""
+        from launcher.workspace.inputs import InputReader, changed_since
+
+        with self._lock:
+            if self._reader is None or monotonic() - self._made_at > _FRESH_S:
+                self._reader, self._made_at = InputReader(), monotonic()
+            changed = changed_since(ref, reader=self._reader)
+        if changed:
+            raise StaleError(f"its input files are not what was planned: {changed}", hint="apply again")
 
 
 def with_inputs(snapshot: Snapshot, launches: Iterable[Launch]) -> Snapshot:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from launcher.apply.engines import Engines
 from launcher.apply.events import EventName, Events
-from launcher.apply.inputs import keep_files
+from launcher.apply.inputs import InputCheck, keep_files
 from launcher.errors import SchedulerError, StateError
 from launcher.plan.step import Guard, Step
 from launcher.schedulers.staged import Reservation
@@ -39,10 +39,12 @@ class Submission:
         engines: Engines,
         store: Store,
         events: Events,
+        inputs: InputCheck,
     ) -> None:
         assert step.bound is not None, "what a plan starts is bound before it is carried out"
         self._step, self._bound = step, step.bound
         self._engines, self._store, self._events = engines, store, events
+        self._inputs = inputs
         self._scheduler = engines.get(step.bound.launch.scheduler)
         attempt = _attempt(step, step.bound.launch, provenance)
         self._attempt = replace(attempt, output=self._scheduler.output_of(attempt, step.bound.launch.app))
@@ -72,6 +74,8 @@ class Submission:
         try:
             self._emit("reserved")
             self._create(reservation)
+            if reservation.inputs is not None:
+                self._inputs.check(reservation.inputs)
             keep_files(self._bound)  # before it starts: its holder names the files that changed
             for old in self._step.stops:
                 stop(old, self._step, engines=self._engines, store=self._store, events=self._events)

@@ -29,7 +29,7 @@ from launcher.plan.step import (
 )
 from launcher.specs import canonical
 from launcher.specs.attempt import WAITING_STATES, Attempt
-from launcher.specs.inputs import InputFiles
+from launcher.specs.inputs import UNDER, InputFiles
 from launcher.specs.launch import Launch
 
 _ENDED_BADLY: Final[dict[str, ReasonCode]] = {
@@ -240,7 +240,9 @@ def _again(desired: Desired, history: History, last: Attempt, outdated: Sequence
     if desired.launch.lifecycle.on_change == "hold":
         return _held_by_policy(desired, history, reasons)
     step = _start(desired, history, "rerun", reasons)
-    return replace(step, notes=(*step.notes, _NO_REST)) if _changed_under(desired, last) else step
+    if _changed_under(desired, last) and UNDER in last.inputs_changed:
+        return replace(step, notes=(*step.notes, _NO_REST))
+    return step
 
 
 def _held_by_policy(

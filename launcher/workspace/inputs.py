@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 from launcher.errors import LauncherError
-from launcher.specs.inputs import UNDER, InputFiles, changes
+from launcher.specs.inputs import InputFiles, changes
 from launcher.specs.launch import InputRef
 from launcher.text import printable
 from launcher.workspace.hashes import FileHashes
@@ -99,9 +98,3 @@ def changed_since(ref: InputRef, when: str = "", reader: InputReader | None = No
     return (
         changes(before, now, when) if before is not None else ""
     ) or f"its input files changed {when}".rstrip()
-
-
-def main() -> None:
-    """Compare for a supervisor, and print `=` and the changes. The arguments are those of an InputRef."""
-    digest, directory, root, *globs = sys.argv[1:]
-    print(f"={changed_since(InputRef(digest, directory, root, tuple(globs)), UNDER)}")

@@ -36,6 +36,25 @@ def rows(settings: Settings) -> Iterator[Row]:
             target="<= 2",
             rounds=settings.fewer(3),
         )
+        _write_inputs(folder / "same", files)
+        yield compare(
+            f"plan of {len(files)} jobs with the same 50 inputs; floor: without inputs",
+            floor=lambda: took(launcher("plan", "jobs")),
+            ours=lambda: took(launcher("plan", "same")),
+            target="<= 1.15",
+            rounds=settings.fewer(5),
+        )
+
+
+def _write_inputs(folder: Path, files: Sequence[Path]) -> None:
+    """The same jobs, each of which names a program and a folder of configuration as its inputs."""
+    (folder / "conf" / "deep").mkdir(parents=True)
+    for number in range(49):
+        (folder / "conf" / "deep" / f"{number}.yaml").write_text(f"rate: {number}\n" * 200)
+    (folder / "train.py").write_text("print(1)\n" * 500)
+    for file in files:
+        text = f'{file.read_text()}inputs: [train.py, "conf/**/*.yaml"]\n'
+        (folder / file.name).write_text(text)
 
 
 def _ours(files: Sequence[Path]) -> float:

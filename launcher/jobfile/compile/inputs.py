@@ -152,7 +152,11 @@ class Folders:
             hint = "it is relative to the job file, and names files of the repository"
             problems.add(path, "invalid-value", f"the input `{glob}` leaves the repository", hint=hint)
             return False
-        if not has_magic(glob) and not os.path.exists(os.path.join(directory, glob)):
+        absolute = os.path.join(directory, glob)
+        if not (has_magic(glob) or os.path.isfile(absolute) or os.path.isdir(absolute)):
+            if os.path.exists(absolute):
+                problems.add(path, "invalid-value", f"the input `{glob}` is neither a file nor a folder")
+                return False
             near, hint = _near(glob, directory), "it is relative to the job file"
             problems.add(path, "no-such-file", f"the input `{glob}` does not exist", label=near, hint=hint)
             return False

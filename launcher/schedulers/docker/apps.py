@@ -15,7 +15,7 @@ from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.client.parallel import run_parallel
 from launcher.schedulers.docker.client.view import INSPECTIONS, EngineView
 from launcher.schedulers.docker.journal import Journal
-from launcher.schedulers.docker.labels import APP_ID, PREFIX, SCHEDULER, Labels, read_labels
+from launcher.schedulers.docker.labels import APP_ID, INPUTS, PREFIX, SCHEDULER, Labels, read_labels
 from launcher.schedulers.docker.names import container_name, queued_name, waiting_name
 from launcher.schedulers.docker.replicas import (
     ALL_MARKS,
@@ -48,6 +48,7 @@ class DockerApp:
             none, or none is needed.
         paused_by: the owner whose watcher may restart it, at once or after a pause, by a record that is not
             here.
+        is_compared: it has succeeded, and its watcher compares its input files before it records that.
     """
 
     labels: Labels
@@ -56,6 +57,7 @@ class DockerApp:
     journal: Journal | None
     owner: str = ""
     paused_by: Owner | None = None
+    is_compared: bool = False
 
     @property
     def app_id(self) -> str:
@@ -255,7 +257,15 @@ def _app(
     app = DockerApp(labels, found, view, journal)
     if journal is None and stone is None and (paused_by := _paused_by(app, take_over=take_over)):
         return replace(app, view=status.paused(view), paused_by=paused_by)
+    if not lock_held and _is_compared(app, effective):
+        return replace(app, view=replace(view, state="running", ended_at=None), is_compared=True)
     return replace(app, owner=_owner(app, lock_held=lock_held, take_over=take_over))
+
+
+def _is_compared(app: DockerApp, journal: Journal | None) -> bool:
+    if app.view.state != "succeeded" or INPUTS not in app.labels or (journal and journal.outcome):
+        return False
+    return record.is_locked(app.app_dir) or record.is_locked_elsewhere(app.app_id, app.labels.owner)
 
 
 def _labels(

@@ -62,6 +62,9 @@ class Labels:
     def __init__(self, labels: Mapping[str, str]) -> None:
         self._labels = labels
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._labels
+
     def text(self, name: str) -> str:
         return self._labels.get(PREFIX + name, "")
 

@@ -23,7 +23,7 @@ CUT_SHORT = "its input files were not compared when it ended: it was cancelled m
 
 _MAIN = (
     f"import sys; sys.path.insert(0, {paths.IMPORT_ROOT!r});"
-    " from launcher.workspace.inputs import main; main()"
+    " from launcher.schedulers.local.comparison import main; main()"
 )
 
 
@@ -31,12 +31,13 @@ class Comparison:
     """The input files of one app, and the process that compares them at the moment.
 
     Args:
-        asked: arguments of `launcher.workspace.inputs.main`, and the variables that it needs.
+        asked: the fields of an InputRef, globs last (`args`), and the variables that `main` needs (`env`).
     """
 
     def __init__(self, loop: Loop, asked: Mapping[str, list[str]]) -> None:
         self._loop = loop
-        self._argv = [sys.executable, "-I", "-S", "-X", "utf8", "-c", _MAIN, *asked["args"]]
+        self._argv = [sys.executable, "-I", "-S", "-X", "utf8", "-c", _MAIN]
+        self._argv += [str(os.getpid()), *asked["args"]]
         self._env = dict(each.split("=", 1) for each in asked["env"])
         self._pid = 0
         self._said = b""
@@ -78,3 +79,19 @@ class Comparison:
             self._pid = 0
             is_whole = self._said.startswith(b"=") and self._said.endswith(b"\n")
             then(self._said[1:-1].decode(errors="replace") if is_whole else self._otherwise)
+
+
+def main() -> None:
+    """Compare, and print `=` and the changes. Arguments: the supervisor's pid, the fields of an InputRef.
+
+    It ends with the supervisor.
+    """
+    from launcher.schedulers.local import kernel
+    from launcher.specs.inputs import UNDER  # these are for this process, not for the supervisor
+    from launcher.specs.launch import InputRef
+    from launcher.workspace.inputs import changed_since
+
+    parent, digest, directory, root, *globs = sys.argv[1:]
+    kernel.die_with_parent()
+    if os.getppid() == int(parent):
+        print(f"={changed_since(InputRef(digest, directory, root, tuple(globs)), UNDER)}")

@@ -24,6 +24,7 @@ SIGKILL: int = _signal.SIGKILL
 SIGTERM: int = _signal.SIGTERM
 SIGCONT: int = _signal.SIGCONT
 
+PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 F_SETPIPE_SZ = 1031
 
@@ -42,6 +43,12 @@ def adopt_orphans() -> None:
     """Become the parent of descendants whose own parent ends, so that all remain below this process."""
     if LINUX:
         libc("prctl", PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def die_with_parent() -> None:
+    """Get SIGKILL when the process ends that has started this one."""
+    if LINUX:
+        libc("prctl", PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0)
 
 
 def signal_rest(session: int, signum: int) -> bool:

@@ -26,7 +26,7 @@ def job(name: str = "train", *args: str, env: Mapping[str, str] | None = None, *
         k: fields.pop(k)
         for k in (
             *("scheduler", "timeout_s", "enabled", "origin", "file", "project", "target"),
-            *("workspace", "trigger_digest", "needs"),
+            *("workspace", "trigger_digest", "needs", "inputs", "inputs_digest"),
         )
         if k in fields
     }
@@ -58,6 +58,7 @@ def attempt(launch: Launch, state: str, number: int = 1, **fields: Any) -> Attem
         path=launch.file,
         actor="ann@node1",
         trigger_digest=launch.trigger_digest,
+        inputs=launch.inputs_digest,
         state=state,  # type: ignore[arg-type]
     )
     return replace(made, **fields)

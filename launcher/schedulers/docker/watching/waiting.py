@@ -26,6 +26,8 @@ def wait_for_end(engine: EngineView, app_id: str, deadline: float | None) -> Doc
             _look_again(found.paused_by, app_id, deadline)
         elif _is_given_up(found):
             wait_for_exit(found.app_dir, _left(deadline, _LOOK_S))
+        elif found.is_compared:
+            _wait_for_watchers(found, deadline)
         elif not found.view.ended:
             found = _listen(engine, app_id, deadline) or found
         if found.view.ended:
@@ -55,6 +57,11 @@ def wait_for_start(engine: EngineView, app_id: str) -> None:
 
 def _is_unstarted(found: DockerApp | None) -> bool:
     return found is not None and found.view.state in UNSTARTED_STATES and not _is_given_up(found)
+
+
+def _needs_another_look(found: DockerApp) -> bool:
+    """Whether it may end without an event of the engine."""
+    return found.paused_by is not None or found.is_compared or _is_given_up(found)
 
 
 def _left(deadline: float | None, most_s: float) -> float:
@@ -100,7 +107,7 @@ def _listen(engine: EngineView, app_id: str, deadline: float | None) -> DockerAp
         try:
             found = apps.find(engine, app_id, confirm=False)  # subscribed first: nothing is missed
             live = set(found.view.live) if found is not None else set()
-            while not (found is None or found.view.ended or found.paused_by or _is_given_up(found)):
+            while not (found is None or found.view.ended or _needs_another_look(found)):
                 event = next(events, None)
                 if event is None:
                     return apps.find(engine, app_id, confirm=False)

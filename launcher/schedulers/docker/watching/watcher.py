@@ -199,6 +199,8 @@ class Watcher:
         action = self._next(seen, found, journal)
         if isinstance(action, (End, Leave)):
             if isinstance(action, End) and seen is not None:
+                if self._place is not None:
+                    self._place.leave()  # no container is left, and comparing input files takes a while
                 write_end(self._engine, self._app_dir, seen, found[0].labels if found else {})
             return True
         new = aim(action, found)

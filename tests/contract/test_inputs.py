@@ -1,0 +1,154 @@
+"""Contract: what holds an app compares its input files, when a waiting app starts and after a success.
+
+A cluster does not see the checkout: there they are compared at the submission.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launcher.schedulers import StagedScheduler
+from launcher.specs import AppDef
+from launcher.specs.attempt import Attempt
+from launcher.specs.launch import InputRef
+from launcher.state.store import Store
+from launcher.workspace import inputs
+from tests import processes
+from tests.contract.conftest import Case
+from tests.contract.test_holding import Gate, needing, prepare
+from tests.contract.test_staged import attempt_of
+
+Staged = StagedScheduler[Any]
+GLOBS = ("train.py", "conf/*")
+UNDER = "train.py changed while it waited or ran"
+
+
+@pytest.fixture
+def staged(staged: Staged) -> Staged:
+    if staged.backend.startswith("slurm"):
+        pytest.skip(f"{staged.backend} has no checkout")
+    return staged
+
+
+@pytest.fixture
+def gate(case: Case) -> Gate:
+    return Gate(case.shared / "gate")
+
+
+@pytest.fixture
+def code(tmp_path: Path) -> Path:
+    file = tmp_path / "checkout" / "train.py"
+    file.parent.mkdir()
+    file.write_text("one")
+    return file
+
+
+def submit(case: Case, staged: Staged, app: AppDef, code: Path, *needs: Attempt) -> Attempt:
+    """Submit an attempt whose inputs are the files beside `code`, and what they are now."""
+    folder = str(code.parent)
+    digest = inputs.InputReader().digest(folder, GLOBS, folder)
+    inputs.keep(digest)
+    attempt = replace(attempt_of(case, app), inputs=digest)
+    reservation = staged.reserve(attempt)
+    reservation.waits_for = needing(*needs)
+    reservation.inputs = InputRef(digest, folder, folder, GLOBS)
+    staged.create(reservation, app, {})
+    staged.start(reservation)
+    return attempt
+
+
+def ended(case: Case, staged: Staged, attempt: Attempt) -> tuple[str, str]:
+    """State and changed inputs, as the engine reports them and as the ledger gets them from any client."""
+    case.end(attempt.app_id)
+    found = staged.attempt(attempt.app_id)
+    assert found is not None
+    with Store.open() as store:
+        store.record(replace(attempt, state="running"))
+        record = staged.wait_record(attempt.app_id)
+        assert record is not None
+        store.end(record)
+        recorded = store.by_app_id(attempt.app_id)
+    assert recorded is not None
+    assert (recorded.state, recorded.inputs_changed) == (found.state, found.inputs_changed)
+    assert found.inputs == attempt.inputs
+    return found.state, found.inputs_changed
+
+
+def test_unchanged_files_leave_no_trace(case: Case, staged: Staged, code: Path) -> None:
+    assert ended(case, staged, submit(case, staged, case.app(), code)) == ("succeeded", "")
+
+
+def test_a_file_that_is_edited_while_it_runs(case: Case, staged: Staged, code: Path, gate: Gate) -> None:
+    attempt = submit(case, staged, case.app(gate.script), code)
+    code.write_text("two")
+    gate.open()
+    assert ended(case, staged, attempt) == ("succeeded", UNDER)
+
+
+def test_a_file_that_is_edited_while_it_waits_and_undone_while_it_runs(
+    case: Case, staged: Staged, code: Path, gate: Gate
+) -> None:
+    first, own = prepare(case, staged, gate.script), Gate(case.shared / "own")
+    attempt = submit(case, staged, case.app(own.script), code, first)
+    code.write_text("two")
+    gate.open()
+    staged.wait_for_start(attempt.app_id)
+    code.write_text("one")
+    own.open()
+    assert ended(case, staged, attempt) == ("succeeded", UNDER)
+
+
+def test_a_file_that_is_edited_and_undone_while_it_waits(
+    case: Case, staged: Staged, code: Path, gate: Gate
+) -> None:
+    first = prepare(case, staged, gate.script)
+    attempt = submit(case, staged, case.app(), code, first)
+    code.write_text("two")
+    code.write_text("one")
+    gate.open()
+    assert ended(case, staged, attempt) == ("succeeded", "")
+
+
+def test_a_failure_is_not_compared(case: Case, staged: Staged, code: Path, gate: Gate) -> None:
+    attempt = submit(case, staged, case.app(f"{gate.script}; exit 3"), code)
+    code.write_text("two")
+    gate.open()
+    assert ended(case, staged, attempt) == ("failed", "")
+
+
+def test_a_cancel_ends_a_comparison_that_takes_long(
+    case: Case, staged: Staged, code: Path, gate: Gate
+) -> None:
+    """Until it is over the app has not ended: no client records a success that was not compared."""
+    attempt = submit(case, staged, case.app(gate.script), code)
+    os.truncate(code, 64 << 30)
+    gate.open()
+    while (shown := staged.record(attempt.app_id)) is None or shown.replicas[0].state != "succeeded":
+        time.sleep(0.05)
+    assert shown.state == "running"
+    staged.cancel(attempt.app_id)
+    os.truncate(code, 0)
+    state, changed = ended(case, staged, attempt)
+    assert (state, changed.startswith("its input files were not compared")) == ("succeeded", True)
+
+
+def test_a_holder_that_was_killed_leaves_no_success_that_counts_as_current(
+    case: Case, staged: Staged, code: Path, gate: Gate, launcher_home: Path
+) -> None:
+    attempt = submit(case, staged, case.app(gate.script), code)
+    holder = processes.supervisors(str(launcher_home))[attempt.app_id]
+    code.write_text("two")
+    os.kill(holder, signal.SIGKILL)
+    gate.open()
+    staged.reap()
+    staged.wait(attempt.app_id, 60)
+    found = staged.attempt(attempt.app_id)
+    assert found is not None
+    assert (found.state, found.inputs_changed) in (("lost", ""), ("succeeded", UNDER))

@@ -1,0 +1,319 @@
+"""`inputs`: edits of files that a result stands on, at every moment of an attempt's life."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+
+import pytest
+
+from launcher.schedulers import pids
+from launcher.specs import AppState
+from tests import processes
+from tests.lanes import sampled, seeds
+from tests.scenario import Scenario
+
+TOP = 'inputs: [train.py, "conf/**/*.yaml"]\n'
+UNDER = "train.py changed while it waited or ran"
+LARGE = 64 << 30
+"""Bytes of a file without blocks that nothing reads within a test."""
+
+
+@pytest.fixture
+def code(scenario):
+    return scenario.write("train.py", "one")
+
+
+def needing(scenario, gate):
+    """A job that waits until the gate of the one that it needs is open."""
+    first = scenario.job(gate.script, name="first")
+    return first, scenario.job("true", top=f"needs: [first]\n{TOP}")
+
+
+def in_line(scenario, gate):
+    """A job behind another one for which the machine is taken."""
+    cpu = f"resource: {{cpu: {os.cpu_count()}}}"
+    first = scenario.job(gate.script, name="first", role=cpu)
+    return first, scenario.job("true", role=cpu, top=TOP)
+
+
+def reasons(scenario, file, job="job"):
+    [found] = [each for each in scenario.plan_document(file)["jobs"] if each["key"]["job"] == job]
+    return found["action"], [(each["code"], each.get("detail", "")) for each in found["reasons"]]
+
+
+def is_current(scenario, file):
+    return scenario.actions(file)["job"] == "keep"
+
+
+def test_an_edit_is_named_and_undoing_it_keeps_the_result(scenario, code):
+    scenario.write("conf/a.yaml", "1")
+    file = scenario.job("true", top=TOP)
+    scenario.run_to_end(file)
+    assert is_current(scenario, file)
+    code.write_text("two")
+    scenario.write("conf/deep/b.yaml", "2")
+    want = "conf/deep/b.yaml (new) and train.py changed since attempt 1"
+    assert reasons(scenario, file) == ("rerun", [("inputs_changed", want)])
+    code.write_text("one")
+    shutil.rmtree(scenario.folder / "conf/deep")
+    assert is_current(scenario, file)
+
+
+def test_a_rerun_with_other_files_is_a_new_edition_of_the_same_document(scenario, code):
+    file = scenario.job("true", top=TOP)
+    scenario.run_to_end(file)
+    code.write_text("two")
+    scenario.run_to_end(file)
+    first, second = scenario.attempts()
+    assert first.digest == second.digest
+    assert (second.number, second.edition, first.inputs != second.inputs) == (2, 2, True)
+    assert is_current(scenario, file)
+    about = json.loads(scenario.launcher("describe", "job", "--json").out)
+    assert about["inputs"] == second.inputs
+
+
+def test_a_fixed_program_starts_again_after_its_failure(scenario, code):
+    file = scenario.job("grep -q two train.py", top=TOP)
+    scenario.run_to_end(file, code=5)
+    assert scenario.actions(file) == {"job": "hold"}
+    code.write_text("two")
+    scenario.run_to_end(file)
+    assert [attempt.state for attempt in scenario.attempts()] == ["failed", "succeeded"]
+
+
+def test_a_job_of_an_earlier_apply_without_inputs_runs_once_with_them(scenario, code):
+    scenario.run_to_end(scenario.job("true"))
+    file = scenario.job("true", top=TOP)
+    assert reasons(scenario, file)[1] == [("inputs_changed", "attempt 1 was made without `inputs`")]
+    scenario.run_to_end(file)
+    assert is_current(scenario, file)
+
+
+def test_an_edit_while_it_runs_stops_nothing_and_counts_at_the_end(scenario, code):
+    gate = scenario.gate()
+    file = scenario.job(gate.script, top=TOP)
+    scenario.apply(file)
+    gate.entered()
+    code.write_text("two")
+    scenario.apply(file)  # approval of everything
+    assert "that counts when it has ended" in scenario.plan(file)
+    gate.open()
+    scenario.wait("job")
+    [attempt] = scenario.attempts()
+    assert (attempt.state, attempt.inputs_changed) == ("succeeded", UNDER)
+    code.write_text("one")
+    assert reasons(scenario, file) == ("rerun", [("inputs_changed", f"{UNDER} (attempt 1)")])
+
+
+def test_an_edit_that_is_undone_before_the_end_of_a_run_is_not_seen(scenario, code):
+    gate = scenario.gate()
+    file = scenario.job(gate.script, top=TOP)
+    scenario.apply(file)
+    gate.entered()
+    code.write_text("two")
+    code.write_text("one")
+    gate.open()
+    scenario.wait("job")
+    assert is_current(scenario, file)
+
+
+@pytest.mark.parametrize("behind", [needing, in_line])
+def test_an_edit_while_it_waits_counts_although_it_is_undone_while_it_runs(scenario, code, behind):
+    gate, own = scenario.gate("first"), scenario.gate("own")
+    first, file = behind(scenario, gate)
+    file.write_text(file.read_text().replace('"true"', json.dumps(own.script)))
+    scenario.apply(first, file)
+    gate.entered()
+    code.write_text("two")
+    gate.open()
+    own.entered()
+    code.write_text("one")
+    own.open()
+    scenario.wait("job")
+    assert scenario.attempts()[-1].inputs_changed == UNDER
+    assert scenario.actions(first, file) == {"first": "keep", "job": "rerun"}
+
+
+@pytest.mark.parametrize("behind", [needing, in_line])
+def test_an_edit_that_is_undone_while_it_waits_does_not_count(scenario, code, behind):
+    gate = scenario.gate()
+    first, file = behind(scenario, gate)
+    scenario.apply(first, file)
+    gate.entered()
+    code.write_text("two")
+    code.write_text("one")
+    gate.open()
+    scenario.wait("job")
+    assert scenario.actions(first, file) == {"first": "keep", "job": "keep"}
+
+
+@pytest.mark.parametrize("behind", [needing, in_line])
+def test_an_apply_makes_an_attempt_anew_that_still_waits(scenario, code, behind):
+    gate = scenario.gate()
+    first, file = behind(scenario, gate)
+    scenario.apply(first, file)
+    gate.entered()
+    code.write_text("two")
+    scenario.apply(first, file)
+    gate.open()
+    scenario.wait("job")
+    assert [attempt.state for attempt in scenario.attempts()] == ["skipped", "succeeded"]
+    assert scenario.actions(first, file) == {"first": "keep", "job": "keep"}
+
+
+def test_a_job_that_writes_its_own_inputs_is_told_why_it_never_rests(scenario, code):
+    file = scenario.job("date +%N >train.py", top=TOP)
+    scenario.run_to_end(file)
+    assert "never comes to rest" in scenario.plan(file)
+
+
+def test_dependents_follow_other_files(scenario, code):
+    scenario.job("true", name="first", top=TOP)
+    scenario.job("true", name="second", top="needs: [first]")
+    scenario.run_to_end(".")
+    code.write_text("two")
+    assert scenario.actions(".") == {"first": "rerun", "second": "rerun"}
+
+
+# Who compares, and what becomes of it
+
+
+def test_a_success_whose_supervisor_was_killed_before_it_compared_is_not_current(scenario, code):
+    file = scenario.job("true", top=TOP)
+    trap = [sys.executable, "-m", "tests.kill_at", "record", "exit", "1"]
+    assert scenario.spawn([*trap, "--", "apply", str(file), "--yes"]).wait() == 0
+    scenario.wait("job", code=None)
+    assert scenario.attempts()[0].state == "succeeded"
+    detail = "its supervisor was killed before it compared the input files (attempt 1)"
+    assert reasons(scenario, file) == ("rerun", [("inputs_changed", detail)])
+    scenario.run_to_end(file)
+    assert is_current(scenario, file)
+
+
+@pytest.fixture
+def comparing(scenario):
+    """A job whose input grew while it ran: its supervisor's process compares for minutes."""
+    data = scenario.write("data.bin", "small")
+    gate = scenario.gate()
+    file = scenario.job(gate.script, top="inputs: [data.bin]\ntimeout: 4s")
+    scenario.apply(file)
+    gate.entered()
+    os.truncate(data, LARGE)
+    gate.open()
+    [supervisor] = scenario.supervisors().values()
+    deadline = time.monotonic() + 30
+    while not (found := _comparing(supervisor)):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    yield file, supervisor, found[0]
+    os.truncate(data, 0)
+
+
+def _comparing(supervisor: int) -> list[int]:
+    command = ["pgrep", "-P", str(supervisor), "-f", "comparison"]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    return [int(pid) for pid in found.stdout.split()]
+
+
+def is_gone(pid: int) -> bool:
+    start = pids.start_time(pid)
+    return start is None or pids.wait_for_exit(pid, start, 10)
+
+
+def test_a_cancel_cuts_a_long_comparison_short(scenario: Scenario, comparing):
+    _, supervisor, child = comparing
+    scenario.cancel("job")
+    assert is_gone(supervisor)
+    assert is_gone(child)
+    [attempt] = scenario.attempts()
+    assert (attempt.state, attempt.inputs_changed.startswith("its input files were not compared")) == (
+        "succeeded",
+        True,
+    )
+
+
+def test_a_time_limit_does_not_end_a_comparison(scenario: Scenario, comparing):
+    _, _, child = comparing
+    time.sleep(5)  # longer than the limit of the job
+    assert pids.start_time(child) is not None
+    assert scenario.state("job") is AppState.RUNNING
+    scenario.cancel("job")
+    assert scenario.attempts()[0].state == "succeeded"
+
+
+def test_a_killed_supervisor_takes_its_comparison_with_it(scenario: Scenario, comparing):
+    _, supervisor, child = comparing
+    os.kill(supervisor, signal.SIGKILL)
+    assert is_gone(child)
+    scenario.wait("job", code=None)
+    [attempt] = scenario.attempts()
+    assert attempt.state == "succeeded"
+    assert attempt.inputs_changed == "its supervisor was killed before it compared the input files"
+    assert processes.supervisors(str(scenario.home)) == {}
+
+
+def test_a_saved_plan_is_stale_once_a_file_differs(scenario, code):
+    file = scenario.job("true", top=TOP)
+    scenario.plan(file, "--out", "plan.json")
+    code.write_text("two")
+    done = scenario.launcher("apply", "plan.json", code=4)
+    assert "its input files are not what was planned" in done.err
+    code.write_text("one")
+    scenario.launcher("apply", "plan.json", "--wait")
+    assert is_current(scenario, file)
+
+
+def test_a_file_that_changes_between_approval_and_apply_starts_nothing(scenario, code):
+    file = scenario.job("true", top=TOP)
+    digest = scenario.plan_document(file)["plan_digest"]
+    code.write_text("two")
+    scenario.launcher("apply", file, "--yes", "--expect-digest", digest, code=4)
+    assert scenario.attempts() == []
+
+
+def test_offline_commands_read_no_file(scenario, code):
+    """A pipe in the place of a file would keep its reader waiting."""
+    file = scenario.job("true", top=TOP)
+    code.unlink()
+    os.mkfifo(code)
+    scenario.launcher("validate", file)
+
+
+@pytest.mark.parametrize("seed", sampled(seeds(40), 0))
+def test_a_kept_result_is_that_of_the_present_files_whatever_was_edited_and_killed(scenario, code, seed):
+    """Each edit is new. The job copies what it reads first and last: a kept attempt has read nothing else."""
+    chance = random.Random(seed)
+    needs, gate = chance.random() < 0.5, scenario.folder / "gate"
+    scenario.job(f"until [ -e {gate} ]; do sleep 0.02; done", name="first")
+    top = TOP + ("needs: [first]" if needs else "")
+    script = "cat train.py >$LAUNCHER_ATTEMPT.first; sleep 0.1; cat train.py >$LAUNCHER_ATTEMPT.last"
+    scenario.job(script, top=top + "\nlifecycle: {on_lost: rerun, on_failed: rerun}")
+    gate.touch()
+    for step in range(6):
+        scenario.apply(".", "--rerun", "first", code=None)
+        for _ in range(chance.randrange(4)):
+            time.sleep(chance.random() * 0.3)
+            act = chance.randrange(3)
+            if act == 0:
+                code.write_text(f"{seed} {step} {chance.random()}")
+            elif act == 1 and (found := [*scenario.supervisors().values()]):
+                with suppress(ProcessLookupError):
+                    os.kill(chance.choice(found), signal.SIGKILL)
+            else:
+                scenario.apply(".", code=None)
+        for job in ("first", "job"):
+            scenario.launcher("wait", job, code=None)
+        if scenario.actions(".")["job"] == "keep":
+            [*_, last] = [each for each in scenario.attempts() if each.state != "skipped"]
+            read = [(scenario.folder / f"{last.number}.{end}").read_text() for end in ("first", "last")]
+            assert (last.state, read) == ("succeeded", [code.read_text()] * 2)
+    scenario.run_to_end(".")
+    assert is_current(scenario, ".")
