@@ -12,7 +12,7 @@ from launcher.plan.decide import Desired, decide, history_of
 from launcher.plan.grounds import Grounds, cycle_in, in_order, key_of, needs_of
 from launcher.plan.model import Plan, PlanProblem, Selection
 from launcher.plan.orphans import Scope, destroy, find_orphans, report, supersede
-from launcher.plan.select import named, reached
+from launcher.plan.select import one_named, reached
 from launcher.plan.snapshot import Snapshot
 from launcher.plan.step import Step
 from launcher.specs.attempt import Attempt
@@ -156,11 +156,7 @@ def asked_for(desired: Sequence[Launch], rerun: Collection[str]) -> set[JobKey]:
 
 
 def _named(desired: Sequence[Launch], name: str) -> JobKey:
-    found = named(desired, name, "--rerun")
-    if len(found) > 1:
-        hint = f"say which one: {', '.join(sorted(str(launch.key) for launch in found))}"
-        raise UsageError(f"--rerun {name}: several jobs have this name", hint=hint)
-    [launch] = found
+    launch = one_named(desired, name, "--rerun")
     if not launch.enabled:
         raise UsageError(f"--rerun {name}: the job is disabled", hint=f"set `enabled: true` in {launch.file}")
     return launch.key

@@ -100,8 +100,8 @@ EXPLANATIONS = (
     ReasonExplanation(
         "files_edited",
         "The job runs in its checkout, and a file there that its command names, or a module that such a "
-        "Python file imports, is not what its latest attempt ran. Finished work is kept all the same, and the plan "
-        "says so; with `lifecycle: {on_edit: rerun}` it runs again.",
+        "Python file imports, is not what its latest attempt ran. Finished work is kept all the same, and "
+        "the plan says so; with `lifecycle: {on_edit: rerun}` it runs again.",
         Example(
             {
                 JOB: _HEAD + "roles: {main: {entrypoint: python3, args: [train.py]}}\n",
