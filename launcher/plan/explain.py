@@ -136,7 +136,7 @@ def _files(launch: Launch, success: Attempt) -> Iterator[Part]:
 
 
 def _seen(success: Attempt, edited: Collection[str]) -> Iterator[Part]:
-    for path in recorded_paths(success.seen):
+    for path in sorted(recorded_paths(success.seen)):
         is_current = path not in edited
         now = "" if is_current else "differs from what ran"
         yield Part(what="seen", name=path, recorded=success.seen[path], is_current=is_current, now=now)

@@ -125,7 +125,7 @@ def test_hostile_source_that_a_job_runs_is_never_executed_and_is_read_within_bou
     scenario.write("text.py", 'import many\nf"' + "{a}" * 300_000 + '"')
     scenario.write("nul.py", "import many\0")
     scenario.write("pkg/__init__.py", f"open({str(canary)!r}, 'w')\n")
-    scenario.write("many.py", "".join(f"from pkg import m{number}\n" for number in range(60_000)))
+    scenario.write("many.py", "".join(f"from pkg import m{number}\n" for number in range(40_000)))
     os.mkfifo(scenario.folder / "pipe.py")
     os.symlink("/etc/passwd", scenario.folder / "link.py")
     file = scenario.job("true; : train.py")

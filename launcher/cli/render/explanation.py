@@ -27,9 +27,8 @@ def explanation_text(found: Explanation, *, color: bool = False) -> str:
     verdict = f"Plan: {step.kind}: {step.why()}\n"
     if success is None:
         return f"{step.key.job}: no attempt has succeeded\n\n{verdict}"
-    facts = [f"succeeded {timestamp(success.ended_at)}"]
-    facts += [f"commit {short_commit(success)}"] if success.commit else []
-    head = f"{step.key.job} stands on attempt {success.number} ({', '.join(facts)}):"
+    facts = ", ".join(filter(None, (short_commit(success), timestamp(success.ended_at))))
+    head = f"{step.key.job} stands on attempt {success.number} ({facts}):"
     rows = [_row(part) for part in found.parts]
     return f"{head}\n\n{table(['STATE', 'PART', 'NAME', 'ON RECORD', 'NOW'], rows, color=color)}\n\n{verdict}"
 

@@ -150,8 +150,8 @@ def test_all_that_a_success_stands_on_is_explained():
         ("need", "new", False, "now also needed"),
         ("files", "*.csv", False, "`*.csv` changed since attempt 1"),
         ("files", "every_apply", False, "each apply runs it again"),
-        ("seen", "train.py", True, ""),
         ("seen", "model.py", False, "differs from what ran"),
+        ("seen", "train.py", True, ""),
         ("seen", "more.py", False, "imported now"),
     ]
 
