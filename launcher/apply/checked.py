@@ -7,10 +7,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from launcher.apply.engines import Engines
-from launcher.apply.inputs import large_workspace_notes
+from launcher.apply.inputs import large_workspace_notes, untracked_notes
 from launcher.apply.needs import check_held, check_outputs
 from launcher.errors import LauncherError, SchedulerError
 from launcher.plan.model import Plan
+from launcher.plan.notation import is_workspace_digest
 from launcher.plan.step import Guard, Step
 from launcher.specs.binding import BoundLaunch
 from launcher.specs.launch import JobKey
@@ -39,8 +40,8 @@ def dry_run_plan(plan: Plan, engines: Engines) -> Plan:
             _check_reach(step, engines)
             steps.append(_dry_run(step, engines))
     refused.check()
-    notes = _kept_notes(plan, engines)
-    return replace(plan, steps=tuple(steps)).with_notes(notes)
+    checked = replace(plan, steps=tuple(steps)).with_notes(_kept_notes(plan, engines))
+    return replace(checked, steps=tuple(_with_untracked(step, engines) for step in checked.steps))
 
 
 class Refusals:
@@ -82,6 +83,18 @@ def _dry_run(step: Step, engines: Engines) -> Step:
     info = engines.dry_run(bound)
     notes = (*getattr(info.request, "notes", ()), *_workspace_notes(bound, engines))
     return replace(step, bound=bound._replace(info=info), notes=(*step.notes, *notes))
+
+
+def _with_untracked(step: Step, engines: Engines) -> Step:
+    """The step with notes on its workspace, where that is what changed."""
+    if step.launch is None or not any(is_workspace_digest(change.path) for change in step.changes):
+        return step
+    try:
+        workspace = (step.bound or engines.bind(step.launch)).workspace
+    except LauncherError:  # it is held, and would be refused
+        return step
+    notes = tuple(untracked_notes(workspace, step.changes)) if workspace is not None else ()
+    return replace(step, notes=(*step.notes, *notes))
 
 
 def _check_reach(step: Step, engines: Engines) -> None:

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from launcher.errors import SchedulerError
 from launcher.schedulers.registry import get_scheduler
 from launcher.schedulers.staged import StagedScheduler
-from launcher.specs.binding import BoundLaunch, bind_launch
+from launcher.specs.binding import BoundLaunch, bind_cfg, bind_launch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -89,6 +89,18 @@ class Engines:
 
             raise no_place_for(scheduler, workspace.name)
         return bind_launch(launch, opts=opts, home=os.path.expanduser("~"))
+
+    def options(self, launch: Launch) -> dict[str, Any]:
+        """The run options that `bind` gives the launch, without those that may be refused."""
+        workspace = launch.workspace
+        return bind_cfg(
+            launch.cfg,
+            opts=self.get(launch.scheduler).run_opts(),
+            timeout_s=None,
+            directory=launch.directory,
+            home=os.path.expanduser("~"),
+            workspace=workspace.path or None if workspace is not None else None,
+        )
 
     def dry_run(self, bound: BoundLaunch) -> AppDryRunInfo[Any]:
         """The request for the scheduler, under the symbolic app id. Raises the scheduler's refusal."""

@@ -167,8 +167,7 @@ def _carry_out(
 ) -> Outcome:
     try:
         if step.starts and step.launch is not None:
-            seen = files.of(step.bound).record() if step.bound is not None else {}
-            about = {**provenance[step.launch.origin], "seen": seen}
+            about = {**provenance[step.launch.origin], "seen": files.of(step.launch).record()}
             submission = Submission(step, about, engines=engines, store=store, events=events, inputs=inputs)
             made = submission.submit(pending(step, engines, store), turn)
             warnings = record_start(made, store=store, events=events)

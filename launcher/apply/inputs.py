@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from _thread import allocate_lock
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from launcher import secrets
+from launcher import git, secrets
 from launcher.errors import LauncherError, SecretError, StaleError
+from launcher.plan.diff import Change
 from launcher.plan.model import Plan
+from launcher.plan.notation import is_workspace_digest
 from launcher.plan.snapshot import Snapshot
+from launcher.plan.why import some_files
 from launcher.specs.binding import BoundLaunch
 from launcher.specs.launch import InputRef, Launch, ProjectRef, WorkspaceRef
 from launcher.specs.secret import Secret
@@ -156,6 +160,63 @@ def large_workspace_notes(workspace: WorkspaceRef) -> Iterator[str]:
                 f"the workspace `{part.path}` is large: {amount(files)}, largest {most}; "
                 f"a line `{pattern}` in its .launcherignore leaves that out"
             )
+
+
+def untracked_notes(workspace: WorkspaceRef, changes: Iterable[Change]) -> Iterator[str]:
+    """Notes on workspaces that have changed in files alone that git does not track, and what ignores these.
+
+    A job that writes into its own workspace runs again at each apply otherwise.
+    """
+    from launcher.workspace.manifest import changed_files, known
+
+    folders = {part.digest: part.path for part in _parts(workspace)}
+    for change in changes:
+        if change.op != "~" or not is_workspace_digest(change.path) or change.new not in folders:
+            continue
+        folder, old, new = folders[change.new], known(change.old), known(change.new)
+        if old is None or new is None:
+            continue
+        changed = [path for _, path in changed_files(old, new)]
+        if lines := _ignoring(folder, changed):
+            yield (
+                f"the workspace `{folder}` differs only in files that git does not track: "
+                f"{some_files(changed)}; if the job writes them, {_lines(lines)} in its "
+                ".launcherignore leaves them out"
+            )
+
+
+def _ignoring(folder: str, paths: Sequence[str]) -> list[str]:
+    """The lines of an ignore file that match the untracked `paths` below a folder, whole folders if possible.
+
+    None without git, and where git tracks one of the paths.
+    """
+    from launcher.workspace.manifest import ignore_line
+
+    repository = git.repository(folder)
+    if repository is None or not paths:
+        return []
+    prefix = os.path.relpath(os.path.realpath(folder), os.path.realpath(repository.root))
+    tops = dict.fromkeys(path.partition("/")[0] for path in paths)
+    try:
+        found = repository.tracked(os.path.normpath(os.path.join(prefix, top)) for top in tops)
+    except LauncherError:
+        return []
+    tracked = {os.path.relpath(path, prefix) for path in found}
+    if tracked.intersection(paths):
+        return []
+    shared = {path.partition("/")[0] for path in tracked}
+    return [ignore_line(each) for each in dict.fromkeys(_outermost(path, shared) for path in paths)]
+
+
+def _lines(lines: Sequence[str]) -> str:
+    """ "a line `out`", "the lines `out`, `log.txt`"."""
+    return ("a line " if len(lines) == 1 else "the lines ") + some_files([f"`{line}`" for line in lines])
+
+
+def _outermost(path: str, shared: Collection[str]) -> str:
+    """The folder at the top that holds a path, or the path itself where that folder is `shared`."""
+    top = path.partition("/")[0]
+    return path if top in shared else top
 
 
 def _digest_or_why(path: str) -> str:

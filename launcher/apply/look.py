@@ -9,18 +9,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from launcher import git
-from launcher.apply.approval import check_capacity
+from launcher.apply.approval import check_capacity, check_plan
 from launcher.apply.checked import bind_plan, dry_run_plan
 from launcher.apply.engines import Engines
 from launcher.apply.inputs import with_inputs
 from launcher.apply.observe import observe
 from launcher.apply.seen import CheckoutFiles
-from launcher.plan.grounds import needs_of
+from launcher.plan.explain import Explanation, explain
+from launcher.plan.grounds import Grounds, needs_of
 from launcher.plan.model import Plan
 from launcher.plan.orphans import Scope
 from launcher.plan.recheck import located, recheck
 from launcher.plan.reconcile import DeclaredIn, nowhere, reconcile
-from launcher.plan.select import select
+from launcher.plan.select import one_named, select
+from launcher.plan.snapshot import Snapshot
 from launcher.specs.launch import JobKey, Launch
 from launcher.state.store import Store
 
@@ -60,6 +62,34 @@ def plan_launches(
     Args:
         limits: of groups that all of its jobs belong to.
     """
+    return _planned(launches, choices, store, engines, limits)[0]
+
+
+def explain_job(
+    launches: Sequence[Launch], name: str, choices: Choices, store: Store, engines: Engines
+) -> Explanation:
+    """What the latest success of the job `name` stands on, by the plan of the job files.
+
+    Raises UsageError for a name of no job, or of several; LauncherError when the job cannot be planned.
+    """
+    chosen, _ = select(launches, choices.select)
+    launch = one_named(chosen, name, "--explain")
+    plan, snapshot = _planned(launches, choices, store, engines)
+    check_plan(plan)
+    steps = {step.key: step for step in plan.steps if step.launch is not None}
+    success = snapshot.succeeded.get(launch.key)
+    edited = CheckoutFiles(engines).edited(launch, success) if success is not None else ()
+    return explain(steps[launch.key], success, Grounds(snapshot, steps).of(launch), edited)
+
+
+def _planned(
+    launches: Sequence[Launch],
+    choices: Choices,
+    store: Store,
+    engines: Engines,
+    limits: Sequence[Limit] = (),
+) -> tuple[Plan, Snapshot]:
+    """The plan of job files, and the attempts that it was made for."""
     chosen, others = select(launches, choices.select)
     engines.expect(chosen)
     room = _room(chosen, engines, limits)
@@ -81,10 +111,10 @@ def plan_launches(
     )
     checked = dry_run_plan(plan, engines)
     if room is None:
-        return checked
+        return checked, snapshot
     from launcher.plan.turns import with_turns
 
-    return with_turns(checked, room)
+    return with_turns(checked, room), snapshot
 
 
 def _room(launches: Sequence[Launch], engines: Engines, limits: Sequence[Limit]) -> Room | None:

@@ -12,7 +12,6 @@ from launcher.apply.engines import Engines
 from launcher.errors import LauncherError
 from launcher.specs.app import Role
 from launcher.specs.attempt import ENDED_STATES, Attempt
-from launcher.specs.binding import BoundLaunch
 from launcher.specs.launch import JobKey, Launch
 from launcher.specs.macros import substitute
 from launcher.specs.seen import NOTHING_SEEN, Seen, differing, recorded_paths
@@ -30,17 +29,22 @@ class CheckoutFiles:
     def __init__(self, engines: Engines) -> None:
         self._engines = engines
         self._found: dict[str, SeenFiles] = {}
+        self._tracked: dict[str, frozenset[str]] = {}
         self._lock = Lock()
 
-    def of(self, bound: BoundLaunch) -> Seen:
+    def of(self, launch: Launch) -> Seen:
         """The files of a job that its replicas run in their checkout; none for one that runs elsewhere."""
-        scheduler = self._engines.get(bound.launch.scheduler)
-        placed = ((role, scheduler.checkout_folder(role, bound.cfg)) for role in bound.app.roles)
-        commands = [_command(role, folder) for role, folder in placed if folder is not None]
+        scheduler, options = self._engines.get(launch.scheduler), self._engines.options(launch)
+        folder = {"job.dir": launch.directory}
+        placed = (
+            (role, scheduler.checkout_folder(substitute(role.image, folder), options))
+            for role in launch.app.roles
+        )
+        commands = [_command(role, launch.directory, where) for role, where in placed if where is not None]
         if not commands:
             return NOTHING_SEEN
         with self._lock:
-            return self._below(bound.launch.root).of(commands)
+            return self._below(launch.root).of(commands)
 
     def edited(self, launch: Launch, attempt: Attempt, covered: Collection[str] = ()) -> tuple[str, ...]:
         """The files that are not what an ended attempt of the job ran, by path below the root.
@@ -53,16 +57,14 @@ class CheckoutFiles:
         """
         if not attempt.seen or attempt.state not in ENDED_STATES:
             return ()
-        try:
-            now = self.of(self._engines.bind(launch))
-        except LauncherError:  # the job cannot start on this machine, and keeps what it has
+        now, files = self.of(launch), self._below(launch.root)
+        if now.record() == attempt.seen:
             return ()
-        files = self._below(launch.root)
-        known = files.digests(recorded_paths(attempt.seen))
+        known = files.digests(path for path in recorded_paths(attempt.seen) if path not in now.files)
         found = differing(attempt.seen, now._replace(files={**known, **now.files}))
         begin, end = attempt.created_at, attempt.ended_at or attempt.created_at
-        written = [path for path in found if files.written_between(path, begin, end)]
-        own = set(written) - _tracked(launch.root, written)
+        written = {path for path in found if files.written_between(path, begin, end)}
+        own = written - self._tracked_below(launch.root) if written else written
         return tuple(path for path in found if path not in own and path not in covered)
 
     def edited_of(
@@ -75,6 +77,17 @@ class CheckoutFiles:
             if launch.enabled and launch.key in attempts
         }
         return {key: files for key, files in found.items() if files}
+
+    def _tracked_below(self, root: str) -> frozenset[str]:
+        """The files that git tracks; none without git."""
+        if root not in self._tracked:
+            repository = git.repository(root)
+            try:
+                found = repository.tracked(["."]) if repository is not None else ()
+            except LauncherError:
+                found = ()
+            self._tracked[root] = frozenset(found)
+        return self._tracked[root]
 
     def _below(self, root: str) -> SeenFiles:
         if root not in self._found:
@@ -94,19 +107,11 @@ def _covered(launch: Launch) -> set[str]:
     return {posixpath.normpath(posixpath.join(folder, path)) for path in found.files} if found else set()
 
 
-def _command(role: Role, folder: str) -> Command:
+def _command(role: Role, directory: str, folder: str) -> Command:
     from launcher.workspace.seen import Command
 
-    words = (substitute(str(word), {"img_root": folder}) for word in (role.entrypoint, *role.args))
+    known = {"job.dir": directory, "img_root": folder}
+    words = (substitute(str(word), known) for word in (role.entrypoint, *role.args))
     search = role.env.get("PYTHONPATH")
-    folders = search.split(":")[:_MOST_SEARCHED] if type(search) is str else []
+    folders = substitute(search, known).split(":")[:_MOST_SEARCHED] if type(search) is str else []
     return Command(tuple(words), folder, tuple(folders))
-
-
-def _tracked(root: str, paths: Collection[str]) -> set[str]:
-    """Those of `paths` that git tracks; none without git."""
-    repository = git.repository(root) if paths else None
-    try:
-        return set(repository.tracked(paths)) if repository is not None else set()
-    except LauncherError:
-        return set()

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from json import dumps
 from typing import Any
 
 from launcher.apply import make_plan
 from launcher.apply.approval import check_plan
+from launcher.apply.plans import explain_success
 from launcher.cli import jobs, plan_options
 from launcher.cli.argument_types import count, one_of
 from launcher.cli.console import Console
 from launcher.cli.empty_state import empty_state_warning
 from launcher.cli.plan_file import document, write_text
 from launcher.cli.plan_options import matched
+from launcher.cli.render.explanation import explanation_json, explanation_text
 from launcher.cli.render.findings import exit_code, findings, in_short
 from launcher.cli.render.github import publish, publish_refusal, shielded, warning
 from launcher.cli.render.markdown import plan_markdown
 from launcher.cli.render.plan_text import plan_text
-from launcher.errors import JobFileError
+from launcher.errors import JobFileError, UsageError
 from launcher.plan.model import Plan
 from launcher.plan.verdict import plan_exit_code
 from launcher.specs import Launch
@@ -35,7 +38,8 @@ EXAMPLES = """\
   launcher plan jobs/ --out plan.json && launcher apply plan.json
   launcher plan jobs/ --detailed-exitcode     exit code 2 if there are changes
   launcher plan jobs/ --format github         in a GitHub workflow
-  launcher plan jobs/ --rerun train           plan running train again"""
+  launcher plan jobs/ --rerun train           plan running train again
+  launcher plan jobs/ --explain train         show what its success stands on"""
 
 FORMATS = ("text", "json", "markdown", "sarif", "github")
 
@@ -62,6 +66,12 @@ def add_arguments(parser: Any) -> None:
         default=60_000,
         help="maximum size of the markdown (default: 60000)",
     )
+    group.add_argument(
+        "--explain",
+        metavar="JOB",
+        help="instead of the plan, show all that the latest success of a job stands on, and whether it is "
+        "current; as text or json",
+    )
     group.add_argument("--show-request", action="store_true", help="show the requests to the schedulers")
     group.add_argument(
         "--detailed-exitcode", action="store_true", help="exit with 2 if apply would start or stop anything"
@@ -69,12 +79,15 @@ def add_arguments(parser: Any) -> None:
 
 
 def run(args: Any, console: Console) -> int:
+    _check_arguments(args)
     launches = _launches(args, console)
     unknown = empty_state_warning(launches)
     if unknown and args.format == "github":
         console.print(warning(unknown))
     elif unknown:
         console.warn(unknown)
+    if args.explain is not None:
+        return _explain(launches, args, console)
     plan = make_plan(launches, choices=plan_options.choices(launches, args))
     text = document(plan) if args.out or args.json_into or args.format == "json" else ""
     _show(plan, text, args, console)
@@ -86,6 +99,26 @@ def run(args: Any, console: Console) -> int:
     if args.out:
         console.note(f"saved; to apply it: launcher apply {args.out}")
     return _exit_code(plan, args, console)
+
+
+def _check_arguments(args: Any) -> None:
+    if args.explain is None:
+        return
+    for name in ("out", "json_into", "show_request", "detailed_exitcode", "fail_on"):
+        if getattr(args, name):
+            option = f"--{name.replace('_', '-')}"
+            raise UsageError(f"{option} has no effect with --explain", hint="leave one of them out")
+    if args.format not in ("text", "json"):
+        raise UsageError(f"--explain cannot be shown as {args.format}", hint="choose text or json")
+
+
+def _explain(launches: tuple[Launch, ...], args: Any, console: Console) -> int:
+    found = explain_success(launches, args.explain, choices=plan_options.choices(launches, args))
+    if args.format == "json":
+        console.print(dumps(explanation_json(found), indent=2, ensure_ascii=False))
+    else:
+        console.print(explanation_text(found, color=console.color), end="")
+    return 0
 
 
 def _launches(args: Any, console: Console) -> tuple[Launch, ...]:

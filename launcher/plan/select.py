@@ -42,6 +42,15 @@ def named(launches: Sequence[Launch], name: str, option: str) -> list[Launch]:
     return list(found.values())
 
 
+def one_named(launches: Sequence[Launch], name: str, option: str) -> Launch:
+    """The job with a name. Raises UsageError when there is none, or several."""
+    found = named(launches, name, option)
+    if len(found) > 1:
+        hint = f"say which one: {', '.join(sorted(str(launch.key) for launch in found))}"
+        raise UsageError(f"{option} {name}: several jobs have this name", hint=hint)
+    return found[0]
+
+
 def _names(launch: Launch) -> tuple[str, ...]:
     matrix = launch.matrix and str(launch.key._replace(job=launch.matrix))
     return tuple(filter(None, (launch.key.job, str(launch.key), launch.matrix, matrix)))

@@ -157,7 +157,7 @@ class Step:
     @property
     def is_edited(self) -> bool:
         """The job is kept, and files that it runs differ from what its success ran."""
-        return self.kind == "keep" and bool(self.edited)
+        return self.kind == "keep" and any(reason.code == "files_edited" for reason in self.reasons)
 
     @property
     def is_quiet(self) -> bool:

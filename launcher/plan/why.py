@@ -99,9 +99,13 @@ def some_files(files: Sequence[str]) -> str:
 
 def ran(attempt: Attempt) -> str:
     """`what ran (a1b2c3d)`, `what ran (a1b2c3d-dirty)`; the commit is left out without git."""
-    commit, _, dirty = attempt.commit.partition("-")
-    short = f"{commit[:7]}-{dirty}" if dirty else commit[:7]
-    return f"what ran ({short})" if short else "what ran"
+    return f"what ran ({short_commit(attempt)})" if attempt.commit else "what ran"
+
+
+def short_commit(attempt: Attempt) -> str:
+    """`a1b2c3d`, `a1b2c3d-dirty`; "" without git."""
+    commit, dash, dirty = attempt.commit.partition("-")
+    return f"{commit[:7]}{dash}{dirty}"
 
 
 def asked(option: str) -> Reason:

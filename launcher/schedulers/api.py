@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from launcher.schedulers.responses import ListAppResponse as ListAppResponse
     from launcher.schedulers.responses import Stream as Stream
     from launcher.schedulers.restarts import Restart
-    from launcher.specs.app import AppDef, CfgVal, Role
+    from launcher.specs.app import AppDef, CfgVal
     from launcher.specs.appstate import AppState as AppState
     from launcher.specs.attempt import Attempt
     from launcher.specs.check import Problem
@@ -129,8 +129,8 @@ class Scheduler(ABC, Generic[T]):
                     hint=f"{scheduler} needs to know what a replica takes; give the role a resource",
                 )
 
-    def checkout_folder(self, role: Role, cfg: Mapping[str, CfgVal]) -> str | None:
-        """The absolute folder of this machine that replicas of the role run in, with its files as they are.
+    def checkout_folder(self, image: str, cfg: Mapping[str, CfgVal]) -> str | None:
+        """The absolute folder of this machine that replicas of an image run in, with its files as they are.
 
         None where they run elsewhere: in a container, or on another machine. `cfg` need not be resolved.
         """

@@ -131,11 +131,11 @@ def largest(files: Manifest) -> tuple[str, str]:
         parts[top + slash] = parts.get(top + slash, 0) + (file.size if by_size else 1)
     name = max(parts, key=lambda part: parts[part])
     much = _bytes(parts[name]) if by_size else f"{parts[name]:,} files"
-    return f"{name} ({much})", _pattern(name.rstrip("/"))
+    return f"{name} ({much})", ignore_line(name.rstrip("/"))
 
 
-def _pattern(name: str) -> str:
-    """A line of an ignore file that matches only this name."""
+def ignore_line(name: str) -> str:
+    """A line of an ignore file that matches only this path, and what is below it."""
     text = "".join(f"\\{char}" if char in "*?[\\" else char for char in name)
     return f"\\{text}" if text.startswith(("#", "!")) else text
 

@@ -76,22 +76,30 @@ class SeenFiles:
         self._files: dict[str, _File | None] = {}
         self._imports: dict[str, tuple[Sequence[Import], bool]] = {}
         self._starts: dict[str, bytes] = {}
+        self._seen: dict[tuple[tuple[str, ...], tuple[_Script, ...]], Seen] = {}
         self._modules: dict[_Script, tuple[list[str], bool]] = {}
 
     def of(self, commands: Iterable[Command]) -> Seen:
         """The files of one job, with their digests."""
-        found: dict[str, str] = {}
-        modules: list[str] = []
-        is_complete = True
+        named: list[str] = []
+        scripts: list[_Script] = []
         for command in commands:
-            named, scripts = self._words(command)
-            found |= dict.fromkeys(named, "")
-            for script in scripts:
-                imported, is_all = self._imported(script)
-                modules += imported[len(script.files) :]
-                is_complete = is_complete and is_all
-        found |= dict.fromkeys(modules, "")
-        files, is_all = self._digests(found)
+            paths, to_follow = self._words(command)
+            named += paths
+            scripts += to_follow
+        key = tuple(named), tuple(scripts)
+        if key not in self._seen:
+            self._seen[key] = self._follow_all(*key)
+        return self._seen[key]
+
+    def _follow_all(self, named: Sequence[str], scripts: Sequence[_Script]) -> Seen:
+        modules: dict[str, None] = {}
+        is_complete = True
+        for script in scripts:
+            imported, is_all = self._imported(script)
+            modules |= dict.fromkeys(imported[len(script.files) :])
+            is_complete = is_complete and is_all
+        files, is_all = self._digests(dict.fromkeys([*named, *modules]))
         imports = frozenset(file.key for path in modules if (file := self._file(path)) and file.key in files)
         return Seen(files, imports, is_complete and is_all)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from glob import has_magic
 from hashlib import sha256
 
-from launcher.files import is_below
+from launcher.files import GONE, is_below
 from launcher.specs.trigger import combine
 from launcher.workspace.context import MAX_BYTES, files_below, too_large, unreadable
 from launcher.workspace.hashes import FileHashes

@@ -184,3 +184,35 @@ def test_jobs_that_ran_the_same_code_share_a_line(scenario):
         "(to run them again: --rerun sweep; always: inputs): "
         "sweep-0, sweep-1, sweep-2, sweep-3, sweep-4 … and 7 more"
     ]
+
+
+def test_explain_shows_what_a_success_stands_on(scenario, train):
+    after = scenario.job("true", name="after", top="needs: [train]")
+    scenario.run_to_end(train, after)
+    scenario.write("model.py", "x = 2\n")
+    scenario.run_to_end(train, "--rerun", "train")
+    text = scenario.launcher("plan", train, after, "--explain", "after").out
+    assert text.startswith("after stands on attempt 1 (")
+    assert "train has run since: attempt 2" in text
+    assert text.endswith("Plan: rerun: needs_changed (train has run since: attempt 2)\n")
+    found = json.loads(scenario.launcher("plan", train, "--explain", "train", "--format", "json").out)
+    assert (found["success"]["attempt"], found["action"]) == (2, "keep")
+    assert [(part["part"], part["name"], part["is_current"]) for part in found["stands_on"]] == [
+        ("document", "", True),
+        ("seen", "model.py", True),
+        ("seen", "train.py", True),
+    ]
+
+
+def test_explain_refuses_what_it_cannot_show(scenario, train):
+    scenario.launcher("plan", train, "--explain", "trane", code=64)
+    for option in (
+        ["--out", "plan.json"],
+        ["--format", "markdown"],
+        ["--fail-on", "held"],
+        ["--show-request"],
+    ):
+        done = scenario.launcher("plan", train, "--explain", "train", *option, code=64)
+        assert "explain" in done.err
+    new = scenario.job("true", name="new")
+    assert "new: no attempt has succeeded" in scenario.launcher("plan", new, "--explain", "new").out

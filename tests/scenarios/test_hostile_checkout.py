@@ -115,3 +115,34 @@ def test_a_checkout_of_good_job_files_plans_without_components(scenario):
     scenario.job("true", top="workspace: .\nlifecycle: {rerun_on: [{files: ['**/*.csv']}]}")
     scenario.launcher("validate", "--no-components", "--no-env-vars", "--strict")
     assert "1 to create" in scenario.launcher("plan", "--no-components", "--no-env-vars").out
+
+
+def test_hostile_source_that_a_job_runs_is_never_executed_and_is_read_within_bounds(scenario):
+    """`plan` after a success reads what the job names and imports."""
+    canary = scenario.folder / "canary"
+    scenario.write("train.py", "import deep, text, pipe, link, nul, many, pkg\n" * 1000)
+    scenario.write("deep.py", "import many\n" + "a" + "()" * 400_000)
+    scenario.write("text.py", 'import many\nf"' + "{a}" * 300_000 + '"')
+    scenario.write("nul.py", "import many\0")
+    scenario.write("pkg/__init__.py", f"open({str(canary)!r}, 'w')\n")
+    scenario.write("many.py", "".join(f"from pkg import m{number}\n" for number in range(40_000)))
+    os.mkfifo(scenario.folder / "pipe.py")
+    os.symlink("/etc/passwd", scenario.folder / "link.py")
+    file = scenario.job("true; : train.py")
+    scenario.run_to_end(file)
+    [attempt] = scenario.attempts()
+    assert {"train.py", "deep.py", "many.py"} < set(attempt.seen)
+    assert not {"link.py", "pipe.py"} & set(attempt.seen)
+    scenario.write("deep.py", "")
+    got = subprocess.run(
+        [sys.executable, "-m", "launcher", "plan", str(file)],
+        cwd=scenario.folder,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        preexec_fn=limits,
+    )
+    assert (got.returncode, "Traceback" in got.stderr) == (0, False), got.stderr
+    assert "differs from what ran: deep.py (" in got.stdout
+    assert not canary.exists()

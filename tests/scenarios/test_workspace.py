@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 
 import pytest
 
@@ -106,3 +107,40 @@ def test_one_folder_mapped_to_the_root_is_that_folder(scenario):
     plain = scenario.plan_document(scenario.job("true", top=TOP))["jobs"][0]["launch"]["digest"]
     mapped = scenario.plan_document(scenario.job("true", top="workspace: {src: .}"))
     assert mapped["jobs"][0]["launch"]["digest"] == plain
+
+
+@pytest.fixture
+def writes_into_its_workspace(scenario):
+    """A job in a git repository that has written into its own workspace, and so has changed it."""
+    file = scenario.job("mkdir -p out; date +%N >out/log; echo >>code/cache; cp out/log 'a b'", top=TOP)
+    scenario.write("src/train.py", "print(1)")
+    scenario.write("src/code/part.py", "")
+    for args in (
+        ["init", "-q"],
+        ["add", "."],
+        ["-c", "user.name=x", "-c", "user.email=x@y", "commit", "-qmx"],
+    ):
+        subprocess.run(["git", *args], cwd=scenario.folder, check=True)
+    scenario.run_to_end(file)
+    return file
+
+
+def test_a_job_that_writes_into_its_workspace_is_told_how_to_come_to_rest(
+    scenario, writes_into_its_workspace
+):
+    file = writes_into_its_workspace
+    [step] = scenario.plan_document(file)["jobs"]
+    [note] = [note for note in step["notes"] if "git does not track" in note]
+    assert note.endswith(
+        "files that git does not track: a b, code/cache, out/log; if the job writes them, the lines `a b`, "
+        "`code/cache`, `out` in its .launcherignore leaves them out"
+    )
+    scenario.write("src/.launcherignore", "a b\ncode/cache\nout\n")
+    scenario.run_to_end(file)
+    assert scenario.actions(file) == {"job": "keep"}
+
+
+def test_a_change_of_a_tracked_file_is_no_matter_of_ignoring(scenario, writes_into_its_workspace):
+    scenario.write("src/train.py", "print(2)")
+    [step] = scenario.plan_document(writes_into_its_workspace)["jobs"]
+    assert not any("git does not track" in note for note in step.get("notes", ()))

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from launcher.schedulers.local.supervisor_client import SupervisorClient
     from launcher.schedulers.logs import LogRecord
     from launcher.schedulers.restarts import Restart
-    from launcher.specs.app import AppDef, CfgVal, Role
+    from launcher.specs.app import AppDef, CfgVal
     from launcher.specs.attempt import Attempt
     from launcher.specs.check import Problem
     from launcher.specs.dryrun import AppDryRunInfo
@@ -114,12 +114,12 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
     def _validate(self, app: AppDef, scheduler: str, cfg: Mapping[str, CfgVal]) -> None:
         """Local processes need no resource."""
 
-    def checkout_folder(self, role: Role, cfg: Mapping[str, CfgVal]) -> str | None:
+    def checkout_folder(self, image: str, cfg: Mapping[str, CfgVal]) -> str | None:
         from launcher.schedulers.local.images import provider_of
 
         images = (self._provider or provider_of(self.backend))(cfg)
         try:
-            return images.get_cwd(role.image) or images.default_cwd
+            return images.get_cwd(image) or images.default_cwd
         except ValueError:  # the image is no folder; the dry run says so
             return None
 

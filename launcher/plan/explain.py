@@ -1,0 +1,144 @@
+"""What the latest success of a job stands on, and for each part whether it is current. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from launcher.plan import why
+from launcher.plan.decide import Desired
+from launcher.plan.diff import diff
+from launcher.plan.grounds import Ground
+from launcher.plan.step import Step
+from launcher.specs.attempt import Attempt
+from launcher.specs.launch import Launch
+from launcher.specs.needs import StoodOn
+from launcher.specs.seen import recorded_paths
+from launcher.text import plural
+
+What = Literal["document", "workspace", "need", "files", "seen"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One thing that a success stands on.
+
+    Attributes:
+        name: the job of a need, a glob of `rerun_on`, the path of a seen file or of a workspace.
+        recorded: what is on record of it: a digest, or attempt and edition of a need; "" for none.
+        is_current: whether it is the same now; None for what is not compared.
+        now: how it differs now, or why it is not compared; "" for nothing to say.
+    """
+
+    what: What
+    name: str = ""
+    recorded: str = ""
+    is_current: bool | None = True
+    now: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """The latest success of a job, with all that it stands on, and the step of the plan.
+
+    Attributes:
+        success: None when no attempt has succeeded.
+    """
+
+    step: Step
+    success: Attempt | None = None
+    parts: tuple[Part, ...] = ()
+
+
+def explain(
+    step: Step, success: Attempt | None, grounds: Sequence[Ground], edited: Collection[str]
+) -> Explanation:
+    """Explain the step that a plan has for a declared job.
+
+    Args:
+        success: the latest successful attempt.
+        grounds: what the needs of the job offer in this plan.
+        edited: the files of the checkout that differ from what `success` ran.
+    """
+    if success is None or step.launch is None:
+        return Explanation(step=step)
+    parts = [
+        _document(step, success),
+        *_workspace(step, success),
+        *_needs(success, grounds),
+        *_files(step.launch, success),
+        *_seen(success, edited),
+    ]
+    return Explanation(step=step, success=success, parts=tuple(parts))
+
+
+def _document(step: Step, success: Attempt) -> Part:
+    assert step.launch is not None
+    desired = Desired(launch=step.launch, document=step.document, digest=step.digest)
+    if desired.is_of(success):
+        return Part(what="document", recorded=success.digest)
+    changes = diff(success.document, step.document) if success.document else ()
+    now = plural(len(changes), "change") if changes else "another document"
+    return Part(what="document", recorded=success.digest, is_current=False, now=now)
+
+
+def _workspace(step: Step, success: Attempt) -> Iterator[Part]:
+    single = step.launch.workspace.path if step.launch is not None and step.launch.workspace else ""
+    before, now = _folders(success.document), _folders(step.document)
+    for path, digest in before.items():
+        is_current = now.get(path) == digest
+        words = "" if is_current else "changed" if path in now else "not its workspace any more"
+        yield Part(what="workspace", name=path or single, recorded=digest, is_current=is_current, now=words)
+
+
+def _folders(document: Any) -> dict[str, str]:
+    """The folders of a document's workspace with their digests; "" for a single one."""
+    workspace = document.get("workspace") or {}
+    projects = workspace.get("projects")
+    if projects is None:
+        return {"": workspace["digest"]} if workspace.get("digest") else {}
+    return {path: each["digest"] for path, each in projects.items()}
+
+
+def _needs(success: Attempt, grounds: Sequence[Ground]) -> Iterator[Part]:
+    offered = {ground.job: ground for ground in grounds}
+    recorded = {need.job: need for need in success.needs}
+    for job in sorted({*offered, *recorded}):
+        yield _need(job, recorded.get(job), offered.get(job), is_order=job in success.order_only)
+
+
+def _need(job: str, old: StoodOn | None, ground: Ground | None, *, is_order: bool) -> Part:
+    if ground is not None and not ground.need.rerun:
+        is_order = True
+    recorded = f"attempt {old.number}, edition {old.edition}" if old is not None else ""
+    current, now = True, ""
+    if ground is None:
+        current, now = False, "no longer needed"
+    elif old is None:
+        current, now = False, "now also needed"
+    elif ground.has_moved(old):
+        current, now = False, ground.moved().detail
+    if is_order:
+        return Part(what="need", name=job, recorded=recorded, is_current=None, now="rerun: never")
+    return Part(what="need", name=job, recorded=recorded, is_current=current, now=now)
+
+
+def _files(launch: Launch, success: Attempt) -> Iterator[Part]:
+    fired = {reason.path: reason.detail for reason in why.fired(launch, success)}
+    for index, trigger in enumerate(launch.lifecycle.rerun_on):
+        path = f"lifecycle.rerun_on[{index}]"
+        if trigger.kind == "every_apply":
+            yield Part(what="files", name=trigger.kind, is_current=False, now="each apply runs it again")
+        else:
+            now = fired.get(path, "")
+            yield Part(what="files", name=", ".join(trigger.globs), is_current=path not in fired, now=now)
+
+
+def _seen(success: Attempt, edited: Collection[str]) -> Iterator[Part]:
+    for path in sorted(recorded_paths(success.seen)):
+        is_current = path not in edited
+        now = "" if is_current else "differs from what ran"
+        yield Part(what="seen", name=path, recorded=success.seen[path], is_current=is_current, now=now)
+    for path in sorted(set(edited) - set(success.seen)):
+        yield Part(what="seen", name=path, is_current=False, now="imported now")

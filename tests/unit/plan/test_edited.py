@@ -1,0 +1,170 @@
+"""Files of the checkout that differ from what an attempt ran: a remark, or with `on_edit: rerun` a reason."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from launcher.plan.codec import dumps, loads
+from launcher.plan.explain import Part, explain
+from launcher.plan.grounds import Grounds
+from launcher.plan.model import Plan
+from launcher.plan.recheck import located, recheck
+from launcher.plan.verdict import matches, plan_exit_code
+from launcher.specs.launch import Launch, Trigger, WorkspaceRef
+from launcher.specs.needs import Need, StoodOn
+from launcher.specs.trigger import combine
+from tests.unit.plan.world import ORIGIN, attempt, job, lines, plan, world
+
+NOTE, RERUN = job("train"), job("train", on_edit="rerun")
+COMMIT = "a1b2c3d" + "0" * 33
+
+
+def edited(launch: Launch, state: str, *files: str, **choices: Any) -> Plan:
+    """The plan of a job whose files differ from those of its only attempt."""
+    return plan(launch, attempt(launch, state, commit=COMMIT), edited={launch.key: files}, **choices)
+
+
+def test_a_kept_job_says_which_files_differ():
+    made = edited(NOTE, "succeeded", "model.py", "train.py")
+    assert lines(made) == [
+        "=   default/train: attempt 1 succeeded; model.py, train.py differ from what ran (a1b2c3d)",
+        "Plan: no changes, 1 unchanged, 1 of them edited",
+    ]
+    assert made.steps[0].edited == ("model.py", "train.py")
+    assert matches(made, ["edited"]) == {"edited": [NOTE.key]}
+    assert plan_exit_code(made, fail_on=["edited"]) == 3
+    assert plan_exit_code(made, detailed=True) == 0
+
+
+def test_at_most_ten_files_are_named():
+    made = edited(NOTE, "succeeded", *(f"m{number:02}.py" for number in range(13)))
+    assert "m09.py and 3 more differ from" in lines(made)[0]
+
+
+@pytest.mark.parametrize("commit", ["", f"{COMMIT}-dirty"])
+def test_the_commit_is_named_where_there_is_one(commit: str):
+    made = plan(NOTE, attempt(NOTE, "succeeded", commit=commit), edited={NOTE.key: ("a.py",)})
+    assert lines(made)[0].endswith("what ran (a1b2c3d-dirty)" if commit else "what ran")
+
+
+@pytest.mark.parametrize(
+    ("state", "want"),
+    [
+        ("succeeded", "rerun"),
+        ("failed", "rerun"),
+        ("cancelled", "rerun"),
+        ("lost", "rerun"),
+        ("running", "keep"),
+    ],
+)
+def test_on_edit_rerun_runs_again_what_has_ended(state: str, want: str):
+    made = edited(RERUN, state, "train.py")
+    assert made.steps[0].kind == want
+    assert (made.steps[0].edition, made.steps[0].reasons[0].code) == (
+        (2, "files_edited") if want == "rerun" else (0, "already_running")
+    )
+    assert not matches(made, ["edited"])
+
+
+@pytest.mark.parametrize("state", ["failed", "cancelled", "lost"])
+def test_without_it_what_did_not_succeed_is_held(state: str):
+    made = edited(NOTE, state, "train.py")
+    assert (made.steps[0].kind, len(made.steps[0].reasons)) == ("hold", 1)
+
+
+def test_on_change_hold_holds_an_edit_as_well():
+    launch = job("train", on_edit="rerun", on_change="hold")
+    assert edited(launch, "succeeded", "train.py").steps[0].blocked == "on_change_hold"
+
+
+def test_adding_the_policy_runs_nothing():
+    assert plan(RERUN, attempt(NOTE, "succeeded")).steps[0].kind == "keep"
+
+
+def test_an_attempt_after_an_edit_is_a_new_edition_and_dependents_follow():
+    after = job("after", needs=(Need("train"),))
+    stood_on = StoodOn("train", 1, 1, attempt(NOTE, "succeeded").app_id, "local_cwd")
+    history = [attempt(NOTE, "succeeded"), attempt(after, "succeeded", needs=(stood_on,))]
+    for launch, choices in ((RERUN, {}), (NOTE, {"rerun": ["train"]})):
+        made = plan([launch, after], *history, edited={NOTE.key: ("train.py",)}, **choices)
+        assert {step.key.job: (step.kind, step.edition) for step in made.steps} == {
+            "train": ("rerun", 2),
+            "after": ("rerun", 2),
+        }
+    made = plan([NOTE, after], *history, rerun=["train"])
+    assert {step.key.job: step.kind for step in made.steps} == {"train": "rerun", "after": "keep"}
+
+
+def test_a_disabled_job_says_nothing():
+    assert not matches(edited(replace(NOTE, enabled=False), "succeeded", "train.py"), ["edited"])
+
+
+def saved(made: Plan) -> Plan:
+    stamped = made.stamped(plan_id="p", created_at=100)
+    return located(loads(dumps(stamped)), root="/src", origin=ORIGIN)
+
+
+def test_a_saved_plan_keeps_the_edits_that_it_was_made_with():
+    made = edited(RERUN, "succeeded", "train.py")
+    read = saved(made)
+    assert read.steps[0].edited == ("train.py",)
+    before = attempt(RERUN, "succeeded", commit=COMMIT)
+    left = recheck(read, world(before), now=200)
+    assert (left.stale, left.plan.steps[0].kind) == ((), "rerun")
+    ran = attempt(RERUN, "succeeded", 2, plan_id="p")
+    assert recheck(read, world(before, ran), now=200).stale[0].reason.code == "already_applied"
+    kept = recheck(saved(edited(NOTE, "succeeded", "train.py")), world(before), now=200)
+    assert (kept.stale, kept.plan.steps[0].kind) == ((), "keep")
+
+
+def test_all_that_a_success_stands_on_is_explained():
+    csv, every = Trigger("files", ("*.csv",)), Trigger("every_apply")
+    workspace = WorkspaceRef("src", "ws1:sha256:" + "1" * 64)
+    needs = (Need("a"), Need("b", rerun=False), Need("new"))
+    launch = job("train", rerun_on=(csv, every), trigger_digest=combine({"*.csv": "1"}), needs=needs)
+    launch = replace(launch, workspace=workspace)
+    stood_on = tuple(StoodOn(name, 1, 1, f"{name}-1", "local_cwd") for name in ("a", "b", "gone"))
+    success = attempt(launch, "succeeded", needs=stood_on, seen={"train.py": "1", "model.py": "2"})
+    now = replace(
+        launch, trigger_digest=combine({"*.csv": "2"}), workspace=workspace._replace(digest="ws1:x")
+    )
+    others = [
+        attempt(job("a"), "succeeded", 2),
+        attempt(job("b"), "succeeded", 2),
+        attempt(job("new"), "succeeded"),
+    ]
+    found = world(success, *others)
+    [step] = [
+        s for s in plan([now, *map(job, ("a", "b", "new"))], success, *others).steps if s.key == now.key
+    ]
+    said = explain(step, success, Grounds(found).of(now), ["model.py", "more.py"])
+    assert [(part.what, part.name, part.is_current, part.now) for part in said.parts] == [
+        ("document", "", False, "1 change"),
+        ("workspace", "src", False, "changed"),
+        ("need", "a", False, "a has run since: attempt 2"),
+        ("need", "b", None, "rerun: never"),
+        ("need", "gone", False, "no longer needed"),
+        ("need", "new", False, "now also needed"),
+        ("files", "*.csv", False, "`*.csv` changed since attempt 1"),
+        ("files", "every_apply", False, "each apply runs it again"),
+        ("seen", "model.py", False, "differs from what ran"),
+        ("seen", "train.py", True, ""),
+        ("seen", "more.py", False, "imported now"),
+    ]
+
+
+def test_a_job_that_never_succeeded_stands_on_nothing():
+    [step] = plan(NOTE).steps
+    assert explain(step, None, (), ()).parts == ()
+
+
+def test_a_current_success_is_current_in_each_part():
+    success = attempt(NOTE, "succeeded", seen={"train.py": "1", "": "more"})
+    [step] = plan(NOTE, success).steps
+    assert explain(step, success, (), ()).parts == (
+        Part(what="document", recorded=success.digest),
+        Part(what="seen", name="train.py", recorded="1"),
+    )
