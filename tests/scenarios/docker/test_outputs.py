@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 
 import pytest
 
@@ -28,16 +29,35 @@ def volumes(scenario, name: str) -> list[Thing]:
     return [each for each in scenario.daemon.volumes() if each.name == name]
 
 
+def copiers(scenario, volume: str) -> list[Thing]:
+    """The containers that archives of a volume are read from."""
+    return [each for each in scenario.daemon.containers() if each.name.startswith(f"{volume}-")]
+
+
 def test_status_names_the_volume_and_its_files_can_be_copied(scenario):
     scenario.job(WRITE, name="prepare")
     scenario.run_to_end(".")
     volume = scenario.status("prepare")["output"]
     assert scenario.launcher("output", "prepare").out == f"{volume}\n"
     assert len(volumes(scenario, volume)) == 1
-    before = len(scenario.daemon.containers())
     scenario.launcher("output", "prepare", "--copy", "got")
     assert (scenario.folder / "got" / "lines").read_text() == "data\n"
-    assert len(scenario.daemon.containers()) == before
+    assert copiers(scenario, volume) == []
+
+
+@pytest.mark.parametrize("name", ["KILL", "INT", "TERM"])
+def test_a_copy_that_is_stopped_leaves_nothing_behind_the_next_one(scenario, name):
+    scenario.job(f"{WRITE}; truncate -s 50G $LAUNCHER_OUTPUT_DIR/huge", name="prepare")
+    scenario.run_to_end(".")
+    volume = scenario.status("prepare")["output"]
+    copying = scenario.start("output", "prepare", "--copy", "got")
+    while not any(each.stat().st_size for each in scenario.folder.glob(".got.*/files/huge")):
+        assert copying.poll() is None
+    copying.send_signal(getattr(signal, f"SIG{name}"))
+    copying.wait(60)
+    assert len(copiers(scenario, volume)) == (1 if name == "KILL" else 0)
+    scenario.launcher("gc", "--project", scenario.token)
+    assert copiers(scenario, volume) == []
 
 
 def test_another_home_sees_it_and_that_it_is_gone(scenario, lose, tmp_path):
