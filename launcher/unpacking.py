@@ -183,12 +183,12 @@ class _Unpacking:
         path = self._place(member.name)
         if path == self._folder:
             if not member.isdir():
-                raise _refused(member.name, "is not a folder")
+                raise self._refused(member.name, "is not a folder")
         elif member.isdir():
             with suppress(FileExistsError):
                 os.mkdir(path)
             if not stat.S_ISDIR(os.lstat(path).st_mode):
-                raise _refused(member.name, "is there twice")
+                raise self._refused(member.name, "is there twice")
         elif member.isreg():
             self._file(archive, member, path)
         elif member.issym():
@@ -196,25 +196,25 @@ class _Unpacking:
         elif member.islnk():
             self._hard_link(member, path)
         else:
-            raise _refused(member.name, "is a device or a pipe")
+            raise self._refused(member.name, "is a device or a pipe")
 
     def _place(self, name: str) -> str:
         """The absolute path of a member, in a folder that exists. Raises UnpackError for one outside."""
         if name.startswith("/"):
-            raise _refused(name, "is an absolute path")
+            raise self._refused(name, "is an absolute path")
         parts = [part for part in name.split("/") if part not in ("", ".")]
         if ".." in parts:
-            raise _refused(name, "leaves the folder")
+            raise self._refused(name, "leaves the folder")
         if self._top:
             if parts[:1] != [self._top]:
-                raise _refused(name, f"is not below {self._top}")
+                raise self._refused(name, f"is not below {self._top}")
             del parts[0]
         if not parts:
             return self._folder
         parent = os.path.join(self._folder, *parts[:-1])
         if parent != self._last_parent:
             if os.path.realpath(parent) != parent:
-                raise _refused(name, "is behind a link")
+                raise self._refused(name, "is behind a link")
             os.makedirs(parent, exist_ok=True)
             self._last_parent = parent
         return os.path.join(parent, parts[-1])
@@ -226,7 +226,7 @@ class _Unpacking:
         try:
             fd = os.open(path, flags, 0o777 if member.mode & 0o100 else 0o666)
         except FileExistsError:
-            raise _refused(member.name, "is there twice") from None
+            raise self._refused(member.name, "is there twice") from None
         with open(fd, "wb", buffering=0) as file:
             for piece in _read(source):
                 while piece:
@@ -239,22 +239,24 @@ class _Unpacking:
     def _link(self, member: tarfile.TarInfo, path: str) -> None:
         inside = os.path.relpath(os.path.dirname(path), self._folder)
         if member.linkname.startswith("/") or normpath(f"{inside}/{member.linkname}").split("/")[0] == "..":
-            raise _refused(member.name, f"is a link that leaves the folder, to {member.linkname!r}")
+            raise self._refused(member.name, f"is a link that leaves the folder, to {member.linkname!r}")
         try:
             os.symlink(member.linkname, path)
         except FileExistsError:
-            raise _refused(member.name, "is there twice") from None
+            raise self._refused(member.name, "is there twice") from None
         self._has_links = True
         self._last_parent = self._folder  # it may have been one
 
     def _hard_link(self, member: tarfile.TarInfo, path: str) -> None:
         source = self._place(member.linkname)
         if not os.path.lexists(source) or not stat.S_ISREG(os.lstat(source).st_mode):
-            raise _refused(member.name, f"is a link to {member.linkname!r}, which is no file of the folder")
+            raise self._refused(
+                member.name, f"is a link to {member.linkname!r}, which is no file of the folder"
+            )
         try:
             os.link(source, path, follow_symlinks=False)
         except FileExistsError:
-            raise _refused(member.name, "is there twice") from None
+            raise self._refused(member.name, "is there twice") from None
         self._files += 1
 
     def _check_links(self) -> None:
@@ -267,13 +269,13 @@ class _Unpacking:
                 found = os.path.realpath(path)
                 if found != self._folder and not found.startswith(self._folder + os.sep):
                     inside = os.path.relpath(path, self._folder)
-                    raise _refused(inside, f"is a link that leaves the folder, to {os.readlink(path)!r}")
+                    raise self._refused(inside, f"is a link that leaves the folder, to {os.readlink(path)!r}")
+
+    def _refused(self, name: str, why: str) -> UnpackError:
+        inside = name.removeprefix(f"{self._top}/") if self._top else name
+        hint = "nothing was copied; remove it there, or copy the files by hand"
+        return UnpackError(f"{inside!r} {why}", hint=hint)
 
 
 def _read(source: Any) -> Iterable[bytes]:
     return iter(lambda: source.read(_BLOCK), b"")
-
-
-def _refused(name: str, why: str) -> UnpackError:
-    hint = "nothing was copied; remove it there, or copy the files by hand"
-    return UnpackError(f"{name!r} {why}", hint=hint)

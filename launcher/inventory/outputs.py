@@ -14,6 +14,7 @@ from launcher.schedulers.staged import StagedScheduler
 from launcher.specs.app import AppDef
 from launcher.specs.attempt import Attempt
 from launcher.specs.handle import UnknownAppException
+from launcher.specs.jobkey import DEFAULT_TARGET
 from launcher.specs.outputs import own_output
 from launcher.state.records import AppRecord
 from launcher.unpacking import Unpacked, check_free, unpack
@@ -79,14 +80,16 @@ def _attempt(app: AppRecord) -> tuple[Attempt, StagedScheduler[Any]]:
 
 
 def _missing(app: AppRecord, attempt: Attempt) -> LauncherError:
-    job = attempt.key.job
+    job, target = attempt.key.job, attempt.key.target
+    again = f"launcher apply {attempt.path} --rerun {job}"
+    again += "" if target == DEFAULT_TARGET else f" --target {target}"
     if not attempt.output:
         hint = "write `output: true` in its job file, and apply it"
         return LauncherError(f"attempt {attempt.number} of `{job}` has no output folder", hint=hint)
     if not app.made_output:
-        hint = f"launcher wait {job}" if app.is_live else f"launcher apply {attempt.path} --rerun {job}"
+        hint = f"launcher wait {job}" if app.is_live else again
         return LauncherError(
             f"attempt {attempt.number} of `{job}` has not started, and made no output folder", hint=hint
         )
-    hint = f"to make it again: launcher apply {attempt.path} --rerun {job}"
-    return LauncherError(f"the output folder of `{job}` is gone: {attempt.output}", hint=hint)
+    text = f"the output folder of `{job}` is gone: {attempt.output}"
+    return LauncherError(text, hint=f"to make it again: {again}")

@@ -59,7 +59,7 @@ REASONS: Final[dict[ReasonCode, str]] = {
     "needs_changed": "a job that it needs was added, removed or changed since, or will run",
     "needs_failed": "a job that it needs has not succeeded",
     "max_attempts": "the automatic re-runs of this document are used up",
-    "drift": "something of the latest attempt was removed or stopped by hand",
+    "drift": "something of the latest attempt was removed or stopped by hand, such as its output folder",
     "interrupted": "an earlier apply was interrupted while it submitted this attempt",
     "in_progress": "another apply is submitting this job at the moment",
     "superseded": "an older attempt is live beside a newer one",

@@ -168,6 +168,7 @@ _DOCUMENT = Record(
             "projects",
             "The files that travel with the job: one folder, or several projects.",
         ),
+        "output": Flag("Whether it asks for an output folder."),
     },
     "What the job means, in normal form: without defaults, nulls and empty containers.",
 )

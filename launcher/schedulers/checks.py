@@ -79,10 +79,11 @@ def _unknown_hosts(role: Role, scheduler: str, others: list[str]) -> Iterator[Pr
 
 
 def refuse_outputs(app: AppDef) -> None:
-    """Raise RejectedAppError for an app without a job that speaks of an output folder."""
+    """Raise RejectedAppError for an app without a job that asks for an output folder."""
     text = "`{}` is a folder of a job, and this app has none: use launcher apply"
-    found = references(app)
-    check_problems(app, (Problem(each.path, "reference-phase", text.format(each.written)) for each in found))
+    found: list[tuple[tuple[str | int, ...], str]] = [(each.path, each.written) for each in references(app)]
+    found += [(("output",), "output")] if app.output else []
+    check_problems(app, (Problem(path, "reference-phase", text.format(written)) for path, written in found))
 
 
 def add_times(opts: runopts, grace_s: float) -> None:

@@ -27,6 +27,7 @@ def to_json(app: AppDef) -> dict[str, Any]:
         "name": app.name,
         "roles": [_from_role(role) for role in app.roles],
         "metadata": json_value(app.metadata, "metadata"),
+        "output": app.output,
     }
 
 
@@ -36,9 +37,8 @@ def from_json(value: Any) -> AppDef:
     Raises ValueError or TypeError for a value of another shape; what the fields hold is for `check_app`.
     """
     parts = _parts(value, AppDef)
-    return AppDef(
-        parts["name"], [_to_role(role) for role in _list(parts["roles"])], dict(_mapping(parts["metadata"]))
-    )
+    roles = [_to_role(role) for role in _list(parts["roles"])]
+    return AppDef(parts["name"], roles, dict(_mapping(parts["metadata"])), bool(parts["output"]))
 
 
 def _from_role(role: Role) -> dict[str, Any]:

@@ -18,6 +18,8 @@ from launcher.specs.macros import OUTPUT_DIR, find_macros, job_of_output
 
 OUTPUT_VARIABLE = "LAUNCHER_OUTPUT_DIR"
 NEEDS_VARIABLE = "LAUNCHER_NEEDS"
+SYMBOLIC_OUTPUT = f"$<{OUTPUT_DIR}>"
+"""What OUTPUT_VARIABLE is in a request, until the folder is known."""
 
 _LONGEST = 128 * 1024 - len(f"{NEEDS_VARIABLE}=\0")  # bytes; the kernel takes no longer string (execve(2))
 

@@ -87,6 +87,16 @@ def test_an_app_without_a_job_has_no_output_folder(case: Case) -> None:
         case.start(case.app("echo $<output_dir>"))
 
 
+def test_an_app_without_a_job_cannot_ask_for_an_output_folder(case: Case) -> None:
+    with pytest.raises(SchedulerError, match="launcher apply"):
+        case.start(replace(case.app("true"), output=True))
+
+
+def test_the_variable_is_unset_in_an_app_without_a_job(case: Case) -> None:
+    ran = case.run(case.app('echo "in ${LAUNCHER_OUTPUT_DIR:-nothing}"'))
+    assert case.lines(ran.app_id) == ["in nothing"]
+
+
 def test_cleaning_up_after_an_app_leaves_its_output(case: Case, staged: Staged) -> None:
     app, reader = case.app(WRITE), case.app(READ)
     first = prepare(case, app, 1)

@@ -62,11 +62,17 @@ class TestWhereItIs:
 
 
 @pytest.fixture
-def pipeline(scenario):
+def lose(scenario):
+    """Removes the output folder of a job, as a user does by hand."""
+    return lambda job: shutil.rmtree(folder_of(scenario, job))
+
+
+@pytest.fixture
+def pipeline(scenario, lose):
     """prepare has succeeded, and its output folder is gone; train has never run."""
     scenario.job(WRITE, name="prepare")
     scenario.run_to_end("prepare.launcher.yaml")
-    shutil.rmtree(folder_of(scenario, "prepare"))
+    lose("prepare")
     return scenario
 
 
@@ -99,28 +105,28 @@ class TestLoss:
         pipeline.job('echo "$LAUNCHER_NEEDS"', name="train", top="needs: [prepare]")
         assert pipeline.actions(".") == {"prepare": "keep", "train": "hold"}
 
-    def test_a_finished_reader_is_left_alone(self, scenario):
+    def test_a_finished_reader_is_left_alone(self, scenario, lose):
         scenario.job(WRITE, name="prepare")
         scenario.job(READ, name="train", top="needs: [prepare]")
         scenario.run_to_end(".")
-        shutil.rmtree(folder_of(scenario, "prepare"))
+        lose("prepare")
         assert scenario.actions(".") == {"prepare": "keep", "train": "keep"}
         [_, drift] = steps(scenario)["prepare"]["reasons"]
         assert (drift["code"], drift["detail"]) == ("drift", "its output folder is gone")
 
-    def test_a_reader_of_a_matrix_is_held_by_one_lost_folder(self, scenario):
+    def test_a_reader_of_a_matrix_is_held_by_one_lost_folder(self, scenario, lose):
         scenario.job(WRITE, name="prepare", top="matrix: {n: [0, 1]}")
         scenario.run_to_end("prepare.launcher.yaml")
-        shutil.rmtree(folder_of(scenario, "prepare-1"))
+        lose("prepare-1")
         scenario.job("true", name="train", top="needs: [prepare]")
         assert scenario.actions(".")["train"] == "hold"
 
-    def test_a_saved_plan_is_refused_whose_input_has_gone_since(self, scenario):
+    def test_a_saved_plan_is_refused_whose_input_has_gone_since(self, scenario, lose):
         scenario.job(WRITE, name="prepare")
         scenario.run_to_end("prepare.launcher.yaml")
         scenario.job(READ, name="train", top="needs: [prepare]")
         scenario.launcher("plan", ".", "--out", "plan.json", code=None)
-        shutil.rmtree(folder_of(scenario, "prepare"))
+        lose("prepare")
         refused = scenario.launcher("apply", "plan.json", "--yes", code=None)
         assert refused.code != 0
         assert scenario.attempts("train") == []
@@ -134,6 +140,8 @@ class TestLoss:
     def test_a_job_that_no_other_needs_is_not_looked_at(self, pipeline):
         assert "is gone" not in pipeline.plan(".")
 
+
+class TestOfLocalJobs:
     def test_an_attempt_that_never_started_does_not_stand_in_for_the_lost_folder(self, scenario):
         block = scenario.folder / "block"
         scenario.job(f"while [ -e {block} ]; do sleep 0.05; done", name="first")

@@ -41,7 +41,7 @@ def build_app(job: JobFile, name: str, problems: Collector) -> AppDef:
     """The AppDef of a job file, under the name of one of its jobs. What its fields do not agree on goes to
     `problems`."""
     roles = [_role(key, role, job, problems) for key, role in job.roles.items()]
-    app = AppDef(name=name, roles=roles, metadata=dict(job.metadata))
+    app = AppDef(name=name, roles=roles, metadata=dict(job.metadata), output=job.output)
     for found in as_written(check_app(app), job):
         if problems.holds_assumed(found.path[:2]) or problems.holds_broken(found.path):
             continue  # a placeholder takes part in it, or what it says was said already

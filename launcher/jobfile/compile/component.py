@@ -79,7 +79,8 @@ def build_component(
         _say(problem, answer, problems)
     if answer.app is None:
         return nothing
-    return replace(answer.app, name=name, metadata={**answer.app.metadata, **job.metadata})
+    output = job.output or answer.app.output
+    return replace(answer.app, name=name, metadata={**answer.app.metadata, **job.metadata}, output=output)
 
 
 def _say(problem: ArgumentProblem, answer: Evaluation, problems: Collector) -> None:

@@ -442,6 +442,12 @@ class JobFile(Model):
     metadata: Annotated[dict[str, str], Traits("bound", as_written=True)] = Field(
         {}, description="For people and tools.", examples=[{"team": "vision"}]
     )
+    output: bool = Field(
+        False,
+        description="Where true, the job has an output folder, and the variable LAUNCHER_OUTPUT_DIR, on every"
+        " engine. Without it, one has it where its roles speak of one, and a local job always.",
+        examples=[True],
+    )
     timeout: Annotated[Annotated[int, BeforeValidator(seconds)] | None, Traits(foreign=("walltime",))] = (
         Field(
             None,

@@ -20,9 +20,9 @@ from launcher.schedulers.local.images import ImageProvider
 from launcher.schedulers.local.popen import LOGS, PopenRequest, ReplicaParam
 from launcher.schedulers.local.rules import check, notes
 from launcher.specs.app import AppDef, CfgVal, Role
-from launcher.specs.macros import OUTPUT_DIR, SYMBOLIC_APP_ID, escape, hosts_of, macros, substitute
+from launcher.specs.macros import SYMBOLIC_APP_ID, escape, hosts_of, macros, substitute
 from launcher.specs.order import host_variable, rules_of, serving
-from launcher.specs.outputs import OUTPUT_VARIABLE
+from launcher.specs.outputs import OUTPUT_VARIABLE, SYMBOLIC_OUTPUT
 from launcher.specs.secret import Secret
 from launcher.text import plural
 
@@ -31,7 +31,6 @@ STDERR_LOG = "stderr.log"
 COMBINED_LOG = "combined.log"
 ENV_CUDA_VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
 RANK0_ENV = "LAUNCHER_RANK0_HOST"
-_OUTPUT = f"$<{OUTPUT_DIR}>"
 HOST = "localhost"
 
 
@@ -76,7 +75,7 @@ def build_request(
     )
     hosts = {role.name: HOST for role in app.roles}
     fixed = {host_variable(name): hosts[name] for name in serving(app)}
-    fixed[OUTPUT_VARIABLE] = _OUTPUT
+    fixed[OUTPUT_VARIABLE] = SYMBOLIC_OUTPUT
     for role, folder in zip(app.roles, path_names([role.name for role in app.roles]), strict=True):
         dirs = [os.path.join(log_dir, folder, str(k)) for k in range(role.num_replicas)]
         request.role_log_dirs[role.name] = dirs
@@ -119,7 +118,7 @@ def bind_request(
             job, which gets no variable for an output folder.
     """
     values = {"app_id": app_id, **(outputs or {})}
-    hidden = None if outputs else (OUTPUT_VARIABLE, _OUTPUT)
+    hidden = None if outputs else (OUTPUT_VARIABLE, SYMBOLIC_OUTPUT)
 
     def bind(text: str) -> str:
         return substitute(text, values)

@@ -30,9 +30,9 @@ from launcher.schedulers.slurm.rules import (
 from launcher.schedulers.slurm.sbatch import minutes_of, slurm_time
 from launcher.schedulers.slurm.script import batch_script
 from launcher.specs.app import AppDef, CfgVal, Role
-from launcher.specs.macros import OUTPUT_DIR, SYMBOLIC_APP_ID, escape, hosts_of, macros, map_text, substitute
+from launcher.specs.macros import SYMBOLIC_APP_ID, escape, hosts_of, macros, map_text, substitute
 from launcher.specs.order import HOST_VARIABLES, rules_of
-from launcher.specs.outputs import OUTPUT_VARIABLE, has_output
+from launcher.specs.outputs import OUTPUT_VARIABLE, SYMBOLIC_OUTPUT, has_output
 from launcher.specs.secret import Secret
 from launcher.specs.sensitive import HIDDEN, hide, is_sensitive
 from launcher.specs.yamltext import to_yaml
@@ -139,7 +139,8 @@ def bind_request(
     """The request under a real app id: a new value, macros and escapes resolved.
 
     Args:
-        outputs: macro → folder on the cluster, for `$<output_dir>` and those of needs.
+        outputs: macro → folder on the cluster, for `$<output_dir>` and those of needs. Without any the
+            replicas get no variable for one.
         variables: for every replica beside its own, as they are.
     """
     values = {"app_id": app_id, **(outputs or {})}
@@ -147,12 +148,16 @@ def bind_request(
     def bind(text: str) -> str:
         return substitute(text, values)
 
+    def env_of(replica: Mapping[str, Any]) -> dict[str, Any]:
+        hidden = None if outputs else (OUTPUT_VARIABLE, SYMBOLIC_OUTPUT)
+        return {name: value for name, value in replica["env"].items() if (name, value) != hidden}
+
     def bound(role: Mapping[str, Any]) -> dict[str, Any]:
         replicas = [
             {
                 **each,
                 "argv": [bind(arg) for arg in each["argv"]],
-                "env": {**map_text(each["env"], bind), **(variables or {})},
+                "env": {**map_text(env_of(each), bind), **(variables or {})},
             }
             for each in role["replicas"]
         ]
@@ -235,7 +240,7 @@ def _role(
             "LAUNCHER_JOB_ID": handle,
             "LAUNCHER_SCRATCH": f"{APP_DIR}/scratch",
             **{variable: host_mark(name) for variable, name in served.items() if name in known},
-            **({OUTPUT_VARIABLE: f"$<{OUTPUT_DIR}>"} if has_output(app) else {}),
+            **({OUTPUT_VARIABLE: SYMBOLIC_OUTPUT} if has_output(app) else {}),
         }
         replicas.append({"argv": [filled.entrypoint, *filled.args], "env": env})
     return {

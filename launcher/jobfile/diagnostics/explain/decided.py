@@ -146,7 +146,8 @@ EXPLANATIONS = (
     ReasonExplanation(
         "needs_failed",
         "The job would start, and a job that it needs (`needs:`) has failed, was cancelled or lost, never "
-        "ran or is held itself. Nothing starts without what it needs.",
+        "ran or is held itself, or has lost the output folder that the job reads. Nothing starts without "
+        "what it needs.",
         Example(
             {JOB: _FRAGILE % "", "evaluate.launcher.yaml": _NEEDS % ("evaluate", "train")},
             "plan .",
@@ -166,7 +167,8 @@ EXPLANATIONS = (
     ReasonExplanation(
         "drift",
         "A container of the latest attempt was removed or stopped with a command of the engine, such as "
-        "`docker rm`. The plan names it; how the job ended is still on record.",
+        "`docker rm`; or the output folder of a success that other jobs need is gone. The plan names it; how "
+        "the job ended is still on record.",
         Example(
             {
                 JOB: _HEAD + "scheduler: local_docker\n"

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from launcher.errors import SchedulerError
 from launcher.schedulers.docker.labels import PREFIX
-from launcher.schedulers.docker.names import container_name, is_of_need, stem
+from launcher.schedulers.docker.names import OUTPUT, container_name, is_of_need, stem
 from launcher.schedulers.docker.request import sdk_values
 from launcher.schedulers.docker.request.body import check_parameters
 from launcher.schedulers.docker.request.job import DockerContainer, DockerJob
@@ -20,6 +20,7 @@ from launcher.schedulers.docker.request.labelling import replica_labels
 from launcher.schedulers.docker.request.rules import shares_host_name
 from launcher.specs.macros import SYMBOLIC_APP_ID, hosts_of, substitute
 from launcher.specs.order import HOST_VARIABLES
+from launcher.specs.outputs import OUTPUT_VARIABLE
 from launcher.specs.secret import Secret
 
 RANK0_ENV = "LAUNCHER_RANK0_HOST"
@@ -29,7 +30,8 @@ def bind_request(job: DockerJob, app_id: str, outputs: Mapping[str, str] | None 
     """The request under a real app id: a new value, macros and escapes resolved.
 
     Args:
-        outputs: macro → volume or absolute path of each output folder, for the sources of mounts.
+        outputs: macro → volume or absolute path of each output folder, for the sources of mounts. Without
+            any, for an app without a job, the app's own is left out.
 
     Raises SchedulerError for a container that was edited into what cannot be created.
     """
@@ -76,6 +78,10 @@ def _bind_container(
         name: named[value] if _names_host(name) and value in named else _bound(value, bind)
         for name, value in environment.items()
     }
+    if not outputs:
+        kwargs["mounts"] = [each for each in kwargs.get("mounts") or () if each.get("target") != OUTPUT]
+        if kwargs["environment"].get(OUTPUT_VARIABLE) == OUTPUT:
+            del kwargs["environment"][OUTPUT_VARIABLE]
     kwargs["labels"] = sdk_values.labels(kwargs.get("labels") or {})
     for mount in kwargs.get("mounts") or ():
         for name in mount.keys() & {"source", "Source"}:

@@ -1,0 +1,94 @@
+"""Output folders of containers: as those of local jobs, and what only volumes have."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+
+import pytest
+
+from tests.engines.docker import Thing
+from tests.scenarios.test_outputs import READ, WRITE, TestLoss, pipeline  # noqa: F401
+
+
+@pytest.fixture
+def lose(scenario):
+    """Removes a volume as a user does by hand, with the containers that have it."""
+
+    def remove(job: str) -> None:
+        attempt = scenario.attempts(job)[-1]
+        scenario.remove_by_hand(scenario.containers())
+        scenario.daemon.remove(each for each in scenario.daemon.volumes() if each.name == attempt.output)
+        assert volumes(scenario, attempt.output) == []
+
+    return remove
+
+
+def volumes(scenario, name: str) -> list[Thing]:
+    return [each for each in scenario.daemon.volumes() if each.name == name]
+
+
+def copiers(scenario, volume: str) -> list[Thing]:
+    """The containers that archives of a volume are read from."""
+    return [each for each in scenario.daemon.containers() if each.name.startswith(f"{volume}-")]
+
+
+def test_status_names_the_volume_and_its_files_can_be_copied(scenario):
+    scenario.job(WRITE, name="prepare")
+    scenario.run_to_end(".")
+    volume = scenario.status("prepare")["output"]
+    assert scenario.launcher("output", "prepare").out == f"{volume}\n"
+    assert len(volumes(scenario, volume)) == 1
+    scenario.launcher("output", "prepare", "--copy", "got")
+    assert (scenario.folder / "got" / "lines").read_text() == "data\n"
+    assert copiers(scenario, volume) == []
+
+
+@pytest.mark.parametrize("name", ["KILL", "INT", "TERM"])
+def test_a_copy_that_is_stopped_leaves_nothing_behind_the_next_one(scenario, name):
+    scenario.job(f"{WRITE}; truncate -s 50G $LAUNCHER_OUTPUT_DIR/huge", name="prepare")
+    scenario.run_to_end(".")
+    volume = scenario.status("prepare")["output"]
+    copying = scenario.start("output", "prepare", "--copy", "got")
+    while not any(each.stat().st_size for each in scenario.folder.glob(".got.*/files/huge")):
+        assert copying.poll() is None
+    copying.send_signal(getattr(signal, f"SIG{name}"))
+    copying.wait(60)
+    assert len(copiers(scenario, volume)) == (1 if name == "KILL" else 0)
+    scenario.launcher("gc", "--project", scenario.token)
+    assert copiers(scenario, volume) == []
+
+
+def test_another_home_sees_it_and_that_it_is_gone(scenario, lose, tmp_path):
+    scenario.job(WRITE, name="prepare")
+    scenario.run_to_end(".")
+    there = {**os.environ, "LAUNCHER_HOME": str(tmp_path / "other")}
+    volume = scenario.status("prepare")["output"]
+    seen = json.loads(scenario.launcher("status", "prepare", "--json", env=there).out)
+    assert seen["output"] == volume
+    scenario.launcher("output", "prepare", "--copy", "got", env=there)
+    assert (scenario.folder / "got" / "lines").read_text() == "data\n"
+
+
+def test_an_engine_that_is_not_asked_has_lost_nothing(scenario):
+    """A job of this machine needs one of an engine that does not answer."""
+    scenario.job(WRITE, name="prepare")
+    scenario.run_to_end(".")
+    scenario.write(
+        "train.launcher.yaml",
+        "version: 1\nname: train\nneeds: [prepare]\nroles: {main: {entrypoint: 'true'}}\n",
+    )
+    away = {**os.environ, "DOCKER_HOST": "unix:///nowhere.sock"}
+    found = scenario.launcher("plan", "train.launcher.yaml", env=away).out
+    assert "is gone" not in found
+    assert "+   train" in found
+
+
+def test_gc_keeps_the_volume_that_the_latest_success_has(scenario):
+    scenario.job(WRITE, name="prepare")
+    scenario.run_to_end(".")
+    scenario.launcher("gc", "--outputs", "--older-than", "0s", "--project", scenario.token)
+    scenario.job(READ, name="train", top="needs: [prepare]")
+    scenario.run_to_end(".")
+    assert scenario.attempts("train")[-1].state == "succeeded"

@@ -1,0 +1,28 @@
+"""Output folders on a cluster: as those of local jobs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.scenarios.test_outputs import READ, WRITE, TestLoss, lose, pipeline  # noqa: F401
+
+
+def test_status_names_the_folder_and_its_files_can_be_copied(scenario):
+    scenario.job(WRITE, name="prepare")
+    scenario.run_to_end(".")
+    folder = scenario.status("prepare")["output"]
+    assert (Path(folder) / "lines").read_text() == "data\n"
+    assert scenario.launcher("output", "prepare").out == f"{folder}\n"
+    scenario.launcher("output", "prepare", "--copy", "got")
+    assert (scenario.folder / "got" / "lines").read_text() == "data\n"
+
+
+@pytest.mark.far
+def test_files_come_through_ssh(there, tmp_path):
+    there.job(f"{WRITE}; head -c 5000000 /dev/zero >$LAUNCHER_OUTPUT_DIR/big", name="prepare")
+    there.run_to_end("prepare.launcher.yaml")
+    there.launcher("output", "prepare", "--copy", str(tmp_path / "got"))
+    assert (tmp_path / "got" / "lines").read_text() == "data\n"
+    assert (tmp_path / "got" / "big").stat().st_size == 5_000_000
