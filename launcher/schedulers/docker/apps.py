@@ -27,6 +27,7 @@ from launcher.schedulers.docker.replicas import (
 )
 from launcher.schedulers.docker.status import DockerAppView, view
 from launcher.schedulers.docker.tombstones import Tombstone
+from launcher.schedulers.docker.unasked import judged, unrecorded
 from launcher.schedulers.owner import Owner
 from launcher.specs.attempt import WAITING_STATES, Attempt
 from launcher.specs.launch import JobKey
@@ -202,10 +203,25 @@ def needs_confirmation(app: DockerApp) -> bool:
     """Whether one read is not enough to act on: the app seems to have ended, or to have lost its owner."""
     view = app.view
     if view.ended:
-        return not view.final
+        return not view.final or _is_unseen(app)
     if app.paused_by is not None and not all(each.inspected for each in app.containers):
         return True
     return not app.owner and (view.state != "running" or view.unstarted > 0)
+
+
+def _is_unseen(app: DockerApp) -> bool:
+    """Whether the end of a job is known from its containers alone, as listed."""
+    return app.journal is None and app.labels.is_job and not all(each.inspected for each in app.containers)
+
+
+def _is_unasked(view: DockerAppView) -> bool:
+    """Whether the app is lost although all of its containers are there."""
+    return view.state == "lost" and not view.drift and any(each.lost for each in view.replicas)
+
+
+def _is_watched(app: DockerApp) -> bool:
+    """Whether a watcher of this machine holds the app."""
+    return record.is_locked(app.app_dir) or record.is_locked_elsewhere(app.app_id, app.labels.owner)
 
 
 def _conclusion(app: DockerApp | None) -> object:
@@ -234,6 +250,9 @@ def _app(
     effective = journal
     if stone is not None and (journal is None or journal.outcome is None):
         effective = replace(journal or Journal(), outcome=stone.outcome)
+    unseen = effective is None or effective.outcome is None
+    if unseen and unrecorded(found, effective or Journal()):
+        effective = judged(found, effective or Journal(adopted=True), engine.started_at())
     view = status.view(found, effective, expected_replicas=() if complete else expected_replicas(labels))
     if view is None:
         return None
@@ -246,6 +265,9 @@ def _app(
     ):
         view = status.DockerAppView(state="waiting")  # its watcher is about to record that
     app = DockerApp(labels, found, view, journal)
+    if unseen and _is_unasked(view) and not lock_held and _is_watched(app):
+        # Its watcher knows more, and records the end.
+        return replace(app, view=replace(view, state="running", message="", ended_at=None, final=False))
     if journal is None and stone is None and (paused_by := _paused_by(app, take_over=take_over)):
         return replace(app, view=status.paused(view), paused_by=paused_by)
     return replace(app, owner=_owner(app, lock_held=lock_held, take_over=take_over))

@@ -39,6 +39,7 @@ class DockerReplica:
         late: why it has failed that was not ready in time; "" for any other replica.
         at_end: it was stopped because the roles that are no services had succeeded.
         stopped_externally: another program stopped it.
+        lost: why its end tells nothing, see `unasked.py`; "" for any other replica.
     """
 
     role: str
@@ -58,6 +59,7 @@ class DockerReplica:
     waits: str = ""
     late: str = ""
     at_end: bool = False
+    lost: str = ""
 
     @property
     def label(self) -> str:
@@ -89,10 +91,12 @@ def _replica(container: Container, journal: Journal) -> DockerReplica:
     ended = container.ended and not waits
     probe = journal.probe_of(role, k, container.id, container.started_at) if ended else None
     late = probe.why if probe is not None else ""
+    lost = journal.lost(role, k, container.started_at) if ended and not stopped else ""
+    judged = "failed" if late else "lost" if lost else ""
     return DockerReplica(
         role=role,
         k=k,
-        state="running" if waits else "failed" if late else _state(container, stopped=stopped),
+        state="running" if waits else judged or _state(container, stopped=stopped),
         id=container.id,
         name=container.name,
         exit_code=container.exit_code if ended else None,
@@ -103,10 +107,13 @@ def _replica(container: Container, journal: Journal) -> DockerReplica:
         started_at=container.started_at,
         ended_at=container.ended_at if ended else None,
         error=container.error,
-        stopped_externally=ended and journal.was_stopped_externally(container.id, container.started_at),
+        stopped_externally=ended
+        and not lost
+        and journal.was_stopped_externally(container.id, container.started_at),
         waits=RESTARTED if waits and not container.live else _WAITS.get(container.state, ""),
         late=late,
         at_end=stopped and _is_stopped_at_end(container, journal),
+        lost=lost,
     )
 
 
@@ -136,12 +143,13 @@ def _removed(role: str, k: int, exit_: RecordedExit) -> DockerReplica:
     return DockerReplica(
         role=role,
         k=k,
-        state="succeeded" if exit_.code == 0 else "failed",
+        state="lost" if exit_.lost else "succeeded" if exit_.code == 0 else "failed",
         exit_code=exit_.code,
         oom=exit_.oom,
         num_restarts=exit_.restarts,
         started_at=exit_.started_at,
         ended_at=exit_.ended_at,
+        lost=exit_.lost,
     )
 
 

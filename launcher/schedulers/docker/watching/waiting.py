@@ -7,6 +7,7 @@ from threading import Timer
 
 from launcher.schedulers.docker import apps, record
 from launcher.schedulers.docker.apps import DockerApp
+from launcher.schedulers.docker.client.persist import Patience
 from launcher.schedulers.docker.client.view import EngineView
 from launcher.schedulers.docker.labels import APP_ID
 from launcher.schedulers.docker.watching.client import wait_for_exit
@@ -19,7 +20,14 @@ _END_ACTIONS = frozenset({"die", "destroy", "rename"})
 
 
 def wait_for_end(engine: EngineView, app_id: str, deadline: float | None) -> DockerApp | None:
-    """The app when it and its watcher have ended, or as it is at `deadline` (monotonic)."""
+    """The app when it and its watcher have ended, or as it is at `deadline` (monotonic).
+
+    An engine that goes away meanwhile is waited for, see `Patience`.
+    """
+    return Patience(engine.host, deadline).persist(lambda: _wait_for_end(engine, app_id, deadline))
+
+
+def _wait_for_end(engine: EngineView, app_id: str, deadline: float | None) -> DockerApp | None:
     found = apps.find(engine, app_id)
     while found is not None:
         if found.paused_by is not None:
@@ -41,8 +49,14 @@ def wait_for_end(engine: EngineView, app_id: str, deadline: float | None) -> Doc
 def wait_for_start(engine: EngineView, app_id: str) -> None:
     """Return once a held app has started or ended.
 
-    While its watcher is dead it waits on: a later apply may revive it.
+    While its watcher is dead it waits on: a later apply may revive it. So it does while the engine is away,
+    but for an engine that does not answer at first.
     """
+    if _is_unstarted(apps.find(engine, app_id)):
+        Patience(engine.host).persist(lambda: _wait_for_start(engine, app_id))
+
+
+def _wait_for_start(engine: EngineView, app_id: str) -> None:
     with engine.events(f"{APP_ID}={app_id}") as events:
         found = apps.find(engine, app_id, confirm=False)  # subscribed first: nothing is missed
         while _is_unstarted(found):
