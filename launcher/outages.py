@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from _thread import allocate_lock
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from collections.abc import Callable
 
 report: Callable[[str], None] | None = None
 """Shows a line to the user; set by commands that follow apps. It is called from any thread."""

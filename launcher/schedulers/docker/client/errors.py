@@ -155,13 +155,13 @@ def refusal(status: int, text: str, doing: str) -> EngineError:
 def may_pass(error: EngineError) -> bool:
     """Whether the same request may succeed later, so that an idempotent one is made again.
 
-    It may when there is no engine, or when the engine fails by itself: it stops, starts, or is full, and a
-    volume or network is not there at this moment. A refusal that is about the request is final.
+    It may when there is no engine, or when the engine fails by itself: it stops, starts, or is full, and
+    finds a volume that exists not at this moment. A refusal that is about the request is final.
     """
     if isinstance(error, (EngineUnreachable, NonsenseAnswer)):
         return True
     if isinstance(error, NotFound):
-        return not isinstance(error, ImageNotFound)
+        return "no such volume" in str(error).lower()
     return error.status in _PASSING and not any(cause in str(error) for cause in _FINAL)
 
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from typing import TypeVar
 
 from launcher import outages
 from launcher.schedulers.docker.client.errors import EngineError, EngineGone, EngineSilent, may_pass
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import TypeVar
-
-    T = TypeVar("T")
+T = TypeVar("T")
 
 GIVE_UP_S = 600.0
 """How long an engine may be away, since it answered last."""
@@ -26,11 +23,18 @@ class Patience:
     Args:
         deadline: after which it waits no longer (monotonic); None for GIVE_UP_S alone.
         sleep: waits so many seconds, or until the caller is closed.
+        holds: whether it holds an app, and so waits after a refusal that is final for others, too.
     """
 
     def __init__(
-        self, host: str, deadline: float | None = None, sleep: Callable[[float], object] = time.sleep
+        self,
+        host: str,
+        deadline: float | None = None,
+        *,
+        sleep: Callable[[float], object] = time.sleep,
+        holds: bool = False,
     ) -> None:
+        self._holds = holds
         self._sleep = sleep
         self._host = host
         self._deadline = deadline
@@ -57,7 +61,7 @@ class Patience:
 
     def wait(self, error: EngineError) -> None:
         """Wait until the next try after this error; raises it when there is to be none."""
-        if not may_pass(error):
+        if not (self._holds or may_pass(error)):
             raise error
         now = time.monotonic()
         if isinstance(error, EngineGone):

@@ -197,7 +197,7 @@ class Hold:
 
     def _persist(self, call: Callable[[], T]) -> T:
         """See `Patience.persist`."""
-        return Patience(self._engine.host).persist(call)
+        return Patience(self._engine.host, holds=True).persist(call)
 
     # -- how it goes on ------------------------------------------------------------------------------------
 

@@ -101,7 +101,7 @@ class Watcher:
         if self._reads_client:
             Thread(target=self._events.read_client, args=(self._ops,), daemon=True).start()
         try:
-            Patience(self._engine.host).persist(self._connect)
+            Patience(self._engine.host, holds=True).persist(self._connect)
         except EngineUnreachable:
             return  # for so long that the next command is to revive the watch
 
