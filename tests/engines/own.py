@@ -58,7 +58,7 @@ class OwnEngine:
         containerd.unlink(missing_ok=True)
 
     def stop(self) -> None:
-        """Stop the daemon as `systemctl stop docker` does, and wait until it has ended: so have all containers."""
+        """Stop the daemon as `systemctl stop docker` does: it ends all containers, then itself."""
         daemon, _ = self._pid_files()
         pid = int(daemon.read_text())
         os.kill(pid, signal.SIGTERM)

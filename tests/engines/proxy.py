@@ -77,6 +77,10 @@ class Proxy:
                 connection.shutdown(socket.SHUT_RDWR)
             connection.close()
 
+    def streams(self) -> int:
+        """How many streams of events were asked for so far."""
+        return sum("/events" in each for each in self.seen)
+
     def cut(self) -> None:
         """End every open connection; new ones are served."""
         for connection in list(self._open):

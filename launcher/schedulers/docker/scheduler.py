@@ -383,6 +383,11 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
         if is_id(app_id):
             stop.cancel(self.engine, app_id, grace_s=grace_s, interrupt=True)
 
+    def leave(self, app_id: str) -> None:
+        for submission in [each for each in self._attached if each.app_id == app_id]:
+            submission.leave()
+            self._attached.remove(submission)
+
     def check_cancel(self, app_id: str) -> None:
         from launcher.schedulers.docker import recorded
 

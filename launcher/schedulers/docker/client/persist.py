@@ -65,7 +65,7 @@ class Patience:
             raise error
         now = time.monotonic()
         if isinstance(error, EngineGone):
-            self.answered()  # until now
+            self._since = now  # it answered until now
         if now - self._began > LONGEST_PAUSE_S:
             # An engine that breaks each connection off is not asked ten times a second.
             self._pause = SHORTEST_PAUSE_S

@@ -86,7 +86,7 @@ class Hold:
         return self._needs_are_met() and self._has_turn() and self._is_started()
 
     def follow_client(self, wait: Callable[[], str]) -> None:
-        """Cancel the app once `wait` returns the reason: its client has ended."""
+        """Cancel the app once `wait` returns the reason, if any: its client has ended."""
         self._follow(_CLIENT, wait)
 
     def _accept(self, kind: str, **facts: Any) -> bool:
@@ -170,6 +170,8 @@ class Hold:
             raise item
         if item[0] == _REMOVED:
             self._end_removed()
+        elif item[0] == _CLIENT and not item[1]:
+            return self._next()
         elif item[0] == _CLIENT:
             self._give_up("cancelled", item[1])
         else:

@@ -75,8 +75,13 @@ class EventQueue:
             queue.put(error)
 
     def read_client(self, ops: Iterator[Mapping[str, Any]]) -> None:
-        """Read the client's messages until the client ends, and wake the watcher then."""
+        """Read the client's messages until the client ends, and wake the watcher then.
+
+        A client that leaves does not end the app.
+        """
         for message in ops:
+            if message["op"] == "leave":
+                return
             self.closed = self.closed or message["op"] == "close"
         self.orphaned = True
         self._queue.put(None)

@@ -158,9 +158,9 @@ class Watcher:
         return hold.run()
 
     def _wait_for_client(self) -> str:
-        """Wait until the client has ended; why that cancels the app."""
+        """Wait until the client has ended; why that cancels the app, "" when the client has left it."""
         self._events.read_client(self._ops)
-        return self._why_orphaned()
+        return self._why_orphaned() if self._events.orphaned else ""
 
     def _why_orphaned(self) -> str:
         return "its Runner was closed" if self._events.closed else "its parent process ended"
