@@ -16,13 +16,12 @@ from launcher.schedulers.docker.client.parallel import run_parallel
 from launcher.schedulers.docker.client.view import INSPECTIONS, EngineView
 from launcher.schedulers.docker.journal import Journal
 from launcher.schedulers.docker.labels import APP_ID, PREFIX, SCHEDULER, Labels, read_labels
-from launcher.schedulers.docker.names import container_name, queued_name, waiting_name
 from launcher.schedulers.docker.replicas import (
-    ALL_MARKS,
     expected_replicas,
+    has_own_name,
     is_replica,
-    is_reservation,
-    is_waiting,
+    mark_of,
+    own_name,
     waiting_container,
 )
 from launcher.schedulers.docker.status import DockerAppView, view
@@ -176,7 +175,7 @@ def find_all(
     """
     journals = {app_id: record.journal(record.folder(app_id)) for app_id in record.app_ids()}
     by_app: dict[str, list[Container]] = {app_id: [] for app_id in journals}
-    for container in own_containers(engine.containers(*(labels or (APP_ID,)))):
+    for container in own_containers(engine, engine.containers(*(labels or (APP_ID,)))):
         by_app.setdefault(container.labels.get(APP_ID, ""), []).append(container)
     stones = stones or {}
     found = (
@@ -319,7 +318,7 @@ def _paused_by(app: DockerApp, *, take_over: bool) -> Owner | None:
 
     Where the watcher cannot be seen, the longest pause decides.
     """
-    if app.view.state != "failed" or any(each.name.endswith(ALL_MARKS) for each in app.containers):
+    if app.view.state != "failed" or any(mark_of(each) for each in app.containers):
         return None
     owner = app.labels.owner
     if owner is None or not status.has_retries(app.view, app.labels.retries):
@@ -411,7 +410,7 @@ def _latest(found: Iterable[DockerApp], stones: Iterable[Tombstone], keys: Colle
 
 def list_containers(engine: EngineView, app_id: str) -> list[Container]:
     """The containers of an app, as the engine lists them."""
-    return own_containers(engine.containers(f"{APP_ID}={app_id}"))
+    return own_containers(engine, engine.containers(f"{APP_ID}={app_id}"))
 
 
 def inspect_app(engine: EngineView, app_id: str) -> tuple[DockerAppView | None, list[Container]]:
@@ -420,30 +419,26 @@ def inspect_app(engine: EngineView, app_id: str) -> tuple[DockerAppView | None, 
     return view(found, record.journal(record.folder(app_id))), found
 
 
-def own_containers(containers: Iterable[Container]) -> list[Container]:
-    """The containers that belong to an app, in their order: named as their replica (plus the mark of a stop).
+def own_containers(engine: EngineView, containers: Iterable[Container]) -> list[Container]:
+    """The containers that belong to an app, in their order.
 
     Labels are not enough: `docker commit` copies them into the image, so every container of such an image
-    has them too. The engine gives a name to one container only, so the name decides.
-    One container per replica: where a copy took the plain name of a marked one, the older one counts.
+    has them too. A container with the name of its replica (plus the mark of a stop) is the replica's: the
+    engine gives a name to one container only. A renamed one is, unless its labels come from its image.
+    One container per replica: where a copy took the name of a marked or renamed one, the older one counts.
     """
     oldest: dict[str, Container] = {}
     for each in containers:
-        name = _name(each)
-        if each.name != name and each.name not in [name + mark for mark in ALL_MARKS]:
+        if not (has_own_name(each) or _is_renamed(engine, each)):
             continue
+        name = own_name(each)
         first = oldest.setdefault(name, each)
         if (each.created_at or 0.0) < (first.created_at or 0.0):
             oldest[name] = each
     return list(oldest.values())
 
 
-def _name(container: Container) -> str:
-    """The name that a container with these labels was created with."""
-    labels = Labels(container.labels)
-    if is_reservation(container):
-        return labels.app_id
-    if is_waiting(container):
-        in_line = queued_name(labels.app_id)
-        return in_line if container.name == in_line else waiting_name(labels.app_id)
-    return container_name(labels.app_id, labels.role, labels.replica)
+def _is_renamed(engine: EngineView, container: Container) -> bool:
+    """Whether launcher made a container, which then got another name."""
+    image = engine.image(container.image_id) if container.image_id else None
+    return image is not None and image.labels.get(APP_ID) != container.labels.get(APP_ID)

@@ -281,7 +281,7 @@ def _folder(path: str, mode: int) -> bytes:
 def is_foreign(engine: Engine, name: str) -> bool:
     """Whether a container that belongs to no app has this name."""
     holder = engine.inspect(name)
-    return holder is not None and (APP_ID not in holder.labels or not own_containers([holder]))
+    return holder is not None and (APP_ID not in holder.labels or not own_containers(engine, [holder]))
 
 
 def name_taken(engine: Engine, app_id: str, name: str, doing: str) -> SchedulerError:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.journal import Journal, RecordedExit
 from launcher.schedulers.docker.labels import PART, RESERVATION_PART, WAITING_PART, Labels
+from launcher.schedulers.docker.names import container_name, queued_name, waiting_name
 
 CANCELLED = ".cancelled"
 TIMED_OUT = ".timed-out"
@@ -120,12 +121,12 @@ def _replica(container: Container, journal: Journal) -> DockerReplica:
 def _is_stopped_at_end(container: Container, journal: Journal) -> bool:
     if journal.stop is not None and container.id in journal.stopped:
         return journal.stop.why == "end"
-    return container.name.endswith(AT_END)
+    return mark_of(container) == AT_END
 
 
 def is_stopped(container: Container, journal: Journal) -> bool:
     """Whether launcher has stopped it for good."""
-    return container.id in journal.stopped or container.name.endswith(ALL_MARKS)
+    return container.id in journal.stopped or bool(mark_of(container))
 
 
 def _state(container: Container, *, stopped: bool) -> str:
@@ -179,6 +180,30 @@ def where(container: Container) -> tuple[str, int]:
     """The role and the replica number of a container."""
     labels = Labels(container.labels)
     return labels.role, labels.replica
+
+
+def own_name(container: Container) -> str:
+    """The name that a container with these labels was created with."""
+    labels = Labels(container.labels)
+    if is_reservation(container):
+        return labels.app_id
+    if is_waiting(container):
+        in_line = queued_name(labels.app_id)
+        return in_line if container.name == in_line else waiting_name(labels.app_id)
+    return container_name(labels.app_id, labels.role, labels.replica)
+
+
+def mark_of(container: Container) -> str:
+    """The mark of its stop, one of ALL_MARKS; "" for none. A user may give a container any other name."""
+    if not container.name.endswith(ALL_MARKS):
+        return ""
+    mark = container.name[container.name.rindex(".") :]
+    return mark if container.name == own_name(container) + mark else ""
+
+
+def has_own_name(container: Container) -> bool:
+    """Whether it has the name that launcher gave it."""
+    return container.name.removesuffix(mark_of(container)) == own_name(container)
 
 
 def is_reservation(container: Container) -> bool:

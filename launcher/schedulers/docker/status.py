@@ -24,6 +24,7 @@ from launcher.schedulers.docker.replicas import (
     DockerReplica,
     is_replica,
     is_reservation,
+    mark_of,
     replicas,
     waits_for_restart,
     where,
@@ -293,11 +294,11 @@ def _reason(facts: _Facts) -> str:
     if facts.journal.stop is not None:
         why = facts.journal.stop.why
         return {"cancel": "cancel", "parent": "cancel", "timeout": "timeout", "end": "end"}.get(why, "")
-    if any(each.name.endswith(AT_END) for each in facts.containers):
+    if any(mark_of(each) == AT_END for each in facts.containers):
         return "end"
-    if any(each.name.endswith(TIMED_OUT) for each in facts.containers):
+    if any(mark_of(each) == TIMED_OUT for each in facts.containers):
         return "timeout"
-    return "cancel" if any(each.name.endswith(CANCELLED) for each in facts.containers) else ""
+    return "cancel" if any(mark_of(each) == CANCELLED for each in facts.containers) else ""
 
 
 def _why_failed(replica: DockerReplica) -> str:
