@@ -48,6 +48,7 @@ class DockerApp:
             none, or none is needed.
         paused_by: the owner whose watcher may restart it, at once or after a pause, by a record that is not
             here.
+        is_ending: it has ended, and its watcher is about to judge and record that; no event follows.
     """
 
     labels: Labels
@@ -56,6 +57,7 @@ class DockerApp:
     journal: Journal | None
     owner: str = ""
     paused_by: Owner | None = None
+    is_ending: bool = False
 
     @property
     def app_id(self) -> str:
@@ -266,7 +268,8 @@ def _app(
     app = DockerApp(labels, found, view, journal)
     if unseen and _is_unasked(view) and not lock_held and _is_watched(app):
         # Its watcher knows more, and records the end.
-        return replace(app, view=replace(view, state="running", message="", ended_at=None, final=False))
+        running = replace(view, state="running", message="", ended_at=None, final=False)
+        return replace(app, view=running, is_ending=True)
     if journal is None and stone is None and (paused_by := _paused_by(app, take_over=take_over)):
         return replace(app, view=status.paused(view), paused_by=paused_by)
     return replace(app, owner=_owner(app, lock_held=lock_held, take_over=take_over))

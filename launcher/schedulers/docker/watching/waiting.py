@@ -32,8 +32,8 @@ def _wait_for_end(engine: EngineView, app_id: str, deadline: float | None) -> Do
     while found is not None:
         if found.paused_by is not None:
             _look_again(found.paused_by, app_id, deadline)
-        elif _is_given_up(found):
-            wait_for_exit(found.app_dir, _left(deadline, _LOOK_S))
+        elif _is_left(found):
+            _wait_for_record(found, deadline)
         elif not found.view.ended:
             found = _listen(engine, app_id, deadline) or found
         if found.view.ended:
@@ -80,6 +80,19 @@ def _is_given_up(found: DockerApp) -> bool:
     return found.view.state in WAITING_STATES and not found.containers
 
 
+def _is_left(found: DockerApp) -> bool:
+    """Whether its watcher is about to record its end, which causes no event."""
+    return found.is_ending or _is_given_up(found)
+
+
+def _wait_for_record(found: DockerApp, deadline: float | None) -> None:
+    """Wait until its watcher has exited, here or below another folder, but for a moment only."""
+    owner = found.labels.owner
+    if owner is not None and record.is_locked_elsewhere(found.app_id, owner):
+        wait_for_exit(record.folder_below(owner.home, found.app_id), _left(deadline, _LOOK_S))
+    wait_for_exit(found.app_dir, _left(deadline, _LOOK_S))
+
+
 def _look_again(owner: Owner, app_id: str, deadline: float | None) -> None:
     """Wait until another read of a paused app may show more: no event may follow."""
     left = _left(deadline, _LOOK_S)
@@ -114,7 +127,7 @@ def _listen(engine: EngineView, app_id: str, deadline: float | None) -> DockerAp
         try:
             found = apps.find(engine, app_id, confirm=False)  # subscribed first: nothing is missed
             live = set(found.view.live) if found is not None else set()
-            while not (found is None or found.view.ended or found.paused_by or _is_given_up(found)):
+            while not (found is None or found.view.ended or found.paused_by or _is_left(found)):
                 event = next(events, None)
                 if event is None:
                     return apps.find(engine, app_id, confirm=False)
