@@ -134,9 +134,8 @@ def decide(
     if failed:
         first = failed[0]
         probed = is_probed(first, order)
-        if not (journal.adopted or first.stopped_externally) and may_restart(
-            first, retries, journal, probed=probed
-        ):
+        by_hand = any(each.stopped_externally for each in failed)
+        if not (journal.adopted or by_hand) and may_restart(first, retries, journal, probed=probed):
             return _restart(first, retries[first.role], containers, journal, order)
         why = "hand" if first.stopped_externally else "peer"
         return _stop(containers, journal, order, why)
