@@ -269,6 +269,8 @@ def _ended(common: DockerAppView, facts: _Facts) -> DockerAppView:
 def _outcome(facts: _Facts) -> tuple[AttemptState, str, int | None]:
     why = _reason(facts)
     stop = facts.journal.stop
+    if stop is not None and stop.why == "lost" and stop.message:
+        return "lost", stop.message, None
     if why == "end":
         return "succeeded", "", None
     if why == "cancel":

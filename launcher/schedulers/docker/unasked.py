@@ -48,7 +48,8 @@ def why_lost(
         engine_started_at: None where that is not known; then the engine counts as never restarted.
         by_itself: its `die` event came without a `kill`.
     """
-    began = container.started_at
+    # An engine that was killed in the middle of a start may know of its end alone.
+    began = container.started_at if container.started_at is not None else container.created_at
     if by_itself or began is None or engine_started_at is None or engine_started_at <= began:
         return ""
     return ENGINE_STOPPED if watched or journal.was_killed(container.id, began) else UNSEEN

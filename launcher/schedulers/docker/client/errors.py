@@ -182,6 +182,11 @@ def package_missing(name: str, what: str) -> EngineError:
     )
 
 
+def is_half_started(error: EngineError) -> bool:
+    """Whether the engine was killed in the middle of this start, which it can neither undo nor complete."""
+    return "in the middle of this start" in str(error)
+
+
 def cause_of(text: str) -> str:
     """The engine's text on one line, without what its layers wrapped around the cause.
 

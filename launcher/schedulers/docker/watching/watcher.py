@@ -27,6 +27,7 @@ from launcher.schedulers.docker.client.errors import (
     EngineSilent,
     EngineUnreachable,
     NotFound,
+    is_half_started,
     may_pass,
 )
 from launcher.schedulers.docker.client.parallel import run_parallel
@@ -42,6 +43,7 @@ from launcher.schedulers.docker.progress import Progress, progress
 from launcher.schedulers.docker.record import RecordLock
 from launcher.schedulers.docker.replicas import where
 from launcher.schedulers.docker.status import DockerAppView, view
+from launcher.schedulers.docker.unasked import ENGINE_STOPPED
 from launcher.schedulers.docker.watching import stop
 from launcher.schedulers.docker.watching.client import BELLS_FD, LOCK_FD
 from launcher.schedulers.docker.watching.decide import (
@@ -339,6 +341,8 @@ class Watcher:
                 return ""
             if may_pass(error):
                 raise
+            if is_half_started(error):
+                return ENGINE_STOPPED
             again = "restarted" if container.was_started else "started"
             return f"{_label(container)} could not be {again}: {error.cause}"
         return ""
@@ -361,9 +365,10 @@ class Watcher:
         return taken_port(self._engine, container.network, rules.get(role, {}).get("ready"))
 
     def _give_up(self, message: str) -> None:
-        """End the app as failed: it cannot run without one of its replicas."""
+        """End the app as failed, or lost: it cannot run without one of its replicas."""
         found = self._engine.inspect_all(each.id for each in list_containers(self._engine, self._app_id))
-        self._stop(Stop(unended(found, self._read_journal()), "start", message), found)
+        why = "lost" if message == ENGINE_STOPPED else "start"
+        self._stop(Stop(unended(found, self._read_journal()), why, message), found)
 
 
 def _grace(containers: Sequence[Container]) -> float:
