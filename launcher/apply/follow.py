@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from launcher.apply.engines import Engines
 from launcher.apply.events import TOGETHER_S, Events, OnEvent, Outcome
 from launcher.apply.submit import unrecorded
-from launcher.errors import LauncherError, StateError
+from launcher.errors import LauncherError, SchedulerError, StateError
 from launcher.schedulers.staged import StagedScheduler
 from launcher.specs.launch import JobKey
 from launcher.state.records import AppRecord, of_attempt
@@ -268,7 +268,10 @@ def _report(on_progress: OnProgress, live: Sequence[Outcome], engines: Engines, 
     while not last:
         last = done.wait(every_s)
         for outcome in live:
-            seen = _scheduler(outcome, engines).describe(outcome.app_id)
+            try:
+                seen = _scheduler(outcome, engines).describe(outcome.app_id)
+            except SchedulerError:
+                continue  # the thread that waits for the app reports it, where it does not pass
             if seen is not None:
                 on_progress(outcome.key, seen)
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from launcher import outages
 from launcher.cli.console import Console
 from launcher.cli.interrupts import Attached, terminate_with_exception
 from launcher.cli.live_display import LiveDisplay
 from launcher.cli.log_reader import LogRequest, display, note, show
 from launcher.cli.render.log_lines import prefixes
-from launcher.errors import NOT_SUCCEEDED, Terminated
+from launcher.errors import NOT_SUCCEEDED, SchedulerError, Terminated
 from launcher.inventory.find import find
 from launcher.inventory.installed import scheduler_of
 from launcher.inventory.logs import replicas_of
@@ -47,7 +48,13 @@ def _run(info: Any, name: str, args: Any, runner: Runner, console: Console) -> i
         from launcher.cli.in_line import show_place
 
         show_place(handle, console)
-    return _follow(handle, console)
+    try:
+        return _follow(handle, console)
+    except SchedulerError as error:
+        runner.leave(handle)
+        raise SchedulerError(
+            f"cannot follow {handle}: {error}", hint=f"it runs on; to see it: launcher logs {handle} --follow"
+        ) from error
 
 
 def _follow(handle: str, console: Console) -> int:
@@ -61,6 +68,7 @@ def _follow(handle: str, console: Console) -> int:
     if len(request.replicas) > 1:
         request.prefixes = list(prefixes(request.replicas, console.color))
     display([(app, request)], console)
+    outages.report = lambda text: note(request, console, text)
     with Attached(app, lambda text: note(request, console, text)) as attached:
         show([(app, request)], console)
         state = wait_for(app, None)

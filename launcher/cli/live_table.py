@@ -11,7 +11,7 @@ from launcher.cli.render.apps import apps_table, in_short, ran_for
 from launcher.cli.render.progress import Progress
 from launcher.cli.render.status_text import status_text
 from launcher.cli.render.values import state_cell
-from launcher.errors import NOT_SUCCEEDED, LauncherError
+from launcher.errors import NOT_SUCCEEDED, LauncherError, SchedulerError
 from launcher.inventory import recorded
 from launcher.inventory.listing import present
 from launcher.inventory.status import inspect
@@ -24,6 +24,8 @@ More = Callable[[], Sequence[AppRecord]]
 
 
 _INTERVAL_S = 0.25
+_AGAIN_S = 2.0
+_AWAY_S = 600.0  # how long an engine may be away that has answered before
 _SHARE = 4  # refreshing takes at most 1/4 of the time: many apps are refreshed less often
 
 
@@ -74,6 +76,7 @@ def _refresh(
     """
     states: dict[str, str] = {}
     warned: set[str] = set()
+    answered = time.monotonic()
     while left := [app for app in apps.values() if app.is_live or app.handle not in states]:
         began = time.monotonic()
         unreached = set()
@@ -87,21 +90,26 @@ def _refresh(
             try:
                 apps[app.handle] = seen = inspect(app)
             except LauncherError as error:
-                if len(apps) == 1:
+                is_away = isinstance(error, SchedulerError) and app.handle in states
+                if len(apps) == 1 and not (is_away and began - answered < _AWAY_S):
                     raise
                 unreached.add(app.handle)
                 if app.handle not in warned:
                     warn(f"{app.handle} is shown in its last known state: {error}")
                 warned.add(app.handle)
                 continue
+            answered = began
+            warned.discard(app.handle)
             show(seen, states.get(app.handle) != seen.state)
             states[app.handle] = seen.state
         for app in more():
             apps.setdefault(app.handle, app)
         if any(app.is_live and app.handle not in unreached for app in apps.values()):
             time.sleep(max(_INTERVAL_S, (_SHARE - 1) * (time.monotonic() - began)))
-        elif unreached:
+        elif unreached and (began - answered > _AWAY_S or not unreached.issubset(states)):
             return True
+        elif unreached:
+            time.sleep(_AGAIN_S)
     return False
 
 

@@ -66,7 +66,7 @@ def add_arguments(parser: Any) -> None:
 
 
 def run(args: Any, console: Console) -> int:
-    from launcher.cli.log_reader import display, show
+    from launcher.cli.log_reader import display, note, show
     from launcher.inventory.find import find_all
     from launcher.inventory.installed import scheduler_of
 
@@ -83,6 +83,9 @@ def run(args: Any, console: Console) -> int:
     logs = _requests(args, found, console)
     display(logs, console)
     if args.follow:
+        from launcher import outages
+
+        outages.report = lambda text: note(logs[0][1], console, text)
         for app, request in logs:
             request.is_held = app.handle in held
             request.on_restart = _reporter(app if found.is_group else None, request, console)

@@ -44,10 +44,12 @@ def add_arguments(parser: Any) -> None:
 def run(args: Any, console: Console) -> int:
     import time
 
+    from launcher import outages
     from launcher.cli.interrupts import terminate_with_exception
     from launcher.errors import LauncherError
     from launcher.inventory.find import find_apps
 
+    outages.report = console.note
     terminate_with_exception()
     apps = {app.handle: app for text in args.apps for app in find_apps(text, args.target).apps}
     deadline = None if args.timeout is None else time.monotonic() + args.timeout

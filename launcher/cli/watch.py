@@ -10,6 +10,7 @@ from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from launcher import outages
 from launcher.apply.events import Outcome, Result, event, of_job
 from launcher.apply.follow import Watching
 from launcher.cli.console import Console, OutputClosed, OutputError
@@ -60,6 +61,7 @@ class Watch:
         self._interrupted = False  # before any job was started
 
     def __enter__(self) -> Watch:
+        outages.report = self._display.say
         return self
 
     def __exit__(

@@ -283,6 +283,11 @@ class Runner:
             engine, app_id = self._locate(app_handle)
             engine.cancel(app_id)
 
+    def leave(self, app_handle: str) -> None:
+        """Let an app run on when this runner is closed, where its scheduler can do that."""
+        engine, app_id = self._locate(app_handle)
+        engine.leave(app_id)
+
     def stop(self, app_handle: str) -> None:
         """The old name of `cancel`."""
         warnings.warn("Runner.stop is now Runner.cancel", PendingDeprecationWarning, stacklevel=2)

@@ -390,6 +390,9 @@ class Scheduler(ABC, Generic[T]):
         """`cancel` for a client that was attached to the app; schedulers may record that as the reason."""
         self.cancel(app_id, *([] if grace_s is None else [grace_s]))
 
+    def leave(self, app_id: str) -> None:
+        """Let an app run on that would be cancelled with this scheduler. Schedulers may not be able to."""
+
     def check_cancel(self, app_id: str) -> None:
         """Raise SchedulerError, with the remedy, for an app that `cancel` cannot reach."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 from pathlib import Path
@@ -55,6 +56,13 @@ class OwnEngine:
         processes.kill(pids)
         assert processes.gone(pids, timeout_s=_DEAD_S)
         containerd.unlink(missing_ok=True)
+
+    def stop(self) -> None:
+        """Stop the daemon as `systemctl stop docker` does: it ends all containers, then itself."""
+        daemon, _ = self._pid_files()
+        pid = int(daemon.read_text())
+        os.kill(pid, signal.SIGTERM)
+        assert processes.gone([pid], timeout_s=_DEAD_S)
 
     def _pid_files(self) -> list[Path]:
         return [self.folder / "d" / "pid", self.folder / "d" / "exec" / "containerd" / "containerd.pid"]

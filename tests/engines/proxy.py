@@ -15,9 +15,9 @@ from tests.engines.docker import Daemon
 Allowed = Callable[[str, str], bool]
 Delay = Callable[[str, str], float]
 _BODY = b'{"message":"this proxy lets nothing be written"}'
-REFUSAL = (
-    b"HTTP/1.1 403 Forbidden\r\nContent-Type: application/json\r\nConnection: close\r\n"
-    b"Content-Length: %d\r\n\r\n%s" % (len(_BODY), _BODY)
+_REFUSAL = (
+    b"HTTP/1.1 %d Refused\r\nContent-Type: application/json\r\nConnection: close\r\n"
+    b"Content-Length: %d\r\n\r\n%s"
 )
 
 
@@ -41,7 +41,10 @@ class Proxy:
     Requests are told apart by their heads, so only bodies of requests that are let through may be large.
     """
 
-    def __init__(self, path: Path, allowed: Allowed = reads_only, delay_s: Delay = at_once) -> None:
+    def __init__(
+        self, path: Path, allowed: Allowed = reads_only, delay_s: Delay = at_once, status: int = 403
+    ) -> None:
+        self.status = status
         self.path = path
         self.delay_s = delay_s
         self.allowed = allowed
@@ -73,6 +76,16 @@ class Proxy:
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
             connection.close()
+
+    def streams(self) -> int:
+        """How many streams of events were asked for so far."""
+        return sum("/events" in each for each in self.seen)
+
+    def cut(self) -> None:
+        """End every open connection; new ones are served."""
+        for connection in list(self._open):
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
@@ -110,7 +123,7 @@ class Proxy:
             if not self.allowed(method.decode(), path.decode()):
                 self.refused.append(request)
                 _pass_body(head, pending, client, None)  # a client that still writes gets no answer
-                client.sendall(REFUSAL)
+                client.sendall(_REFUSAL % (self.status, len(_BODY), _BODY))
                 return
             time.sleep(self.delay_s(method.decode(), path.decode()))
             engine.sendall(head + b"\r\n\r\n")

@@ -21,6 +21,7 @@ RANK = {
     "database_backup": 0,
     "actor": 0,
     "limits": 0,
+    "outages": 0,
     "secrets": 0,
     "filelock": 0,
     "lazy": 0,

@@ -16,17 +16,17 @@ from launcher.schedulers.docker.client.parallel import run_parallel
 from launcher.schedulers.docker.client.view import INSPECTIONS, EngineView
 from launcher.schedulers.docker.journal import Journal
 from launcher.schedulers.docker.labels import APP_ID, INPUTS, PREFIX, SCHEDULER, Labels, read_labels
-from launcher.schedulers.docker.names import container_name, queued_name, waiting_name
 from launcher.schedulers.docker.replicas import (
-    ALL_MARKS,
     expected_replicas,
+    has_own_name,
     is_replica,
-    is_reservation,
-    is_waiting,
+    mark_of,
+    own_name,
     waiting_container,
 )
 from launcher.schedulers.docker.status import DockerAppView, view
 from launcher.schedulers.docker.tombstones import Tombstone
+from launcher.schedulers.docker.unasked import judged, unrecorded
 from launcher.schedulers.owner import Owner
 from launcher.specs.attempt import WAITING_STATES, Attempt
 from launcher.specs.launch import JobKey
@@ -48,7 +48,7 @@ class DockerApp:
             none, or none is needed.
         paused_by: the owner whose watcher may restart it, at once or after a pause, by a record that is not
             here.
-        is_compared: it has succeeded, and its watcher compares its input files before it records that.
+        is_ending: it has ended, and its watcher is about to judge and record that; no event follows.
     """
 
     labels: Labels
@@ -57,7 +57,7 @@ class DockerApp:
     journal: Journal | None
     owner: str = ""
     paused_by: Owner | None = None
-    is_compared: bool = False
+    is_ending: bool = False
 
     @property
     def app_id(self) -> str:
@@ -184,7 +184,7 @@ def find_all(
     """
     journals = {app_id: record.journal(record.folder(app_id)) for app_id in record.app_ids()}
     by_app: dict[str, list[Container]] = {app_id: [] for app_id in journals}
-    for container in own_containers(engine.containers(*(labels or (APP_ID,)))):
+    for container in own_containers(engine, engine.containers(*(labels or (APP_ID,)))):
         by_app.setdefault(container.labels.get(APP_ID, ""), []).append(container)
     stones = stones or {}
     found = (
@@ -211,10 +211,25 @@ def needs_confirmation(app: DockerApp) -> bool:
     """Whether one read is not enough to act on: the app seems to have ended, or to have lost its owner."""
     view = app.view
     if view.ended:
-        return not view.final
+        return not view.final or _is_unseen(app)
     if app.paused_by is not None and not all(each.inspected for each in app.containers):
         return True
     return not app.owner and (view.state != "running" or view.unstarted > 0)
+
+
+def _is_unseen(app: DockerApp) -> bool:
+    """Whether the end of a job is known from its containers alone, as listed."""
+    return app.journal is None and app.labels.is_job and not all(each.inspected for each in app.containers)
+
+
+def _is_unasked(view: DockerAppView) -> bool:
+    """Whether the app is lost although all of its containers are there."""
+    return view.state == "lost" and not view.drift and any(each.lost for each in view.replicas)
+
+
+def _is_watched(app: DockerApp) -> bool:
+    """Whether a watcher of this machine holds the app."""
+    return record.is_locked(app.app_dir) or record.is_locked_elsewhere(app.app_id, app.labels.owner)
 
 
 def _conclusion(app: DockerApp | None) -> object:
@@ -243,6 +258,9 @@ def _app(
     effective = journal
     if stone is not None and (journal is None or journal.outcome is None):
         effective = replace(journal or Journal(), outcome=stone.outcome)
+    unseen = effective is None or effective.outcome is None
+    if unseen and unrecorded(found, effective or Journal()):
+        effective = judged(found, effective or Journal(adopted=True), engine.started_at())
     view = status.view(found, effective, expected_replicas=() if complete else expected_replicas(labels))
     if view is None:
         return None
@@ -255,17 +273,22 @@ def _app(
     ):
         view = status.DockerAppView(state="waiting")  # its watcher is about to record that
     app = DockerApp(labels, found, view, journal)
+    if unseen and _is_unasked(view) and not lock_held and _is_watched(app):
+        # Its watcher knows more, and records the end.
+        running = replace(view, state="running", message="", ended_at=None, final=False)
+        return replace(app, view=running, is_ending=True)
     if journal is None and stone is None and (paused_by := _paused_by(app, take_over=take_over)):
         return replace(app, view=status.paused(view), paused_by=paused_by)
     if not lock_held and _is_compared(app, effective):
-        return replace(app, view=replace(view, state="running", ended_at=None), is_compared=True)
+        return replace(app, view=replace(view, state="running", ended_at=None), is_ending=True)
     return replace(app, owner=_owner(app, lock_held=lock_held, take_over=take_over))
 
 
 def _is_compared(app: DockerApp, journal: Journal | None) -> bool:
+    """Whether it has succeeded, and its watcher compares its input files before it records that."""
     if app.view.state != "succeeded" or INPUTS not in app.labels or (journal and journal.outcome):
         return False
-    return record.is_locked(app.app_dir) or record.is_locked_elsewhere(app.app_id, app.labels.owner)
+    return _is_watched(app)
 
 
 def _labels(
@@ -314,7 +337,7 @@ def _paused_by(app: DockerApp, *, take_over: bool) -> Owner | None:
 
     Where the watcher cannot be seen, the longest pause decides.
     """
-    if app.view.state != "failed" or any(each.name.endswith(ALL_MARKS) for each in app.containers):
+    if app.view.state != "failed" or any(mark_of(each) for each in app.containers):
         return None
     owner = app.labels.owner
     if owner is None or not status.has_retries(app.view, app.labels.retries):
@@ -407,7 +430,7 @@ def _latest(found: Iterable[DockerApp], stones: Iterable[Tombstone], keys: Colle
 
 def list_containers(engine: EngineView, app_id: str) -> list[Container]:
     """The containers of an app, as the engine lists them."""
-    return own_containers(engine.containers(f"{APP_ID}={app_id}"))
+    return own_containers(engine, engine.containers(f"{APP_ID}={app_id}"))
 
 
 def inspect_app(engine: EngineView, app_id: str) -> tuple[DockerAppView | None, list[Container]]:
@@ -416,30 +439,26 @@ def inspect_app(engine: EngineView, app_id: str) -> tuple[DockerAppView | None, 
     return view(found, record.journal(record.folder(app_id))), found
 
 
-def own_containers(containers: Iterable[Container]) -> list[Container]:
-    """The containers that belong to an app, in their order: named as their replica (plus the mark of a stop).
+def own_containers(engine: EngineView, containers: Iterable[Container]) -> list[Container]:
+    """The containers that belong to an app, in their order.
 
     Labels are not enough: `docker commit` copies them into the image, so every container of such an image
-    has them too. The engine gives a name to one container only, so the name decides.
-    One container per replica: where a copy took the plain name of a marked one, the older one counts.
+    has them too. A container with the name of its replica (plus the mark of a stop) is the replica's: the
+    engine gives a name to one container only. A renamed one is, unless its labels come from its image.
+    One container per replica: where a copy took the name of a marked or renamed one, the older one counts.
     """
     oldest: dict[str, Container] = {}
     for each in containers:
-        name = _name(each)
-        if each.name != name and each.name not in [name + mark for mark in ALL_MARKS]:
+        if not (has_own_name(each) or _is_renamed(engine, each)):
             continue
+        name = own_name(each)
         first = oldest.setdefault(name, each)
         if (each.created_at or 0.0) < (first.created_at or 0.0):
             oldest[name] = each
     return list(oldest.values())
 
 
-def _name(container: Container) -> str:
-    """The name that a container with these labels was created with."""
-    labels = Labels(container.labels)
-    if is_reservation(container):
-        return labels.app_id
-    if is_waiting(container):
-        in_line = queued_name(labels.app_id)
-        return in_line if container.name == in_line else waiting_name(labels.app_id)
-    return container_name(labels.app_id, labels.role, labels.replica)
+def _is_renamed(engine: EngineView, container: Container) -> bool:
+    """Whether launcher made a container, which then got another name."""
+    image = engine.image(container.image_id) if container.image_id else None
+    return image is not None and image.labels.get(APP_ID) != container.labels.get(APP_ID)

@@ -18,7 +18,13 @@ from launcher.errors import ReservedError, SchedulerError, StartError
 from launcher.schedulers.docker import network, outputs
 from launcher.schedulers.docker.apps import own_containers
 from launcher.schedulers.docker.client.engine import Engine
-from launcher.schedulers.docker.client.errors import Conflict, EngineError, EngineUnreachable, NameTaken
+from launcher.schedulers.docker.client.errors import (
+    Conflict,
+    EngineError,
+    EngineUnreachable,
+    NameTaken,
+    explained,
+)
 from launcher.schedulers.docker.client.objects import Image
 from launcher.schedulers.docker.client.parallel import run_parallel
 from launcher.schedulers.docker.images import pull
@@ -135,11 +141,9 @@ class ContainerSetup:
         def have(name: str) -> Image:
             try:
                 return pull.ensure_image(self.engine, name, job.image_pull, self._report, self._fresh)
-            except EngineUnreachable:
-                raise
             except EngineError as error:
                 text = f"cannot create {where(users[name])}: image {name}: {error.cause}"
-                raise SchedulerError(text, hint=error.hint) from error
+                raise explained(error, text) from error
 
         names = list(dict.fromkeys(each.image for each in job.containers))
         return dict(zip(names, run_parallel(have, names), strict=True))
@@ -171,14 +175,11 @@ class ContainerSetup:
     ) -> None:
         try:
             self._made[position] = self.engine.create(container.kwargs["name"], config)
-        except EngineUnreachable:
-            raise
         except NameTaken as error:
             doing = f"cannot create {where(container)}"
             raise name_taken(self.engine, app_id, container.kwargs["name"], doing) from error
         except EngineError as error:
-            text = f"cannot create {where(container)}: {error.cause}"
-            raise SchedulerError(text, hint=error.hint) from error
+            raise explained(error, f"cannot create {where(container)}: {error.cause}") from error
 
     def _open_folders(self, job: DockerJob, there: Mapping[str, Image]) -> None:
         """Let every user write to the scratch and output folders: a fresh volume belongs to root."""
@@ -280,7 +281,7 @@ def _folder(path: str, mode: int) -> bytes:
 def is_foreign(engine: Engine, name: str) -> bool:
     """Whether a container that belongs to no app has this name."""
     holder = engine.inspect(name)
-    return holder is not None and (APP_ID not in holder.labels or not own_containers([holder]))
+    return holder is not None and (APP_ID not in holder.labels or not own_containers(engine, [holder]))
 
 
 def name_taken(engine: Engine, app_id: str, name: str, doing: str) -> SchedulerError:

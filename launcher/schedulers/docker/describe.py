@@ -96,7 +96,7 @@ def _stop_reason(found: DockerApp) -> str:
 
 def _replica_message(replica: DockerReplica, ports: Mapping[str, int], reason: str) -> str:
     if replica.state == "lost":
-        return "its container was removed"
+        return replica.lost or "its container was removed"
     if replica.at_end:
         return STOPPED_AT_END
     if replica.late:

@@ -17,6 +17,8 @@
     {"e": "late", "role": "r", "k": 0, "id": ID, "started_at": T, "why": …}
                                                         none did in time: it is stopped, and has failed
     {"e": "exit", "role": "r", "k": 0, "code": 3, …}    a container has ended; repeated after each restart
+                                                        with "lost": why, when the code tells nothing
+    {"e": "kill", "id": ID, "at": T}                    another program, or the engine as it stops, signals it
     {"e": "hand", "id": ID, "started_at": T}            another program stopped this run of the container
     {"e": "adopted"}                                    the record was lost: this one has no earlier restarts
     {"e": "end", "state": "failed", "message": …, "code": 3}
@@ -37,7 +39,9 @@ from launcher.specs.attempt import AttemptState
 class RecordedExit:
     """How a container ended, recorded in case the container is removed.
 
-    said: the last line of its stderr, of one that failed by itself.
+    Attributes:
+        said: the last line of its stderr, of one that failed by itself.
+        lost: why its code does not count, see `unasked.py`; "" when it does.
     """
 
     code: int
@@ -46,6 +50,7 @@ class RecordedExit:
     ended_at: float | None = None
     restarts: int = 0
     said: str = ""
+    lost: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +128,7 @@ class Journal:
         stop_requested: ids of all containers that launcher ever asked to stop.
         contested: ids of those asked more than once: which request ended them is not known.
         stopped_externally: id → start of the run that another program stopped; None if it is not recorded.
+        killed: id → when another program last signalled the container, epoch seconds of the engine.
         probes: (role, replica) → what the probes of its last run found, where they have ended.
         last_restart: id → the last restart that includes this container.
         inputs_changed: the input files that changed while it waited or ran, as text.
@@ -140,6 +146,7 @@ class Journal:
     stop_requested: set[str] = field(default_factory=set)
     contested: set[str] = field(default_factory=set)
     stopped_externally: dict[str, float | None] = field(default_factory=dict)
+    killed: dict[str, float] = field(default_factory=dict)
     restarts: list[RecordedRestart] = field(default_factory=list)
     last_restart: dict[str, RecordedRestart] = field(default_factory=dict)
     exits: dict[tuple[str, int], RecordedExit] = field(default_factory=dict)
@@ -161,6 +168,20 @@ class Journal:
         """Whether another program stopped this run of the container; its last run if `started_at` is None."""
         run = self.stopped_externally.get(container)
         return container in self.stopped_externally and (run is None or started_at in (None, run))
+
+    def was_killed(self, container: str, started_at: float | None) -> bool:
+        """Whether another program signalled this run of the container, its last one."""
+        return container in self.killed and self.killed[container] >= (started_at or 0.0)
+
+    def exit_of(self, role: str, k: int, started_at: float | None) -> RecordedExit | None:
+        """How this run of a replica has ended; None where that is not on record."""
+        found = self.exits.get((role, k))
+        return found if found is not None and found.started_at in (None, started_at) else None
+
+    def lost(self, role: str, k: int, started_at: float | None) -> str:
+        """Why this run of a replica is lost; "" for any other end."""
+        found = self.exit_of(role, k, started_at)
+        return found.lost if found is not None else ""
 
     def probe_of(self, role: str, k: int, container: str, started_at: float | None) -> RecordedProbe | None:
         """What the probes of this run of a replica found; None while they go on."""
@@ -265,7 +286,12 @@ def _exit(journal: Journal, event: Mapping[str, Any]) -> None:
         ended_at=event.get("ended_at"),
         restarts=event.get("restarts", 0),
         said=event.get("said", ""),
+        lost=event.get("lost", ""),
     )
+
+
+def _kill(journal: Journal, event: Mapping[str, Any]) -> None:
+    journal.killed[event["id"]] = float(event["at"])
 
 
 def _hand(journal: Journal, event: Mapping[str, Any]) -> None:
@@ -311,6 +337,7 @@ _ACTIONS = {
     "ready": _probe,
     "late": _probe,
     "exit": _exit,
+    "kill": _kill,
     "hand": _hand,
     "end": _end,
     "inputs": _inputs,

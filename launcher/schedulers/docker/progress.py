@@ -46,7 +46,8 @@ class Progress:
                 probe = journal.probes.get((role, k))
                 ready = probe is not None and not probe.why and probe.is_of(probe.id, exit_.started_at)
                 self._begun.add(role)
-                for condition, holds in (("started", True), ("ready", ready), ("succeeded", not exit_.code)):
+                succeeded = not (exit_.code or exit_.lost)
+                for condition, holds in (("started", True), ("ready", ready), ("succeeded", succeeded)):
                     if holds:
                         self.order.reach(role, k, condition)
         self.order.waiting = [
@@ -62,7 +63,8 @@ class Progress:
         if probe is not None and not probe.why:
             self.order.reach(role, k, "ready")
         late = probe is not None and probe.why
-        if container.ended and not (container.exit_code or late or is_stopped(container, self._journal)):
+        unlike = container.exit_code or late or self._journal.lost(role, k, container.started_at)
+        if container.ended and not (unlike or is_stopped(container, self._journal)):
             self.order.reach(role, k, "succeeded")
 
     def is_to_begin(self, container: Container) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.journal import Journal, RecordedExit
 from launcher.schedulers.docker.labels import PART, RESERVATION_PART, WAITING_PART, Labels
+from launcher.schedulers.docker.names import container_name, queued_name, waiting_name
 
 CANCELLED = ".cancelled"
 TIMED_OUT = ".timed-out"
@@ -40,6 +41,7 @@ class DockerReplica:
         at_end: it was stopped because the roles that are no services had succeeded.
         stopped_externally: another program stopped it.
         said: the last line that it wrote to stderr before it failed, where that is on record.
+        lost: why its end tells nothing, see `unasked.py`; "" for any other replica.
     """
 
     role: str
@@ -60,6 +62,7 @@ class DockerReplica:
     late: str = ""
     at_end: bool = False
     said: str = ""
+    lost: str = ""
 
     @property
     def label(self) -> str:
@@ -91,10 +94,12 @@ def _replica(container: Container, journal: Journal) -> DockerReplica:
     ended = container.ended and not waits
     probe = journal.probe_of(role, k, container.id, container.started_at) if ended else None
     late = probe.why if probe is not None else ""
+    lost = journal.lost(role, k, container.started_at) if ended and not stopped else ""
+    judged = "failed" if late else "lost" if lost else ""
     return DockerReplica(
         role=role,
         k=k,
-        state="running" if waits else "failed" if late else _state(container, stopped=stopped),
+        state="running" if waits else judged or _state(container, stopped=stopped),
         id=container.id,
         name=container.name,
         exit_code=container.exit_code if ended else None,
@@ -105,23 +110,26 @@ def _replica(container: Container, journal: Journal) -> DockerReplica:
         started_at=container.started_at,
         ended_at=container.ended_at if ended else None,
         error=container.error,
-        stopped_externally=ended and journal.was_stopped_externally(container.id, container.started_at),
+        stopped_externally=ended
+        and not lost
+        and journal.was_stopped_externally(container.id, container.started_at),
         waits=RESTARTED if waits and not container.live else _WAITS.get(container.state, ""),
         late=late,
         said=recorded.said if recorded and ended and recorded.code == container.exit_code else "",
         at_end=stopped and _is_stopped_at_end(container, journal),
+        lost=lost,
     )
 
 
 def _is_stopped_at_end(container: Container, journal: Journal) -> bool:
     if journal.stop is not None and container.id in journal.stopped:
         return journal.stop.why == "end"
-    return container.name.endswith(AT_END)
+    return mark_of(container) == AT_END
 
 
 def is_stopped(container: Container, journal: Journal) -> bool:
     """Whether launcher has stopped it for good."""
-    return container.id in journal.stopped or container.name.endswith(ALL_MARKS)
+    return container.id in journal.stopped or bool(mark_of(container))
 
 
 def _state(container: Container, *, stopped: bool) -> str:
@@ -139,13 +147,14 @@ def _removed(role: str, k: int, exit_: RecordedExit) -> DockerReplica:
     return DockerReplica(
         role=role,
         k=k,
-        state="succeeded" if exit_.code == 0 else "failed",
+        state="lost" if exit_.lost else "succeeded" if exit_.code == 0 else "failed",
         exit_code=exit_.code,
         oom=exit_.oom,
         num_restarts=exit_.restarts,
         started_at=exit_.started_at,
         ended_at=exit_.ended_at,
         said=exit_.said,
+        lost=exit_.lost,
     )
 
 
@@ -175,6 +184,30 @@ def where(container: Container) -> tuple[str, int]:
     """The role and the replica number of a container."""
     labels = Labels(container.labels)
     return labels.role, labels.replica
+
+
+def own_name(container: Container) -> str:
+    """The name that a container with these labels was created with."""
+    labels = Labels(container.labels)
+    if is_reservation(container):
+        return labels.app_id
+    if is_waiting(container):
+        in_line = queued_name(labels.app_id)
+        return in_line if container.name == in_line else waiting_name(labels.app_id)
+    return container_name(labels.app_id, labels.role, labels.replica)
+
+
+def mark_of(container: Container) -> str:
+    """The mark of its stop, one of ALL_MARKS; "" for none. A user may give a container any other name."""
+    if not container.name.endswith(ALL_MARKS):
+        return ""
+    mark = container.name[container.name.rindex(".") :]
+    return mark if container.name == own_name(container) + mark else ""
+
+
+def has_own_name(container: Container) -> bool:
+    """Whether it has the name that launcher gave it."""
+    return container.name.removesuffix(mark_of(container)) == own_name(container)
 
 
 def is_reservation(container: Container) -> bool:

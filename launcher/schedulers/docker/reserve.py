@@ -21,7 +21,7 @@ from launcher.schedulers.docker.containers import is_foreign, name_taken
 from launcher.schedulers.docker.images import pull
 from launcher.schedulers.docker.names import scratch_volume
 from launcher.schedulers.docker.record import RecordLock
-from launcher.schedulers.docker.replicas import is_reservation, waiting_container
+from launcher.schedulers.docker.replicas import waiting_container
 from launcher.schedulers.docker.request.labelling import RESERVATION_LABELS
 from launcher.specs.attempt import UNSTARTED_STATES, Attempt
 
@@ -117,7 +117,7 @@ def _take(
                 continue
             raise SchedulerError(f"cannot reserve {attempt.app_id}: {error}", hint=error.hint) from error
         try:
-            free = _is_free(engine, attempt)
+            free = _is_free(engine, attempt, marker)
         except BaseException:
             engine.remove(marker)
             raise
@@ -127,16 +127,16 @@ def _take(
     raise ReservedError(attempt.app_id, "reserved")
 
 
-def _is_free(engine: Engine, attempt: Attempt) -> bool:
+def _is_free(engine: Engine, attempt: Attempt, marker: str) -> bool:
     """Whether the app id is free, checked again after taking the name: before that, another client may have
-    held the name, created all of the attempt and released the name.
+    held the name, created all of the attempt and released the name; or its reservation was renamed.
 
     Raises ReservedError when that attempt, or a later one of the job, has already ended.
     """
     for stone in tombstones.read_all(engine, attempt.key).values():
         if stone.number >= attempt.number:
             raise ReservedError(stone.app_id, stone.outcome.state)
-    return all(is_reservation(each) for each in list_containers(engine, attempt.app_id))
+    return all(each.id == marker for each in list_containers(engine, attempt.app_id))
 
 
 def _clear(

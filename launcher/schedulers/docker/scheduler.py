@@ -333,7 +333,7 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
             from launcher.schedulers.answers import of_description
 
             return of_description(self._response(found), self.backend, self.session_name)
-        attempt = self.attempt(app_id)
+        attempt = self._attempt_then(app_id, deadline)
         if attempt is None:
             return None
         from launcher.state.records import of_attempt
@@ -345,6 +345,17 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
         from launcher.schedulers.docker.watching.waiting import wait_for_end
 
         return None if self._find_watched(app_id) is None else wait_for_end(self.view, app_id, deadline)
+
+    def ended_attempt(self, app_id: str, timeout_s: float | None = None) -> Attempt | None:
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        self._wait(app_id, deadline)
+        return self._attempt_then(app_id, deadline)
+
+    def _attempt_then(self, app_id: str, deadline: float | None) -> Attempt | None:
+        """The attempt after a wait for it, which the engine may have ended by going away."""
+        from launcher.schedulers.docker.client.persist import Patience
+
+        return Patience(self.view.host, deadline).persist(lambda: self.attempt(app_id))
 
     def wait(self, app_id: str, timeout_s: float | None = None) -> DescribeAppResponse | None:
         """Wait for the end of the app, on the engine's event stream."""
@@ -371,6 +382,11 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
 
         if is_id(app_id):
             stop.cancel(self.engine, app_id, grace_s=grace_s, interrupt=True)
+
+    def leave(self, app_id: str) -> None:
+        for submission in [each for each in self._attached if each.app_id == app_id]:
+            submission.leave()
+            self._attached.remove(submission)
 
     def check_cancel(self, app_id: str) -> None:
         from launcher.schedulers.docker import recorded
@@ -553,7 +569,7 @@ def _out_of_reach(app: AppDef) -> Iterable[Problem]:
 
 
 def _is_unclear(app: DockerApp) -> bool:
-    return app.paused_by is not None or (app.view.state == "failed" and not app.view.final)
+    return app.paused_by is not None or (app.view.ended and not app.view.final)
 
 
 def create_scheduler(

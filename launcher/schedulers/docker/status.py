@@ -24,6 +24,7 @@ from launcher.schedulers.docker.replicas import (
     DockerReplica,
     is_replica,
     is_reservation,
+    mark_of,
     replicas,
     waits_for_restart,
     where,
@@ -180,9 +181,19 @@ def _view(facts: _Facts, *, reserved: bool) -> DockerAppView:
     missing = _missing(facts)
     if missing:
         return replace(common, state="lost", message=missing, drift=missing, ended_at=_ended_at(facts))
+    if (why := _why_lost(facts)) and not common.done:
+        return replace(common, state="lost", message=why, ended_at=_ended_at(facts))
     if common.live or _goes_on(facts, common.unstarted):
         return replace(common, state="running", drift=_by_hand(facts))
     return _ended(common, facts)
+
+
+def _why_lost(facts: _Facts) -> str:
+    """Why the app is lost of which a replica is; "" where it was to be stopped before for another reason."""
+    stop = facts.journal.stop
+    if facts.journal.cancelled_by is not None or (stop is not None and stop.why != "lost"):
+        return ""
+    return next((each.lost for each in facts.of("lost") if each.lost), "")
 
 
 def _in_order(facts: _Facts) -> _Facts:
@@ -263,6 +274,8 @@ def _ended(common: DockerAppView, facts: _Facts) -> DockerAppView:
 def _outcome(facts: _Facts) -> tuple[AttemptState, str, int | None]:
     why = _reason(facts)
     stop = facts.journal.stop
+    if stop is not None and stop.why == "lost" and stop.message:
+        return "lost", stop.message, None
     if why == "end":
         return "succeeded", "", None
     if why == "cancel":
@@ -275,7 +288,8 @@ def _outcome(facts: _Facts) -> tuple[AttemptState, str, int | None]:
     if facts.progress is not None and facts.progress.order.is_done() and stop is None:
         return "succeeded", "", None  # how a service ends after that does not count
     if not failed:
-        return ("cancelled", "cancelled", None) if facts.of("cancelled") else ("succeeded", "", None)
+        stopped = facts.of("cancelled") or facts.of("lost")  # the engine was faster than the stop
+        return ("cancelled", "cancelled", None) if stopped else ("succeeded", "", None)
     first = failed[0]
     if first.stopped_externally:
         return "cancelled", f"{first.label} was stopped by hand", None
@@ -287,11 +301,11 @@ def _reason(facts: _Facts) -> str:
     if facts.journal.stop is not None:
         why = facts.journal.stop.why
         return {"cancel": "cancel", "parent": "cancel", "timeout": "timeout", "end": "end"}.get(why, "")
-    if any(each.name.endswith(AT_END) for each in facts.containers):
+    if any(mark_of(each) == AT_END for each in facts.containers):
         return "end"
-    if any(each.name.endswith(TIMED_OUT) for each in facts.containers):
+    if any(mark_of(each) == TIMED_OUT for each in facts.containers):
         return "timeout"
-    return "cancel" if any(each.name.endswith(CANCELLED) for each in facts.containers) else ""
+    return "cancel" if any(mark_of(each) == CANCELLED for each in facts.containers) else ""
 
 
 def _why_failed(replica: DockerReplica) -> str:
@@ -306,15 +320,19 @@ def _why_failed(replica: DockerReplica) -> str:
 
 def _missing(facts: _Facts) -> str:
     """The replicas without a container and without a recorded end, as a message; "" when none is missing."""
-    number = facts.expected - len({(each.role, each.k) for each in facts.replicas if each.state != "lost"})
+    number = facts.expected - len({(each.role, each.k) for each in facts.replicas if not _is_missing(each)})
     if number <= 0:
         return ""
-    named = [each.label for each in facts.replicas if each.state == "lost"]
+    named = [each.label for each in facts.replicas if _is_missing(each)]
     if len(named) == 1:
         return f"{named[0]} was removed by hand"
     if named:
         return f"{', '.join(named[:3])}{', …' if len(named) > 3 else ''} were removed by hand"
     return "1 container was removed by hand" if number == 1 else f"{number} containers were removed by hand"
+
+
+def _is_missing(replica: DockerReplica) -> bool:
+    return replica.state == "lost" and not replica.lost
 
 
 def _by_hand(facts: _Facts) -> str:

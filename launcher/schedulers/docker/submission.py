@@ -229,6 +229,16 @@ class Submission:
             self._watcher.close()
         self._lock.release()
 
+    @property
+    def app_id(self) -> str:
+        return os.path.basename(self._app_dir)
+
+    def leave(self) -> None:
+        """Close the connection to the watcher: an attached app runs on."""
+        if self._watcher is not None:
+            self._watcher.leave()
+        self._lock.release()
+
     def wait_for_exit(self) -> None:
         wait_for_exit(self._app_dir, _EXIT_S)
 

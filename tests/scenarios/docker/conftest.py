@@ -7,7 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from tests import engines
 from tests.docker_scenario import DockerScenario
+from tests.engines import own
+from tests.engines.docker import Daemon
+from tests.engines.own import OwnEngine
 
 
 @pytest.fixture
@@ -17,3 +21,18 @@ def scenario(tmp_path: Path, launcher_home: Path, token: str) -> Iterator[Docker
     work.mkdir()
     with DockerScenario(work, launcher_home, token) as words:
         yield words
+
+
+@pytest.fixture
+def engine(scenario: DockerScenario) -> Iterator[OwnEngine]:
+    """An engine of this test's own, which every command asks from now on."""
+    if why := own.reason():
+        if "docker" in engines.required():
+            pytest.fail(f"LAUNCHER_REQUIRE names docker, but {why}")
+        pytest.skip(why)
+    with OwnEngine() as made:
+        with pytest.MonkeyPatch.context() as way:
+            way.setenv("DOCKER_HOST", made.host)
+            scenario.daemon = Daemon()
+            yield made
+        scenario.daemon = Daemon()

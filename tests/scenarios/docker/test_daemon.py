@@ -4,26 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests import engines
-from tests.engines import own
-from tests.engines.docker import Daemon
-from tests.engines.own import OwnEngine
 from tests.engines.proxy import Proxy, everything
-
-
-@pytest.fixture
-def engine(scenario):
-    """An engine of this test's own, which every command asks from now on."""
-    if why := own.reason():
-        if "docker" in engines.required():
-            pytest.fail(f"LAUNCHER_REQUIRE names docker, but {why}")
-        pytest.skip(why)
-    with OwnEngine() as made:
-        with pytest.MonkeyPatch.context() as way:
-            way.setenv("DOCKER_HOST", made.host)
-            scenario.daemon = Daemon()
-            yield made
-        scenario.daemon = Daemon()
 
 
 def test_a_job_that_ran_when_the_daemon_was_killed_has_ended_and_is_not_run_again(scenario, engine):

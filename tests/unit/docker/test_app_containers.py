@@ -1,20 +1,39 @@
-"""Which containers belong to an app: those under the names of its replicas, one each."""
+"""Which containers belong to an app: those that launcher made for its replicas, one each."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 import pytest
 
 from launcher.schedulers.docker.apps import own_containers
 from launcher.schedulers.docker.client.container import Container
+from launcher.schedulers.docker.client.objects import Image
 from launcher.schedulers.docker.names import container_name
+from launcher.schedulers.docker.replicas import mark_of
 
 LABELS = {"launcher.app-id": "job-1-abcde", "launcher.role": "main", "launcher.part": "replica"}
 LONG_ROLE = "r" * 60
 
 
-def container(name: str, k: int = 0, *, created_at: float = 1.0, **labels: str) -> Container:
+def container(
+    name: str, k: int = 0, *, created_at: float = 1.0, image: str = "committed", **labels: str
+) -> Container:
     told = {**LABELS, "launcher.replica": str(k), **{f"launcher.{key}": text for key, text in labels.items()}}
-    return Container(id=f"id-{name}", name=name, state="running", labels=told, created_at=created_at)
+    return Container(
+        id=f"id-{name}", name=name, state="running", labels=told, created_at=created_at, image_id=image
+    )
+
+
+class Images:
+    """An engine with two images: one that `docker commit` made of a replica, and any other."""
+
+    def image(self, name: str) -> Image:
+        return Image(id=name, labels=LABELS if name == "committed" else {})
+
+
+def owned(containers: Iterable[Container]) -> list[Container]:
+    return own_containers(Images(), containers)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -32,19 +51,19 @@ def container(name: str, k: int = 0, *, created_at: float = 1.0, **labels: str) 
     ],
 )
 def test_a_replica_is_known_by_its_name(name: str, belongs: bool) -> None:
-    assert [each.name for each in own_containers([container(name)])] == ([name] if belongs else [])
+    assert [each.name for each in owned([container(name)])] == ([name] if belongs else [])
 
 
 def test_a_reservation_bears_the_app_id() -> None:
     marker = container("job-1-abcde", part="reservation")
     copy = container("quirky_turing", part="reservation")
-    assert own_containers([marker, copy]) == [marker]
+    assert owned([marker, copy]) == [marker]
 
 
 def test_a_name_that_had_to_be_cut_is_recomputed() -> None:
     name = container_name("job-1-abcde", LONG_ROLE, 3)
-    assert own_containers([container(name, 3, role=LONG_ROLE), container(name, 3)])[0].name == name
-    assert own_containers([container(name, 3)]) == []
+    assert owned([container(name, 3, role=LONG_ROLE), container(name, 3)])[0].name == name
+    assert owned([container(name, 3)]) == []
 
 
 @pytest.mark.parametrize("order", [1, -1])
@@ -52,9 +71,24 @@ def test_of_two_for_one_replica_the_older_one_counts(order: int) -> None:
     """A stop renames the replica; a copy can then take the plain name."""
     ours = container("job-1-abcde-main-0.cancelled", created_at=1.0)
     copy = container("job-1-abcde-main-0", created_at=2.0)
-    assert own_containers([ours, copy][::order]) == [ours]
+    assert owned([ours, copy][::order]) == [ours]
 
 
 def test_replicas_of_several_apps_stay_apart_and_in_order() -> None:
     found = [container(f"app{n}-main-{k}", k, **{"app-id": f"app{n}"}) for n in (2, 1) for k in (1, 0)]
-    assert own_containers(found) == found
+    assert owned(found) == found
+
+
+@pytest.mark.parametrize("name", ["mine", "job-1-abcde-main-1", "job-1-abcde-main-0.other", "x.ended"])
+def test_a_renamed_replica_is_known_by_the_labels_that_its_image_lacks(name: str) -> None:
+    renamed = container(name, image="busybox")
+    copy = container("copy", created_at=2.0)
+    assert owned([copy, renamed]) == [renamed]
+
+
+@pytest.mark.parametrize(
+    ("name", "mark"),
+    [("job-1-abcde-main-0.ended", ".ended"), ("mine.ended", ""), ("mine", ""), ("job-1-abcde-main-0", "")],
+)
+def test_a_name_that_a_user_chose_has_no_mark(name: str, mark: str) -> None:
+    assert mark_of(container(name, image="busybox")) == mark

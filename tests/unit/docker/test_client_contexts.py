@@ -262,7 +262,8 @@ def test_an_engine_is_reached_through_ssh(tmp_path: Path, monkeypatch: pytest.Mo
     finally:
         engine.close()
     asked = (tmp_path / "bin" / "asked").read_text().splitlines()
-    assert set(asked) == {"-T -o ConnectTimeout=30 -l me -p 2222 -- far docker system dial-stdio"}
+    alive = "-o ServerAliveInterval=15 -o ServerAliveCountMax=4"
+    assert set(asked) == {f"-T -o ConnectTimeout=30 {alive} -l me -p 2222 -- far docker system dial-stdio"}
 
 
 def connect_here_id() -> str:

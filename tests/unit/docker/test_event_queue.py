@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from launcher.schedulers.docker.client.container import Container
+from launcher.schedulers.docker.client.errors import EngineGone, EngineSilent
 from launcher.schedulers.docker.client.events import Event
 from launcher.schedulers.docker.watching.observer import EventQueue
 
@@ -57,8 +58,26 @@ def test_the_events_of_an_end_are_waited_for_once(queue: EventQueue) -> None:
     assert queue.oom == set()
 
 
-def test_an_engine_that_goes_away_is_no_stop_from_outside(queue: EventQueue) -> None:
-    put(queue, KILL, DIE)
+def test_an_end_by_itself_is_remembered_when_the_engine_goes_away(queue: EventQueue) -> None:
+    put(queue, DIE)
+    queue.disconnected(EngineGone("gone"))
+    assert (queue.by_itself, queue.watched) == ({"c"}, True)
+
+
+@pytest.mark.parametrize("signal", ["9", "15", "28"])
+def test_no_end_after_a_signal_is_one_by_itself(queue: EventQueue, signal: str) -> None:
+    put(queue, ("kill", {"signal": signal}), DIE)
     queue.wait(time.time())
-    queue.reconnect()
-    assert queue.stopped_externally == set()
+    assert queue.by_itself == set()
+
+
+def test_an_end_that_an_engine_reports_as_it_starts_is_none_by_itself(queue: EventQueue) -> None:
+    queue.connected(engine_started_at=2.0)
+    put(queue, DIE)
+    queue.wait(time.time())
+    assert queue.by_itself == set()
+
+
+def test_a_stream_that_was_silent_is_no_engine_that_went_away(queue: EventQueue) -> None:
+    queue.disconnected(EngineSilent("silent"))
+    assert not queue.watched

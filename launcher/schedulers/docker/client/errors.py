@@ -44,6 +44,10 @@ class EngineGone(EngineUnreachable):
     """A stream ended because the engine went away: the rest of it is not known."""
 
 
+class EngineSilent(EngineGone):
+    """A stream had nothing to say for so long that its other end may be gone: it is opened again."""
+
+
 class EngineDenied(EngineUnreachable):
     """There is an engine, and it denies access to this user."""
 
@@ -112,6 +116,22 @@ _HINTS = (
     ("unauthorized", "log in to the registry first: docker login"),
     ("HTTP request to an HTTPS server", "the engine wants TLS: set DOCKER_TLS_VERIFY=1 and DOCKER_CERT_PATH"),
 )
+_PASSING = frozenset({500, 502, 503, 504})
+_FINAL = (
+    "could not select device driver",
+    "port is already allocated",
+    "address already in use",
+    "OCI runtime",
+    "executable file not found",
+    ": already exists",
+    "docker login",
+    "no basic auth credentials",
+    "unauthorized",
+    "access denied",
+    "HTTP request to an HTTPS server",
+    "manifest unknown",
+)
+"""Parts of refusals with a status of the server's own errors which are about the request all the same."""
 _RESTARTED = "the engine may have been stopped or restarted: when `docker version` answers, try again"
 # What the engine puts before the cause when a container cannot start, from the outside in.
 _WRAPPINGS = re.compile(
@@ -132,12 +152,39 @@ def refusal(status: int, text: str, doing: str) -> EngineError:
     return _class_of(status, text)(f"cannot {doing}: {cause}", hint=_hint(status, text), status=status)
 
 
+def may_pass(error: EngineError) -> bool:
+    """Whether the same request may succeed later, so that an idempotent one is made again.
+
+    It may when there is no engine, or when the engine fails by itself: it stops, starts, or is full, and
+    finds a volume that exists not at this moment. A refusal that is about the request is final.
+    """
+    if isinstance(error, (EngineUnreachable, NonsenseAnswer)):
+        return True
+    if isinstance(error, NotFound):
+        return "no such volume" in str(error).lower()
+    return error.status in _PASSING and not any(cause in str(error) for cause in _FINAL)
+
+
+def explained(error: EngineError, text: str) -> SchedulerError:
+    """The error with a text that names its role. One that may pass stays an EngineError of its class."""
+    if isinstance(error, EngineUnreachable):
+        return error
+    if may_pass(error):
+        return type(error)(text, hint=error.hint, status=error.status)
+    return SchedulerError(text, hint=error.hint)
+
+
 def package_missing(name: str, what: str) -> EngineError:
     """The error for a Python package that is not installed; `what` cannot be done without it."""
     return EngineError(
         f"{what}: that needs the Python package `{name}`",
         hint="pip install 'docker>=7'",
     )
+
+
+def is_half_started(error: EngineError) -> bool:
+    """Whether the engine was killed in the middle of this start, which it can neither undo nor complete."""
+    return "in the middle of this start" in str(error)
 
 
 def cause_of(text: str) -> str:

@@ -10,6 +10,7 @@ import json
 import select
 from collections.abc import Iterable, Mapping
 from http.client import HTTPConnection, HTTPException, HTTPMessage, HTTPResponse
+from socket import socket
 from typing import Any
 from urllib.parse import urlencode
 
@@ -41,23 +42,33 @@ class Session:
         headers: Mapping[str, str] | None = None,
         timeout: float | tuple[float, float | None] | None = None,
         stream: bool = False,
+        idle_s: float | None = None,
+        fresh: bool = False,
     ) -> Response:
-        """The response, read whole unless `stream`. Raises OSError, HTTPException, EngineUnreachable."""
+        """The response, read whole unless `stream`. Raises OSError, HTTPException, EngineUnreachable.
+
+        Args:
+            timeout: until the response begins, or (until it is connected, until the response begins).
+            fresh: on a new connection.
+            idle_s: the time limit of each read of a stream; None for none.
+        """
         to_dial, to_read = timeout if isinstance(timeout, tuple) else (timeout, timeout)
         target = self._dialer.prefix + (f"{path}?{urlencode(params)}" if params else path)
         headers = {**self._dialer.headers, **(headers or {})}
         body, wanted = (data, headers) if json is None else _as_json(json, headers)
         try:
-            connection = self._connection(to_dial)
+            connection = self._connection(to_dial, fresh=fresh)
             answer = Response(self, connection, connection.ask(method, target, body, wanted, to_read))
-            if not stream:
+            if stream:
+                answer.limit(idle_s)
+            else:
                 answer.content  # noqa: B018 (reads it)
         except (OSError, HTTPException) as error:
             raise self._dialer_error() or error from None
         return answer
 
-    def _connection(self, timeout: float | None) -> _Connection:
-        while self._idle:
+    def _connection(self, timeout: float | None, *, fresh: bool) -> _Connection:
+        while self._idle and not fresh:
             try:
                 connection = self._idle.pop()
             except IndexError:  # another thread was faster
@@ -98,6 +109,7 @@ class _Connection(HTTPConnection):
     """A connection that was dialled already, and is never dialled again."""
 
     auto_open = 0
+    used: socket  # after a response to `Connection: close`, `sock` is None
 
     @property
     def is_usable(self) -> bool:
@@ -109,6 +121,7 @@ class _Connection(HTTPConnection):
     def ask(
         self, method: str, target: str, body: Any, headers: dict[str, str], timeout: float | None
     ) -> HTTPResponse:
+        self.used = self.sock
         try:
             self.sock.settimeout(timeout)
             try:
@@ -129,6 +142,11 @@ class Response:
         self._session = session
         self._connection: _Connection | None = connection
         self._content: bytes | None = None
+
+    def limit(self, idle_s: float | None) -> None:
+        """Limit the time of each read from now on."""
+        if self._connection is not None:
+            self._connection.used.settimeout(idle_s)
 
     @property
     def status_code(self) -> int:

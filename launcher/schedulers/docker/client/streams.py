@@ -10,7 +10,7 @@ from threading import RLock
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from launcher.schedulers.docker.client.errors import EngineGone, broken
+from launcher.schedulers.docker.client.errors import EngineGone, EngineSilent, broken
 
 if TYPE_CHECKING:
     from launcher.schedulers.docker.client.http_session import Response
@@ -19,8 +19,13 @@ if TYPE_CHECKING:
 
 
 _PIECE = 1 << 18
+_ANSWER_S = 60.0
+_IDLE_S = 120.0  # then a stream is opened again: nothing else tells silence from a peer that is gone
 # Without reuse: a late `close` could otherwise cut off another request on the same connection.
-OPTIONS: dict[str, Any] = {"stream": True, "timeout": (60.0, None), "headers": {"Connection": "close"}}
+OPTIONS: dict[str, Any] = {"stream": True, "timeout": (_ANSWER_S, None), "headers": {"Connection": "close"}}
+"""Of a request that takes the engine any time."""
+LIVE: dict[str, Any] = {**OPTIONS, "timeout": _ANSWER_S, "idle_s": _IDLE_S}
+"""Of a stream that the engine begins at once."""
 
 
 class ResponseStream:
@@ -145,5 +150,7 @@ def _whole(data: bytes) -> tuple[bytes, int, bool]:
 
 
 def _gone(host: str, error: Exception) -> EngineGone:
+    if isinstance(error, TimeoutError):
+        return EngineSilent(f"the Docker engine at {host} has sent nothing for {_IDLE_S:.0f} s")
     found = broken(host, error, "read on")
     return EngineGone(str(found), hint=found.hint)

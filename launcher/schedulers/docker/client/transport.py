@@ -134,6 +134,10 @@ def _credentials(proxy: SplitResult) -> dict[str, str]:
     return {"Proxy-Authorization": f"Basic {b64encode(pair.encode()).decode()}"}
 
 
+_ALIVE = ("-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=4")
+"""Options with which ssh ends when the other machine is gone without a word."""
+
+
 class SshDialer(Dialer):
     """Connects by `ssh HOST docker system dial-stdio`, as the docker command does: one process each."""
 
@@ -141,7 +145,7 @@ class SshDialer(Dialer):
         import tempfile
 
         where = urlsplit(host)
-        self._command = ["ssh", "-T", "-o", "ConnectTimeout=30"]
+        self._command = ["ssh", "-T", "-o", "ConnectTimeout=30", *_ALIVE]
         self._command += ["-l", where.username] if where.username else []
         self._command += ["-p", str(where.port)] if where.port else []
         at = ["--host", f"unix://{where.path}"] if where.path.strip("/") else []

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from launcher.schedulers.docker.client.objects import Exec, Image, Labelled, PathStat
     from launcher.schedulers.docker.client.wire import Reader
 
+_ANEW_S = 20.0
 INSPECTIONS = 16  # at a time: a slow engine answers many at once as fast as one
 _LINKS = 8  # each response has followed a chain of links to its end; more is a loop
 
@@ -55,6 +56,25 @@ class EngineView:
 
             self._id = self._wire.json("/info", "ask the engine for its id", identity)
         return self._id
+
+    def started_at(self) -> float | None:
+        """When the engine started last without a running container, by its clock; None if that does not show.
+
+        It makes its default network anew then, and keeps it as long as containers run.
+        """
+        from launcher.schedulers.docker.client.container import epoch
+
+        def created(network: dict[str, Any]) -> float | None:
+            return epoch(network.get("Created"))
+
+        try:
+            return self._wire.json("/networks/bridge", "ask the engine since when it runs", created)
+        except NotFound:  # it was told to make none
+            return None
+
+    def answer_anew(self) -> None:
+        """Raise EngineUnreachable unless the engine answers on a new connection: one that stops does not."""
+        self._wire.get("/_ping", "ask the engine whether it goes on", fresh=True, timeout=_ANEW_S)
 
     def close(self) -> None:
         """Close the connections."""
@@ -113,13 +133,13 @@ class EngineView:
         with events of the second before: read the container's state, do not derive it from the event.
         """
         from launcher.schedulers.docker.client.events import EventStream
-        from launcher.schedulers.docker.client.streams import OPTIONS
+        from launcher.schedulers.docker.client.streams import LIVE
 
         filters = {"type": ["container"], "label": list(labels)}
         now = self._second()  # a clock that is ahead of the engine's must not hide what happens next
         since = now if since is None else min(since, now)
         params = {"since": f"{since:.9f}", "filters": json.dumps(filters)}
-        return EventStream(self.host, self._wire.get("/events", "watch", params=params, **OPTIONS))
+        return EventStream(self.host, self._wire.get("/events", "watch", params=params, **LIVE))
 
     def _second(self) -> float:
         """The current second of the engine's clock.
@@ -161,7 +181,7 @@ class EngineView:
         Raises NotFound when there is no such container, EngineError when its log driver stores nothing.
         """
         from launcher.schedulers.docker.client.frames import LogStream
-        from launcher.schedulers.docker.client.streams import OPTIONS
+        from launcher.schedulers.docker.client.streams import LIVE
 
         if tty is None:
             found = self.inspect(container)
@@ -172,7 +192,7 @@ class EngineView:
             key: _moment(value) for key, value in (("since", since), ("until", until)) if value is not None
         }
         path, doing = f"/containers/{quoted(container)}/logs", f"read the log of {container}"
-        return LogStream(self.host, self._wire.get(path, doing, params=params, **OPTIONS), tty=tty)
+        return LogStream(self.host, self._wire.get(path, doing, params=params, **LIVE), tty=tty)
 
     # Files in containers, started or not
 

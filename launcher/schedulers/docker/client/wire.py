@@ -19,7 +19,9 @@ from launcher.schedulers.docker.client.errors import (
     EngineUnreachable,
     EngineUnsupported,
     NonsenseAnswer,
+    NotFound,
     broken,
+    may_pass,
     refusal,
 )
 from launcher.schedulers.docker.client.http_session import Session
@@ -44,7 +46,6 @@ _RETRY_WITHIN_S = 10.0  # a request that failed only after this long is not trie
 
 _NEWEST = "1.45"  # API version that this program knows
 _READS = frozenset({"GET", "HEAD"})
-_PASSING = frozenset({500, 502, 503, 504})
 _VERSION = re.compile(r"\d+\.\d+\Z")
 
 
@@ -165,14 +166,17 @@ def repeated(work: Callable[[], T]) -> T:
         try:
             return work()
         except EngineError as error:
-            if not _may_pass(error) or time.monotonic() - began > _RETRY_WITHIN_S:
+            if not _is_asked_again(error) or time.monotonic() - began > _RETRY_WITHIN_S:
                 raise
         time.sleep(pause_s)
     return work()
 
 
-def _may_pass(error: EngineError) -> bool:
-    return error.status in _PASSING or isinstance(error, (ConnectionBroke, NonsenseAnswer))
+def _is_asked_again(error: EngineError) -> bool:
+    """Whether an engine that answers has failed: one that is away, or lacks a thing, is not asked again."""
+    if isinstance(error, (EngineUnreachable, NotFound)):
+        return isinstance(error, ConnectionBroke)
+    return may_pass(error)
 
 
 def _session(endpoint: Endpoint) -> Session:

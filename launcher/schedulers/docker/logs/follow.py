@@ -8,18 +8,21 @@ from queue import Empty, Queue
 from threading import Condition, Lock, Thread
 from typing import TYPE_CHECKING, Protocol
 
-from launcher.schedulers.docker.client.errors import EngineError
+from launcher.schedulers.docker.client.errors import EngineError, may_pass
 from launcher.schedulers.docker.client.events import Event, EventStream
+from launcher.schedulers.docker.client.persist import Patience
 from launcher.schedulers.docker.client.view import EngineView
 from launcher.schedulers.docker.labels import APP_ID
 
 if TYPE_CHECKING:
+    from launcher.schedulers.docker.client.container import Container
 
     class Closable(Protocol):
         def close(self) -> None: ...
 
 
 _FIRST_CHECK_S, _LAST_CHECK_S = 1.0, 30.0
+_LEAVE_S = 2.0
 _QUEUED = 64  # pieces of all logs that wait for the reader
 
 
@@ -46,6 +49,7 @@ class FollowedApp:
         self._closed = False
         self._error: EngineError | None = None
         self._ended_before: frozenset[str] = frozenset()
+        self._known: set[str] = set()
         self._live: set[str] = set()
         self._removed: set[str] = set()
         self._starts: dict[str, int] = {}
@@ -57,24 +61,36 @@ class FollowedApp:
         with self._begun:
             if self._listener is not None or self._over or self._closed:
                 return
-            events = self._engine.events(f"{APP_ID}={self._app_id}")
-            try:
-                found = self._engine.containers(
-                    f"{APP_ID}={self._app_id}"
-                )  # subscribed first: nothing is missed
-                self._ended_before = frozenset(each.id for each in found if each.ended)
-                self._live = {each.id for each in found if each.live}
-                self._over = not self._live and self._is_over()
-            except BaseException:
-                events.close()
-                raise
+            events, found = self._subscribe()
+            self._ended_before = frozenset(each.id for each in found if each.ended)
             if self._over:
                 events.close()
                 return
-            self._events = events
             self._next_check = time.monotonic() + self._pause_s
             self._listener = Thread(target=self._listen, args=(events,), daemon=True)
             self._listener.start()
+
+    def _subscribe(self) -> tuple[EventStream, list[Container]]:
+        """Subscribe to events, and read the containers, the live ones of which may have started unnoticed."""
+        events = self._engine.events(f"{APP_ID}={self._app_id}")
+        try:
+            found = self._engine.containers(f"{APP_ID}={self._app_id}")  # subscribed first: nothing is missed
+            live = {each.id for each in found if each.live}
+            over = not live and self._is_over()
+        except BaseException:
+            events.close()
+            raise
+        with self._changed:
+            again = self._events is not None
+            self._removed.update(self._known.difference(each.id for each in found))
+            self._known.update(each.id for each in found)
+            for container in live if again else ():
+                self._starts[container] = self.starts(container) + 1
+            self._live, self._over, self._events = live, over, events
+            self._changed.notify_all()
+        if self._closed:
+            events.close()
+        return events, found
 
     @property
     def over(self) -> bool:
@@ -97,7 +113,7 @@ class FollowedApp:
             starts: of the container, before its log was read.
             until: epoch seconds; the end of the wait in any case.
 
-        Raises EngineError when the event stream has failed.
+        Raises EngineError when the event stream has failed, and could not be opened again for long.
         """
         while True:
             with self._changed:
@@ -121,6 +137,11 @@ class FollowedApp:
         with self._changed:
             self._changed.notify_all()
 
+    def pause(self, seconds: float, is_closed: Callable[[], bool] = lambda: False) -> None:
+        """Sleep, until the app or the reader is closed."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or is_closed(), seconds)
+
     def close(self) -> None:
         """Close the event stream, and end the wait of every reader."""
         with self._changed:
@@ -130,18 +151,29 @@ class FollowedApp:
             if self._events is not None:
                 self._events.close()
             if self._listener is not None:
-                self._listener.join()
+                self._listener.join(_LEAVE_S)
 
     def _listen(self, events: EventStream) -> None:
+        patience = Patience(self._engine.host, sleep=self.pause)
         try:
-            for event in events:
-                if self._apply(event):
-                    self._pause_s = _FIRST_CHECK_S
-                    self._check_end(wait=True)
+            while not (self._over or self._closed):
+                try:
+                    self._read(events)
+                    return
+                except EngineError as error:
+                    patience.wait(error)
+                if not self._closed:
+                    events, _ = patience.persist(self._subscribe)
         except EngineError as error:
             with self._changed:
                 self._error = error
                 self._changed.notify_all()
+
+    def _read(self, events: EventStream) -> None:
+        for event in events:
+            if self._apply(event):
+                self._pause_s = _FIRST_CHECK_S
+                self._check_end(wait=True)
 
     def _apply(self, event: Event) -> bool:
         """Apply an event. Returns whether the app may have ended by it."""
@@ -167,7 +199,7 @@ class FollowedApp:
                 self._changed.wait(0.05)
             return
         try:
-            over = self._is_over()
+            over = self._looks_over()
             with self._changed:
                 self._over = self._over or over
                 self._next_check = time.monotonic() + self._pause_s
@@ -175,6 +207,14 @@ class FollowedApp:
                 self._changed.notify_all()
         finally:
             self._checking.release()
+
+    def _looks_over(self) -> bool:
+        try:
+            return self._is_over()
+        except EngineError as error:
+            if not may_pass(error):
+                raise
+            return False  # the event stream shows whether the engine has gone
 
 
 def merge(closables: Sequence[Closable], sources: Sequence[Iterable[bytes]]) -> Iterator[tuple[int, bytes]]:
@@ -224,8 +264,9 @@ def _pump(
 
 
 def _drain(waiting: Queue[tuple[int, bytes | BaseException | None]], threads: Sequence[Thread]) -> None:
-    """Let threads end that wait for room in the queue."""
-    while any(thread.is_alive() for thread in threads):
+    """Let threads end that wait for room in the queue. One that waits for a dumb engine ends later."""
+    until = time.monotonic() + _LEAVE_S
+    while any(thread.is_alive() for thread in threads) and time.monotonic() < until:
         try:
             waiting.get(timeout=0.05)
         except Empty:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from launcher.errors import SchedulerError
 from launcher.schedulers.docker.client.errors import EngineError, NotFound
 from launcher.schedulers.docker.client.frames import LogStream
+from launcher.schedulers.docker.client.persist import Patience
 from launcher.schedulers.docker.client.streams import ResponseStream
 from launcher.schedulers.docker.client.view import EngineView
 from launcher.schedulers.docker.logs.follow import FollowedApp
@@ -142,13 +143,22 @@ class LogReader:
     def follow(self, followed: FollowedApp) -> Iterator[LogRecord]:
         """Records as they come, until the app is over or they are later than `until`."""
         self._followed = followed
-        followed.begin()
+        patience = Patience(
+            self._engine.host, sleep=lambda seconds: followed.pause(seconds, lambda: self._closed)
+        )
+        patience.persist(followed.begin)
         while not self._closed:
             # Checked before the read, which then returns all output.
             last = followed.over or self._query.is_past
             starts = followed.starts(self._container)
             whole = not starts and followed.had_ended(self._container)
-            yield from self.read(follow=not (last or whole))
+            try:
+                yield from self.read(follow=not (last or whole))
+            except EngineError as error:
+                if not self._closed:
+                    patience.wait(error)
+                continue
+            patience.answered()
             if last or self._closed:
                 return
             happened = followed.wait(

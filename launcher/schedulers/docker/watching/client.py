@@ -163,6 +163,11 @@ class WatcherClient:
             sleep(_POLL_S)
         return True
 
+    def leave(self) -> None:
+        """Close the connection; an attached app is not cancelled by that."""
+        self._send({"op": "leave"})
+        self.close()
+
     def _has_ended(self) -> bool:
         """Whether it has ended."""
         if not self._ended:

@@ -12,6 +12,7 @@ from launcher.schedulers.docker.replicas import (
     CANCELLED,
     DockerReplica,
     is_stopped,
+    mark_of,
     not_restarted,
     waits_for_restart,
     where,
@@ -133,9 +134,8 @@ def decide(
     if failed:
         first = failed[0]
         probed = is_probed(first, order)
-        if not (journal.adopted or first.stopped_externally) and may_restart(
-            first, retries, journal, probed=probed
-        ):
+        by_hand = any(each.stopped_externally for each in failed)
+        if not (journal.adopted or by_hand) and may_restart(first, retries, journal, probed=probed):
             return _restart(first, retries[first.role], containers, journal, order)
         why = "hand" if first.stopped_externally else "peer"
         return _stop(containers, journal, order, why)
@@ -153,7 +153,7 @@ def decide(
     if not (app.live or waiting):
         if not held:
             return End()
-        why = "cancel" if any(each.name.endswith(CANCELLED) for each in containers) else "peer"
+        why = "cancel" if any(mark_of(each) == CANCELLED for each in containers) else "peer"
         return Stop(unended(containers, journal), why, "" if why == "cancel" else _NOTHING_LEFT)
     return Wait(min((at for at in (deadline, *due_at.values()) if at is not None and at > now), default=None))
 
@@ -181,7 +181,7 @@ def _reason_to_stop(
     if journal.cancelled_by is not None:
         return "cancel", cancel_message(journal.cancelled_by, interrupt=journal.interrupted)
     idle = (each for each in containers if not each.was_started or not_restarted(each, journal))
-    if any(each.name.endswith(CANCELLED) for each in idle):
+    if any(mark_of(each) == CANCELLED for each in idle):
         return "cancel", cancel_message("")  # by a client of another state folder, while it waited
     return ("lost", app.message) if app.state == "lost" else None
 

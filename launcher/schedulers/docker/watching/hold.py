@@ -16,7 +16,8 @@ from launcher.schedulers.docker import record, tombstones, turn
 from launcher.schedulers.docker.apps import list_containers
 from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.client.engine import Engine
-from launcher.schedulers.docker.client.errors import EngineError, EngineUnreachable
+from launcher.schedulers.docker.client.errors import EngineError, EngineUnreachable, may_pass
+from launcher.schedulers.docker.client.persist import Patience
 from launcher.schedulers.docker.labels import APP_ID, OWNER
 from launcher.schedulers.docker.names import queued_name
 from launcher.schedulers.docker.record import RecordLock
@@ -36,9 +37,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-GIVE_UP_S = 600.0
-_SHORTEST_PAUSE_S = 0.1
-_LONGEST_PAUSE_S = 30.0
 _TABLE_S = 1.0  # until a table that could not be written is tried again
 _REMOVED, _CLIENT, _LINE = "removed", "client", "line"
 _LATE_S = 2.0  # from the removal of the container by a client that takes the attempt over to its own
@@ -92,10 +90,10 @@ class Hold:
         if not (self._needs_are_met() and self._has_turn()):
             return False
         compare(self._app_dir, self._labels)
-        return self._persist(self._start)
+        return self._is_started()
 
     def follow_client(self, wait: Callable[[], str]) -> None:
-        """Cancel the app once `wait` returns the reason: its client has ended."""
+        """Cancel the app once `wait` returns the reason, if any: its client has ended."""
         self._follow(_CLIENT, wait)
 
     def _accept(self, kind: str, **facts: Any) -> bool:
@@ -190,6 +188,8 @@ class Hold:
             raise item
         if item[0] == _REMOVED:
             self._end_removed()
+        elif item[0] == _CLIENT and not item[1]:
+            return self._next()
         elif item[0] == _CLIENT:
             self._give_up("cancelled", item[1])
         else:
@@ -216,19 +216,8 @@ class Hold:
                         return
 
     def _persist(self, call: Callable[[], T]) -> T:
-        """Call it until the engine answers as it should; EngineError when it has not for long."""
-        pause, since = _SHORTEST_PAUSE_S, time.monotonic()
-        while True:
-            began = time.monotonic()
-            try:
-                return call()
-            except EngineError:
-                if time.monotonic() - began > _LONGEST_PAUSE_S:  # it answered until now
-                    pause, since = _SHORTEST_PAUSE_S, time.monotonic()
-                if time.monotonic() - since > GIVE_UP_S:
-                    raise
-                time.sleep(pause)
-                pause = min(pause * 2, _LONGEST_PAUSE_S)
+        """See `Patience.persist`."""
+        return Patience(self._engine.host, holds=True).persist(call)
 
     # -- how it goes on ------------------------------------------------------------------------------------
 
@@ -250,6 +239,20 @@ class Hold:
         self._persist(partial(give_up.record_end, self._engine, self._waiting, state, message))
         self._persist(partial(turn.forget, self._engine, self._app_id))
 
+    def _is_started(self) -> bool:
+        """Create the app; False when the attempt has ended instead."""
+        try:
+            return self._persist(self._start)
+        except EngineUnreachable:
+            raise
+        except EngineError as error:  # for as long as an engine is waited for, too
+            return self._fail(error)
+
+    def _fail(self, error: SchedulerError) -> bool:
+        why = str(error).partition("\n")[0]
+        self._persist(partial(give_up.carry_out, self._engine, self._waiting, turn.ending("failed", why)))
+        return False
+
     def _start(self) -> bool:
         """Create the app, unless another process has ended the attempt first. May be called again."""
         if not self._is_starting:
@@ -263,12 +266,10 @@ class Hold:
             self._is_starting = True
         try:
             self._create()
-        except EngineUnreachable:
-            raise
         except SchedulerError as error:
-            why = str(error).partition("\n")[0]
-            give_up.carry_out(self._engine, self._waiting, turn.ending("failed", why))
-            return False
+            if isinstance(error, EngineError) and may_pass(error):
+                raise
+            return self._fail(error)
         record.append(self._app_dir, "go")
         return True
 

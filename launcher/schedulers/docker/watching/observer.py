@@ -12,16 +12,17 @@ from launcher.schedulers.docker import record
 from launcher.schedulers.docker.apps import list_containers
 from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.client.engine import Engine
+from launcher.schedulers.docker.client.errors import EngineSilent
 from launcher.schedulers.docker.client.events import Event, EventStream
-from launcher.schedulers.docker.journal import Journal, RecordedExit
+from launcher.schedulers.docker.journal import Journal
 from launcher.schedulers.docker.labels import Labels
 from launcher.schedulers.docker.replicas import (
     expected_replicas,
     is_replica,
-    restarts_of,
     waits_for_restart,
     where,
 )
+from launcher.schedulers.docker.unasked import exit_of, unrecorded, why_lost
 from launcher.schedulers.docker.watching.said import said
 
 _LATE_S = 0.5  # by how much the event of an end may lag behind `inspect`
@@ -37,6 +38,12 @@ class EventQueue:
         changed: containers with an event since they were last inspected.
         oom: containers with an out-of-memory event; a busy engine reports it in the event alone.
         stopped_externally: containers that another program stopped, whose end is not on record yet.
+        killed: containers that got a signal which launcher did not send, since their last start.
+        by_itself: containers that ended without one, while the engine was up.
+        seen_until: time of the last event, by the engine's clock; None before the first.
+        watched: the engine has gone away, and this process has seen it.
+        engine_started_at: as of this connection, see `EngineView.started_at`.
+        connected_at: when this connection was made, epoch seconds.
         orphaned: the connection to the client that attached the app to itself has ended.
         closed: that client has closed the connection on purpose.
     """
@@ -45,6 +52,12 @@ class EventQueue:
         self.changed: set[str] = set()
         self.oom: set[str] = set()
         self.stopped_externally: set[str] = set()
+        self.killed: set[str] = set()
+        self.by_itself: set[str] = set()
+        self.seen_until: float | None = None
+        self.watched = False
+        self.engine_started_at: float | None = None
+        self.connected_at = 0.0
         self.orphaned = False
         self.closed = False
         self._app_dir = app_dir
@@ -63,8 +76,13 @@ class EventQueue:
             queue.put(error)
 
     def read_client(self, ops: Iterator[Mapping[str, Any]]) -> None:
-        """Read the client's messages until the client ends, and wake the watcher then."""
+        """Read the client's messages until the client ends, and wake the watcher then.
+
+        A client that leaves does not end the app.
+        """
         for message in ops:
+            if message["op"] == "leave":
+                return
             self.closed = self.closed or message["op"] == "close"
         self.orphaned = True
         self._queue.put(None)
@@ -73,13 +91,27 @@ class EventQueue:
         """Wake the watcher. May be called from any thread."""
         self._queue.put(None)
 
-    def reconnect(self) -> None:
-        """Forget the events of an engine that went away: the containers that it stops as it shuts down were
-        not stopped by a user."""
-        self.stopped_externally.clear()
+    def connected(self, engine_started_at: float | None) -> None:
+        """Note that a connection was made."""
+        self.engine_started_at, self.connected_at = engine_started_at, time.time()
+
+    def disconnected(self, error: Exception) -> None:
+        """Forget the connection. The next one begins with the events that came meanwhile."""
+        self._drain()
+        self.watched = self.watched or not isinstance(error, EngineSilent)
         self._dead.clear()
         self._complete.clear()
         self._queue = SimpleQueue()  # what still arrives on the last connection is dropped
+
+    def _drain(self) -> None:
+        """Apply the events that arrived before the connection broke."""
+        while True:
+            try:
+                item = self._queue.get_nowait()
+            except Empty:
+                return
+            if isinstance(item, Event):
+                self._apply(item)
 
     def wait(self, deadline: float | None) -> None:
         """Sleep until the next event, or until `deadline` (epoch seconds).
@@ -96,7 +128,8 @@ class EventQueue:
 
     def wait_for_cause(self, ended: Container) -> None:
         """Wait for the late events of an end: a signal from outside, or out of memory."""
-        if ended.exit_code not in _BY_SIGNAL or ended.id in self._complete:
+        is_new = (ended.ended_at or 0.0) >= self.connected_at
+        if ended.id in self._complete or not (is_new or ended.exit_code in _BY_SIGNAL):
             return
         self._complete.add(ended.id)
         now = time.time()
@@ -118,6 +151,9 @@ class EventQueue:
             raise item
         container = item.container_id
         self.changed.add(container)
+        self.seen_until = item.time
+        if item.action == "kill":
+            self._note_kill(item)
         deadly = item.action == "kill" and item.attributes.get("signal") in _DEADLY
         if deadly or item.action == "stop":
             journal = record.journal(self._app_dir)
@@ -125,11 +161,24 @@ class EventQueue:
                 self.stopped_externally.add(container)
         elif item.action == "die":
             self._dead.add(container)
+            # As it starts, an engine may report the ends of its last run.
+            if container not in self.killed and item.time >= (self.engine_started_at or 0.0):
+                self.by_itself.add(container)
         elif item.action == "oom":
             self.oom.add(container)
         elif item.action == "start":
             for ids in (self.oom, self.stopped_externally, self._dead, self._complete):
                 ids.discard(container)
+            self.killed.discard(container)
+            self.by_itself.discard(container)
+
+    def _note_kill(self, event: Event) -> None:
+        """Record a signal that is not ours: the engine may be stopping, and this process may be killed."""
+        journal = record.journal(self._app_dir)
+        if journal is None or event.container_id not in journal.stop_requested:
+            self.killed.add(event.container_id)
+            if journal is not None and journal.killed.get(event.container_id, 0.0) < event.time:
+                record.append(self._app_dir, "kill", id=event.container_id, at=event.time)
 
 
 class AppObserver:
@@ -171,30 +220,37 @@ class AppObserver:
         grown, events = False, self._events
         if ended.id not in journal.stop_requested:
             events.wait_for_cause(ended)
-        is_external = ended.id in events.stopped_externally
+        lost = self._why_lost(ended, journal)
+        is_external = ended.id in events.stopped_externally and not lost
         if is_external and not journal.was_stopped_externally(ended.id, ended.started_at):
             grown = record.append(self._app_dir, "hand", id=ended.id, started_at=ended.started_at)
         events.stopped_externally.discard(ended.id)
         role, k = where(ended)
-        seen = exit_of(ended, journal, oom=ended.oom or ended.id in events.oom)
+        seen = exit_of(ended, journal, oom=ended.oom or ended.id in events.oom, lost=lost)
         known = journal.exits.get((role, k))
         if known is None or replace(known, said="") != seen:
             by_itself = ended.id not in journal.stop_requested and not is_external
-            if seen.code and not seen.oom and by_itself:
+            if seen.code and not seen.oom and not lost and by_itself:
                 seen = replace(seen, said=said(self._engine, ended, journal))
             grown = record.append(self._app_dir, "exit", role=role, k=k, **asdict(seen)) or grown
         return grown
 
+    def _why_lost(self, ended: Container, journal: Journal) -> str:
+        """See `unasked.why_lost`. Raises EngineUnreachable where the engine may be what ended it."""
+        if (known := journal.exit_of(*where(ended), ended.started_at)) is not None:
+            return known.lost
+        if not unrecorded([ended], journal):
+            return ""
+        if ended.id in self._events.killed:
+            self._engine.answer_anew()
+        return why_lost(
+            ended,
+            journal,
+            self._engine.started_at(),
+            watched=self._events.watched,
+            by_itself=ended.id in self._events.by_itself,
+        )
+
 
 def _has_ended(container: Container, journal: Journal) -> bool:
     return container.ended and container.inspected and not waits_for_restart(container, journal)
-
-
-def exit_of(container: Container, journal: Journal, *, oom: bool) -> RecordedExit:
-    return RecordedExit(
-        code=container.exit_code or 0,
-        oom=oom,
-        started_at=container.started_at,
-        ended_at=container.ended_at,
-        restarts=restarts_of(container, journal),
-    )

@@ -19,12 +19,13 @@ from launcher.schedulers.docker.client.parallel import run_parallel
 from launcher.schedulers.docker.journal import Journal
 from launcher.schedulers.docker.labels import APP_ID, OWNER, Labels
 from launcher.schedulers.docker.replicas import (
-    ALL_MARKS,
     MARKS,
     STOPPED,
     is_replica,
     is_reservation,
     is_waiting,
+    mark_of,
+    own_name,
     waits_for_restart,
 )
 from launcher.schedulers.docker.status import DockerAppView, has_retries
@@ -142,10 +143,10 @@ def stop_one(engine: Engine, container: str, grace_s: float) -> bool:
 
 def _mark(engine: Engine, container: Container, mark: str) -> None:
     """The first mark stays; a name that cannot be changed is no reason to fail."""
-    if container.name.endswith(ALL_MARKS):
+    if mark_of(container):
         return
     try:
-        engine.rename(container.id, container.name + mark)
+        engine.rename(container.id, own_name(container) + mark)
     except EngineUnreachable:
         raise
     except EngineError:  # gone, or another process has marked it first

@@ -7,6 +7,7 @@ from threading import Timer
 
 from launcher.schedulers.docker import apps, record
 from launcher.schedulers.docker.apps import DockerApp
+from launcher.schedulers.docker.client.persist import Patience
 from launcher.schedulers.docker.client.view import EngineView
 from launcher.schedulers.docker.labels import APP_ID
 from launcher.schedulers.docker.watching.client import wait_for_exit
@@ -19,15 +20,20 @@ _END_ACTIONS = frozenset({"die", "destroy", "rename"})
 
 
 def wait_for_end(engine: EngineView, app_id: str, deadline: float | None) -> DockerApp | None:
-    """The app when it and its watcher have ended, or as it is at `deadline` (monotonic)."""
+    """The app when it and its watcher have ended, or as it is at `deadline` (monotonic).
+
+    An engine that goes away meanwhile is waited for, see `Patience`.
+    """
+    return Patience(engine.host, deadline).persist(lambda: _wait_for_end(engine, app_id, deadline))
+
+
+def _wait_for_end(engine: EngineView, app_id: str, deadline: float | None) -> DockerApp | None:
     found = apps.find(engine, app_id)
     while found is not None:
         if found.paused_by is not None:
             _look_again(found.paused_by, app_id, deadline)
-        elif _is_given_up(found):
-            wait_for_exit(found.app_dir, _left(deadline, _LOOK_S))
-        elif found.is_compared:
-            _wait_for_watchers(found, deadline)
+        elif _is_left(found):
+            _wait_for_record(found, deadline)
         elif not found.view.ended:
             found = _listen(engine, app_id, deadline) or found
         if found.view.ended:
@@ -43,8 +49,14 @@ def wait_for_end(engine: EngineView, app_id: str, deadline: float | None) -> Doc
 def wait_for_start(engine: EngineView, app_id: str) -> None:
     """Return once a held app has started or ended.
 
-    While its watcher is dead it waits on: a later apply may revive it.
+    While its watcher is dead it waits on: a later apply may revive it. So it does while the engine is away,
+    but for an engine that does not answer at first.
     """
+    if _is_unstarted(apps.find(engine, app_id)):
+        Patience(engine.host).persist(lambda: _wait_for_start(engine, app_id))
+
+
+def _wait_for_start(engine: EngineView, app_id: str) -> None:
     with engine.events(f"{APP_ID}={app_id}") as events:
         found = apps.find(engine, app_id, confirm=False)  # subscribed first: nothing is missed
         while _is_unstarted(found):
@@ -59,11 +71,6 @@ def _is_unstarted(found: DockerApp | None) -> bool:
     return found is not None and found.view.state in UNSTARTED_STATES and not _is_given_up(found)
 
 
-def _needs_another_look(found: DockerApp) -> bool:
-    """Whether it may end without an event of the engine."""
-    return found.paused_by is not None or found.is_compared or _is_given_up(found)
-
-
 def _left(deadline: float | None, most_s: float) -> float:
     return most_s if deadline is None else max(0.0, min(most_s, deadline - time.monotonic()))
 
@@ -71,6 +78,19 @@ def _left(deadline: float | None, most_s: float) -> float:
 def _is_given_up(found: DockerApp) -> bool:
     """Whether the container of an attempt that waits is gone, and its watcher is about to record the end."""
     return found.view.state in WAITING_STATES and not found.containers
+
+
+def _is_left(found: DockerApp) -> bool:
+    """Whether its watcher is about to record its end, which causes no event."""
+    return found.is_ending or _is_given_up(found)
+
+
+def _wait_for_record(found: DockerApp, deadline: float | None) -> None:
+    """Wait until its watcher has exited, here or below another folder, but for a moment only."""
+    owner = found.labels.owner
+    if owner is not None and record.is_locked_elsewhere(found.app_id, owner):
+        wait_for_exit(record.folder_below(owner.home, found.app_id), _left(deadline, _LOOK_S))
+    wait_for_exit(found.app_dir, _left(deadline, _LOOK_S))
 
 
 def _look_again(owner: Owner, app_id: str, deadline: float | None) -> None:
@@ -107,7 +127,7 @@ def _listen(engine: EngineView, app_id: str, deadline: float | None) -> DockerAp
         try:
             found = apps.find(engine, app_id, confirm=False)  # subscribed first: nothing is missed
             live = set(found.view.live) if found is not None else set()
-            while not (found is None or found.view.ended or _needs_another_look(found)):
+            while not (found is None or found.view.ended or found.paused_by or _is_left(found)):
                 event = next(events, None)
                 if event is None:
                     return apps.find(engine, app_id, confirm=False)

@@ -22,14 +22,28 @@ from launcher.schedulers.docker import network, record
 from launcher.schedulers.docker.apps import list_containers
 from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.client.engine import Engine, connect
-from launcher.schedulers.docker.client.errors import EngineError, EngineUnreachable, NotFound
+from launcher.schedulers.docker.client.errors import (
+    EngineError,
+    EngineSilent,
+    EngineUnreachable,
+    NotFound,
+    is_half_started,
+    may_pass,
+)
 from launcher.schedulers.docker.client.parallel import run_parallel
+from launcher.schedulers.docker.client.persist import (
+    GIVE_UP_S,
+    LONGEST_PAUSE_S,
+    SHORTEST_PAUSE_S,
+    Patience,
+)
 from launcher.schedulers.docker.journal import Journal, RecordedStop
 from launcher.schedulers.docker.labels import APP_ID, Labels
 from launcher.schedulers.docker.progress import Progress, progress
 from launcher.schedulers.docker.record import RecordLock
 from launcher.schedulers.docker.replicas import where
 from launcher.schedulers.docker.status import DockerAppView, view
+from launcher.schedulers.docker.unasked import ENGINE_STOPPED
 from launcher.schedulers.docker.watching import stop
 from launcher.schedulers.docker.watching.client import BELLS_FD, LOCK_FD
 from launcher.schedulers.docker.watching.decide import (
@@ -52,9 +66,6 @@ if TYPE_CHECKING:
     from launcher.turns.table import Place
 
 CONTROL_FD = 0
-GIVE_UP_S = 600.0
-_SHORTEST_PAUSE_S = 0.1
-_LONGEST_PAUSE_S = 30.0
 _LATE_S = 0.5
 
 
@@ -91,28 +102,30 @@ class Watcher:
             return
         if self._reads_client:
             Thread(target=self._events.read_client, args=(self._ops,), daemon=True).start()
-        # A container may have been stopped while this process loaded its modules.
-        unheard = None if self._resumed else self._read_journal().going_at
-        pause, since, connected = _SHORTEST_PAUSE_S, time.monotonic(), False
-        while time.monotonic() - since < GIVE_UP_S:
-            try:
-                with self._engine.events(f"{APP_ID}={self._app_id}", since=unheard) as events:
-                    unheard, since, connected = None, time.monotonic(), True
-                    Thread(target=self._events.read_events, args=(events,), daemon=True).start()
-                    self._follow()
-                return
-            except EngineError as error:
-                if connected and not isinstance(error, EngineUnreachable):
-                    raise  # `_follow` has given up
-                self._aim = None  # the action that failed may be repeated
-                if connected:
-                    # An engine that breaks each connection off is not asked ten times a second.
-                    held_s, since, connected = time.monotonic() - since, time.monotonic(), False
-                    pause = _SHORTEST_PAUSE_S if held_s > _LONGEST_PAUSE_S else pause
-                self._events.reconnect()
+        try:
+            Patience(self._engine.host, holds=True).persist(self._connect)
+        except EngineUnreachable:
+            return  # for so long that the next command is to revive the watch
+
+    def _connect(self) -> None:
+        """Follow the app on one connection.
+
+        It begins with all events since the last one, or since the app was started: a container may have been
+        stopped while this process loaded its modules, or while no watcher lived.
+        """
+        since = self._events.seen_until
+        unheard = self._read_journal().going_at if since is None else since
+        try:
+            with self._engine.events(f"{APP_ID}={self._app_id}", since=unheard) as events:
+                self._events.connected(self._engine.started_at())
+                Thread(target=self._events.read_events, args=(events,), daemon=True).start()
+                self._follow()
+        except EngineUnreachable as error:
+            self._aim = None  # the action that failed may be repeated
+            self._events.disconnected(error)
+            if not isinstance(error, EngineSilent):
                 self._observer.invalidate()
-                time.sleep(pause)
-                pause = min(pause * 2, _LONGEST_PAUSE_S)
+            raise
 
     # -- during submission ---------------------------------------------------------------------------------
 
@@ -147,9 +160,9 @@ class Watcher:
         return hold.run()
 
     def _wait_for_client(self) -> str:
-        """Wait until the client has ended; why that cancels the app."""
+        """Wait until the client has ended; why that cancels the app, "" when the client has left it."""
         self._events.read_client(self._ops)
-        return self._why_orphaned()
+        return self._why_orphaned() if self._events.orphaned else ""
 
     def _why_orphaned(self) -> str:
         return "its Runner was closed" if self._events.closed else "its parent process ended"
@@ -166,12 +179,12 @@ class Watcher:
 
     def _follow(self) -> None:
         """Act until the app has ended. A request that the engine refuses is made again after a pause."""
-        pause, since = _SHORTEST_PAUSE_S, time.monotonic()
+        pause, since = SHORTEST_PAUSE_S, time.monotonic()
         while self._lock.is_valid:
             try:
                 if self._has_ended():
                     return
-                pause, since = _SHORTEST_PAUSE_S, time.monotonic()
+                pause, since = SHORTEST_PAUSE_S, time.monotonic()
             except EngineUnreachable:
                 raise
             except EngineError:
@@ -180,7 +193,7 @@ class Watcher:
                 self._aim = None  # the action that failed may be repeated
                 self._observer.invalidate()
                 time.sleep(pause)
-                pause = min(pause * 2, _LONGEST_PAUSE_S)
+                pause = min(pause * 2, LONGEST_PAUSE_S)
 
     def _has_ended(self) -> bool:
         """Read the app once and do its next action; True when none is left to do."""
@@ -235,7 +248,7 @@ class Watcher:
         if isinstance(action, (Start, Restart)):
             self._give_up(f"{_label(action.containers[0])} could not be started: it never began to run")
         else:
-            self._events.wait(time.time() + _LONGEST_PAUSE_S)
+            self._events.wait(time.time() + LONGEST_PAUSE_S)
 
     def _read_journal(self) -> Journal:
         journal = record.journal(self._app_dir) or Journal()
@@ -325,11 +338,13 @@ class Watcher:
             return f"{_label(container)} could not be started: {why}"
         try:
             network.start(self._engine, container.id)
-        except EngineUnreachable:
-            raise
         except EngineError as error:
             if isinstance(error, NotFound) and self._engine.inspect(container.id) is None:
                 return ""
+            if may_pass(error):
+                raise
+            if is_half_started(error):
+                return ENGINE_STOPPED
             again = "restarted" if container.was_started else "started"
             return f"{_label(container)} could not be {again}: {error.cause}"
         return ""
@@ -352,9 +367,10 @@ class Watcher:
         return taken_port(self._engine, container.network, rules.get(role, {}).get("ready"))
 
     def _give_up(self, message: str) -> None:
-        """End the app as failed: it cannot run without one of its replicas."""
+        """End the app as failed, or lost: it cannot run without one of its replicas."""
         found = self._engine.inspect_all(each.id for each in list_containers(self._engine, self._app_id))
-        self._stop(Stop(unended(found, self._read_journal()), "start", message), found)
+        why = "lost" if message == ENGINE_STOPPED else "start"
+        self._stop(Stop(unended(found, self._read_journal()), why, message), found)
 
 
 def _grace(containers: Sequence[Container]) -> float:

@@ -1,0 +1,205 @@
+"""The engine stops, is killed or cut off: what ran is lost, what waits goes on, and followers stay."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import threading
+import time
+
+import pytest
+
+from tests.engines.proxy import Proxy, everything
+
+LOST = "the Docker engine was stopped"
+SLEEP = "trap 'exit 0' TERM; while :; do sleep 0.1; done"
+
+
+def _ends(scenario, *jobs: str) -> dict[str, tuple[str, str]]:
+    """Wait for the jobs; the state and message of the last attempt of each."""
+    scenario.launcher("wait", *jobs, code=None)
+    found = {job: scenario.attempts(job)[-1] for job in jobs}
+    return {job: (each.state, each.message) for job, each in found.items()}
+
+
+def test_a_graceful_stop_of_the_engine_has_one_outcome_for_all_that_ran(scenario, engine):
+    """Whatever the exit code: one ends with 0 at SIGTERM, one with 143, one needs SIGKILL."""
+    kinds = {
+        "zero": SLEEP,
+        "plain": "exec sleep 1000",
+        "stubborn": "trap '' TERM; while :; do sleep 0.1; done",
+    }
+    gates = {name: scenario.gate(name) for name in kinds}
+    for name, script in kinds.items():
+        file = scenario.job(f"echo > {gates[name].enter}; {script}", name=name)
+        scenario.apply(file)
+        gates[name].entered()
+    done = scenario.job("true", name="done")
+    scenario.run_to_end(done)
+    engine.stop()
+    engine.up()
+    assert _ends(scenario, *kinds) == dict.fromkeys(kinds, ("lost", LOST))
+    assert scenario.attempts("done")[-1].state == "succeeded"
+
+
+def test_what_ended_by_itself_before_the_engine_stopped_has_succeeded(scenario, engine):
+    first, second = scenario.gate("first"), scenario.gate("second")
+    file = scenario.job(
+        f"if [ $<replica_id> = 0 ]; then {first.script}; else {second.script}; fi", replicas=2
+    )
+    scenario.apply(file)
+    first.entered(), second.entered()
+    first.open()
+    app = scenario.attempts()[-1].app_id
+    _until(lambda: scenario.container(app, 0).state == "exited")
+    engine.stop()
+    engine.up()
+    assert _ends(scenario, "job") == {"job": ("lost", LOST)}
+    found = scenario.status("job")["replicas"]
+    assert [each.get("message", "") for each in found] == ["", LOST]
+
+
+def _has_streams(proxy: Proxy, count: int) -> bool:
+    return proxy.streams() >= count
+
+
+def _until(holds, timeout_s: float = 60.0) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_without_a_watcher_an_end_that_a_stop_of_the_engine_explains_is_lost(scenario, engine):
+    gate = scenario.gate()
+    scenario.apply(scenario.job(f"echo >{gate.enter}; {SLEEP}"))
+    gate.entered()
+    scenario.kill_watcher(scenario.attempts()[-1].app_id)
+    engine.stop()
+    engine.up()
+    assert _ends(scenario, "job") == {"job": ("lost", "ended while nothing watched it")}
+
+
+def test_without_a_watcher_an_end_that_the_engine_has_seen_counts_by_its_code(scenario, engine):
+    gate = scenario.gate()
+    scenario.apply(scenario.job(gate.script))
+    gate.entered()
+    app = scenario.attempts()[-1].app_id
+    scenario.kill_watcher(app)
+    gate.open()
+    _until(lambda: scenario.container(app).state == "exited")
+    assert _ends(scenario, "job") == {"job": ("succeeded", "")}
+
+
+def test_a_killed_engine_loses_what_it_stops_when_it_is_back(scenario, engine):
+    gate = scenario.gate()
+    scenario.apply(scenario.job(f"echo >{gate.enter}; {SLEEP}"))
+    gate.entered()
+    engine.kill()
+    engine.up()
+    assert _ends(scenario, "job") == {"job": ("lost", LOST)}
+
+
+def test_a_stop_by_hand_stays_one(scenario, engine):
+    gate = scenario.gate()
+    scenario.apply(scenario.job(f"echo >{gate.enter}; exec sleep 1000"))
+    gate.entered()
+    scenario.daemon.stop(scenario.container(scenario.attempts()[-1].app_id).id)
+    [(state, message)] = _ends(scenario, "job").values()
+    assert (state, message) == ("cancelled", "main/0 was stopped by hand")
+
+
+def test_an_attempt_that_waits_survives_a_stop_of_the_engine(scenario, engine):
+    gate = scenario.gate()
+    scenario.job(gate.script, name="first")
+    scenario.job("true", name="second", top="needs: [first]\nlifecycle: {on_lost: rerun}")
+    files = [scenario.folder / f"{name}.launcher.yaml" for name in ("first", "second")]
+    scenario.apply(*files)
+    gate.entered()
+    engine.stop()
+    engine.up()
+    assert _ends(scenario, "first") == {"first": ("lost", LOST)}
+    [(state, message)] = _ends(scenario, "second").values()
+    assert (state, message) == ("skipped", "first was lost")
+
+
+def test_followers_outlive_a_cut_stream(scenario, engine, monkeypatch, tmp_path):
+    """Every open connection is cut twice while a job runs: `--wait`, `wait` and `logs --follow` go on."""
+    gate = scenario.gate()
+    file = scenario.job(f"echo one; {gate.script}; echo two")
+    with monkeypatch.context() as way, Proxy(tmp_path / "p.sock", everything) as made:
+        scenario.apply(file)
+        gate.entered()
+        way.setenv("DOCKER_HOST", made.host)
+        followers = {
+            "wait": scenario.start("wait", "job"),
+            "logs": scenario.start("logs", "job", "--follow"),
+            "apply": scenario.start("apply", file, "--yes", "--wait"),
+        }
+        _until(lambda: made.streams() == 3)
+        for streams in (6, 9):
+            made.cut()
+            _until(functools.partial(_has_streams, made, streams))
+        gate.open()
+        for name, each in followers.items():
+            out, err = each.communicate(timeout=60)
+            assert each.returncode == 0, (name, out, err)
+            assert 1 <= err.count("waiting for it to answer") <= 2, (name, err)
+            if name == "logs":
+                assert out.split() == ["one", "two"]
+
+
+def test_a_run_whose_stream_is_cut_is_not_cancelled(scenario, engine, monkeypatch, tmp_path):
+    gate = scenario.gate()
+    file = scenario.job(f"echo one; {gate.script}; echo two")
+    with monkeypatch.context() as way, Proxy(tmp_path / "p.sock", everything) as made:
+        way.setenv("DOCKER_HOST", made.host)
+        ran = scenario.start("run", file)
+        gate.entered()
+        _until(lambda: made.streams() == 2)  # of the watcher and of the command; the log is a third one
+        made.cut()
+        gate.open()
+        out, err = ran.communicate(timeout=60)
+    assert (ran.returncode, out.split()) == (0, ["one", "two"]), err
+    assert err.count("waiting for it to answer") == 1
+
+
+def test_an_engine_that_refuses_for_a_while_fails_no_queued_job(scenario, engine, monkeypatch, tmp_path):
+    """A 500 to each request that creates, as an engine that stops or is full gives them."""
+    gate = scenario.gate()
+    scenario.job(gate.script, name="first")
+    scenario.job("true", name="second", top="needs: [first]")
+    files = [scenario.folder / f"{name}.launcher.yaml" for name in ("first", "second")]
+    refused = itertools.count()
+    is_open = threading.Event()
+
+    def allowed(method: str, path: str) -> bool:
+        return is_open.is_set() or "/containers/create" not in path or next(refused) > 3
+
+    with monkeypatch.context() as way, Proxy(tmp_path / "p.sock", everything, status=500) as made:
+        way.setenv("DOCKER_HOST", made.host)
+        scenario.apply(*files)
+        gate.entered()
+        made.allowed = allowed
+        gate.open()
+        _until(lambda: len(made.refused) >= 3)
+        is_open.set()
+        scenario.launcher("wait", "second", code=None)
+        assert scenario.attempts("second")[-1].state == "succeeded"
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_a_renamed_replica_is_still_known(scenario, replicas):
+    gate = scenario.gate()
+    file = scenario.job(gate.script, replicas=replicas)
+    scenario.apply(file)
+    for _ in range(replicas):
+        gate.entered()
+    app = scenario.attempts()[-1].app_id
+    renamed = scenario.container(app)
+    scenario.daemon.ask("POST", f"/containers/{renamed.id}/rename", name=f"{scenario.token}-mine")
+    assert scenario.actions(file) == {"job": "keep"}
+    for _ in range(replicas):
+        gate.open()
+    scenario.wait("job")
+    assert scenario.attempts()[-1].state == "succeeded"

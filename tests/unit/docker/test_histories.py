@@ -1,0 +1,186 @@
+"""Histories of one app, containers and journal in, state out: rows that hold whatever derives the state."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import pytest
+
+from launcher.schedulers.docker.client.container import Container
+from launcher.schedulers.docker.labels import Labels
+from launcher.schedulers.docker.status import DockerAppView, view
+from launcher.schedulers.docker.unasked import ENGINE_STOPPED, UNSEEN, judged, why_lost
+from launcher.schedulers.docker.watching.decide import End, Stop, decide
+from tests.unit.docker.test_status import EXPECTED, container, journal
+
+GO: dict[str, Any] = {"e": "go"}  # at 1.0
+BEFORE, AFTER = 5.0, 15.0
+"""Starts of the engine: before the runs of the containers began (10.0, 11.0), and after."""
+
+
+class Row(NamedTuple):
+    """A history, and the state, the message and what the watcher does next.
+
+    Attributes:
+        ends: when each replica ended, where not at 20.0 and 21.0.
+    """
+
+    said: tuple[str, str]
+    told: tuple[dict[str, Any], ...]
+    state: str
+    message: str
+    action: type
+    engine: float | None = BEFORE
+    ends: tuple[float, float] | None = None
+    retries: tuple[int, str] = (0, "APPLICATION")
+
+
+def exit_(k: int, code: int, lost: str = "") -> dict[str, Any]:
+    return {"e": "exit", "role": "main", "k": k, "code": code, "started_at": 10.0 + k, "lost": lost}
+
+
+HAND = {"e": "hand", "id": "id0", "started_at": 10.0}
+KILL = {"e": "kill", "id": "id0", "at": 19.0}
+OLD_KILL = {"e": "kill", "id": "id0", "at": 9.0}
+CANCEL = {"e": "cancel", "by": "me"}
+STOPPED = {"e": "stop", "why": "cancel", "of": ["id0", "id1"], "message": "cancelled by me"}
+ONE_LEFT = ("exited 0", "running")
+BOTH = ("exited 0", "exited 0")
+
+ROWS = {
+    "the first to fail decides, not the first in order": Row(
+        ("exited 3", "exited 5"), (GO,), "failed", "main/1 exited with 5", End, ends=(30.0, 20.0)
+    ),
+    "the first to fail was stopped by hand": Row(
+        ("exited 143", "exited 5"), (GO, HAND), "cancelled", "main/0 was stopped by hand", End
+    ),
+    "no restart after one was stopped by hand, though another failed first": Row(
+        ("exited 143", "exited 5"),
+        (GO, HAND),
+        "failed",
+        "main/1 exited with 5",
+        End,
+        ends=(30.0, 20.0),
+        retries=(1, "APPLICATION"),
+    ),
+    "all ended by themselves on one run of the engine": Row(BOTH, (GO,), "succeeded", "", End),
+    "an exit code counts on one run of the engine": Row(
+        ("exited 143", "exited 0"), (GO,), "failed", "main/0 exited with 143", End
+    ),
+    "an engine that does not show its start counts as never restarted": Row(
+        BOTH, (GO,), "succeeded", "", End, engine=None
+    ),
+    "0 tells nothing when the engine was restarted": Row(BOTH, (GO,), "lost", UNSEEN, End, engine=AFTER),
+    "a kill on record names the engine": Row(
+        ("exited 0", "exited 137"), (GO, KILL), "lost", ENGINE_STOPPED, End, engine=AFTER
+    ),
+    "a kill of an earlier run names nothing": Row(BOTH, (GO, OLD_KILL), "lost", UNSEEN, End, engine=AFTER),
+    "ends on record count after a restart of the engine": Row(
+        BOTH, (GO, exit_(0, 0), exit_(1, 0)), "succeeded", "", End, engine=AFTER
+    ),
+    "one success on record does not speak for the other": Row(
+        BOTH, (GO, exit_(0, 0)), "lost", UNSEEN, End, engine=AFTER
+    ),
+    "a failure on record beside a lost one": Row(
+        ("exited 3", "exited 0"), (GO, exit_(0, 3)), "lost", UNSEEN, End, engine=AFTER
+    ),
+    "a lost replica takes the running ones with it": Row(
+        ONE_LEFT, (GO, exit_(0, 0, ENGINE_STOPPED)), "lost", ENGINE_STOPPED, Stop
+    ),
+    "an engine that stops uses up no retries": Row(
+        ("exited 137", "exited 137"),
+        (GO, KILL),
+        "lost",
+        ENGINE_STOPPED,
+        End,
+        engine=AFTER,
+        retries=(3, "APPLICATION"),
+    ),
+    "a cancellation comes before the engine": Row(
+        BOTH, (GO, CANCEL), "cancelled", "cancelled", End, engine=AFTER
+    ),
+    "what launcher stopped is not the engine's doing": Row(
+        ("exited 0", "exited 137"), (GO, CANCEL, STOPPED), "cancelled", "cancelled by me", End, engine=AFTER
+    ),
+    "a run that the engine started again goes on": Row(
+        ("running", "running"), (GO, KILL), "running", "", object, engine=AFTER
+    ),
+}
+
+
+def _found(row: Row) -> list[Container]:
+    made = [container(k, each, retries=list(row.retries)) for k, each in enumerate(row.said)]
+    return [replace(each, ended_at=at) for each, at in zip(made, row.ends, strict=True)] if row.ends else made
+
+
+@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS.keys())
+def test_a_history_has_one_outcome(row: Row) -> None:
+    found = _found(row)
+    told = judged(found, journal(*row.told), row.engine)
+    app = view(found, told, expected_replicas=EXPECTED)
+    assert app is not None
+    retries = Labels(found[0].labels).retries
+    action = decide(app, found, told, retries=retries, deadline=None, now=100.0)
+    assert (app.state, app.message) == (row.state, row.message)
+    assert isinstance(action, row.action)
+    if isinstance(action, Stop):
+        assert (action.why, action.message) == ("lost", row.message)
+
+
+@pytest.mark.parametrize(
+    ("engine", "by_itself", "watched", "lost"),
+    [
+        (BEFORE, False, False, ""),
+        (BEFORE, False, True, ""),
+        (None, False, True, ""),
+        (AFTER, True, True, ""),
+        (AFTER, True, False, ""),
+        (AFTER, False, True, ENGINE_STOPPED),
+        (AFTER, False, False, UNSEEN),
+        (10.0, False, True, ""),  # the engine's network is made before its first container starts
+    ],
+)
+def test_the_table_of_ends_that_launcher_did_not_ask_for(
+    engine: float | None, by_itself: bool, watched: bool, lost: str
+) -> None:
+    ended = container(0, "exited 0")
+    assert why_lost(ended, journal(GO), engine, watched=watched, by_itself=by_itself) == lost
+
+
+def _view(*said: str, told: tuple[dict[str, Any], ...] = (GO,), **facts: Any) -> DockerAppView:
+    found = [container(k, each, **facts) for k, each in enumerate(said)]
+    app = view(found, journal(*told), expected_replicas=EXPECTED)
+    assert app is not None
+    return app
+
+
+def test_an_app_began_with_its_order_to_start_or_its_first_replica() -> None:
+    assert _view("running", "running").started_at == 1.0
+    assert _view("running", "running", told=()).started_at == 10.0
+    late = [replace(container(k, "running"), started_at=0.5 + k) for k in (0, 1)]
+    app = view(late, journal(GO), expected_replicas=EXPECTED)
+    assert app is not None
+    assert app.started_at == 0.5
+    assert _view("created", "created", told=()).started_at is None
+
+
+def test_an_app_ended_with_its_last_replica() -> None:
+    assert _view("exited 0", "exited 0").ended_at == 21.0
+
+
+def test_restarts_of_roles_count_once_and_those_of_replicas_each() -> None:
+    whole = {"e": "restart", "role": "main", "policy": "ROLE", "was": {"id0": 1.0, "id1": 2.0}, "again": []}
+    alone = {**whole, "policy": "REPLICA", "was": {"id0": 1.0}}
+    assert _view("running", "running", told=(GO, whole)).num_restarts == 1
+    app = _view("running", "running", told=(GO, whole, alone, alone), restarts=3)
+    assert app.num_restarts == 1 + 2 + 3 + 3
+    assert [each.num_restarts for each in app.replicas] == [5, 3]
+
+
+def test_an_app_with_a_replica_stopped_by_hand_does_not_go_on() -> None:
+    """Another one that failed before could be restarted."""
+    found = _view(
+        "exited 5", "exited 143", told=(GO, {**HAND, "id": "id1", "started_at": 11.0}), retries=[2, "ROLE"]
+    )
+    assert found.state != "running"
