@@ -150,15 +150,17 @@ class Neighbours:
             return itself._replace(unresolved=f"{why}; give that file as well")
         if matrices:
             return Meaning(frozenset().union(*(each.jobs for each in matrices)))
-        unread = "" if files else next(self._unread(launch), "")
+        unread = "" if files else next(self._unread(launch, name), "")
         why = f"no file that can be read declares `{name}`; mend {unread}" if unread else ""
         return itself._replace(unresolved=why)
 
-    def _unread(self, launch: Launch) -> Iterator[str]:
-        """The job files around a launch that cannot be read so far that the name of their job is known."""
+    def _unread(self, launch: Launch, name: str) -> Iterator[str]:
+        """The job files around a launch that may declare `name`, and cannot be read so far."""
         for path in self._around(launch.directory):
             if self._read(path, launch.key.target) is None:
-                yield os.path.relpath(path, self.cwd)
+                document = self._documents[path]
+                if document is None or name in document.source.text:
+                    yield os.path.relpath(path, self.cwd)
 
     def _around(self, folder: str) -> Sequence[str]:
         if folder not in self._paths:

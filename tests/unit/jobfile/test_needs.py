@@ -437,8 +437,8 @@ def test_a_job_of_that_name_goes_before_a_matrix_elsewhere(tmp_path: Path) -> No
         "name: train\nname: other\nmatrix: {n: [1, 2]}\n",
         "name: train\nmatrix: {n: [1,",
         "name: [train]\n",
-        "no: name\n",
-        "{",
+        "train: name\n",
+        "{ name: train",
     ],
 )
 def test_a_name_whose_jobs_are_not_known_is_not_resolved(tmp_path: Path, text: str) -> None:
@@ -458,13 +458,17 @@ def test_a_broken_file_is_not_taken_for_a_matrix(tmp_path: Path) -> None:
     assert "prepare.launcher.yaml declares `prepare`" in load_job(path).unresolved["prepare"]
 
 
-def test_a_broken_file_leaves_the_names_that_others_declare(tmp_path: Path) -> None:
-    (project(tmp_path) / "broken.launcher.yaml").write_text("{")
+def test_a_broken_file_leaves_the_names_that_it_cannot_declare(tmp_path: Path) -> None:
+    """Those that others declare, and those that do not stand in it."""
+    (project(tmp_path) / "broken.launcher.yaml").write_text("{ elsewhere")
     job(tmp_path, "train", "matrix: {n: [1, 2]}")
     job(tmp_path, "prepare")
-    found = load_job(job(tmp_path, "sum", "needs: [train, prepare, train-7]"))
-    assert [need.job for need in found.needs] == ["prepare", "train-1", "train-2", "train-7"]
-    assert list(found.unresolved) == ["train-7"]
+    path = job(tmp_path, "sum", "needs: [train, prepare, missing, elsewhere]")
+    found = load_job(path)
+    assert [need.job for need in found.needs] == ["elsewhere", "missing", "prepare", "train-1", "train-2"]
+    assert list(found.unresolved) == ["elsewhere"]
+    (tmp_path / "binary.launcher.yaml").write_bytes(b"\xff\x00")
+    assert list(load_job(path).unresolved) == ["elsewhere", "missing"]
 
 
 # What commands show
