@@ -279,14 +279,6 @@ def test_a_file_that_changes_between_approval_and_apply_starts_nothing(scenario,
     assert scenario.attempts() == []
 
 
-def test_offline_commands_read_no_file(scenario, code):
-    """A pipe in the place of a file would keep its reader waiting."""
-    file = scenario.job("true", top=TOP)
-    code.unlink()
-    os.mkfifo(code)
-    scenario.launcher("validate", file)
-
-
 @pytest.mark.parametrize("seed", sampled(seeds(40), 0))
 def test_a_kept_result_is_that_of_the_present_files_whatever_was_edited_and_killed(scenario, code, seed):
     """Each edit is new. The job copies what it reads first and last: a kept attempt has read nothing else."""
