@@ -77,9 +77,8 @@ def explain_job(
     plan, snapshot = _planned(launches, choices, store, engines)
     check_plan(plan)
     steps = {step.key: step for step in plan.steps if step.launch is not None}
-    success = snapshot.succeeded.get(launch.key)
-    edited = CheckoutFiles(engines).edited(launch, success) if success is not None else ()
-    return explain(steps[launch.key], success, Grounds(snapshot, steps).of(launch), edited)
+    edited = CheckoutFiles(engines).edited_of([launch], snapshot.succeeded).get(launch.key, ())
+    return explain(steps[launch.key], snapshot, Grounds(snapshot, steps).of(launch), edited)
 
 
 def _planned(
@@ -94,10 +93,11 @@ def _planned(
     engines.expect(chosen)
     room = _room(chosen, engines, limits)
     schedulers = dict.fromkeys(launch.scheduler for launch in chosen)
-    snapshot = observe(store, engines, keys_of(chosen), schedulers, _needed(chosen))
+    seen = observe(store, engines, keys_of(chosen), schedulers, _needed(chosen))
+    snapshot = with_inputs(seen, chosen)
     plan = reconcile(
         chosen,
-        with_inputs(snapshot, chosen),
+        snapshot,
         others=others,
         select=choices.select,
         rerun=choices.rerun,

@@ -258,7 +258,7 @@ def _live(desired: Desired, history: History, last: Attempt) -> Step:
     Only --rerun and a need that changes stop it and start it again. Input files that change under a running
     attempt are judged at its end, since work must not stop by surprise.
     """
-    changed = _inputs(desired, last)
+    changed = inputs_changed(desired, last)
     moved = grounds_.running_again(last, desired.grounds, history.knows) if desired.follows else []
     if moved or (changed and last.state in WAITING_STATES):
         return _again(desired, history, last, [*changed, *moved])
@@ -277,7 +277,7 @@ def _live(desired: Desired, history: History, last: Attempt) -> Step:
     return replace(step, notes=(*step.notes, *notes))
 
 
-def _inputs(desired: Desired, last: Attempt) -> list[Reason]:
+def inputs_changed(desired: Desired, last: Attempt) -> list[Reason]:
     """The reason to run a job again because of its input files; [] for none."""
     if not desired.has_inputs_of(last):
         return [why.inputs_changed(desired.launch, last, desired.files)]
@@ -311,7 +311,7 @@ def _outdated(desired: Desired, history: History, last: Attempt) -> list[Reason]
     `on_edit` follows the files of its checkout."""
     follows = desired.launch.lifecycle.on_edit == "rerun"
     return [
-        *_inputs(desired, last),
+        *inputs_changed(desired, last),
         *_moved(desired, history, last),
         *why.edited(desired.edited if follows else (), last),
     ]
@@ -409,7 +409,7 @@ def _starting(
 def _edition(desired: Desired, history: History) -> int:
     """The next attempt's own number when something has changed, else the edition that it repeats."""
     last = history.judged
-    if last is None or not desired.is_of(last) or _inputs(desired, last) or desired.edited:
+    if last is None or not desired.is_of(last) or inputs_changed(desired, last) or desired.edited:
         return history.next_number
     if grounds_.moved(last, desired.grounds, history.knows):
         return history.next_number

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from launcher.plan import why
-from launcher.plan.decide import Desired
+from launcher.plan.decide import Desired, inputs_changed
 from launcher.plan.diff import diff
-from launcher.plan.grounds import Ground
+from launcher.plan.grounds import Ground, Knows
+from launcher.plan.snapshot import Snapshot
 from launcher.plan.step import Step
 from launcher.specs.attempt import Attempt
 from launcher.specs.launch import Launch
@@ -17,7 +18,7 @@ from launcher.specs.needs import StoodOn
 from launcher.specs.seen import recorded_paths
 from launcher.text import plural
 
-What = Literal["document", "workspace", "need", "files", "seen"]
+What = Literal["document", "workspace", "need", "inputs", "files", "seen"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,33 +53,33 @@ class Explanation:
 
 
 def explain(
-    step: Step, success: Attempt | None, grounds: Sequence[Ground], edited: Collection[str]
+    step: Step, snapshot: Snapshot, grounds: Sequence[Ground], edited: Collection[str]
 ) -> Explanation:
     """Explain the step that a plan has for a declared job.
 
     Args:
-        success: the latest successful attempt.
         grounds: what the needs of the job offer in this plan.
-        edited: the files of the checkout that differ from what `success` ran.
+        edited: the files of the checkout that differ from what its latest success ran.
     """
+    success = snapshot.succeeded.get(step.key)
     if success is None or step.launch is None:
         return Explanation(step=step)
+    desired = Desired(launch=step.launch, document=step.document, digest=step.digest, files=snapshot.inputs)
     parts = [
-        _document(step, success),
+        _document(desired, success),
         *_workspace(step, success),
-        *_needs(success, grounds),
+        *_needs(success, grounds, snapshot.knows),
+        *_inputs(desired, success),
         *_files(step.launch, success),
         *_seen(success, edited),
     ]
     return Explanation(step=step, success=success, parts=tuple(parts))
 
 
-def _document(step: Step, success: Attempt) -> Part:
-    assert step.launch is not None
-    desired = Desired(launch=step.launch, document=step.document, digest=step.digest)
+def _document(desired: Desired, success: Attempt) -> Part:
     if desired.is_of(success):
         return Part(what="document", recorded=success.digest)
-    changes = diff(success.document, step.document) if success.document else ()
+    changes = diff(success.document, desired.document) if success.document else ()
     now = plural(len(changes), "change") if changes else "another document"
     return Part(what="document", recorded=success.digest, is_current=False, now=now)
 
@@ -101,27 +102,38 @@ def _folders(document: Any) -> dict[str, str]:
     return {path: each["digest"] for path, each in projects.items()}
 
 
-def _needs(success: Attempt, grounds: Sequence[Ground]) -> Iterator[Part]:
+def _needs(success: Attempt, grounds: Sequence[Ground], knows: Knows) -> Iterator[Part]:
     offered = {ground.job: ground for ground in grounds}
     recorded = {need.job: need for need in success.needs}
+    uncompared = next((ground.unresolved for ground in grounds if ground.unresolved), "")
     for job in sorted({*offered, *recorded}):
-        yield _need(job, recorded.get(job), offered.get(job), is_order=job in success.order_only)
+        old, ground = recorded.get(job), offered.get(job)
+        is_order = job in success.order_only if ground is None else not ground.need.rerun
+        if is_order or (uncompared and None in (old, ground)):
+            current, now = None, "rerun: never" if is_order else uncompared
+        elif old is not None and ground is not None and not knows(success, old):
+            current, now = None, "another state folder has counted its attempts"
+        else:
+            current, now = _need(old, ground)
+        words = f"attempt {old.number}, edition {old.edition}" if old is not None else ""
+        yield Part(what="need", name=job, recorded=words, is_current=current, now=now)
 
 
-def _need(job: str, old: StoodOn | None, ground: Ground | None, *, is_order: bool) -> Part:
-    if ground is not None and not ground.need.rerun:
-        is_order = True
-    recorded = f"attempt {old.number}, edition {old.edition}" if old is not None else ""
-    current, now = True, ""
+def _need(old: StoodOn | None, ground: Ground | None) -> tuple[bool | None, str]:
+    """Whether a need is the one on record, and how it differs."""
     if ground is None:
-        current, now = False, "no longer needed"
-    elif old is None:
-        current, now = False, "now also needed"
-    elif ground.has_moved(old):
-        current, now = False, ground.moved().detail
-    if is_order:
-        return Part(what="need", name=job, recorded=recorded, is_current=None, now="rerun: never")
-    return Part(what="need", name=job, recorded=recorded, is_current=current, now=now)
+        return False, "no longer needed"
+    if old is None:
+        return False, "now also needed"
+    return (False, ground.moved().detail) if ground.has_moved(old) else (True, "")
+
+
+def _inputs(desired: Desired, success: Attempt) -> Iterator[Part]:
+    if not (success.inputs or desired.launch.inputs):
+        return
+    reasons = inputs_changed(desired, success)
+    now = "; ".join(reason.detail for reason in reasons)
+    yield Part(what="inputs", recorded=success.inputs, is_current=not reasons, now=now)
 
 
 def _files(launch: Launch, success: Attempt) -> Iterator[Part]:
