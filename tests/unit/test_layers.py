@@ -25,6 +25,7 @@ RANK = {
     "filelock": 0,
     "lazy": 0,
     "text": 0,
+    "unpacking": 0,
     "specs": 1,
     "apps": 1,  # programs of their own, of the standard library alone
 }
@@ -79,7 +80,7 @@ SHARED_BY_ENGINES |= {"launcher.schedulers.responses", "launcher.schedulers.logs
 SHARED_BY_ENGINES |= {f"launcher.schedulers.{name}" for name in ("answers", "appfolder", "appstore")}
 SHARED_BY_ENGINES |= {
     f"launcher.schedulers.{name}"
-    for name in ("checks", "devices", "folder", "order", "owner", "pids", "probes")
+    for name in ("checks", "devices", "folder", "order", "owner", "packing", "pids", "probes")
 }
 
 
