@@ -26,6 +26,7 @@ RANK = {
     "filelock": 0,
     "lazy": 0,
     "text": 0,
+    "unpacking": 0,
     "specs": 1,
     "apps": 1,  # programs of their own, of the standard library alone
 }
@@ -79,8 +80,10 @@ SHARED_BY_ENGINES |= {
 SHARED_BY_ENGINES |= {"launcher.schedulers.responses", "launcher.schedulers.logs", "launcher.schedulers.ids"}
 SHARED_BY_ENGINES |= {f"launcher.schedulers.{name}" for name in ("answers", "appfolder", "appstore")}
 SHARED_BY_ENGINES |= {
-    f"launcher.schedulers.{name}"
-    for name in ("checks", "devices", "folder", "last_line", "leftovers", "order", "owner", "pids", "probes")
+    f"launcher.schedulers.{name}" for name in ("checks", "devices", "folder", "last_line", "leftovers")
+}
+SHARED_BY_ENGINES |= {
+    f"launcher.schedulers.{name}" for name in ("order", "owner", "packing", "pids", "probes")
 }
 
 

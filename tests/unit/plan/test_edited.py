@@ -140,7 +140,7 @@ def test_all_that_a_success_stands_on_is_explained():
     [step] = [
         s for s in plan([now, *map(job, ("a", "b", "new"))], success, *others).steps if s.key == now.key
     ]
-    said = explain(step, success, Grounds(found).of(now), ["model.py", "more.py"])
+    said = explain(step, found, Grounds(found).of(now), ["model.py", "more.py"])
     assert [(part.what, part.name, part.is_current, part.now) for part in said.parts] == [
         ("document", "", False, "1 change"),
         ("workspace", "src", False, "changed"),
@@ -158,13 +158,30 @@ def test_all_that_a_success_stands_on_is_explained():
 
 def test_a_job_that_never_succeeded_stands_on_nothing():
     [step] = plan(NOTE).steps
-    assert explain(step, None, (), ()).parts == ()
+    assert explain(step, world(), (), ()).parts == ()
 
 
 def test_a_current_success_is_current_in_each_part():
     success = attempt(NOTE, "succeeded", seen={"train.py": "1", "": "more"})
     [step] = plan(NOTE, success).steps
-    assert explain(step, success, (), ()).parts == (
+    assert explain(step, world(success), (), ()).parts == (
         Part(what="document", recorded=success.digest),
         Part(what="seen", name="train.py", recorded="1"),
     )
+
+
+def test_inputs_and_needs_that_are_not_compared_are_explained():
+    launch = replace(job("train", needs=(Need("a"),)), inputs=("train.py",), inputs_digest="in1:sha256:2")
+    stood_on = (StoodOn("a", 1, 1, "a-1", "local_cwd"), StoodOn("b", 1, 1, "b-1", "local_cwd"))
+    success = attempt(launch, "succeeded", needs=stood_on)
+    success = replace(success, inputs="in1:sha256:1")
+    [step] = plan(launch, success, attempt(job("a"), "succeeded")).steps
+    unread = replace(launch, unresolved={"a": "a.launcher.yaml cannot be read"})
+    found = world(success, attempt(job("a"), "succeeded"))
+    said = explain(step, found, Grounds(found).of(unread), ())
+    assert [(part.what, part.name, part.is_current, part.now) for part in said.parts] == [
+        ("document", "", True, ""),
+        ("need", "a", True, ""),
+        ("need", "b", None, "a.launcher.yaml cannot be read"),
+        ("inputs", "", False, "the files are not those of attempt 1"),
+    ]
