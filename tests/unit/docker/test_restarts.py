@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from launcher.schedulers.docker import record
-from launcher.schedulers.docker.restarts import restarts
+from launcher.schedulers.docker.restarts import RestartNotes, noted, restarts
 
 RETRIES = {"a": [2, "REPLICA"], "b": [1, "ROLE"]}
 
@@ -64,6 +64,9 @@ def journal(history: str, retries: dict[str, Any] = RETRIES) -> str:
             ["b/0 exited with 3; restart 1 of 1 in 5 s", "b/1 exited with 4; restart 2 of 1 in 5 s"],
         ),
         ("a/0=0; a/0=!; REPLICA a/0; end", ["a/0 was not ready; restart 1 of 2 in 5 s"]),
+        # Of several ends of one replica the last one counts, and the replica that ended first is the cause.
+        ("b/0=3; b/1=4; b/0=5; ROLE b/0 b/1; end", ["b/1 exited with 4; restart 1 of 1 in 5 s"]),
+        ("ROLE b/1 b/0; end", ["b/1 exited with 0; restart 1 of 1 in 5 s"]),
         # What was before the restart is not the cause of the next one.
         (
             "b/0=3; b/0=!; ROLE b/0 b/1; b/1=4; ROLE b/0 b/1; end",
@@ -79,6 +82,28 @@ def journal(history: str, retries: dict[str, Any] = RETRIES) -> str:
 )
 def test_what_is_said_of_the_restarts(launcher_home, history, said):
     assert [str(restart) for restart, _ in restarts(journal(history))] == said
+
+
+def test_restarts_are_reported_from_a_time_on_and_where_they_are_wanted(launcher_home):
+    journal("a/0=3; REPLICA a/0; a/1=4; REPLICA a/1; b/0=5; ROLE b/0 b/1; end")
+    found: list[str] = []
+
+    def report(app_id, restart):
+        found.append(f"{app_id}: {restart.role}/{restart.k}")
+
+    def wanted(restart, again):
+        return ("b", 1) not in again
+
+    with RestartNotes("app", report, wanted, since=12.0):
+        pass
+    assert found == ["app: a/1"]
+    assert list(noted(iter("ab"), RestartNotes("app", report, wanted, since=0.0))) == ["a", "b"]
+    assert found == ["app: a/1", "app: a/0", "app: a/1"]
+
+
+def test_one_role_that_may_be_restarted_is_enough(launcher_home):
+    retries = {"a": [1, "REPLICA"], "b": [0, "ROLE"]}
+    assert len([*restarts(journal("a/0=3; REPLICA a/0; end", retries))]) == 1
 
 
 def test_a_restart_says_when_it_was_and_what_starts_again(launcher_home):
