@@ -61,7 +61,7 @@ def test_every_option_of_the_script_is_taken(job_of):
         "ReqNodeList=n[1-2]",
         "NumTasks=4",
         "CPUs/Task=2",
-        "MinMemoryCPU=150M",
+        "MinMemoryCPU=163M",
         "OverSubscribe=NO",
     ):
         assert f" {each} " in f" {seen}", each

@@ -667,6 +667,7 @@ def test_a_matrix_is_selected_by_its_name() -> None:
     cells = [replace(job(f"train-{n}", needs=need("prepare")), matrix="train") for n in "ab"]
     found, others = select([PREPARE, *cells], ["train"])
     assert (found, others) == (cells, [PREPARE])
+    assert select([PREPARE, *cells], ["default/train"]) == (cells, [PREPARE])
     assert select([PREPARE, *cells], ["+train"])[1] == []
 
 

@@ -340,6 +340,14 @@ def test_replicas_that_nothing_is_left_of_are_lost_and_those_never_started_are_c
     ]
 
 
+def test_a_replica_of_which_little_is_on_record_was_not_restarted():
+    found = submitted(
+        queue=[row("RUNNING")], started=STARTED, replicas=[{"role": "a", "k": 0, "state": "ready"}]
+    )
+    each = replicas_of(found, view_of(found))[0]
+    assert (each.state, each.num_restarts, each.host, each.started_at) == ("running", 0, "", None)
+
+
 def test_replicas_of_an_app_that_never_started_and_has_gone_are_cancelled():
     assert {each[2] for each in shown(submitted(vanished=True))} == {"cancelled"}
 

@@ -82,6 +82,11 @@ def test_a_group_has_its_own_limit() -> None:
     assert decide(ask(limits=(TWO_CORES, sweep)), [*two[:1], holder("c", groups=["other"])]).starts
 
 
+def test_a_ticket_that_names_no_amount_holds_none() -> None:
+    assert decide(ask(cpu=2), [holder()]).starts
+    assert decide(ask(gpus=1, devices=["0"], gpu_table="g"), [], [holder()]).dealt == ("0",)
+
+
 def test_gpus_are_dealt_out_exclusively() -> None:
     held = holder(dealt=["0", "2"], gpus=2)
     free = decide(ask(gpus=2, devices=["0", "1", "2", "3"], gpu_table="g"), [], [held])

@@ -1,0 +1,116 @@
+"""The restarts of an app, from the journal of its watcher: rows of events, and the lines about restarts."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import pytest
+
+from launcher.schedulers.docker import record
+from launcher.schedulers.docker.restarts import RestartNotes, noted, restarts
+
+RETRIES = {"a": [2, "REPLICA"], "b": [1, "ROLE"]}
+
+
+def journal(history: str, retries: dict[str, Any] = RETRIES) -> str:
+    """An app whose watcher has exited; its id.
+
+    history: `a/0=3` ends with 3, `a/0=!` is not ready in time, `REPLICA a/0` is a restart, `ROLE b/0 b/1` one
+    of several replicas, `end` the end of the app; anything else is a line as it is.
+    """
+    folder = record.folder("app")
+    os.makedirs(folder)
+    record.write_attempt(folder, {"labels": {"launcher.retries": json.dumps(retries)}})
+    lines = []
+    for number, event in enumerate(history.split("; ")):
+        words = event.split()
+        where, _, end = words[0].partition("=")
+        role, _, k = where.partition("/")
+        if words[0] in ("REPLICA", "ROLE", "APPLICATION"):
+            again = [[each.split("/")[0], int(each.split("/")[1])] for each in words[1:]]
+            about = {"e": "restart", "role": again[0][0], "policy": words[0], "again": again}
+            lines.append(json.dumps({**about, "t": 10.0 + number, "delay_s": 5}))
+        elif event == "end":
+            lines.append(json.dumps({"e": "end"}))
+        elif end == "!":
+            lines.append(json.dumps({"e": "late", "role": role, "k": int(k), "why": "not ready"}))
+        elif end:
+            lines.append(json.dumps({"e": "exit", "role": role, "k": int(k), "code": int(end)}))
+        else:
+            lines.append(event)
+    with open(os.path.join(folder, "journal.jsonl"), "w") as file:
+        file.write("".join(line + "\n" for line in lines))
+    return "app"
+
+
+@pytest.mark.parametrize(
+    ("history", "said"),
+    [
+        ("a/0=3; end", []),
+        ("a/0=3; REPLICA a/0; end", ["a/0 exited with 3; restart 1 of 2 in 5 s"]),
+        (
+            "a/0=3; REPLICA a/0; a/0=4; REPLICA a/0; end",
+            ["a/0 exited with 3; restart 1 of 2 in 5 s", "a/0 exited with 4; restart 2 of 2 in 5 s"],
+        ),
+        # Each replica has restarts of its own, a role has them for all of its replicas.
+        (
+            "a/0=3; REPLICA a/0; a/1=4; REPLICA a/1; end",
+            ["a/0 exited with 3; restart 1 of 2 in 5 s", "a/1 exited with 4; restart 1 of 2 in 5 s"],
+        ),
+        (
+            "b/1=0; b/0=3; ROLE b/0 b/1; b/1=4; b/0=137; ROLE b/0 b/1; end",
+            ["b/0 exited with 3; restart 1 of 1 in 5 s", "b/1 exited with 4; restart 2 of 1 in 5 s"],
+        ),
+        ("a/0=0; a/0=!; REPLICA a/0; end", ["a/0 was not ready; restart 1 of 2 in 5 s"]),
+        # Of several ends of one replica the last one counts, and the replica that ended first is the cause.
+        ("b/0=3; b/1=4; b/0=5; ROLE b/0 b/1; end", ["b/1 exited with 4; restart 1 of 1 in 5 s"]),
+        ("ROLE b/1 b/0; end", ["b/1 exited with 0; restart 1 of 1 in 5 s"]),
+        # What was before the restart is not the cause of the next one.
+        (
+            "b/0=3; b/0=!; ROLE b/0 b/1; b/1=4; ROLE b/0 b/1; end",
+            ["b/0 was not ready; restart 1 of 1 in 5 s", "b/1 exited with 4; restart 2 of 1 in 5 s"],
+        ),
+        # A line that was torn, or that a later version wrote, is passed over.
+        (
+            '{"e": "res; a/0=3; {"e": "restart"}; REPLICA a/0; end',
+            ["a/0 exited with 3; restart 1 of 2 in 5 s"],
+        ),
+        ("a/0=3; end; REPLICA a/0", ["a/0 exited with 3; restart 1 of 2 in 5 s"]),
+    ],
+)
+def test_what_is_said_of_the_restarts(launcher_home, history, said):
+    assert [str(restart) for restart, _ in restarts(journal(history))] == said
+
+
+def test_restarts_are_reported_from_a_time_on_and_where_they_are_wanted(launcher_home):
+    journal("a/0=3; REPLICA a/0; a/1=4; REPLICA a/1; b/0=5; ROLE b/0 b/1; end")
+    found: list[str] = []
+
+    def report(app_id, restart):
+        found.append(f"{app_id}: {restart.role}/{restart.k}")
+
+    def wanted(restart, again):
+        return ("b", 1) not in again
+
+    with RestartNotes("app", report, wanted, since=12.0):
+        pass
+    assert found == ["app: a/1"]
+    assert list(noted(iter("ab"), RestartNotes("app", report, wanted, since=0.0))) == ["a", "b"]
+    assert found == ["app: a/1", "app: a/0", "app: a/1"]
+
+
+def test_one_role_that_may_be_restarted_is_enough(launcher_home):
+    retries = {"a": [1, "REPLICA"], "b": [0, "ROLE"]}
+    assert len([*restarts(journal("a/0=3; REPLICA a/0; end", retries))]) == 1
+
+
+def test_a_restart_says_when_it_was_and_what_starts_again(launcher_home):
+    [(restart, again)] = restarts(journal("b/0=3; ROLE b/0 b/1; end"))
+    assert (restart.at, restart.scope, restart.policy, again) == (11.0, "role", "ROLE", [("b", 0), ("b", 1)])
+
+
+def test_an_app_that_restarts_nothing_is_not_read(launcher_home):
+    assert [*restarts(journal("a/0=3; REPLICA a/0; end", {"a": [0, "REPLICA"]}))] == []
+    assert [*restarts("unknown")] == []
