@@ -135,9 +135,7 @@ def test_the_third_version_gets_indexes_that_know_waiting_attempts(first_version
 def test_the_refusal_of_a_newer_ledger_says_how_to_go_back_and_that_works(launcher_home: Path):
     with Store.open() as store:
         before = store.attempts(key())
-    with sqlite3.connect(
-        launcher_home / "ledger.db"
-    ) as newer:  # as the next version would
+    with sqlite3.connect(launcher_home / "ledger.db") as newer:  # as the next version would
         newer.execute(f"VACUUM INTO '{launcher_home}/ledger.db.v{VERSION}.bak'")
         newer.execute("DROP TABLE attempts")
         newer.execute(f"PRAGMA user_version={VERSION + 1}")
