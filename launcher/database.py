@@ -75,9 +75,29 @@ def connect(
         connection.close()
         raise StateError(
             f"{path} was written by a newer launcher (schema {found}; this one knows up to {version})",
-            hint="update launcher, or set LAUNCHER_HOME to another folder",
+            hint=f"update launcher{_way_back(path, version)}",
         )
     return connection
+
+
+def _way_back(path: str, version: int) -> str:
+    """How to go back to the copy that was made of a store before a newer version brought it up to date."""
+    import time
+    from shlex import quote
+
+    folder, name = os.path.split(path)
+    backup = f"{name}.v{version}.bak"
+    try:
+        made_at = os.stat(os.path.join(folder, backup)).st_mtime
+    except OSError:
+        return ", or set LAUNCHER_HOME to another folder"
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(made_at))
+    return (
+        f"; or go back to how it was on {when}, while nothing runs: what was recorded since is lost, so that"
+        f" jobs which ended since may run again:\n"
+        f"  cd {quote(folder)} && mkdir -m 700 newer && mv {quote(name)}* newer/"
+        f" && cp -p newer/{quote(backup)} {quote(name)}"
+    )
 
 
 def explain(error: sqlite3.Error | UnicodeError, path: str) -> StateError:

@@ -38,25 +38,29 @@ def check_problems(app: AppDef, problems: Iterable[Problem]) -> None:
         raise RejectedAppError(f"app `{app.name}` cannot be run:\n{found}")
 
 
-def check_supported(app: AppDef, supports: Collection[str], scheduler: str) -> None:
+def check_supported(app: AppDef, supports: Collection[str] | None, scheduler: str) -> None:
     """Raise RejectedAppError for fields of roles that the scheduler does not support."""
     check_problems(app, unsupported(app, supports, scheduler))
 
 
 def unsupported(
     app: AppDef,
-    supports: Collection[str],
+    supports: Collection[str] | None,
     scheduler: str,
     others: Callable[[str], Iterable[str]] = lambda _: (),
 ) -> Iterator[Problem]:
-    """The fields of roles that the scheduler does not support.
+    """The fields of roles that the scheduler does not support and that have a value other than the default.
 
     Args:
+        supports: None for a scheduler that does not declare it, which supports none of them.
         others: the schedulers that support a field.
     """
+    supports = supports or ()
     for role in app.roles:
         for field in CAPABILITIES:
-            if field.name not in supports and getattr(role, field.name) != field.default:
+            value = getattr(role, field.name)
+            is_default = value == field.default or (not value and not field.default)
+            if field.name not in supports and not is_default:
                 where = " or ".join(others(field.name))
                 remedy = f"run it on {where}, or leave it out" if where else "leave it out"
                 message = f"{scheduler} does not support `{field.name}`: {remedy}"

@@ -54,7 +54,7 @@ class SchedulerRules(Mapping[str, "Callable[[], runopts]"]):
         if has_workspace and scheduler.builds_workspaces:
             # The image that is built; its Dockerfile may name another one to go on than the role's.
             app = replace(app, roles=[replace(role, image=role.image or BUILT_IMAGE) for role in app.roles])
-        yield from unsupported(app, scheduler.supports, name, self._supporting)
+        yield from unsupported(app, getattr(scheduler, "supports", None), name, self._supporting)
         yield from scheduler.app_problems(app, cfg)
 
     def unreadable(self, name: str, other: str) -> str:

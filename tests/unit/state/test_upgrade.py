@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -129,3 +130,31 @@ def test_the_third_version_gets_indexes_that_know_waiting_attempts(first_version
         assert [entry.number for entry in store.live_attempts()] == [3, 2]
         assert {entry.app_id for entry in store.live()} == {ATTEMPTS[1].app_id, waiting.app_id, "loose"}
     assert version(first_version) == VERSION
+
+
+def test_the_refusal_of_a_newer_ledger_says_how_to_go_back_and_that_works(launcher_home: Path):
+    with Store.open() as store:
+        before = store.attempts(key())
+    with sqlite3.connect(launcher_home / "ledger.db") as newer:  # as the next version would
+        newer.execute(f"VACUUM INTO '{launcher_home}/ledger.db.v{VERSION}.bak'")
+        newer.execute("DROP TABLE attempts")
+        newer.execute(f"PRAGMA user_version={VERSION + 1}")
+    newer.close()
+    (launcher_home / "ledger.db-wal").write_bytes(b"what SQLite would replay into another file of the name")
+    with pytest.raises(StateError, match="written by a newer launcher") as failed:
+        Store.open(readonly=True)
+    assert failed.value.hint is not None
+    assert failed.value.hint.startswith("update launcher; or go back to how it was on 2")
+    subprocess.run(["sh", "-ec", failed.value.hint.partition("\n")[2]], check=True)
+    with Store.open() as store:
+        assert store.attempts(key()) == before
+    assert version(launcher_home / "newer" / "ledger.db") == VERSION + 1
+
+
+def test_without_a_copy_the_refusal_names_none(launcher_home: Path):
+    with Store.open() as store:
+        store._connection.execute(f"PRAGMA user_version={VERSION + 1}")
+    (launcher_home / "ledger.db.v1.bak").write_bytes(b"")  # which another version than this one can read
+    with pytest.raises(StateError) as failed:
+        Store.open()
+    assert failed.value.hint == "update launcher, or set LAUNCHER_HOME to another folder"

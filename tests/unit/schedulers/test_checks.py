@@ -1,0 +1,30 @@
+"""What a scheduler does not support is refused, and never a value that every role has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from launcher.schedulers.checks import check_supported, unsupported
+from launcher.specs import AppDef, Role
+
+
+@pytest.mark.parametrize("supports", [None, (), {"service"}])
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"retry_delay": 0, "service": False, "ready": None, "depends_on": {}},
+        {"retry_delay": 0.0, "service": None, "depends_on": None},
+    ],
+)
+def test_a_scheduler_that_declares_nothing_takes_default_values(supports: Any, fields: Any) -> None:
+    app = AppDef("a", [Role("main", "", entrypoint="true", **fields)])
+    check_supported(app, supports, "mine")
+
+
+@pytest.mark.parametrize("supports", [None, ()])
+def test_other_values_are_refused(supports: Any) -> None:
+    app = AppDef("a", [Role("main", "", entrypoint="true", retry_delay=1)])
+    assert [problem.path[-1] for problem in unsupported(app, supports, "mine")] == ["retry_delay"]
