@@ -164,9 +164,11 @@ class ContainerSetup:
             text = f"cannot make the scratch volume {name}: {error.cause}"
             raise SchedulerError(text, hint="a container uses that of an earlier app: remove it") from error
         if not self.engine.create_volume(name, common):
-            raise SchedulerError(
+            # An engine that stops or starts may know the volume without its labels.
+            raise EngineError(
                 f"cannot make the scratch volume {name}: one that is not launcher's has this name",
                 hint=f"remove it: docker volume rm {name}",
+                status=503,
             )
         self._volume = name
 
