@@ -260,6 +260,7 @@ def _app(
         effective = replace(journal or Journal(), outcome=stone.outcome)
     unseen = effective is None or effective.outcome is None
     if unseen and unrecorded(found, effective or Journal()):
+        engine.answer_anew()  # one that is stopping may be what ended it, and is not younger yet
         effective = judged(found, effective or Journal(adopted=True), engine.started_at())
     view = status.view(found, effective, expected_replicas=() if complete else expected_replicas(labels))
     if view is None:
