@@ -94,7 +94,7 @@ def test_an_app_without_a_job_cannot_ask_for_an_output_folder(case: Case) -> Non
 
 def test_the_variable_is_unset_in_an_app_without_a_job(case: Case) -> None:
     ran = case.run(case.app('echo "in ${LAUNCHER_OUTPUT_DIR:-nothing}"'))
-    assert case.lines(ran.app_id) == ["in nothing"]
+    assert [line.strip() for line in case.lines(ran.app_id)] == ["in nothing"]
 
 
 def test_cleaning_up_after_an_app_leaves_its_output(case: Case, staged: Staged) -> None:

@@ -104,7 +104,7 @@ def test_an_edit_while_it_runs_stops_nothing_and_counts_at_the_end(scenario, cod
     gate.entered()
     code.write_text("two")
     scenario.apply(file)  # approval of everything
-    assert "that counts when it has ended" in scenario.plan(file)
+    assert "out of date once it has ended: train.py changed" in scenario.plan(file)
     gate.open()
     scenario.wait("job")
     [attempt] = scenario.attempts()

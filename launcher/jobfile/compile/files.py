@@ -235,7 +235,7 @@ def _compile_file(found: FoundFile, work: Callable[[str], Work]) -> FileResult |
         source = leads_out(found.file, found.path, os.path.realpath(job.home.root))
         source = source or read_source(found.file, found.path)
     if isinstance(source, Diagnostic):
-        is_gone = found.walked and not os.path.lexists(found.path)
+        is_gone = found.walked and source.code == "no-such-file"
         return None if is_gone else FileResult(problems=(source,))
     return compile_document(parse(source), job)
 

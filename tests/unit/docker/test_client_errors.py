@@ -290,6 +290,8 @@ def test_all_that_a_view_is_asked_is_sent_as_get_or_head(tmp_path: Path):
         for name, call in calls.items():
             if name == "log_frames":
                 call("y", tty=True).close()
+            elif name == "archive":
+                list(call("y", "/"))
             elif name == "events":
                 call().close()
             elif name not in unasked:

@@ -85,7 +85,7 @@ def test_a_running_attempt_goes_on_and_the_plan_has_a_note():
     made = known(train("2"), attempt(train("1"), "running", 2), lists=(files("1"), files("2")))
     [step] = made.steps
     assert (step.kind, step.stops) == ("keep", ())
-    assert step.notes == ("train.py changed since attempt 2; that counts when it has ended",)
+    assert step.notes == ("out of date once it has ended: train.py changed since attempt 2",)
     assert not step.is_quiet
 
 

@@ -69,7 +69,7 @@ class EngineView:
 
         try:
             return self._wire.json("/networks/bridge", "ask the engine since when it runs", created)
-        except NotFound:  # it was told to make none
+        except NotFound:  # it is configured to make none
             return None
 
     def answer_anew(self) -> None:

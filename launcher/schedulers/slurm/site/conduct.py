@@ -519,7 +519,7 @@ class Conductor:
             self.judge(replica)
 
     def _heed(self, found: dict) -> bool:
-        """End the app if Slurm ends its job: it has told the steps alone, or this program learns it soon."""
+        """End the app if Slurm ends its job: it signals this program later, or the steps alone."""
         is_ending = is_preempted(found) or found.get("JobState", "RUNNING") not in RUNNING
         if is_ending:
             self._terminated(found)
