@@ -166,7 +166,7 @@ class SupervisorClient:
             pids.send(self.pid, start, SIGKILL)
 
     def _ask(self, message: dict[str, Any]) -> str:
-        """Send a message; what the supervisor answers, "" where it has ended the app at the user's request."""
+        """Send a message; what the supervisor answers, "" where it ended the app as its user asked for."""
         try:
             self._send(message)
             answer = self._receive()
