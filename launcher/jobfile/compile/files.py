@@ -235,7 +235,8 @@ def _compile_file(found: FoundFile, work: Callable[[str], Work]) -> FileResult |
         source = leads_out(found.file, found.path, os.path.realpath(job.home.root))
         source = source or read_source(found.file, found.path)
     if isinstance(source, Diagnostic):
-        is_gone = found.walked and source.code == "no-such-file"
+        # Asked of the error, since a file of that name may be there again.
+        is_gone = found.walked and source.code == "no-such-file" and not os.path.islink(found.path)
         return None if is_gone else FileResult(problems=(source,))
     return compile_document(parse(source), job)
 
