@@ -9,19 +9,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from launcher import git
-from launcher.apply.approval import check_capacity, check_plan
+from launcher.apply.approval import check_capacity
 from launcher.apply.checked import bind_plan, dry_run_plan
 from launcher.apply.engines import Engines
 from launcher.apply.inputs import with_inputs
 from launcher.apply.observe import observe
 from launcher.apply.seen import CheckoutFiles
-from launcher.plan.explain import Explanation, explain
-from launcher.plan.grounds import Grounds, needs_of
+from launcher.plan.grounds import needs_of
 from launcher.plan.model import Plan
 from launcher.plan.orphans import Scope
 from launcher.plan.recheck import located, recheck
 from launcher.plan.reconcile import DeclaredIn, nowhere, reconcile
-from launcher.plan.select import one_named, select
+from launcher.plan.select import select
 from launcher.plan.snapshot import Snapshot
 from launcher.specs.launch import JobKey, Launch
 from launcher.state.store import Store
@@ -62,26 +61,10 @@ def plan_launches(
     Args:
         limits: of groups that all of its jobs belong to.
     """
-    return _planned(launches, choices, store, engines, limits)[0]
+    return planned(launches, choices, store, engines, limits)[0]
 
 
-def explain_job(
-    launches: Sequence[Launch], name: str, choices: Choices, store: Store, engines: Engines
-) -> Explanation:
-    """What the latest success of the job `name` stands on, by the plan of the job files.
-
-    Raises UsageError for a name of no job, or of several; LauncherError when the job cannot be planned.
-    """
-    chosen, _ = select(launches, choices.select)
-    launch = one_named(chosen, name, "--explain")
-    plan, snapshot = _planned(launches, choices, store, engines)
-    check_plan(plan)
-    steps = {step.key: step for step in plan.steps if step.launch is not None}
-    edited = CheckoutFiles(engines).edited_of([launch], snapshot.succeeded).get(launch.key, ())
-    return explain(steps[launch.key], snapshot, Grounds(snapshot, steps).of(launch), edited)
-
-
-def _planned(
+def planned(
     launches: Sequence[Launch],
     choices: Choices,
     store: Store,

@@ -13,14 +13,12 @@ from launcher.apply.look import (
     NO_CHOICES,
     Choices,
     at_home,
-    explain_job,
     keys_of,
     plan_launches,
     plan_rest,
 )
 from launcher.apply.under_lock import Consent, Goal, apply
 from launcher.errors import UsageError
-from launcher.plan.explain import Explanation
 from launcher.plan.model import Plan
 from launcher.plan.select import select
 from launcher.schedulers.appstore import open_store
@@ -52,22 +50,6 @@ def make_plan(
         Engines(readonly=True, take_over=choices.take_over) as engines,
     ):
         return plan_launches(launches, choices, store, engines, _limits(parallel))
-
-
-def explain_success(launches: Sequence[Launch], job: str, *, choices: Choices = NO_CHOICES) -> Explanation:
-    """Explain what the latest success of a job stands on, and whether that is current. Writes nothing.
-
-    Args:
-        job: its name, as `job` or `project/job`.
-
-    Raises what `make_plan` does, and UsageError for a name of no job, or of several.
-    """
-    check_launches("explain_success", launches)
-    with (
-        open_store(readonly=True) as store,
-        Engines(readonly=True, take_over=choices.take_over) as engines,
-    ):
-        return explain_job(launches, job, choices, store, engines)
 
 
 def apply_launches(

@@ -7,14 +7,12 @@ from typing import Any
 
 from launcher.apply import make_plan
 from launcher.apply.approval import check_plan
-from launcher.apply.plans import explain_success
 from launcher.cli import jobs, plan_options
 from launcher.cli.argument_types import count, one_of
 from launcher.cli.console import Console
 from launcher.cli.empty_state import empty_state_warning
 from launcher.cli.plan_file import document, write_text
 from launcher.cli.plan_options import matched
-from launcher.cli.render.explanation import explanation_json, explanation_text
 from launcher.cli.render.findings import exit_code, findings, in_short
 from launcher.cli.render.github import publish, publish_refusal, shielded, warning
 from launcher.cli.render.markdown import plan_markdown
@@ -113,6 +111,9 @@ def _check_arguments(args: Any) -> None:
 
 
 def _explain(launches: tuple[Launch, ...], args: Any, console: Console) -> int:
+    from launcher.apply.explain import explain_success
+    from launcher.cli.render.explanation import explanation_json, explanation_text
+
     found = explain_success(launches, args.explain, choices=plan_options.choices(launches, args))
     if args.format == "json":
         console.print(dumps(explanation_json(found), indent=2, ensure_ascii=False))

@@ -64,6 +64,7 @@ ON_BRANCH = {
     "launcher.cli.render.findings": "JSON, SARIF and GitHub, for text",
     "launcher.cli.render.plan_text": "differences of texts and workspaces, for plans without a change",
     "launcher.cli.live_display": "rich, for output that is no terminal",
+    "launcher.cli.plan": "what explains one job, for plans",
     "launcher.cli.plan_file": "the codec of saved plans, for applies of job files",
     "launcher.cli.run": "components, for job files",
     "launcher.cli.validate": "saved plans, for job files",
