@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from launcher.schedulers.docker import record
 from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.client.errors import EngineGone, EngineSilent
 from launcher.schedulers.docker.client.events import Event
-from launcher.schedulers.docker.watching.observer import EventQueue
+from launcher.schedulers.docker.journal import Journal
+from launcher.schedulers.docker.watching.observer import AppObserver, EventQueue
+from tests.unit.docker.test_status import container
 
 Facts = tuple[str, dict[str, str]]
-DIE: Facts = ("die", {})
+DIE: Facts = ("die", {"exitCode": "3"})
 OOM: Facts = ("oom", {})
 KILL: Facts = ("kill", {"signal": "9"})
 
@@ -61,23 +67,42 @@ def test_the_events_of_an_end_are_waited_for_once(queue: EventQueue) -> None:
 def test_an_end_by_itself_is_remembered_when_the_engine_goes_away(queue: EventQueue) -> None:
     put(queue, DIE)
     queue.disconnected(EngineGone("gone"))
-    assert (queue.by_itself, queue.watched) == ({"c"}, True)
+    assert (queue.by_itself, queue.watched) == ({"c": 3}, True)
 
 
 @pytest.mark.parametrize("signal", ["9", "15", "28"])
 def test_no_end_after_a_signal_is_one_by_itself(queue: EventQueue, signal: str) -> None:
     put(queue, ("kill", {"signal": signal}), DIE)
     queue.wait(time.time())
-    assert queue.by_itself == set()
+    assert queue.by_itself == {}
 
 
 def test_an_end_that_an_engine_reports_as_it_starts_is_none_by_itself(queue: EventQueue) -> None:
     queue.connected(engine_started_at=2.0)
     put(queue, DIE)
     queue.wait(time.time())
-    assert queue.by_itself == set()
+    assert queue.by_itself == {}
 
 
 def test_a_stream_that_was_silent_is_no_engine_that_went_away(queue: EventQueue) -> None:
     queue.disconnected(EngineSilent("silent"))
     assert not queue.watched
+
+
+def test_the_exit_code_of_an_event_counts_where_the_engine_was_killed_before_it_noted_it(
+    queue: EventQueue, tmp_path: Path
+) -> None:
+    put(queue, ("die", {"exitCode": "0"}))
+    queue.disconnected(EngineGone("gone"))
+    record.append(str(tmp_path), "go")
+    back: Any = SimpleNamespace(started_at=lambda: 99.0)
+    observer = AppObserver(back, str(tmp_path), "app", queue)
+    found = replace(container(0, "exited 255"), id="c")
+    assert observer.record_exits([found], Journal())
+    told = record.journal(str(tmp_path))
+    assert told is not None
+    assert told.exits["main", 0].code == 0
+    again = AppObserver(
+        back, str(tmp_path), "app", EventQueue(str(tmp_path))
+    )
+    assert not again.record_exits([found], told)

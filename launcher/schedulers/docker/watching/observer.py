@@ -17,6 +17,7 @@ from launcher.schedulers.docker.client.events import Event, EventStream
 from launcher.schedulers.docker.journal import Journal
 from launcher.schedulers.docker.labels import Labels
 from launcher.schedulers.docker.replicas import (
+    code_of,
     expected_replicas,
     is_replica,
     waits_for_restart,
@@ -39,7 +40,7 @@ class EventQueue:
         oom: containers with an out-of-memory event; a busy engine reports it in the event alone.
         stopped_externally: containers that another program stopped, whose end is not on record yet.
         killed: containers that got a signal which launcher did not send, since their last start.
-        by_itself: containers that ended without one, while the engine was up.
+        by_itself: containers that ended without one, while the engine was up → exit code, where it was told.
         seen_until: time of the last event, by the engine's clock; None before the first.
         watched: the engine has gone away, and this process has seen it.
         engine_started_at: as of this connection, see `EngineView.started_at`.
@@ -53,7 +54,7 @@ class EventQueue:
         self.oom: set[str] = set()
         self.stopped_externally: set[str] = set()
         self.killed: set[str] = set()
-        self.by_itself: set[str] = set()
+        self.by_itself: dict[str, int | None] = {}
         self.seen_until: float | None = None
         self.watched = False
         self.engine_started_at: float | None = None
@@ -163,14 +164,14 @@ class EventQueue:
             self._dead.add(container)
             # As it starts, an engine may report the ends of its last run.
             if container not in self.killed and item.time >= (self.engine_started_at or 0.0):
-                self.by_itself.add(container)
+                self.by_itself[container] = _told_code(item)
         elif item.action == "oom":
             self.oom.add(container)
         elif item.action == "start":
             for ids in (self.oom, self.stopped_externally, self._dead, self._complete):
                 ids.discard(container)
             self.killed.discard(container)
-            self.by_itself.discard(container)
+            self.by_itself.pop(container, None)
 
     def _note_kill(self, event: Event) -> None:
         """Record a signal that is not ours: the engine may be stopping, and this process may be killed."""
@@ -226,6 +227,9 @@ class AppObserver:
             grown = record.append(self._app_dir, "hand", id=ended.id, started_at=ended.started_at)
         events.stopped_externally.discard(ended.id)
         role, k = where(ended)
+        told = events.by_itself.get(ended.id)
+        code = code_of(ended, journal) if told is None else told
+        ended = replace(ended, exit_code=code)
         seen = exit_of(ended, journal, oom=ended.oom or ended.id in events.oom, lost=lost)
         known = journal.exits.get((role, k))
         if known is None or replace(known, said="") != seen:
@@ -250,6 +254,12 @@ class AppObserver:
             watched=self._events.watched,
             by_itself=ended.id in self._events.by_itself,
         )
+
+
+def _told_code(die: Event) -> int | None:
+    """The exit code in the event of an end. An engine that is killed before it notes that makes up one."""
+    text = die.attributes.get("exitCode", "")
+    return int(text) if text.isdecimal() else None
 
 
 def _has_ended(container: Container, journal: Journal) -> bool:
