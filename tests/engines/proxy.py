@@ -51,11 +51,8 @@ class Proxy:
         self._engine = Daemon().socket_path  # now: DOCKER_HOST may soon name this proxy
         self.seen: list[str] = []
         self.refused: list[str] = []
-        self._listening = socket.socket(socket.AF_UNIX)
-        self._listening.bind(str(path))
-        self._listening.listen(64)
         self._open: set[socket.socket] = set()
-        threading.Thread(target=self._accept, daemon=True).start()
+        self.listen()
 
     @property
     def host(self) -> str:
@@ -71,11 +68,25 @@ class Proxy:
 
     def break_off(self) -> None:
         """The engine is gone, for whoever came this way: no new connection, the open ones end at once."""
-        self.path.unlink(missing_ok=True)
-        for connection in (self._listening, *self._open):
+        self.close()
+        for connection in list(self._open):
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
             connection.close()
+
+    def listen(self) -> None:
+        """Take connections: from the beginning, and again after `close`."""
+        self._listening = socket.socket(socket.AF_UNIX)
+        self._listening.bind(str(self.path))
+        self._listening.listen(64)
+        threading.Thread(target=self._accept, args=(self._listening,), daemon=True).start()
+
+    def close(self) -> None:
+        """Take no new connection, as an engine that stops; the open ones are served."""
+        self.path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            self._listening.shutdown(socket.SHUT_RDWR)
+        self._listening.close()
 
     def streams(self) -> int:
         """How many streams of events were asked for so far."""
@@ -87,10 +98,10 @@ class Proxy:
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
 
-    def _accept(self) -> None:
+    def _accept(self, listening: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while True:
-                client, _ = self._listening.accept()
+                client, _ = listening.accept()
                 threading.Thread(target=self._serve, args=(client,), daemon=True).start()
 
     def _serve(self, client: socket.socket) -> None:

@@ -102,7 +102,5 @@ def test_the_exit_code_of_an_event_counts_where_the_engine_was_killed_before_it_
     told = record.journal(str(tmp_path))
     assert told is not None
     assert told.exits["main", 0].code == 0
-    again = AppObserver(
-        back, str(tmp_path), "app", EventQueue(str(tmp_path))
-    )
+    again = AppObserver(back, str(tmp_path), "app", EventQueue(str(tmp_path)))
     assert not again.record_exits([found], told)
