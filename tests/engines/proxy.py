@@ -36,6 +36,7 @@ def at_once(_method: str, _path: str) -> float:
 class Proxy:
     """The engine behind another socket. `seen` lists what was asked ("GET /v1.41/info"), refused or not.
 
+    While it `is_closed`, as an engine that stops, it serves open connections and turns new ones away.
     `delay_s` says how long a request waits before the engine gets it, as at an engine that is slow.
 
     Requests are told apart by their heads, so only bodies of requests that are let through may be large.
@@ -51,8 +52,13 @@ class Proxy:
         self._engine = Daemon().socket_path  # now: DOCKER_HOST may soon name this proxy
         self.seen: list[str] = []
         self.refused: list[str] = []
+        self._listening = socket.socket(socket.AF_UNIX)
+        self._listening.bind(str(path))
+        self._listening.listen(64)
         self._open: set[socket.socket] = set()
-        self.listen()
+        self.is_closed = False
+        self.turned_away = 0
+        threading.Thread(target=self._accept, daemon=True).start()
 
     @property
     def host(self) -> str:
@@ -68,25 +74,11 @@ class Proxy:
 
     def break_off(self) -> None:
         """The engine is gone, for whoever came this way: no new connection, the open ones end at once."""
-        self.close()
-        for connection in list(self._open):
+        self.path.unlink(missing_ok=True)
+        for connection in (self._listening, *self._open):
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
             connection.close()
-
-    def listen(self) -> None:
-        """Take connections: from the beginning, and again after `close`."""
-        self._listening = socket.socket(socket.AF_UNIX)
-        self._listening.bind(str(self.path))
-        self._listening.listen(64)
-        threading.Thread(target=self._accept, args=(self._listening,), daemon=True).start()
-
-    def close(self) -> None:
-        """Take no new connection, as an engine that stops; the open ones are served."""
-        self.path.unlink(missing_ok=True)
-        with contextlib.suppress(OSError):
-            self._listening.shutdown(socket.SHUT_RDWR)
-        self._listening.close()
 
     def streams(self) -> int:
         """How many streams of events were asked for so far."""
@@ -98,10 +90,14 @@ class Proxy:
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
 
-    def _accept(self, listening: socket.socket) -> None:
+    def _accept(self) -> None:
         with contextlib.suppress(OSError):
             while True:
-                client, _ = listening.accept()
+                client, _ = self._listening.accept()
+                if self.is_closed:
+                    self.turned_away += 1
+                    client.close()
+                    continue
                 threading.Thread(target=self._serve, args=(client,), daemon=True).start()
 
     def _serve(self, client: socket.socket) -> None:

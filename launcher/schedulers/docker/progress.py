@@ -63,8 +63,8 @@ class Progress:
         if probe is not None and not probe.why:
             self.order.reach(role, k, "ready")
         late = probe is not None and probe.why
-        unlike = late or self._journal.lost(role, k, container.started_at)
-        unlike = unlike or is_stopped(container, self._journal) or code_of(container, self._journal)
+        lost = self._journal.lost(role, k, container.started_at)
+        unlike = late or lost or is_stopped(container, self._journal) or code_of(container, self._journal)
         if container.ended and not unlike:
             self.order.reach(role, k, "succeeded")
 

@@ -30,6 +30,7 @@ _LATE_S = 0.5  # by how much the event of an end may lag behind `inspect`
 _DEADLY = ("2", "3", "9", "15")
 _BY_SIGNAL = frozenset(128 + int(signal) for signal in _DEADLY)
 _KILLED = 137
+_UNKNOWN = 255  # also the code of an end that the engine has missed: it was stopping, or had been killed
 
 
 class EventQueue:
@@ -40,7 +41,7 @@ class EventQueue:
         oom: containers with an out-of-memory event; a busy engine reports it in the event alone.
         stopped_externally: containers that another program stopped, whose end is not on record yet.
         killed: containers that got a signal which launcher did not send, since their last start.
-        by_itself: containers that ended without one, while the engine was up → exit code, where it was told.
+        by_itself: containers that ended without one, while the engine was up → exit code, if it is told.
         seen_until: time of the last event, by the engine's clock; None before the first.
         watched: the engine has gone away, and this process has seen it.
         engine_started_at: as of this connection, see `EngineView.started_at`.
@@ -221,15 +222,14 @@ class AppObserver:
         grown, events = False, self._events
         if ended.id not in journal.stop_requested:
             events.wait_for_cause(ended)
+        told = events.by_itself.get(ended.id)
+        ended = replace(ended, exit_code=code_of(ended, journal) if told is None else told)
         lost = self._why_lost(ended, journal)
         is_external = ended.id in events.stopped_externally and not lost
         if is_external and not journal.was_stopped_externally(ended.id, ended.started_at):
             grown = record.append(self._app_dir, "hand", id=ended.id, started_at=ended.started_at)
         events.stopped_externally.discard(ended.id)
         role, k = where(ended)
-        told = events.by_itself.get(ended.id)
-        code = code_of(ended, journal) if told is None else told
-        ended = replace(ended, exit_code=code)
         seen = exit_of(ended, journal, oom=ended.oom or ended.id in events.oom, lost=lost)
         known = journal.exits.get((role, k))
         if known is None or replace(known, said="") != seen:
@@ -245,21 +245,25 @@ class AppObserver:
             return known.lost
         if not unrecorded([ended], journal):
             return ""
-        if ended.id in self._events.killed:
+        is_unknown = ended.exit_code == _UNKNOWN
+        if is_unknown or ended.id in self._events.killed:
             self._engine.answer_anew()
         return why_lost(
             ended,
             journal,
             self._engine.started_at(),
             watched=self._events.watched,
-            by_itself=ended.id in self._events.by_itself,
+            by_itself=ended.id in self._events.by_itself and not is_unknown,
         )
 
 
 def _told_code(die: Event) -> int | None:
-    """The exit code in the event of an end. An engine that is killed before it notes that makes up one."""
+    """The exit code in the event of an end, which an engine that is killed just then does not note.
+
+    None where it has missed the end, or does not say.
+    """
     text = die.attributes.get("exitCode", "")
-    return int(text) if text.isdecimal() else None
+    return int(text) if text.isdecimal() and int(text) != _UNKNOWN else None
 
 
 def _has_ended(container: Container, journal: Journal) -> bool:
