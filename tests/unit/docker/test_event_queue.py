@@ -15,7 +15,7 @@ from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.client.errors import EngineGone, EngineSilent, EngineUnreachable
 from launcher.schedulers.docker.client.events import Event
 from launcher.schedulers.docker.journal import Journal, RecordedExit
-from launcher.schedulers.docker.unasked import ENGINE_STOPPED
+from launcher.schedulers.docker.unasked import ENGINE_STOPPED, UNSEEN
 from launcher.schedulers.docker.watching.observer import AppObserver, EventQueue
 from tests.unit.docker.test_status import container
 
@@ -30,8 +30,8 @@ def queue(tmp_path: Path) -> EventQueue:
     return EventQueue(str(tmp_path))
 
 
-def put(queue: EventQueue, *events: Facts) -> None:
-    items = [Event(1.0, action, "c", "n", attributes) for action, attributes in events]
+def put(queue: EventQueue, *events: Facts, at: float = 1.0) -> None:
+    items = [Event(at, action, "c", "n", attributes) for action, attributes in events]
     queue.read_events(items)  # type: ignore[arg-type]
 
 
@@ -68,7 +68,7 @@ def test_the_events_of_an_end_are_waited_for_once(queue: EventQueue) -> None:
 def test_an_end_by_itself_is_remembered_when_the_engine_goes_away(queue: EventQueue) -> None:
     put(queue, DIE)
     queue.disconnected(EngineGone("gone"))
-    assert (queue.by_itself, queue.watched) == ({"c": 3}, True)
+    assert (queue.by_itself, queue.watched) == ({"c": (1.0, 3)}, True)
 
 
 @pytest.mark.parametrize("signal", ["9", "15", "28"])
@@ -107,7 +107,7 @@ def _observed(
 def test_the_exit_code_of_an_event_counts_where_the_engine_was_killed_before_it_noted_it(
     queue: EventQueue, tmp_path: Path
 ) -> None:
-    put(queue, ("die", {"exitCode": "0"}))
+    put(queue, ("die", {"exitCode": "0"}), at=11.0)
     queue.disconnected(EngineGone("gone"))
     end = _observed(tmp_path, queue, "exited 255")
     assert end is not None
@@ -120,11 +120,20 @@ def test_the_exit_code_of_an_event_counts_where_the_engine_was_killed_before_it_
 def test_an_end_that_the_engine_has_missed_has_the_code_that_it_knows_when_it_is_back(
     queue: EventQueue, tmp_path: Path, said: str, code: int, lost: str
 ) -> None:
-    put(queue, ("die", {"exitCode": "255"}))
+    put(queue, ("die", {"exitCode": "255"}), at=11.0)
     queue.disconnected(EngineGone("gone"))
     end = _observed(tmp_path, queue, said)
     assert end is not None
     assert (end.code, end.lost) == (code, lost)
+
+
+def test_the_event_of_an_earlier_run_tells_nothing_of_this_one(queue: EventQueue, tmp_path: Path) -> None:
+    """Neither its code nor that it ended by itself."""
+    put(queue, ("die", {"exitCode": "3"}), at=9.0)
+    queue.wait(time.time())
+    end = _observed(tmp_path, queue, "exited 0")
+    assert end is not None
+    assert (end.code, end.lost) == (0, UNSEEN)
 
 
 def test_a_code_that_tells_nothing_is_recorded_by_an_engine_that_goes_on_alone(
@@ -133,7 +142,7 @@ def test_a_code_that_tells_nothing_is_recorded_by_an_engine_that_goes_on_alone(
     def stopping() -> None:
         raise EngineUnreachable("it stops")
 
-    put(queue, ("die", {"exitCode": "255"}))
+    put(queue, ("die", {"exitCode": "255"}), at=11.0)
     queue.wait(time.time())
     engine: Any = SimpleNamespace(started_at=lambda: 1.0, answer_anew=stopping)
     observer = AppObserver(engine, str(tmp_path), "app", queue)

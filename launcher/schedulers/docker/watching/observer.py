@@ -41,7 +41,7 @@ class EventQueue:
         oom: containers with an out-of-memory event; a busy engine reports it in the event alone.
         stopped_externally: containers that another program stopped, whose end is not on record yet.
         killed: containers that got a signal which launcher did not send, since their last start.
-        by_itself: containers that ended without one, while the engine was up → exit code, if it is told.
+        by_itself: containers that ended without one, while the engine was up → time, and exit code if told.
         seen_until: time of the last event, by the engine's clock; None before the first.
         watched: the engine has gone away, and this process has seen it.
         engine_started_at: as of this connection, see `EngineView.started_at`.
@@ -55,7 +55,7 @@ class EventQueue:
         self.oom: set[str] = set()
         self.stopped_externally: set[str] = set()
         self.killed: set[str] = set()
-        self.by_itself: dict[str, int | None] = {}
+        self.by_itself: dict[str, tuple[float, int | None]] = {}
         self.seen_until: float | None = None
         self.watched = False
         self.engine_started_at: float | None = None
@@ -128,6 +128,15 @@ class EventQueue:
         except Empty:
             return
 
+    def is_by_itself(self, ended: Container) -> bool:
+        """Whether this run of the container ended without a signal, while the engine was up."""
+        at, _ = self.by_itself.get(ended.id, (0.0, None))
+        return bool(at) and at >= (ended.started_at or 0.0)
+
+    def code_of_itself(self, ended: Container) -> int | None:
+        """The exit code of such an end; None where no event has told it."""
+        return self.by_itself[ended.id][1] if self.is_by_itself(ended) else None
+
     def wait_for_cause(self, ended: Container) -> None:
         """Wait for the late events of an end: a signal from outside, or out of memory."""
         is_new = (ended.ended_at or 0.0) >= self.connected_at
@@ -165,7 +174,7 @@ class EventQueue:
             self._dead.add(container)
             # As it starts, an engine may report the ends of its last run.
             if container not in self.killed and item.time >= (self.engine_started_at or 0.0):
-                self.by_itself[container] = _told_code(item)
+                self.by_itself[container] = (item.time, _told_code(item))
         elif item.action == "oom":
             self.oom.add(container)
         elif item.action == "start":
@@ -222,7 +231,7 @@ class AppObserver:
         grown, events = False, self._events
         if ended.id not in journal.stop_requested:
             events.wait_for_cause(ended)
-        told = events.by_itself.get(ended.id)
+        told = events.code_of_itself(ended)
         ended = replace(ended, exit_code=code_of(ended, journal) if told is None else told)
         lost = self._why_lost(ended, journal)
         is_external = ended.id in events.stopped_externally and not lost
@@ -253,7 +262,7 @@ class AppObserver:
             journal,
             self._engine.started_at(),
             watched=self._events.watched,
-            by_itself=ended.id in self._events.by_itself and not is_unknown,
+            by_itself=self._events.is_by_itself(ended) and not is_unknown,
         )
 
 
