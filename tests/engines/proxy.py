@@ -36,6 +36,7 @@ def at_once(_method: str, _path: str) -> float:
 class Proxy:
     """The engine behind another socket. `seen` lists what was asked ("GET /v1.41/info"), refused or not.
 
+    While it `is_closed`, as an engine that stops, it serves open connections and turns new ones away.
     `delay_s` says how long a request waits before the engine gets it, as at an engine that is slow.
 
     Requests are told apart by their heads, so only bodies of requests that are let through may be large.
@@ -55,6 +56,8 @@ class Proxy:
         self._listening.bind(str(path))
         self._listening.listen(64)
         self._open: set[socket.socket] = set()
+        self.is_closed = False
+        self.turned_away = 0
         threading.Thread(target=self._accept, daemon=True).start()
 
     @property
@@ -91,6 +94,10 @@ class Proxy:
         with contextlib.suppress(OSError):
             while True:
                 client, _ = self._listening.accept()
+                if self.is_closed:
+                    self.turned_away += 1
+                    client.close()
+                    continue
                 threading.Thread(target=self._serve, args=(client,), daemon=True).start()
 
     def _serve(self, client: socket.socket) -> None:

@@ -28,7 +28,7 @@ from launcher.schedulers.docker.client.errors import (
 from launcher.schedulers.docker.client.objects import Image
 from launcher.schedulers.docker.client.parallel import run_parallel
 from launcher.schedulers.docker.images import pull
-from launcher.schedulers.docker.labels import APP_ID, TURN
+from launcher.schedulers.docker.labels import APP_ID, TURN, Labels
 from launcher.schedulers.docker.names import NETWORK, OUTPUT, SCRATCH
 from launcher.schedulers.docker.request.body import engine_config
 from launcher.schedulers.docker.request.job import DockerContainer, DockerJob
@@ -163,12 +163,10 @@ class ContainerSetup:
         except Conflict as error:
             text = f"cannot make the scratch volume {name}: {error.cause}"
             raise SchedulerError(text, hint="a container uses that of an earlier app: remove it") from error
-        if not self.engine.create_volume(name, common):
-            # An engine that stops or starts may know the volume without its labels.
-            raise EngineError(
+        if not self.engine.create_volume(name, common, since=Labels(common).asked_at):
+            raise SchedulerError(
                 f"cannot make the scratch volume {name}: one that is not launcher's has this name",
                 hint=f"remove it: docker volume rm {name}",
-                status=503,
             )
         self._volume = name
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode
-from math import isfinite
+from math import inf, isfinite
 from zlib import decompress
 from zlib import error as ZlibError
 
@@ -105,6 +105,11 @@ class Labels:
     @property
     def created_at(self) -> float:
         return _number(self.text("created-at"), 0.0)
+
+    @property
+    def asked_at(self) -> float:
+        """Before that the engine was asked for nothing of this app; infinite where that is not known."""
+        return self.created_at or inf
 
     @property
     def timeout_s(self) -> int | None:

@@ -15,7 +15,7 @@ from launcher.schedulers.docker.client.contexts import shares_folders
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import Conflict
 from launcher.schedulers.docker.client.view import EngineView
-from launcher.schedulers.docker.labels import PREFIX, SCHEDULER
+from launcher.schedulers.docker.labels import PREFIX, SCHEDULER, Labels
 from launcher.schedulers.docker.names import OUTPUT, is_of_need, output_of, output_of_need, output_volume
 from launcher.schedulers.docker.request.job import DockerContainer, DockerJob
 from launcher.schedulers.ids import random_id
@@ -72,12 +72,14 @@ def ensure(engine: Engine, job: DockerJob, common: Mapping[str, str]) -> str:
     """
     made = ""
     for target, source in dict.fromkeys(_mounts(job)):
-        if _exists(engine, source):
-            continue
         if target == OUTPUT:
             of_job = {name: common[name] for name in _OF_JOB if name in common}
-            engine.create_volume(source, {**of_job, LABEL: source})
-            made = source
+            there = engine.volume(source)
+            if there is None or not there.labels:
+                engine.create_volume(source, {**of_job, LABEL: source}, since=Labels(common).asked_at)
+            made = source if there is None else ""
+            continue
+        if _exists(engine, source):
             continue
         need = target.rpartition("/")[2]
         where = f"there is no folder {source}" if _is_path(source) else f"the engine has no volume {source}"

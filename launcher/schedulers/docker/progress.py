@@ -11,7 +11,7 @@ from typing import Any
 from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.journal import Journal
 from launcher.schedulers.docker.labels import Labels
-from launcher.schedulers.docker.replicas import is_stopped, waits_for_restart, where
+from launcher.schedulers.docker.replicas import code_of, is_stopped, waits_for_restart, where
 from launcher.schedulers.order import Order, waits_for
 
 
@@ -63,8 +63,9 @@ class Progress:
         if probe is not None and not probe.why:
             self.order.reach(role, k, "ready")
         late = probe is not None and probe.why
-        unlike = container.exit_code or late or self._journal.lost(role, k, container.started_at)
-        if container.ended and not (unlike or is_stopped(container, self._journal)):
+        lost = self._journal.lost(role, k, container.started_at)
+        unlike = late or lost or is_stopped(container, self._journal) or code_of(container, self._journal)
+        if container.ended and not unlike:
             self.order.reach(role, k, "succeeded")
 
     def is_to_begin(self, container: Container) -> bool:

@@ -96,13 +96,14 @@ def _replica(container: Container, journal: Journal) -> DockerReplica:
     late = probe.why if probe is not None else ""
     lost = journal.lost(role, k, container.started_at) if ended and not stopped else ""
     judged = "failed" if late else "lost" if lost else ""
+    code = code_of(container, journal) if ended else None
     return DockerReplica(
         role=role,
         k=k,
-        state="running" if waits else judged or _state(container, stopped=stopped),
+        state="running" if waits else judged or _state(container, code, stopped=stopped),
         id=container.id,
         name=container.name,
-        exit_code=container.exit_code if ended else None,
+        exit_code=code,
         oom=ended and (container.oom or bool(recorded and recorded.oom)),
         num_restarts=restarts_of(container, journal),
         hostname=container.hostname or container.name,
@@ -115,7 +116,7 @@ def _replica(container: Container, journal: Journal) -> DockerReplica:
         and journal.was_stopped_externally(container.id, container.started_at),
         waits=RESTARTED if waits and not container.live else _WAITS.get(container.state, ""),
         late=late,
-        said=recorded.said if recorded and ended and recorded.code == container.exit_code else "",
+        said=recorded.said if recorded and ended and recorded.code == code else "",
         at_end=stopped and _is_stopped_at_end(container, journal),
         lost=lost,
     )
@@ -132,7 +133,7 @@ def is_stopped(container: Container, journal: Journal) -> bool:
     return container.id in journal.stopped or bool(mark_of(container))
 
 
-def _state(container: Container, *, stopped: bool) -> str:
+def _state(container: Container, code: int | None, *, stopped: bool) -> str:
     """A replica that launcher stopped is cancelled, even if its process exited with 0."""
     if not container.was_started:
         return "cancelled" if stopped else "pending"
@@ -140,7 +141,7 @@ def _state(container: Container, *, stopped: bool) -> str:
         return "running"
     if stopped:
         return "cancelled"
-    return "succeeded" if container.exit_code == 0 else "failed"
+    return "succeeded" if code == 0 else "failed"
 
 
 def _removed(role: str, k: int, exit_: RecordedExit) -> DockerReplica:
@@ -156,6 +157,13 @@ def _removed(role: str, k: int, exit_: RecordedExit) -> DockerReplica:
         said=exit_.said,
         lost=exit_.lost,
     )
+
+
+def code_of(container: Container, journal: Journal) -> int | None:
+    """The exit code of its last run, as recorded: an engine that was killed just then may not know it."""
+    recorded = journal.exit_of(*where(container), container.started_at)
+    known = recorded is not None and recorded.started_at == container.started_at
+    return recorded.code if recorded is not None and known else container.exit_code
 
 
 def restarts_of(container: Container, journal: Journal) -> int:

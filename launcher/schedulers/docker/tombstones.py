@@ -150,14 +150,14 @@ def write(engine: Engine, labels: Mapping[str, str], view: DockerAppView) -> Non
         others = read_all(engine, attempt.key)
         if any(each.number > attempt.number and not each.is_skipped for each in others.values()):
             return
-        engine.create_volume(name_of(attempt.app_id), body(labels, view))
+        engine.create_volume(name_of(attempt.app_id), body(labels, view), since=Labels(labels).asked_at)
         for each in others.values():
             if each.number < attempt.number and (each.is_skipped or view.state != "skipped"):
                 engine.remove_volume(each.volume)
     except EngineUnreachable:
         raise
     except EngineError:
-        return
+        engine.answer_anew()
 
 
 def _number(text: str) -> float | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import itertools
+import json
+import os
 import threading
 import time
 
@@ -188,18 +190,109 @@ def test_an_engine_that_refuses_for_a_while_fails_no_queued_job(scenario, engine
         assert scenario.attempts("second")[-1].state == "succeeded"
 
 
-@pytest.mark.parametrize("replicas", [1, 2])
-def test_a_renamed_replica_is_still_known(scenario, replicas):
+@pytest.mark.parametrize("request_", ["/containers/create", "/start"])
+def test_a_refusal_by_an_engine_that_stops_fails_no_queued_job(scenario, monkeypatch, tmp_path, request_):
+    """It refuses for a reason that would be final at another time, and takes no new connection by then."""
     gate = scenario.gate()
-    file = scenario.job(gate.script, replicas=replicas)
-    scenario.apply(file)
-    for _ in range(replicas):
+    scenario.job(gate.script, name="first")
+    scenario.job("true", name="second", top="needs: [first]")
+    files = [scenario.folder / f"{name}.launcher.yaml" for name in ("first", "second")]
+    with monkeypatch.context() as way, Proxy(tmp_path / "p.sock", everything) as made:
+        way.setenv("DOCKER_HOST", made.host)
+
+        def allowed(_method: str, path: str) -> bool:
+            if request_ not in path or made.refused:
+                return True
+            made.is_closed = True
+            return False
+
+        scenario.apply(*files)
         gate.entered()
-    app = scenario.attempts()[-1].app_id
-    renamed = scenario.container(app)
-    scenario.daemon.ask("POST", f"/containers/{renamed.id}/rename", name=f"{scenario.token}-mine")
-    assert scenario.actions(file) == {"job": "keep"}
-    for _ in range(replicas):
+        made.allowed = allowed
         gate.open()
+        _until(lambda: made.turned_away > 5)  # more often than one request is tried
+        made.is_closed = False
+        scenario.launcher("wait", "second", code=None)
+    assert [(each.state, each.message) for each in scenario.attempts("second")] == [("succeeded", "")]
+
+
+def _rename(scenario, container) -> None:
+    name = f"{scenario.token}-{container.id[:6]}-mine"
+    scenario.daemon.ask("POST", f"/containers/{container.id}/rename", name=name)
+
+
+@pytest.fixture
+def elsewhere(tmp_path) -> dict[str, str]:
+    """The environment of another state folder."""
+    return {**os.environ, "LAUNCHER_HOME": str(tmp_path / "elsewhere")}
+
+
+@pytest.mark.parametrize("watched", [True, False])
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_a_renamed_replica_is_still_known(scenario, elsewhere, replicas, watched):
+    gates = [scenario.gate(f"gate{k}") for k in range(replicas)]
+    script = "; ".join(f"[ $<replica_id> = {k} ] && {{ {each.script}; }}" for k, each in enumerate(gates))
+    file = scenario.job(f"{script}; true", replicas=replicas)
+    scenario.apply(file)
+    for each in gates:
+        each.entered()
+    app = scenario.attempts()[-1].app_id
+    if not watched:
+        scenario.kill_watcher(app)
+    _rename(scenario, scenario.container(app))
+    assert scenario.actions(file) == {"job": "keep"}
+    assert "no changes" in scenario.launcher("plan", file, env=elsewhere).out
+    scenario.apply(file)
+    for each in gates:
+        each.open()
     scenario.wait("job")
-    assert scenario.attempts()[-1].state == "succeeded"
+    assert [(each.state, each.app_id) for each in scenario.attempts()] == [("succeeded", app)]
+    assert len(scenario.containers(app)) == replicas
+
+
+def test_a_renamed_replica_can_be_cancelled(scenario):
+    gate = scenario.gate()
+    scenario.apply(scenario.job(f"echo > {gate.enter}; exec sleep 1000"))
+    gate.entered()
+    _rename(scenario, scenario.container(scenario.attempts()[-1].app_id))
+    scenario.cancel("job", "--grace", "0")
+    assert scenario.attempts()[-1].state == "cancelled"
+
+
+@pytest.mark.parametrize("watched", [True, False])
+def test_a_renamed_container_of_a_waiting_attempt_is_still_known(scenario, elsewhere, watched):
+    gate = scenario.gate()
+    scenario.job(gate.script, name="first")
+    scenario.job("true", name="second", top="needs: [first]")
+    files = [scenario.folder / f"{name}.launcher.yaml" for name in ("first", "second")]
+    scenario.apply(*files)
+    gate.entered()
+    app = scenario.attempts("second")[-1].app_id
+    if not watched:
+        scenario.kill_watcher(app)
+    [waiting] = scenario.containers(app)
+    _rename(scenario, waiting)
+    assert scenario.actions(*files) == {"first": "keep", "second": "keep" if watched else "resume"}
+    shown = json.loads(scenario.launcher("list", "-s", "local_docker", "--json", env=elsewhere).out)
+    assert [each["state"] for each in shown if each["app_id"] == app] == ["PENDING"]
+    scenario.apply(*files)
+    gate.open()
+    scenario.wait("second")
+    assert [(each.state, each.app_id) for each in scenario.attempts("second")] == [("succeeded", app)]
+    assert len(scenario.containers(app)) == 1
+
+
+def test_a_renamed_container_of_a_waiting_attempt_can_be_cancelled(scenario):
+    gate = scenario.gate()
+    scenario.job(gate.script, name="first")
+    scenario.job("true", name="second", top="needs: [first]")
+    scenario.apply(*(scenario.folder / f"{name}.launcher.yaml" for name in ("first", "second")))
+    gate.entered()
+    app = scenario.attempts("second")[-1].app_id
+    [waiting] = scenario.containers(app)
+    _rename(scenario, waiting)
+    scenario.cancel("second")
+    gate.open()
+    scenario.wait("first")
+    assert scenario.attempts("second")[-1].state == "cancelled"
+    assert not scenario.containers(app)

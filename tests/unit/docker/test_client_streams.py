@@ -11,13 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from launcher.schedulers.docker.client.engine import connect
+from launcher.schedulers.docker.client import streams
+from launcher.schedulers.docker.client.engine import Engine, connect
 from launcher.schedulers.docker.client.errors import NotFound
 from launcher.schedulers.docker.client.events import objects
 from launcher.schedulers.docker.client.frames import frames
+from launcher.schedulers.docker.client.persist import Patience
 from launcher.schedulers.docker.client.streams import dechunked
 from launcher.schedulers.docker.logs.reader import split_timestamp
 from tests.engines.port import engine_port
+from tests.engines.proxy import Proxy, everything
 from tests.unit.docker.engine_things import Bench
 from tests.unit.docker.fake_engine import NEEDS_OPENSSL, certificates, server_tls
 
@@ -193,3 +196,43 @@ def test_chunks_without_an_end_are_an_error_after_what_came():
         assert next(found) == b"one"
         with pytest.raises(IncompleteRead):
             next(found)
+
+
+def _first_event(engine: Engine, label: str) -> str:
+    with engine.events(label) as stream:
+        return next(stream).action
+
+
+def _first_line(engine: Engine, label: str) -> str:
+    [made] = engine.containers(label)
+    with engine.log_frames(made.id) as stream:
+        return next(iter(stream))[1].decode().strip()
+
+
+@pytest.mark.parametrize(("path", "first"), [("/events", _first_event), ("/logs", _first_line)])
+def test_a_peer_that_takes_a_request_and_never_answers_is_asked_again(
+    own: Bench,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    path: str,
+    first: Callable[[Engine, str], str],
+) -> None:
+    """Twice, as a proxy does whose engine has gone; then it answers."""
+    own.sh("echo start; sleep 1000")
+    monkeypatch.setitem(streams.LIVE, "timeout", 0.3)
+    with monkeypatch.context() as way, Proxy(tmp_path / "p.sock", everything) as silent:
+
+        def delay_s(_method: str, asked: str) -> float:
+            return 3600.0 if path in asked and sum(path in each for each in silent.seen) <= 2 else 0.0
+
+        silent.delay_s = delay_s
+        way.setenv("DOCKER_HOST", silent.host)
+        found: list[str] = []
+        asked = _in_another_thread(
+            lambda: found.append(Patience(silent.host).persist(lambda: first(connect(), own.label)))
+        )
+        while sum(path in each for each in silent.seen) < 3:
+            time.sleep(0.05)
+        own.create("true", k=1)
+        asked.join(30)
+    assert found in (["start"], ["create"])

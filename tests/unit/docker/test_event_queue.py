@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from launcher.schedulers.docker import record
 from launcher.schedulers.docker.client.container import Container
-from launcher.schedulers.docker.client.errors import EngineGone, EngineSilent
+from launcher.schedulers.docker.client.errors import EngineGone, EngineSilent, EngineUnreachable
 from launcher.schedulers.docker.client.events import Event
-from launcher.schedulers.docker.watching.observer import EventQueue
+from launcher.schedulers.docker.journal import Journal, RecordedExit
+from launcher.schedulers.docker.unasked import ENGINE_STOPPED, UNSEEN
+from launcher.schedulers.docker.watching.observer import AppObserver, EventQueue
+from tests.unit.docker.test_status import container
 
 Facts = tuple[str, dict[str, str]]
-DIE: Facts = ("die", {})
+DIE: Facts = ("die", {"exitCode": "3"})
 OOM: Facts = ("oom", {})
 KILL: Facts = ("kill", {"signal": "9"})
 
@@ -23,8 +30,8 @@ def queue(tmp_path: Path) -> EventQueue:
     return EventQueue(str(tmp_path))
 
 
-def put(queue: EventQueue, *events: Facts) -> None:
-    items = [Event(1.0, action, "c", "n", attributes) for action, attributes in events]
+def put(queue: EventQueue, *events: Facts, at: float = 1.0) -> None:
+    items = [Event(at, action, "c", "n", attributes) for action, attributes in events]
     queue.read_events(items)  # type: ignore[arg-type]
 
 
@@ -61,23 +68,83 @@ def test_the_events_of_an_end_are_waited_for_once(queue: EventQueue) -> None:
 def test_an_end_by_itself_is_remembered_when_the_engine_goes_away(queue: EventQueue) -> None:
     put(queue, DIE)
     queue.disconnected(EngineGone("gone"))
-    assert (queue.by_itself, queue.watched) == ({"c"}, True)
+    assert (queue.by_itself, queue.watched) == ({"c": (1.0, 3)}, True)
 
 
 @pytest.mark.parametrize("signal", ["9", "15", "28"])
 def test_no_end_after_a_signal_is_one_by_itself(queue: EventQueue, signal: str) -> None:
     put(queue, ("kill", {"signal": signal}), DIE)
     queue.wait(time.time())
-    assert queue.by_itself == set()
+    assert queue.by_itself == {}
 
 
 def test_an_end_that_an_engine_reports_as_it_starts_is_none_by_itself(queue: EventQueue) -> None:
     queue.connected(engine_started_at=2.0)
     put(queue, DIE)
     queue.wait(time.time())
-    assert queue.by_itself == set()
+    assert queue.by_itself == {}
 
 
 def test_a_stream_that_was_silent_is_no_engine_that_went_away(queue: EventQueue) -> None:
     queue.disconnected(EngineSilent("silent"))
     assert not queue.watched
+
+
+def _observed(
+    app_dir: Path, queue: EventQueue, said: str, told: Journal | None = None
+) -> RecordedExit | None:
+    """The end that a watcher records, of a container as the engine shows it when it is back."""
+    record.append(str(app_dir), "go")
+    back: Any = SimpleNamespace(started_at=lambda: 99.0, answer_anew=lambda: None)
+    observer = AppObserver(back, str(app_dir), "app", queue)
+    if not observer.record_exits([replace(container(0, said), id="c")], told or Journal()):
+        return None
+    found = record.journal(str(app_dir))
+    assert found is not None
+    return found.exits["main", 0]
+
+
+def test_the_exit_code_of_an_event_counts_where_the_engine_was_killed_before_it_noted_it(
+    queue: EventQueue, tmp_path: Path
+) -> None:
+    put(queue, ("die", {"exitCode": "0"}), at=11.0)
+    queue.disconnected(EngineGone("gone"))
+    end = _observed(tmp_path, queue, "exited 255")
+    assert end is not None
+    assert (end.code, end.lost) == (0, "")
+    deaf = EventQueue(str(tmp_path))  # of a later watcher
+    assert _observed(tmp_path, deaf, "exited 255", record.journal(str(tmp_path))) is None
+
+
+@pytest.mark.parametrize(("said", "code", "lost"), [("exited 255", 255, ENGINE_STOPPED), ("exited 0", 0, "")])
+def test_an_end_that_the_engine_has_missed_has_the_code_that_it_knows_when_it_is_back(
+    queue: EventQueue, tmp_path: Path, said: str, code: int, lost: str
+) -> None:
+    put(queue, ("die", {"exitCode": "255"}), at=11.0)
+    queue.disconnected(EngineGone("gone"))
+    end = _observed(tmp_path, queue, said)
+    assert end is not None
+    assert (end.code, end.lost) == (code, lost)
+
+
+def test_the_event_of_an_earlier_run_tells_nothing_of_this_one(queue: EventQueue, tmp_path: Path) -> None:
+    """Neither its code nor that it ended by itself."""
+    put(queue, ("die", {"exitCode": "3"}), at=9.0)
+    queue.wait(time.time())
+    end = _observed(tmp_path, queue, "exited 0")
+    assert end is not None
+    assert (end.code, end.lost) == (0, UNSEEN)
+
+
+def test_a_code_that_tells_nothing_is_recorded_by_an_engine_that_goes_on_alone(
+    queue: EventQueue, tmp_path: Path
+) -> None:
+    def stopping() -> None:
+        raise EngineUnreachable("it stops")
+
+    put(queue, ("die", {"exitCode": "255"}), at=11.0)
+    queue.wait(time.time())
+    engine: Any = SimpleNamespace(started_at=lambda: 1.0, answer_anew=stopping)
+    observer = AppObserver(engine, str(tmp_path), "app", queue)
+    with pytest.raises(EngineUnreachable):
+        observer.record_exits([replace(container(0, "exited 255"), id="c")], Journal())

@@ -58,6 +58,13 @@ def test_a_pruned_replica_is_as_its_end_on_record(code: int, state: str) -> None
     assert (found.oom, found.started_at, found.ended_at, found.num_restarts) == (code == 3, 1.0, 2.0, 4)
 
 
+@pytest.mark.parametrize(("started_at", "code"), [(10.0, 0), (5.0, 255), (None, 255)])
+def test_the_exit_code_on_record_counts_for_its_own_run(started_at: float | None, code: int) -> None:
+    """An engine that was killed as a container ended says 255 of it when it is back."""
+    told = Journal(exits={("main", 0): RecordedExit(code=0, started_at=started_at)})
+    assert only("exited 255", told).exit_code == code
+
+
 def test_a_container_speaks_louder_than_an_end_on_record() -> None:
     assert only("running", Journal(exits={("main", 0): RecordedExit(code=3)})).state == "running"
 

@@ -16,7 +16,7 @@ import pytest
 
 from launcher.errors import ReservedError, SchedulerError
 from launcher.schedulers import get_scheduler
-from launcher.schedulers.docker import record, submission
+from launcher.schedulers.docker import record, submission, tombstones
 from launcher.schedulers.docker.names import container_name, scratch_volume
 from launcher.schedulers.owner import this_process
 from launcher.specs import AppState
@@ -217,6 +217,19 @@ def test_a_foreign_volume_is_neither_used_nor_removed(case: DockerCase, own: Ben
         submit(case, case.scheduler, app)  # type: ignore[arg-type]
     assert caught.value.hint == f"remove it: docker volume rm {name}"
     assert [each.name for each in own.engine.volumes(own.label)] == [name]
+
+
+def test_a_volume_that_an_engine_half_made_as_it_stopped_is_made_again(case: DockerCase, own: Bench) -> None:
+    """It has no labels, is younger than the attempt, and would be in the way for ever."""
+    app = case.app("true")
+    attempt = attempt_of(case, app)
+    halves = [scratch_volume(attempt.app_id), tombstones.name_of(attempt.app_id)]
+    for name in halves:
+        own.engine.create_volume(name, {})
+    submit(case, case.scheduler, app)  # type: ignore[arg-type]
+    case.end(attempt.app_id)
+    assert all(volume.labels for name in halves if (volume := own.engine.volume(name)))
+    assert tombstones.read(own.engine, attempt.app_id) is not None
 
 
 @pytest.mark.parametrize("end", ["", "-r-0"])

@@ -14,6 +14,7 @@ from launcher.errors import SchedulerError
 from launcher.schedulers.docker.client.contexts import endpoint
 from launcher.schedulers.docker.client.errors import Conflict, EngineError, NotFound
 from launcher.schedulers.docker.client.events import objects
+from launcher.schedulers.docker.client.objects import Labelled, labelled
 from launcher.schedulers.docker.client.progress import built, transfer
 from launcher.schedulers.docker.client.streams import OPTIONS, ResponseStream
 from launcher.schedulers.docker.client.view import EngineView, quoted
@@ -27,6 +28,7 @@ WORK_S = (
     300.0  # for what changes something: a busy engine takes its time, and giving up leaves us not knowing
 )
 _AGAIN_S = 0.1
+_WHOLE_S = 1.0  # the engine tells the age of a volume in whole seconds
 _AS_IT_WAS = 304
 
 
@@ -153,12 +155,24 @@ class Engine(EngineView):
         """Remove a network by name or id; it may be gone already. Raises Conflict when containers use it."""
         self._remove(f"/networks/{quoted(network)}", f"remove network {network}")
 
-    def create_volume(self, name: str, labels: Mapping[str, str]) -> bool:
-        """Create a volume. An existing one stays as it is: returns False when it has other labels."""
+    def create_volume(self, name: str, labels: Mapping[str, str], *, since: float = math.inf) -> bool:
+        """Create a volume. An existing one stays as it is: returns False when it has other labels.
+
+        Args:
+            since: when the caller's first try may have been, epoch seconds. An engine that stops makes a
+                volume without its labels, and answers that it failed: one that is younger is made again.
+        """
+        made = self._create_volume(name, labels)
+        if not made.labels and (made.created_at or 0.0) >= since - _WHOLE_S:
+            self.remove_volume(name)
+            made = self._create_volume(name, labels)
+        return dict(made.labels) == dict(labels)
+
+    def _create_volume(self, name: str, labels: Mapping[str, str]) -> Labelled:
         body, doing = {"Name": name, "Labels": dict(labels)}, f"create volume {name}"
         answer = self._writer.post("/volumes/create", doing, json=body, timeout=WORK_S)
         with self._writer.decoding(doing):
-            return (json.loads(answer.content).get("Labels") or {}) == dict(labels)
+            return labelled(json.loads(answer.content))
 
     def remove_volume(self, name: str) -> None:
         """Remove a volume; it may be gone already. Raises Conflict when containers use it."""

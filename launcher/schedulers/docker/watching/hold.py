@@ -269,6 +269,7 @@ class Hold:
         except SchedulerError as error:
             if isinstance(error, EngineError) and may_pass(error):
                 raise
+            self._engine.answer_anew()  # one that stops refuses for reasons of its own
             return self._fail(error)
         record.append(self._app_dir, "go")
         return True

@@ -17,6 +17,7 @@ from launcher.schedulers.docker.client.events import Event, EventStream
 from launcher.schedulers.docker.journal import Journal
 from launcher.schedulers.docker.labels import Labels
 from launcher.schedulers.docker.replicas import (
+    code_of,
     expected_replicas,
     is_replica,
     waits_for_restart,
@@ -29,6 +30,7 @@ _LATE_S = 0.5  # by how much the event of an end may lag behind `inspect`
 _DEADLY = ("2", "3", "9", "15")
 _BY_SIGNAL = frozenset(128 + int(signal) for signal in _DEADLY)
 _KILLED = 137
+_UNKNOWN = 255  # also the code of an end that the engine has missed: it was stopping, or had been killed
 
 
 class EventQueue:
@@ -39,7 +41,7 @@ class EventQueue:
         oom: containers with an out-of-memory event; a busy engine reports it in the event alone.
         stopped_externally: containers that another program stopped, whose end is not on record yet.
         killed: containers that got a signal which launcher did not send, since their last start.
-        by_itself: containers that ended without one, while the engine was up.
+        by_itself: containers that ended without one, while the engine was up → time, and exit code if told.
         seen_until: time of the last event, by the engine's clock; None before the first.
         watched: the engine has gone away, and this process has seen it.
         engine_started_at: as of this connection, see `EngineView.started_at`.
@@ -53,7 +55,7 @@ class EventQueue:
         self.oom: set[str] = set()
         self.stopped_externally: set[str] = set()
         self.killed: set[str] = set()
-        self.by_itself: set[str] = set()
+        self.by_itself: dict[str, tuple[float, int | None]] = {}
         self.seen_until: float | None = None
         self.watched = False
         self.engine_started_at: float | None = None
@@ -126,6 +128,15 @@ class EventQueue:
         except Empty:
             return
 
+    def is_by_itself(self, ended: Container) -> bool:
+        """Whether this run of the container ended without a signal, while the engine was up."""
+        at, _ = self.by_itself.get(ended.id, (0.0, None))
+        return bool(at) and at >= (ended.started_at or 0.0)
+
+    def code_of_itself(self, ended: Container) -> int | None:
+        """The exit code of such an end; None where no event has told it."""
+        return self.by_itself[ended.id][1] if self.is_by_itself(ended) else None
+
     def wait_for_cause(self, ended: Container) -> None:
         """Wait for the late events of an end: a signal from outside, or out of memory."""
         is_new = (ended.ended_at or 0.0) >= self.connected_at
@@ -163,14 +174,14 @@ class EventQueue:
             self._dead.add(container)
             # As it starts, an engine may report the ends of its last run.
             if container not in self.killed and item.time >= (self.engine_started_at or 0.0):
-                self.by_itself.add(container)
+                self.by_itself[container] = (item.time, _told_code(item))
         elif item.action == "oom":
             self.oom.add(container)
         elif item.action == "start":
             for ids in (self.oom, self.stopped_externally, self._dead, self._complete):
                 ids.discard(container)
             self.killed.discard(container)
-            self.by_itself.discard(container)
+            self.by_itself.pop(container, None)
 
     def _note_kill(self, event: Event) -> None:
         """Record a signal that is not ours: the engine may be stopping, and this process may be killed."""
@@ -220,6 +231,8 @@ class AppObserver:
         grown, events = False, self._events
         if ended.id not in journal.stop_requested:
             events.wait_for_cause(ended)
+        told = events.code_of_itself(ended)
+        ended = replace(ended, exit_code=code_of(ended, journal) if told is None else told)
         lost = self._why_lost(ended, journal)
         is_external = ended.id in events.stopped_externally and not lost
         if is_external and not journal.was_stopped_externally(ended.id, ended.started_at):
@@ -241,15 +254,25 @@ class AppObserver:
             return known.lost
         if not unrecorded([ended], journal):
             return ""
-        if ended.id in self._events.killed:
+        is_unknown = ended.exit_code == _UNKNOWN
+        if is_unknown or ended.id in self._events.killed:
             self._engine.answer_anew()
         return why_lost(
             ended,
             journal,
             self._engine.started_at(),
             watched=self._events.watched,
-            by_itself=ended.id in self._events.by_itself,
+            by_itself=self._events.is_by_itself(ended) and not is_unknown,
         )
+
+
+def _told_code(die: Event) -> int | None:
+    """The exit code in the event of an end, which an engine that is killed just then does not note.
+
+    None where it has missed the end, or does not say.
+    """
+    text = die.attributes.get("exitCode", "")
+    return int(text) if text.isdecimal() and int(text) != _UNKNOWN else None
 
 
 def _has_ended(container: Container, journal: Journal) -> bool:

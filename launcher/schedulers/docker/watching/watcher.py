@@ -343,6 +343,7 @@ class Watcher:
                 return ""
             if may_pass(error):
                 raise
+            self._engine.answer_anew()  # one that stops refuses for reasons of its own
             if is_half_started(error):
                 return ENGINE_STOPPED
             again = "restarted" if container.was_started else "started"
