@@ -91,7 +91,7 @@ class Place:
         if self.starts:
             return Decision(starts=True, dealt=self.dealt)
         new = not self._bells
-        if not new and _NOW in b"".join(map(_drain, self.bells)):
+        if _NOW in b"".join(map(_drain, self.bells)):
             self.ask.at_once = True
         with _Locked(self.ask.tables):
             others = {table: _others(table, self.ask) for table in self.ask.tables}
@@ -274,7 +274,6 @@ class _Locked:
     def _close(self) -> None:
         for fd in self._fds:
             os.close(fd)
-        self._fds = []
 
 
 def _others(table: str, ask: Ask) -> list[Ticket]:

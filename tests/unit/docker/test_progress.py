@@ -181,6 +181,14 @@ def test_the_next_thing_to_do(
     assert Seen(said, *told).next(**facts) == action
 
 
+@pytest.mark.parametrize("policy", ["APPLICATION", "ROLE", "REPLICA"])
+@pytest.mark.parametrize("said", ["exited 0|exited 3", "exited 0|exited 0"])
+def test_nothing_is_restarted_once_all_but_the_services_have_succeeded(said: str, policy: str) -> None:
+    seen = Seen(said, READY, retries=[1, policy])
+    assert seen.view.state == "succeeded"
+    assert seen.next() == End()
+
+
 def test_what_waited_is_started_when_its_condition_holds() -> None:
     assert ids(Seen("created|running", READY).next()) == ("client",)
     assert ids(Seen("created|exited 0", READY).next()) == ("client",)

@@ -268,6 +268,11 @@ def test_a_saved_plan_holds_the_document_and_no_folder_of_this_machine() -> None
     assert "/src" not in text
 
 
+def test_a_reason_without_values_is_written_without_them() -> None:
+    data = encode(plan(job("train")).stamped(plan_id="p1", created_at=0))
+    assert [sorted(each) for each in data["jobs"][0]["reasons"]] == [["code"]]
+
+
 def test_times_are_written_for_people() -> None:
     data = encode(plan(job("train")).stamped(plan_id="p1", created_at=1_700_000_000.9, lifetime_s=60))
     assert (data["created_at"], data["expires_at"]) == ("2023-11-14T22:13:20Z", "2023-11-14T22:14:20Z")

@@ -116,6 +116,13 @@ def test_mounts_are_compared_by_destination() -> None:
     ]
 
 
+def test_removed_roles_are_in_the_order_of_their_names() -> None:
+    names = [f"r{number}" for number in range(9)]
+    old = {"scheduler": "s", "roles": [BARE, *({"name": name, "entrypoint": "a"} for name in names)]}
+    lines = [str(change) for change in diff(old, {"scheduler": "s", "roles": [BARE]})]
+    assert lines == [f"- roles.{name}" for name in names]
+
+
 def test_roles_are_compared_by_name() -> None:
     eval_role = {"name": "eval", "entrypoint": "python"}
     old = {"scheduler": "s", "roles": [BARE]}

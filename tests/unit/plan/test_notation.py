@@ -8,7 +8,7 @@ import pytest
 
 from launcher.jobfile.model.quantities import memory_mib, seconds
 from launcher.plan.diff import Change
-from launcher.plan.notation import show_at
+from launcher.plan.notation import is_workspace_digest, show_at
 from launcher.plan.reasons import Reason
 
 GIB = 2**30
@@ -58,6 +58,20 @@ def test_the_digest_of_a_workspace_is_short() -> None:
     path = 'workspace.projects["../lib"]'
     assert str(Change("+", f"{path}.digest", new=new)) == '+ workspace["../lib"] files = ws1:bbbbbbbb'
     assert str(Change("~", f"{path}.target", "a", "b")) == '~ workspace["../lib"]: "a" → "b"'
+
+
+@pytest.mark.parametrize(
+    ("path", "is_digest"),
+    [
+        ("workspace.digest", True),
+        ('workspace.projects["../lib"].digest', True),
+        ("workspace.path", False),
+        ("workspace.projects.lib.target", False),
+        ("roles.main.env.digest", False),
+    ],
+)
+def test_the_path_of_a_workspace_digest(path: str, is_digest: bool) -> None:
+    assert is_workspace_digest(path) is is_digest
 
 
 @pytest.mark.parametrize("amount", [1, 59, 60, 3600, 86400, 90061, 604800])

@@ -43,6 +43,7 @@ def own(launch: Launch, state: str, number: int = 1, **fields: Any) -> Attempt:
 
 STANDING = {
     "create": ([NEW], [], {}),
+    "create behind a need": ([NEW, job("eval", needs=(Need("train"),))], [], {}),
     "create after another document": ([NEW], [attempt(OLD, "succeeded", 2)], {}),
     "create after a failure": ([NEW], [attempt(OLD, "failed", 2)], {}),
     "create behind a leftover": ([NEW], [attempt(OLD, "reserved", 2)], {}),

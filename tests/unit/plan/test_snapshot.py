@@ -25,6 +25,13 @@ def test_the_ledger_is_believed_about_what_has_ended() -> None:
     assert seen([done], [replace(RUNNING, state="lost")]).latest[TRAIN.key].state == "succeeded"
 
 
+def test_what_an_engine_says_of_the_containers_of_an_ended_attempt_counts() -> None:
+    done = replace(RUNNING, state="succeeded")
+    by_hand = replace(done, drift="trainer/0 was started by hand")
+    assert seen([done], [by_hand]).latest[TRAIN.key].drift == "trainer/0 was started by hand"
+    assert seen([by_hand], [done]).latest[TRAIN.key].drift == ""
+
+
 def test_an_outcome_that_the_ledger_has_not_heard_of_is_taken_from_the_engine() -> None:
     assert seen([RUNNING], [replace(RUNNING, state="failed")]).latest[TRAIN.key].state == "failed"
 

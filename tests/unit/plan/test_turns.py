@@ -140,6 +140,23 @@ def test_the_limit_of_a_matrix_has_no_effect_on_another_engine() -> None:
     assert step.notes == ("`max_parallel` has no effect: apps of elsewhere take no turns here",)
 
 
+def test_the_limit_of_a_matrix_has_an_effect_here() -> None:
+    [step] = planned(asking(matrix="sweep", max_parallel=2)).steps
+    assert step.notes == ()
+
+
+def test_a_system_without_turns_has_no_note_on_the_limit_of_a_matrix() -> None:
+    room = replace(HERE, schedulers=frozenset(), supported=False)
+    [step] = planned(asking(matrix="sweep", max_parallel=2), room=room).steps
+    assert step.notes == ()
+
+
+def test_jobs_whose_turns_are_in_another_order_than_the_plan_say_so() -> None:
+    made = planned(list(reversed(sweep(2, cpu=2))))
+    assert [step.key.job for step in made.steps] == ["train-0", "train-1"]
+    assert made.turns[0] == "2 jobs ask for 4 cores of 2: 1 at a time, in the order of the file"
+
+
 def test_nor_has_that_of_an_apply() -> None:
     room = replace(HERE, limits=(Limit("apply 1", apps=2, label="this apply"),))
     [step] = planned(asking(scheduler="elsewhere"), room=room).steps

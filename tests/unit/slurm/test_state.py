@@ -132,6 +132,12 @@ def test_one_empty_queue_is_no_end():
     assert seen(submitted(needs={"prepare-1-x": ""})) == ("waiting", "waits for prepare")
 
 
+def test_a_need_is_called_by_the_name_of_its_job():
+    attempt = {**ATTEMPT.to_json(), "needs": [["Data_set.v2", 3, 3, "vision-3-odx2y", "slurm"]]}
+    found = submitted(attempt=attempt, needs={"vision-3-odx2y": "", "prepare-1-x": ""})
+    assert seen(found) == ("waiting", "waits for Data_set.v2, prepare")
+
+
 def test_the_outcome_on_record_counts_whatever_slurm_says():
     outcome = {"state": "failed", "message": "a/0 exited with 3", "exit_code": 3, "started_at": 3.0}
     outcome |= {"ended_at": 4.0, "restarts": 2, "replicas": []}

@@ -68,6 +68,15 @@ def test_the_driver_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert asked.read_text() == "\n"
 
 
+def test_without_the_tool_of_the_driver_its_devices_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ["nvidia0", "nvidia1", "nvidia7", "nvidiactl", "nvidia-uvm", "tty7", "sda"]
+    monkeypatch.setattr(machine_.os, "listdir", lambda folder: names if folder == "/dev" else [])
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert count_gpus() == 3
+
+
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="the system cannot bind processes to cores")
 def test_only_the_processors_that_this_process_may_use_count() -> None:
     script = (

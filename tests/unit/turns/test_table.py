@@ -77,6 +77,61 @@ def test_a_place_is_a_ticket_that_others_read(table: str, places: list[Place]) -
     assert found.groups == (MACHINE, "sweep")
 
 
+def test_a_place_that_was_left_leaves_nothing(table: str, places: list[Place]) -> None:
+    take(table, places, "a", 1).leave()
+    take(table, places, "b", 2, engine="unix:///s").leave()
+    assert os.listdir(table) == ["lock"]
+
+
+def test_only_a_local_app_that_has_started_has_a_proof(table: str, places: list[Place]) -> None:
+    take(table, places, "a", 1, cpu=0, engine="unix:///s")
+    take(table, places, "b", 2)
+    take(table, places, "c", 3)
+    assert [name for name in sorted(os.listdir(table)) if "proof" in name] == ["2-b.bell.proof"]
+
+
+def test_a_proof_is_kept_where_few_files_may_be_open(
+    table: str, places: list[Place], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table_, "_HIGH", (1 << 30,))
+    (one,) = [take(table, places, "a", 1)]
+    os.close(os.dup(*one._proofs.values()))
+    assert table_._is_held(table_.proof(tickets(table)[0]))
+
+
+def test_a_look_at_the_table_removes_nothing(table: str, places: list[Place]) -> None:
+    for name in ("1-dead", "2-later"):
+        Path(table, name).write_text("something else\n")
+        os.mkfifo(os.path.join(table, f"{name}.bell"))
+    before = sorted(os.listdir(table))
+    assert tickets(table) == []
+    assert sorted(os.listdir(table)) == before
+
+
+def test_a_held_ticket_of_a_later_version_stays(table: str, places: list[Place]) -> None:
+    take(table, places, "a", 1)
+    Path(table, "1-a").write_text("something else\n")
+    assert take(table, places, "b", 2).starts
+    assert {"1-a", "1-a.bell"} <= set(os.listdir(table))
+
+
+def test_a_place_that_could_not_be_recorded_at_once_leaves_no_descriptor_open(
+    table: str, tmp_path: Path, places: list[Place]
+) -> None:
+    gpus = tmp_path / "gpus"
+    gpus.mkdir()
+    mine = Place(Ask("a", number=1, table=table, gpus=1, devices=["0"], gpu_table=str(gpus)))
+    places.append(mine)
+    before = os.listdir("/proc/self/fd")
+    (gpus / "1-a.bell").mkdir()
+    with pytest.raises(FileExistsError):
+        mine.look()
+    (gpus / "1-a.bell").rmdir()
+    assert mine.look().starts
+    mine.leave()
+    assert sorted(os.listdir("/proc/self/fd")) == sorted(before)
+
+
 def test_the_second_waits_until_the_first_leaves(table: str, places: list[Place]) -> None:
     one, two = take(table, places, "a", 1), take(table, places, "b", 2)
     assert of(table) == [("a", HOLDS), ("b", QUEUED)]
@@ -222,7 +277,9 @@ def test_numbers_rise_and_never_repeat(table: str, tmp_path: Path, monkeypatch: 
     begin = draw([table], 3)
     assert draw([table, str(other)], 1) >= begin + 3
     monkeypatch.setattr(table_.time, "time_ns", lambda: 1_000)
-    assert draw([str(other)], 1) > begin + 3
+    last = draw([str(other)], 3)
+    assert last > begin + 3
+    assert draw([str(other)], 1) == last + 3
 
 
 def test_a_table_without_a_folder_is_empty(tmp_path: Path) -> None:

@@ -120,6 +120,8 @@ def decide(
     reason = _reason_to_stop(app, containers, journal)
     if reason is not None:
         return _stop(containers, journal, order, *reason)
+    if app.done:
+        return End()  # a service that has failed since is not started again
     waiting = tuple(each for each in containers if waits_for_restart(each, journal))
     due_at = {each.id: journal.last_restart[each.id].due_at for each in waiting}
     due = tuple(each for each in waiting if due_at[each.id] <= now and each.id not in held)
