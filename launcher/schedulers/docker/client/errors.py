@@ -185,7 +185,7 @@ def package_missing(name: str, what: str) -> EngineError:
 
 
 def is_half_started(error: EngineError) -> bool:
-    """Whether the engine was stopped or killed in the middle of this start, which it can neither undo nor complete."""
+    """Whether the engine went away in the middle of this start, which it can neither undo nor complete."""
     return _IN_THE_MIDDLE in str(error)
 
 
