@@ -124,6 +124,7 @@ _FINAL = (
     "OCI runtime",
     "executable file not found",
     ": already exists",
+    "in the middle of this start",
     "docker login",
     "no basic auth credentials",
     "unauthorized",
@@ -143,7 +144,8 @@ _WRAPPINGS = re.compile(
 )
 
 
-_HALF_STARTED = re.compile(r"task [0-9a-f]{64}: already exists\Z")
+_HALF_STARTED = re.compile(r"(?:task [0-9a-f]{64}: already exists|id already in use)\Z")
+_IN_THE_MIDDLE = "in the middle of this start"
 
 
 def refusal(status: int, text: str, doing: str) -> EngineError:
@@ -183,18 +185,18 @@ def package_missing(name: str, what: str) -> EngineError:
 
 
 def is_half_started(error: EngineError) -> bool:
-    """Whether the engine was killed in the middle of this start, which it can neither undo nor complete."""
-    return "in the middle of this start" in str(error)
+    """Whether the engine went away in the middle of this start, which it can neither undo nor complete."""
+    return _IN_THE_MIDDLE in str(error)
 
 
 def cause_of(text: str) -> str:
     """The engine's text on one line, without what its layers wrapped around the cause.
 
-    After SIGKILL an engine finds a half-finished start of its last run, and refuses to complete it.
+    After a stop or SIGKILL an engine finds a half-finished start of its last run, and refuses to complete it.
     """
     line = _WRAPPINGS.sub("", " ".join(text.split())).removesuffix(": unknown").removesuffix(".")
     if _HALF_STARTED.match(line):
-        return f"the engine was killed or restarted in the middle of this start ({line})"
+        return f"the engine was killed or restarted {_IN_THE_MIDDLE} ({line})"
     return line or "the engine did not say why"
 
 
