@@ -273,6 +273,13 @@ def test_a_reason_without_values_is_written_without_them() -> None:
     assert [sorted(each) for each in data["jobs"][0]["reasons"]] == [["code"]]
 
 
+def test_a_change_is_written_with_the_values_that_it_has() -> None:
+    old, new = job("train", env={"A": "1", "B": "1"}), job("train", env={"B": "2", "C": "1"})
+    data = encode(plan(new, attempt(old, "succeeded")).stamped(plan_id="p1", created_at=0))
+    found = [(each["op"], "old" in each, "new" in each) for each in data["jobs"][0]["changes"]]
+    assert found == [("-", True, False), ("~", True, True), ("+", False, True)]
+
+
 def test_times_are_written_for_people() -> None:
     data = encode(plan(job("train")).stamped(plan_id="p1", created_at=1_700_000_000.9, lifetime_s=60))
     assert (data["created_at"], data["expires_at"]) == ("2023-11-14T22:13:20Z", "2023-11-14T22:14:20Z")

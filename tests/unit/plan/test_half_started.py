@@ -34,6 +34,11 @@ def test_while_its_owner_lives_it_is_waited_for() -> None:
     assert (step.kind, step.waits_for, step.guard.state) == ("keep", OWNER, "submitting")
 
 
+def test_an_attempt_that_has_started_as_a_whole_runs_whoever_watches_it() -> None:
+    step = plan(NEW, attempt(NEW, "running", owner=OWNER)).steps[0]
+    assert (step.kind, step.waits_for, step.guard.state) == ("keep", "", "running")
+
+
 def test_a_half_started_attempt_of_another_document_is_replaced() -> None:
     step = plan(NEW, attempt(OLD, "running", 4, unstarted=2)).steps[0]
     assert (step.kind, step.number, [stop.attempt for stop in step.stops]) == ("replace", 5, [4])

@@ -711,3 +711,8 @@ def test_an_unknown_name_is_refused_with_the_nearest() -> None:
     with pytest.raises(UsageError, match="--select trian: no such job") as caught:
         select(CHAIN, ["+trian"])
     assert caught.value.hint == "did you mean train?"
+    with pytest.raises(UsageError, match="--select other: no such job") as caught:
+        select(CHAIN, ["other"])
+    assert caught.value.hint == (
+        "the jobs here: default/evaluate, default/prepare, default/train, evaluate, prepare, train"
+    )

@@ -36,6 +36,7 @@ GIB = 2**30
         ),
         ("roles.main.args[0]", "${app_id}", "$<app_id>", '~ roles.main.args[0]: "${app_id}" → "$<app_id>"'),
         ("roles.main.args[0]", "$${app_id}", "${HOME}", '~ roles.main.args[0]: "$${app_id}" → "${HOME}"'),
+        ("roles.main.args[0]", "größe", "日本\x1b", '~ roles.main.args[0]: "größe" → "日本\\u001b"'),
         # What only looks like one of these fields is the user's own.
         ("roles.main.env.timeout_s", "1", "2", '~ roles.main.env.timeout_s: "1" → "2"'),
         ("roles.main.metadata.resource.cpu_millis", 1, 2, "~ roles.main.metadata.resource.cpu_millis: 1 → 2"),

@@ -168,6 +168,7 @@ def test_a_system_without_turns_is_named() -> None:
     made = planned(sweep(3, cpu=2, gpu=9), room=room)
     assert made.turns == ("apps take turns on Linux only: here they all start at once",)
     assert made.counts()["create"] == 3
+    assert planned([asking()], attempt(asking(), "running"), room=room).turns == ()
 
 
 NEVER = "asks for 2 GPUs, and this machine has 1"
