@@ -10,6 +10,7 @@ from launcher.jobfile.model.quantities import memory_mib, seconds
 from launcher.plan.diff import Change
 from launcher.plan.notation import is_workspace_digest, show_at
 from launcher.plan.reasons import Reason
+from launcher.specs.sensitive import HIDDEN
 
 GIB = 2**30
 
@@ -46,6 +47,11 @@ GIB = 2**30
 def test_a_change_is_shown_in_the_words_of_job_files(path: str, old: Any, new: Any, line: str) -> None:
     assert str(Change("~", path, old, new)) == line
     assert str(Reason("spec_changed", path, old, new)) == line.removeprefix("~ ").replace(": ", " ", 1)
+
+
+def test_a_reason_with_hidden_values_says_so_once() -> None:
+    hidden = Reason("spec_changed", "roles.main.env.TOKEN", HIDDEN, HIDDEN)
+    assert str(hidden) == f"roles.main.env.TOKEN {HIDDEN}"
 
 
 def test_added_and_removed_values_are_shown_as_such() -> None:

@@ -253,6 +253,10 @@ def test_a_plan_from_the_future_is_refused_beyond_what_clocks_differ_by() -> Non
     assert check.stale[0].reason.code == "not_yet_valid"
 
 
+def test_a_plan_whose_clock_is_not_asked_is_never_too_early() -> None:
+    assert later(saved(NEW), now=0).refusal() is None
+
+
 def test_a_plan_for_another_engine_is_refused() -> None:
     made = saved([NEW])
     elsewhere = replace(world(), fingerprints={"local_cwd": "local:9999"})

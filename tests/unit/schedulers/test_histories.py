@@ -322,3 +322,11 @@ def test_a_replica_that_a_signal_killed(oom, message):
     made = events(ONE, {}, "a/0; a/0=0")
     made[-1].update(code=137, signal=9, oom=oom)
     assert implied(made).message == message
+
+
+def test_the_last_line_of_the_replica_that_failed_is_said():
+    history = events(ONE, {}, "a/0; a/0=3")
+    history[-1]["said"] = "no such file"
+    found = implied(history)
+    assert found is not None
+    assert found.message == "a/0 exited with 3: no such file"
