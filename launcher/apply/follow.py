@@ -63,6 +63,8 @@ def follow(
     def begin(outcome: Outcome) -> None:
         if outcome.app is not None and outcome.app.is_held:
             _until_start(outcome, engines, events)
+            if watching.on_log is not None:  # its output follows
+                events.flush()
 
     def one(outcome: Outcome) -> None:
         if watching.on_log is None:  # else they are reported between the lines of the output

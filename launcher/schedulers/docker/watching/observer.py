@@ -41,7 +41,7 @@ class EventQueue:
         oom: containers with an out-of-memory event; a busy engine reports it in the event alone.
         stopped_externally: containers that another program stopped, whose end is not on record yet.
         killed: containers that got a signal which launcher did not send, since their last start.
-        by_itself: containers that ended without one, while the engine was up → time, and exit code if told.
+        by_itself: containers that ended without one, while the engine was up → time, and exit code if known.
         seen_until: time of the last event, by the engine's clock; None before the first.
         watched: the engine has gone away, and this process has seen it.
         engine_started_at: as of this connection, see `EngineView.started_at`.
@@ -134,7 +134,7 @@ class EventQueue:
         return bool(at) and at >= (ended.started_at or 0.0)
 
     def code_of_itself(self, ended: Container) -> int | None:
-        """The exit code of such an end; None where no event has told it."""
+        """The exit code of such an end; None where no event had it."""
         return self.by_itself[ended.id][1] if self.is_by_itself(ended) else None
 
     def wait_for_cause(self, ended: Container) -> None:
@@ -231,8 +231,8 @@ class AppObserver:
         grown, events = False, self._events
         if ended.id not in journal.stop_requested:
             events.wait_for_cause(ended)
-        told = events.code_of_itself(ended)
-        ended = replace(ended, exit_code=code_of(ended, journal) if told is None else told)
+        by_event = events.code_of_itself(ended)
+        ended = replace(ended, exit_code=code_of(ended, journal) if by_event is None else by_event)
         lost = self._why_lost(ended, journal)
         is_external = ended.id in events.stopped_externally and not lost
         if is_external and not journal.was_stopped_externally(ended.id, ended.started_at):
