@@ -174,7 +174,7 @@ class EventQueue:
             self._dead.add(container)
             # As it starts, an engine may report the ends of its last run.
             if container not in self.killed and item.time >= (self.engine_started_at or 0.0):
-                self.by_itself[container] = (item.time, _told_code(item))
+                self.by_itself[container] = (item.time, _code_in(item))
         elif item.action == "oom":
             self.oom.add(container)
         elif item.action == "start":
@@ -266,7 +266,7 @@ class AppObserver:
         )
 
 
-def _told_code(die: Event) -> int | None:
+def _code_in(die: Event) -> int | None:
     """The exit code in the event of an end, which an engine that is killed just then does not note.
 
     None where it has missed the end, or does not say.
