@@ -12,6 +12,7 @@ import tarfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from posixpath import normpath
+from shutil import rmtree
 from typing import Any, NamedTuple
 
 from launcher.errors import LauncherError
@@ -101,7 +102,7 @@ def _beside(folder: str) -> Iterator[str]:
         os.mkdir(part)
         yield part
     finally:
-        _remove_tree(hidden)
+        rmtree(hidden, ignore_errors=True)
         os.close(fd)
         for each in made:
             with suppress(OSError):  # it has files now
@@ -140,15 +141,9 @@ def _remove_dead(parent: str, prefix: str) -> None:
             continue
         try:
             if try_lock(fd):
-                _remove_tree(path)
+                rmtree(path, ignore_errors=True)
         finally:
             os.close(fd)
-
-
-def _remove_tree(top: str) -> None:
-    from shutil import rmtree
-
-    rmtree(top, ignore_errors=True)
 
 
 class _Unpacking:

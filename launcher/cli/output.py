@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from launcher.cli.arguments import add_target
@@ -53,9 +54,7 @@ def run(args: Any, console: Console) -> int:
     elif found.unseen:
         console.warn(f"it is not known whether it is there: {found.unseen}")
     if args.json:
-        from json import dumps
-
-        console.print(dumps(facts, indent=2, ensure_ascii=False))
+        console.print(json.dumps(facts, indent=2, ensure_ascii=False))
     elif args.copy is None:
         console.print(found.address)
     return 0

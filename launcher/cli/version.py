@@ -7,7 +7,7 @@ import sys
 from json import dumps, loads
 from typing import Any
 
-from launcher import __version__, paths
+from launcher import __version__, git, paths
 from launcher.cli.console import Console
 from launcher.errors import LauncherError
 
@@ -44,8 +44,6 @@ def run(args: Any, console: Console) -> int:
 
 def _commit() -> str:
     """The commit of the checkout that this package is in, else the one that was installed; "" for neither."""
-    from launcher import git
-
     try:
         tree = git.repository(paths.IMPORT_ROOT)
         # Only a repository of launcher's: a virtual environment may lie in any other one.

@@ -16,7 +16,7 @@ import pytest
 from tests.unit.test_layers import modules
 
 _FAST = {
-    "launcher": "__main__ actor database errors lazy limits text",
+    "launcher": "__main__ actor database errors files lazy limits text",
     "launcher.apply": "ends engines",
     "launcher.cli": (
         "argument_types arguments cancel commands completion_names console describe help interrupts "
@@ -74,6 +74,7 @@ ON_BRANCH = {
     "launcher.apply.plans": "turns, for applies without a limit of their own",
     "launcher.apply.follow": "threads for one app, errors of replicas for replicas without one",
     "launcher.apply.inputs": "workspaces, for jobs without one",
+    "launcher.apply.seen": "the search for seen files, for jobs that run in no checkout",
     "launcher.command": "subprocess, for commands that run none",
     "launcher.components.calls": "what calls a component, for job files that have none",
     "launcher.git": "launcher.command, for folders outside of work trees",
@@ -92,6 +93,10 @@ ON_BRANCH = {
     "launcher.schedulers.docker.request.derive": "GPUs, for apps without any",
     "launcher.schedulers.docker.submission": "the tables of turns, for apps that take none",
     "launcher.schedulers.docker.watching.hold": "what creates containers, while an app waits",
+    "launcher.schedulers.docker.watching.inputs": "workspaces, for apps without inputs: watchers stay small",
+    "launcher.schedulers.leftovers": "what clears shares, for supervisors that start its process",
+    "launcher.schedulers.local.comparison": "workspaces, for the supervisor that starts its process",
+    "launcher.schedulers.local.outputs": "archives, for apps whose outputs are not copied",
     "launcher.schedulers.docker.watching.watcher": "probes, needs and turns, for apps without them",
     "launcher.schedulers.local.request": "launcher.turns, for apps without GPUs",
     "launcher.schedulers.slurm.cluster": "ssh, for clusters of this machine",
