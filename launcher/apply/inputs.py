@@ -51,11 +51,7 @@ def check_workspaces(plan: Plan) -> None:
     """Hash the workspaces of the jobs to start again. Raises StaleError for those that have changed."""
     seen: dict[str, str] = {}
     lines = [line for step in plan.steps if step.bound for line in _moved(step.bound, seen)]
-    if lines:
-        raise StaleError(
-            "the plan cannot be applied any more:" + "".join(f"\n  {line}" for line in lines),
-            hint="make a new plan",
-        )
+    _refuse_stale(lines)
 
 
 def check_inputs(plan: Plan) -> None:
@@ -71,6 +67,11 @@ def check_inputs(plan: Plan) -> None:
         ref = each.launch.input_ref
         if ref is not None and (changed := changed_since(ref, reader=reader)):
             lines.append(f"{each.launch.key}: its input files are not what was planned: {changed}")
+    _refuse_stale(lines)
+
+
+def _refuse_stale(lines: Sequence[str]) -> None:
+    """Raise StaleError with every line; none for a plan that still applies."""
     if lines:
         raise StaleError(
             "the plan cannot be applied any more:" + "".join(f"\n  {line}" for line in lines),

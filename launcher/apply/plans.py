@@ -9,14 +9,7 @@ from launcher.apply.arguments import check_is_plan, check_launches
 from launcher.apply.engines import Engines
 from launcher.apply.events import Result
 from launcher.apply.follow import UNWATCHED, Watching
-from launcher.apply.look import (
-    NO_CHOICES,
-    Choices,
-    at_home,
-    keys_of,
-    plan_launches,
-    plan_rest,
-)
+from launcher.apply.look import NO_CHOICES, Choices, at_home, keys_of, plan_launches, plan_rest
 from launcher.apply.under_lock import Consent, Goal, apply
 from launcher.errors import UsageError
 from launcher.plan.model import Plan

@@ -15,6 +15,9 @@ from launcher.specs.secret import Secret, reference_in
 HIDDEN: Final = "(value not shown)"
 """Stands for a literal under a sensitive-looking name."""
 
+SHORTEST_LITERAL: Final = 8
+"""Characters of a literal under such a name that messages mask: a shorter one may be a word of any text."""
+
 # Whole words, so that MAX_TOKENS, TOKENIZERS_PARALLELISM and AUTHOR stay readable.
 _SENSITIVE = re.compile(
     r"(^|_)(secrets?|token|passwords?|passwd|pwd|passphrase|credentials?|auth|apikey)(_|$)"

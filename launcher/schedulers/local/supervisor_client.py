@@ -22,7 +22,7 @@ from launcher.schedulers import pids
 from launcher.schedulers.local import rundir
 from launcher.schedulers.local.popen import PopenRequest, ReplicaParam
 from launcher.specs.secret import Secret
-from launcher.specs.sensitive import is_sensitive
+from launcher.specs.sensitive import SHORTEST_LITERAL, is_sensitive
 
 if TYPE_CHECKING:
     from launcher.specs.attempt import AttemptState
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 _CONTROL_FD = 3
 _LOCK_FD = 4
 _NO_SIGPIPE = 0x4000 if sys.platform == "linux" else 0  # MSG_NOSIGNAL
-_SHORTEST_LITERAL = 8
 _ABOVE = 10  # the client's copies lie above the descriptor numbers that the supervisor uses
 _MAIN = (
     f"import sys; sys.path.insert(0, {paths.IMPORT_ROOT!r});"
@@ -267,7 +266,7 @@ def _values_to_mask(request: PopenRequest, secrets: Mapping[str, str]) -> list[s
     envs = [os.environ, *(param.env for params in request.role_params.values() for param in params)]
     names = [name for name in {name for env in envs for name in env} if is_sensitive(name)]
     found = {env[name] for env in envs for name in names if name in env}
-    literals = [_exact(v) for v in found if not isinstance(v, Secret) and len(v) >= _SHORTEST_LITERAL]
+    literals = [_exact(v) for v in found if not isinstance(v, Secret) and len(v) >= SHORTEST_LITERAL]
     return sorted({*secrets.values(), *literals})
 
 

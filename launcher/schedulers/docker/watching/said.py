@@ -13,10 +13,9 @@ from launcher.schedulers.docker.logs.reader import shortly_before
 from launcher.schedulers.last_line import TAIL_BYTES, last_line
 from launcher.schedulers.logs import STDERR
 from launcher.specs.secret import reference_in
-from launcher.specs.sensitive import is_sensitive
+from launcher.specs.sensitive import SHORTEST_LITERAL, is_sensitive
 
 _LINES = 500
-_SHORTEST_LITERAL = 8  # a short one may be a word of any message
 
 
 def said(engine: Engine, ended: Container, journal: Journal) -> str:
@@ -64,5 +63,5 @@ def _secrets(engine: Engine, ended: Container) -> tuple[str, ...]:
     return tuple(
         value
         for name, value in engine.environment(ended.id).items()
-        if name in names or (len(value) >= _SHORTEST_LITERAL and is_sensitive(name))
+        if name in names or (len(value) >= SHORTEST_LITERAL and is_sensitive(name))
     )
