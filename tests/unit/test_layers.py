@@ -27,6 +27,7 @@ RANK = {
     "lazy": 0,
     "text": 0,
     "unpacking": 0,
+    "holding": 0,
     "specs": 1,
     "apps": 1,  # programs of their own, of the standard library alone
 }
@@ -66,6 +67,7 @@ FORBIDDEN = {
     "state": {"launcher.schedulers", "launcher.plan"},
     "components": {"launcher.schedulers", "launcher.runner"},
     "apps": {"launcher"},
+    "holding": DOING_IO | {"json", "re", "enum", "dataclasses"},
 }
 ABOVE_SCHEDULERS = {"cli", "inventory", "apply", "runner", "jobfile"}
 ENGINES = sorted(path.parent.name for path in ROOT.glob("launcher/schedulers/*/__init__.py"))

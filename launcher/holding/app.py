@@ -1,0 +1,521 @@
+"""Judge an app by its recorded events. Pure, and the only judge; Python >= 3.6.
+
+Theory of operation
+    An `App` takes events, one after the other, and gives decisions, which are events too. The process that
+    holds an app appends each event to the app's record before `take` gets it. So the memory of the holder,
+    the record and the view of every client are one thing: a client folds the same record by the same class.
+
+    Facts come from outside, through the driver: `starting`, `spawn`, `ready`, `late`, `exit`, `quiet`,
+    `cancel`, `orphaned`. `decide` returns what follows from them as `restart`, `stopping` or `ended`, one at
+    a time; the holder records it, takes it and asks again, until there is none. `to_start`, `to_stop` and
+    `wants_quiet` are the work that the driver then does; the results are facts again.
+
+    A replica goes round: pending → due → starting → running → ended, and to pending again by a restart. The
+    driver is to start the due ones: all of a role, once each condition of the role holds. `decide` judges the
+    ends of replicas in their order, each at once, also while others are still to be started.
+
+    Only decisions restart and end. Of a decision that cannot be recorded the stops are carried out, and no
+    more: a restart that is not counted is never made, and an app ends when its end is recorded. The end of
+    an app, and a restart of all of it, wait for `quiet`: no process of the app is left then.
+"""
+
+from launcher.holding.events import ended, needs_quiet, pause_s, restart, stop_for_restart, stopping
+from launcher.holding.phrases import (
+    IN_LINE,
+    NOTHING_LEFT,
+    STOPPED_AT_END,
+    WITHDRAWN,
+    cancelled,
+    seconds,
+    stop_reason,
+    waits_for_jobs,
+    waits_for_roles,
+)
+from launcher.holding.replica import DUE, ENDED, PENDING, RUNNING, STARTING, Pause, Replica, Role
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any, Optional
+
+    Event = dict[str, Any]
+
+ENDED_STATES = frozenset(["succeeded", "failed", "cancelled", "skipped", "lost"])
+
+
+class App:
+    """An app, as its events have made it.
+
+    Attributes:
+        state: reserved, created, waiting, queued, running or one of ENDED_STATES.
+        message: why it waits, or how it ended; "" otherwise.
+        code: exit code of the replica that decided the end.
+        needs: the jobs that it still waits for.
+        roles: name → role, in the order of the app.
+        stop: the first final `stopping` event; None while there is none.
+        stop_why, stop_by, stop_reason: of the last `stopping` event.
+        num_restarts: restarts of the app, of its roles and of single replicas, together.
+        inputs_changed: its input files that changed while it waited or ran, as text.
+        active: number of replicas that are starting or running.
+        to_start: replicas that are due, the next one last: `take_to_start` empties it.
+        to_stop: (replica, grace period in s or None for the app's own): the driver empties it.
+        wants_quiet: the driver is to end what is left of the app, and to report `quiet`.
+    """
+
+    def __init__(self) -> None:
+        self.roles = {}  # type: dict[str, Role]
+        self.state = "reserved"
+        self.message = ""
+        self.code = None  # type: Optional[int]
+        self.needs = []  # type: list[str]
+        self.warnings = []  # type: list[str]
+        self.inputs_changed = ""
+        self.created_at = self.started_at = self.ended_at = None  # type: Optional[float]
+        self.last_at = 0.0
+        self.timeout_s = None  # type: Optional[float]
+        self.num_restarts = 0
+        self.restarts = 0  # of the whole app
+        self.restarting = None  # type: Optional[Replica]
+        self.may_restart = True
+        self.stop = None  # type: Optional[Event]
+        self.stop_why = self.stop_by = self.stop_reason = ""
+        self.cancel = self.grace_s = None  # type: Any
+        self.orphaned = self.unmet = self.broken = ""
+        self.is_withdrawn = False
+        self.active = 0
+        self.to_start = []  # type: list[Replica]
+        self.to_stop = []  # type: list[tuple[Replica, Optional[float]]]
+        self.wants_quiet = self.is_quiet = False
+        self._over = []  # type: list[Replica]
+        self._paused = []  # type: list[Pause]
+        self._waiting = []  # type: list[Role]
+        self._left = self._counted = 0  # replicas of roles that are no services: not succeeded; all
+
+    # -- the view ------------------------------------------------------------------------------------------
+
+    @property
+    def replicas(self) -> "list[Replica]":
+        """Every replica, in the order of the app."""
+        return [each for role in self.roles.values() for each in role.replicas]
+
+    @property
+    def has_ended(self) -> bool:
+        return self.state in ENDED_STATES
+
+    @property
+    def is_done(self) -> bool:
+        """Whether every replica of every role that is no service has succeeded."""
+        return self._counted > 0 and not self._left
+
+    def shown(self, replica: Replica) -> "tuple[str, str]":
+        """State and message of a replica: pending, running, succeeded, failed, cancelled or lost."""
+        if replica.state == ENDED:
+            return self._shown_end(replica)
+        if self.state == "lost":
+            return "lost", ""
+        if self.has_ended:  # it was stopped, or never started
+            at_end = STOPPED_AT_END if self.state == "succeeded" else self.message
+            return "cancelled", self.stop_reason or at_end
+        if replica.state == RUNNING:
+            return "running", ""
+        is_waiting = replica.role in self._waiting and self.state in ("created", "running")
+        return "pending", waits_for_roles(self.missing(replica.role)) if is_waiting else ""
+
+    @staticmethod
+    def _shown_end(replica: Replica) -> "tuple[str, str]":
+        if replica.is_stopped:
+            return "cancelled", replica.message
+        if replica.code is None and not (replica.why or replica.late):
+            return "lost", replica.message
+        if replica.has_failed:
+            return "failed", replica.late or replica.why or replica.message
+        return "succeeded", ""
+
+    def missing(self, role: Role) -> "list[tuple[str, str]]":
+        """The roles that a role waits for, each with its condition."""
+        return [each for each in role.depends_on.items() if not self._is_reached(*each)]
+
+    # -- events --------------------------------------------------------------------------------------------
+
+    def take(self, event: "Event") -> None:
+        """Take the next event of the record. Kinds that this version does not know are ignored."""
+        do = getattr(self, "_on_{}".format(event.get("e")), None)
+        if do is not None:
+            at = event.get("t", 0) / 1e9
+            self.last_at = at or self.last_at
+            do(event, at)
+
+    def _on_created(self, event: "Event", at: float) -> None:
+        self.state, self.created_at, self.timeout_s = "created", at, event.get("timeout")
+        self.roles = {name: Role(name, count) for name, count in event.get("roles", ())}
+        for role, (most, policy) in zip(self.roles.values(), event.get("retries", ())):
+            role.retries, role.policy = most, policy
+        for role, delay_s in zip(self.roles.values(), event.get("delays", ())):
+            role.delay_s = delay_s
+        for name, is_service, conditions in event.get("order", ()):
+            self.roles[name].is_service, self.roles[name].depends_on = is_service, dict(conditions)
+        self._waiting = list(self.roles.values())
+        self._counted = self._left = sum(len(r.replicas) for r in self._waiting if not r.is_service)
+
+    def _on_waiting(self, event: "Event", at: float) -> None:
+        self.state, self.needs = "waiting", list(event["for"])
+        self.message = waits_for_jobs(self.needs)
+
+    def _on_met(self, event: "Event", at: float) -> None:
+        self.needs = [each for each in self.needs if each != event["job"]]
+        self.message = waits_for_jobs(self.needs)
+
+    def _on_unmet(self, event: "Event", at: float) -> None:
+        self.unmet = event["why"]
+
+    def _on_queued(self, event: "Event", at: float) -> None:
+        self.state, self.message = "queued", IN_LINE
+
+    def _on_starting(self, event: "Event", at: float) -> None:
+        self.state, self.message, self.started_at = "running", "", at
+        self._release()
+
+    def _on_started(self, event: "Event", at: float) -> None:
+        self.state, self.started_at = "running", self.started_at or at  # version 0.1 has no `starting`
+
+    def _on_broken(self, event: "Event", at: float) -> None:
+        self.broken = event["why"]
+
+    def _on_spawn(self, event: "Event", at: float) -> None:
+        replica = self._replica(event)
+        if not self.has_ended:
+            self.state, self.is_quiet = "running", False
+        self._drop([replica])
+        if replica.state == ENDED:  # no line of the record says that it was restarted
+            self._reset(replica)
+            self._over = [each for each in self._over if each is not replica]
+        if not replica.is_active:
+            self._set_active(replica, 1)
+        replica.begin()
+        replica.state, replica.started_at = RUNNING, at
+        replica.restarts = event.get("restart", replica.restarts)
+        replica.run = event.get("id", event.get("pid")), event.get("start")
+        if not replica.role.is_released:
+            self._release_role(replica.role)
+        if not replica.has_started:
+            replica.has_started = True
+            self._reach(replica, "started")
+
+    def _on_ready(self, event: "Event", at: float) -> None:
+        replica = self._replica(event)
+        if replica.state == RUNNING and not replica.is_ready:
+            replica.is_ready = True
+            self._reach(replica, "ready")
+
+    def _on_late(self, event: "Event", at: float) -> None:
+        replica = self._replica(event)
+        if replica.state == RUNNING:
+            replica.late = event["why"]
+            self.to_stop.append((replica, None))
+
+    def _on_exit(self, event: "Event", at: float) -> None:
+        replica = self._replica(event)
+        self._drop([replica])
+        if replica.is_active:
+            self._set_active(replica, -1)
+        replica.end(event, at, self.stop_reason)
+        if replica.has_succeeded:
+            self._left -= not replica.role.is_service
+            self._reach(replica, "succeeded")
+        self._over.append(replica)
+
+    def _on_quiet(self, event: "Event", at: float) -> None:
+        self.is_quiet, self.wants_quiet = True, False
+
+    def _on_cancel(self, event: "Event", at: float) -> None:
+        self.cancel = self.cancel or event
+        if event.get("grace_s") is not None:
+            self.grace_s = event["grace_s"]
+            if self.stop is not None:
+                self._stop(self.replicas, self.grace_s)
+
+    def _on_orphaned(self, event: "Event", at: float) -> None:
+        self.orphaned = event["why"]
+
+    def _on_withdrawn(self, event: "Event", at: float) -> None:
+        self.is_withdrawn = True
+
+    def _on_adopted(self, event: "Event", at: float) -> None:
+        self.may_restart = False
+
+    def _on_inputs(self, event: "Event", at: float) -> None:
+        self.inputs_changed = self.inputs_changed or event["changed"]
+
+    def _on_warning(self, event: "Event", at: float) -> None:
+        self.warnings.append(event["message"])
+
+    def _on_restart(self, event: "Event", at: float) -> None:
+        scope, number, role = event["scope"], event["n"], self.roles[event["role"]]
+        self.num_restarts += 1
+        self.stop_why = self.stop_by = self.stop_reason = ""
+        if scope == "app":
+            self.restarts, self.restarting, again = number, None, self.replicas
+        elif scope == "role":
+            role.restarts, role.restarting, again = number, None, role.replicas
+        else:
+            again = [self._replica(event)]
+            again[0].retries = number
+        self._drop(again)
+        for replica in again:
+            self._reset(replica)
+        if scope == "app":
+            self._begin()
+        self._over = [each for each in self._over if each.state == ENDED]
+        due_at = at + event.get("delay_s", 0)
+        self._paused.append(Pause(due_at, scope == "app", again))
+        if due_at <= at:
+            self._resume(at)
+
+    def _on_stopping(self, event: "Event", at: float) -> None:
+        self.stop_why, self.stop_by = event["why"], event.get("by", "")
+        self.stop_reason = stop_reason(event)
+        if event["why"] == "restart":
+            name, _, k = self.stop_by.rpartition("/")
+            by = self.roles[name].replicas[int(k)]
+            if by.role.policy == "ROLE":
+                by.role.restarting, these = by, by.role.replicas
+            else:
+                self.restarting, these = by, self.replicas
+        elif self.stop is None and event.get("state"):
+            self.stop, these = event, self.replicas
+        else:
+            return
+        self._drop(these)
+        self._stop(these, event.get("grace_s"))
+
+    def _on_ended(self, event: "Event", at: float) -> None:
+        self.state, self.message, self.code = event["state"], event["message"], event["code"]
+        self.ended_at = at
+        self.to_start, self.wants_quiet = [], False
+
+    # -- consequences of events ----------------------------------------------------------------------------
+
+    def _replica(self, event: "Event") -> Replica:
+        return self.roles[event["role"]].replicas[event["k"]]
+
+    def _set_active(self, replica: Replica, change: int) -> None:
+        self.active += change
+        replica.role.active += change
+
+    def _reset(self, replica: Replica) -> None:
+        """It is to be started again: what its last run had reached counts no longer."""
+        if replica.is_active:  # restarted by its engine, which reports the end later, or never
+            self._set_active(replica, -1)
+        replica.role.reached["ready"] -= replica.is_ready
+        replica.role.reached["succeeded"] -= replica.has_succeeded
+        self._left += replica.has_succeeded and not replica.role.is_service
+        replica.is_ready = replica.has_succeeded = False
+        replica.state, replica.restarts = PENDING, replica.restarts + 1
+
+    def _begin(self) -> None:
+        """Every role waits again, as before the first start."""
+        self._paused = []
+        self._waiting = list(self.roles.values())
+        for role in self._waiting:
+            role.restarting = None
+            role.begin()
+            for replica in role.replicas:
+                replica.has_started = False
+
+    def _reach(self, replica: Replica, condition: str) -> None:
+        replica.role.reached[condition] += 1
+        if self._waiting and self._is_reached(replica.role.name, condition) and not self._paused_app():
+            self._release()
+
+    def _is_reached(self, role: str, condition: str) -> bool:
+        return self.roles[role].reached[condition] >= len(self.roles[role].replicas)
+
+    def _release(self) -> None:
+        """Queue the roles whose conditions hold."""
+        if self.stop is None and self.restarting is None:
+            for role in [each for each in self._waiting if not self.missing(each)]:
+                self._release_role(role)
+
+    def _release_role(self, role: Role) -> None:
+        self._waiting.remove(role)
+        role.is_released = True
+        self._queue(each for each in role.replicas if each.state == PENDING)
+
+    def _queue(self, replicas: "Iterable[Replica]") -> None:
+        found = list(replicas)
+        for replica in found:
+            replica.state = DUE
+        self.to_start[:0] = reversed(found)
+
+    def _drop(self, replicas: "list[Replica]") -> None:
+        """Start none of these: not if they are due, nor after a pause."""
+        if self.to_start:
+            dropped = {each for each in replicas if each.state == DUE}
+            if len(dropped) == 1 and self.to_start[-1] in dropped:
+                self.to_start.pop()
+            elif dropped:
+                self.to_start = [each for each in self.to_start if each not in dropped]
+            for each in dropped:
+                each.state = PENDING
+        if self._paused:
+            gone = set(replicas)
+            for pause in self._paused:
+                pause.replicas = [each for each in pause.replicas if each not in gone]
+            self._paused = [each for each in self._paused if each.replicas]
+
+    def _stop(self, replicas: "Iterable[Replica]", grace_s: "Optional[float]") -> None:
+        self.to_stop += [(each, grace_s) for each in replicas if each.is_active]
+
+    # -- decisions -----------------------------------------------------------------------------------------
+
+    def deadline(self) -> "Optional[float]":
+        """When `decide` has something to say although nothing happens, in epoch seconds; None for never."""
+        due = [each.due_at for each in self._paused]
+        if self.timeout_s and self.started_at and self.stop is None and self.state == "running":
+            due.append(self.started_at + self.timeout_s)
+        return min(due) if due else None
+
+    def take_to_start(self, most: int) -> "list[Replica]":
+        """The next replicas for the driver to start, `most` of them. The rest may yet be taken back."""
+        if self.wants_quiet:
+            return []
+        found = self.to_start[: -most - 1 : -1]
+        del self.to_start[-most:]
+        for replica in found:
+            replica.state = STARTING
+            self._set_active(replica, 1)
+        self.is_quiet = self.is_quiet and not found
+        return found
+
+    def decide(self, now: float) -> "Optional[Event]":
+        """The next decision, to be recorded and taken before the next call; None for none.
+
+        Args:
+            now: epoch seconds.
+        """
+        if self.state != "running":
+            return None if self.has_ended else self._decide_unstarted()
+        decision = self._decide_running(now)
+        if decision is not None and not self.is_quiet and needs_quiet(decision):
+            self.wants_quiet = True
+            return None
+        return decision
+
+    def _decide_unstarted(self) -> "Optional[Event]":
+        if self.is_withdrawn:
+            return ended("skipped", WITHDRAWN)
+        if self.cancel is not None:
+            return ended("cancelled", cancelled(self.cancel))
+        if self.orphaned:
+            return ended("cancelled", self.orphaned)
+        return ended("skipped", self.unmet) if self.unmet else None
+
+    def _decide_running(self, now: float) -> "Optional[Event]":
+        if self.stop is None and not self.is_done:
+            decision = self._decide_stop(now)
+            if decision is not None:
+                return decision
+        while self._over:
+            decision = self._judge(self._over[0])
+            if decision is not None:
+                return decision
+            self._over.pop(0)
+        if self.stop is not None:
+            return None if self.active else ended(self.stop["state"], self.stop["message"], self.stop["code"])
+        if self.is_done:
+            return stopping("end", "succeeded", "", code=0) if self.active else ended("succeeded", "", 0)
+        return self._decide_restart() or self._go_on(now)
+
+    def _decide_stop(self, now: float) -> "Optional[Event]":
+        """The stop that is asked for from outside."""
+        if self.cancel is not None:
+            by = self.cancel.get("by", "")
+            return stopping("cancel", "cancelled", cancelled(self.cancel), by=by, grace_s=self.grace_s)
+        if self.orphaned:
+            return stopping("parent", "cancelled", self.orphaned)
+        if self.broken:
+            return stopping("start", "failed", self.broken)
+        if self.timeout_s and self.started_at and now >= self.started_at + self.timeout_s:
+            return stopping("timeout", "failed", "timed out after " + seconds(self.timeout_s))
+        return None
+
+    def _decide_restart(self) -> "Optional[Event]":
+        """The restart whose replicas have all been stopped."""
+        if self.restarting is not None:
+            return None if self.active else self._restart("app", self.restarting)
+        for role in self.roles.values():
+            if role.restarting is not None and not role.active:
+                return self._restart("role", role.restarting)
+        return None
+
+    def _go_on(self, now: float) -> "Optional[Event]":
+        if self.restarting is None:
+            self._resume(now)
+            if self._waiting and not (self.active or self.to_start or self._paused):
+                return stopping("peer", "failed", NOTHING_LEFT)
+        return None
+
+    def _resume(self, now: float) -> None:
+        """Queue what has paused long enough."""
+        for pause in [each for each in self._paused if each.due_at <= now]:
+            self._paused.remove(pause)
+            if pause.of_app:
+                self._release()
+            else:
+                self._queue(pause.replicas)
+
+    def _paused_app(self) -> bool:
+        return any(each.of_app for each in self._paused)
+
+    def _judge(self, replica: Replica) -> "Optional[Event]":
+        """The decision that follows from the end of a replica; None for none, or after one that prevails."""
+        restarting = self.restarting or replica.role.restarting
+        if self.stop is not None or restarting is not None or self.is_done:
+            return None
+        if replica.code is None and not (replica.is_stopped or replica.why or replica.late):
+            return stopping("lost", "lost", replica.lost or f"{replica.name} was lost", by=replica.name)
+        if replica.has_failed:
+            return self._judge_failure(replica)
+        waiting = self._stuck_behind(replica)
+        if waiting:
+            why = f"{replica.name} ended before it was ready, and {waiting} waits for it"
+            return stopping("peer", "failed", why, code=0, by=replica.name)
+        return None
+
+    def _judge_failure(self, replica: Replica) -> "Event":
+        role = replica.role
+        if replica.by_hand:
+            return stopping("hand", "cancelled", f"{replica.name} was stopped by hand", by=replica.name)
+        most = role.retries if self.may_restart and not replica.why else 0
+        if role.policy == "REPLICA" and replica.retries < most:
+            return self._restart("replica", replica)
+        if role.policy == "ROLE" and role.restarts < most:
+            return stop_for_restart(replica.name) if role.active else self._restart("role", replica)
+        if role.policy in ("APPLICATION", "") and self.restarts < most:
+            return stop_for_restart(replica.name) if self.active else self._restart("app", replica)
+        message = f"{replica.name} {replica.cause}"
+        return stopping("peer", "failed", message, code=replica.code, by=replica.name)
+
+    def _restart(self, scope: str, by: Replica) -> "Event":
+        number = 1 + {"replica": by.retries, "role": by.role.restarts, "app": self.restarts}[scope]
+        return restart(scope, by.role.name, by.k, number, pause_s(by.role.delay_s, number))
+
+    def _stuck_behind(self, replica: Replica) -> str:
+        """A role that waits for the readiness of a replica that has ended; "" when none does."""
+        if replica.is_ready:
+            return ""
+        found = (each.name for each in self._waiting if each.depends_on.get(replica.role.name) == "ready")
+        return next(found, "")
+
+    def implied_end(self) -> "Optional[Event]":
+        """The end of an app whose holder has died, as it follows from the record; None where it is open.
+
+        Only an end and a final stop count: a restart that the holder was about to make is not made.
+        """
+        self._on_quiet({}, 0)
+        while self.stop is None:
+            decision = self.decide(self.last_at)
+            if decision is None or decision["e"] == "ended":
+                return decision
+            self.take(decision)
+        return ended(self.stop["state"], self.stop["message"], self.stop["code"])

@@ -1,0 +1,77 @@
+"""Hold an app to its end: record its events, and carry out what follows from them. Python >= 3.6.
+
+The loop of every holder. A driver knows the processes, the containers or the steps; it decides nothing.
+"""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any, Optional, Protocol
+
+    from launcher.holding.app import App
+    from launcher.holding.replica import Replica
+
+    class Record(Protocol):
+        """The record of an app."""
+
+        def append(self, event: "dict[str, Any]") -> None:
+            """Add an event, with the time `t` in ns unless it has one. It may wait for space on the disk."""
+
+        def is_written(self) -> bool:
+            """Whether every event is on the disk; tries again to write those that are not."""
+
+    class Driver(Protocol):
+        """The processes of an app."""
+
+        def now(self) -> float:
+            """Epoch seconds."""
+
+        def stop(self, replicas: "Sequence[tuple[Replica, Optional[float]]]") -> None:
+            """Stop these, each with its grace period in seconds, None for the app's own."""
+
+        def start(self, replicas: "Sequence[Replica]") -> None:
+            """Start these. `wait` reports each as `spawn`, or as `exit` with `why`."""
+
+        def quiet(self) -> None:
+            """End every process that is left of the app. `wait` reports `quiet` once none is."""
+
+        def wait(self, deadline: "Optional[float]") -> "Iterable[dict[str, Any]]":
+            """The next facts, at the latest at `deadline` (epoch seconds): perhaps none."""
+
+
+STARTS = 8
+"""How many replicas are started before the driver looks for other facts."""
+
+AGAIN_S = 1.0
+"""How long to wait for space on the disk before the next try."""
+
+
+def hold(app: "App", record: "Record", driver: "Driver") -> None:
+    """Hold an app until its end is recorded."""
+    is_sweeping = False
+    while True:
+        decide(app, record, driver.now())
+        to_stop, app.to_stop = app.to_stop, []
+        if to_stop:
+            driver.stop(to_stop)
+        is_written = record.is_written()
+        if app.has_ended and is_written:
+            return
+        if is_written and app.to_start:
+            driver.start(app.take_to_start(STARTS))
+        if app.wants_quiet and not is_sweeping:
+            is_sweeping = True
+            driver.quiet()
+        for fact in driver.wait(app.deadline() if is_written else driver.now() + AGAIN_S):
+            is_sweeping = is_sweeping and fact["e"] != "quiet"
+            record.append(fact)
+            app.take(fact)
+
+
+def decide(app: "App", record: "Record", now: float) -> None:
+    """Record and take every decision that follows from the events so far."""
+    decision = app.decide(now)
+    while decision is not None:
+        record.append(decision)
+        app.take(decision)
+        decision = app.decide(now)
