@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import re
 import tarfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 Answer = dict[str, Any]
 
 _SITE = "launcher.schedulers.slurm.site"
-_IMPORT = re.compile(r"^from (launcher\.[\w.]+)\.(\w+) import (?:\([^)]*\)|.*)\n", re.MULTILINE)
 
 _NO_COMMANDS = "there is no `sbatch` on this machine, and the job names no login node"
 _BOTH_WAYS = (
@@ -150,9 +148,9 @@ def _connection(host: str) -> Ssh:
     return Ssh(host)
 
 
-def _source(name: str, package: str = _SITE) -> bytes:
-    """The text of a program that runs on the cluster, or of a part of one."""
-    return resources.files(package).joinpath(f"{name}.py").read_bytes()
+def _source(name: str) -> bytes:
+    """The text of a program that runs on the login node."""
+    return resources.files(_SITE).joinpath(f"{name}.py").read_bytes()
 
 
 @cache
@@ -161,11 +159,6 @@ def _agent() -> bytes:
     files = [each for each in resources.files(_SITE).joinpath("agent").iterdir() if each.name.endswith(".py")]
     texts = {f"{_SITE}.agent.{each.name[:-3]}": each.read_text("utf-8") for each in files}
     return zlib.compress(json.dumps(texts).encode())
-
-
-def program(name: str) -> str:
-    """The text of a program that runs on the nodes: one file, with what it imports of ours in place."""
-    return _IMPORT.sub(lambda found: _source(found[2], found[1]).decode(), _source(name).decode())
 
 
 def checked(answer: Answer) -> Answer:

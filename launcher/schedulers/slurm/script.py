@@ -7,6 +7,10 @@ from collections.abc import Mapping, Sequence
 
 from launcher.text import printable
 
+PROGRAM = "app.zip"
+"""The file in the folder of an app that Python runs on the nodes: see `program.py`."""
+
+_CONDUCT = f'exec python3 -I -S "$LAUNCHER_APP_DIR/{PROGRAM}" conduct "$LAUNCHER_APP_DIR"'
 _QUOTED_BY_SBATCH = re.compile(r"""[\s#'"\\]""")
 
 
@@ -30,9 +34,9 @@ def batch_script(
         f"export LAUNCHER_APP_DIR={in_double_quotes(app_dir)}",
         *_setup(setup),
         "",
-        "# The replicas, which conduct.py starts by srun with the arguments and variables of app.json:",
+        "# The replicas, which the conductor starts by srun with the arguments and variables of app.json:",
         *comments,
-        'exec python3 "$LAUNCHER_APP_DIR/conduct.py" "$LAUNCHER_APP_DIR"',
+        _CONDUCT,
     ]
     return "\n".join(lines) + "\n"
 
@@ -42,8 +46,7 @@ def _setup(lines: Sequence[str]) -> list[str]:
         return []
     # Subshells inherit the trap; codes above 128 are signals, whose cause Slurm knows.
     failed = (
-        "trap 'code=$?; [ $BASHPID != $$ ] || [ $code -gt 128 ] ||"
-        ' exec python3 "$LAUNCHER_APP_DIR/conduct.py" "$LAUNCHER_APP_DIR" $code "$BASH_COMMAND"\' ERR'
+        f"trap 'code=$?; [ $BASHPID != $$ ] || [ $code -gt 128 ] || {_CONDUCT} $code \"$BASH_COMMAND\"' ERR"
     )
     return [
         "",

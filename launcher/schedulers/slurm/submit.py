@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -14,10 +15,12 @@ from launcher.schedulers import owner as owners
 from launcher.schedulers.appstore import open_store
 from launcher.schedulers.ids import random_id
 from launcher.schedulers.slurm import known
-from launcher.schedulers.slurm.cluster import Cluster, checked, program
+from launcher.schedulers.slurm.cluster import Cluster, checked
 from launcher.schedulers.slurm.known import SLURM
 from launcher.schedulers.slurm.observe import Clusters, forget, seen
+from launcher.schedulers.slurm.program import program
 from launcher.schedulers.slurm.request import SlurmRequest, bind_request, build_request
+from launcher.schedulers.slurm.script import PROGRAM
 from launcher.schedulers.slurm.state import view_of
 from launcher.schedulers.staged import Reservation
 from launcher.secrets import resolve
@@ -25,8 +28,6 @@ from launcher.specs.app import AppDef, CfgVal
 from launcher.specs.attempt import Attempt, AttemptState
 from launcher.specs.outputs import has_output, needs_variable, output_macro, own_output, read_outputs
 from launcher.state.records import AppRecord, of_attempt
-
-_PROGRAMS = ("conduct", "replica")
 
 
 class Held:
@@ -124,12 +125,12 @@ def create(
 ) -> None:
     """Write the files of an app, and hand its job to Slurm, which holds it."""
     files = {"app.json": json.dumps(bound.app), "script.sh": bound.script}
-    files |= {f"{name}.py": program(name) for name in _PROGRAMS}
     op = {
         "op": "create",
         "app_id": held.app_id,
         "nonce": held.nonce,
         "files": files,
+        "binary": {PROGRAM: b64encode(program()).decode()},
         "secret": {
             role: {name: resolve(reference) for name, reference in values.items()}
             for role, values in bound.secrets.items()

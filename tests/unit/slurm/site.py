@@ -8,12 +8,13 @@ import signal
 import subprocess
 import sys
 import time
+import zipfile
 from collections.abc import Callable, Iterable, Mapping
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from launcher.schedulers.slurm.cluster import program
+from launcher.schedulers.slurm.program import program
 
 END_S = 60.0
 
@@ -67,8 +68,8 @@ class Site:
         self.bin.mkdir()
         self.shared = folder
         self.program("srun", SRUN.format(python=sys.executable))
-        for name in ("conduct", "replica"):
-            (self.dir / f"{name}.py").write_text(program(name))
+        self.zip = self.dir / "app.zip"
+        self.zip.write_bytes(program())
         self.python = sys.executable
         self.started: list[subprocess.Popen[bytes]] = []
 
@@ -76,6 +77,17 @@ class Site:
         """Put a program in front of those of this machine."""
         (self.bin / name).write_text(text)
         (self.bin / name).chmod(0o755)
+
+    def patch(self, module: str, old: str, new: str) -> None:
+        """Change the text of a module of the program on the nodes."""
+        with zipfile.ZipFile(self.zip) as file:
+            texts = {name: file.read(name).decode() for name in file.namelist()}
+        (name,) = [each for each in texts if each.endswith(f"/{module}.py")]
+        assert old in texts[name]
+        texts[name] = texts[name].replace(old, new)
+        with zipfile.ZipFile(self.zip, "w") as file:
+            for path, text in texts.items():
+                file.writestr(path, text)
 
     def scontrol(self, text: str) -> None:
         """What `scontrol show job` prints."""
@@ -113,7 +125,7 @@ class Site:
         path = f"{self.bin}:{inherited['PATH']}"
         with open(self.dir / "slurm.out", "ab") as out:
             process = subprocess.Popen(
-                [self.python, str(self.dir / "conduct.py"), str(self.dir)],
+                [self.python, "-I", "-S", str(self.zip), "conduct", str(self.dir)],
                 env={**inherited, "PATH": path, "SLURM_JOB_ID": job, **env},
                 stdin=subprocess.DEVNULL,
                 stdout=out,
@@ -174,8 +186,8 @@ class Site:
 
     def pids(self, program: str) -> list[int]:
         """The live processes of one of the programs, in the order of their start."""
-        mark = f"{self.dir}/{program}".encode()
-        found = [pid for pid in self.processes() if mark in _read(f"/proc/{pid}/cmdline").split(b"\0")]
+        mark = f"\0{self.zip}\0{program}\0".encode()
+        found = [pid for pid in self.processes() if mark in _read(f"/proc/{pid}/cmdline")]
         return sorted(set(found) - set(self.pids_of_srun()))
 
     def close(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import os
 import re
@@ -18,7 +17,6 @@ from typing import Any
 
 import pytest
 
-from launcher.schedulers.slurm.cluster import program
 from tests.lanes import sampled
 from tests.unit.slurm.site import END_S, Site, role, states, until
 
@@ -30,15 +28,6 @@ def site(tmp_path: Path) -> Iterator[Site]:
     made = Site(tmp_path)
     yield made
     made.close()
-
-
-@pytest.mark.parametrize("name", ["conduct", "replica"])
-def test_a_program_of_the_site_runs_on_python_3_6(name: str) -> None:
-    tree = ast.parse(program(name), feature_version=(3, 6))
-    imports = [each for each in ast.walk(tree) if isinstance(each, ast.Import)]
-    froms = [each.module for each in ast.walk(tree) if isinstance(each, ast.ImportFrom)]
-    assert set(froms) == {"typing"}
-    assert not [one for each in imports for one in each.names if one.name.startswith("launcher")]
 
 
 def test_an_app_whose_replicas_succeed_has_succeeded(site: Site) -> None:
@@ -348,7 +337,7 @@ def test_a_replica_that_slurm_ended_first_is_cancelled_with_its_job(site: Site) 
     site.scontrol("JobId=12 JobName=app JobState=COMPLETING Reason=None Restarts=0")
     site.app(role("main", "echo up; exec sleep 1000", retries=3))
     process = started(site)
-    os.kill(site.pids("replica.py")[0], signal.SIGTERM)
+    os.kill(site.pids("replica")[0], signal.SIGTERM)
     until(lambda: not site.pids_of_srun())
     process.terminate()
     process.wait(END_S)
@@ -388,7 +377,7 @@ def test_a_job_that_is_preempted_with_time_to_stop_comes_back(site: Site) -> Non
     site.program("scontrol", f"#!/bin/sh\necho $@ >>{site.shared}/asked\necho '{found}'\n")
     site.app(role("main", "echo up; exec sleep 1000", replicas=2), requeue=True)
     process = started(site)
-    os.kill(site.pids("replica.py")[0], signal.SIGTERM)
+    os.kill(site.pids("replica")[0], signal.SIGTERM)
     asked = site.shared / "asked"
     until(lambda: asked.exists() and "requeue 12\n" in asked.read_text())
     process.kill()
@@ -521,7 +510,7 @@ def test_nothing_is_left_of_an_app_whose_conductor_is_killed(site: Site) -> None
 def test_a_replica_whose_wrapper_is_killed_has_failed(site: Site, at: int) -> None:
     site.app(role("main", TREE), grace_s=0.2)
     process = started(site)
-    os.kill(site.pids("replica.py")[at], signal.SIGKILL)
+    os.kill(site.pids("replica")[at], signal.SIGKILL)
     assert process.wait(END_S) in (137, 143)
     message = [r"main/0 was lost: its (wrapper|step) was killed", "main/0 was killed by signal 9"][at]
     assert site.outcome()["state"] == "failed"
@@ -560,7 +549,7 @@ def test_an_executable_that_is_missing_is_named(site: Site) -> None:
 
 def test_a_setup_that_fails_is_the_end_of_the_app(site: Site) -> None:
     site.app(role("main", "touch ran; exit 1"))
-    argv = [sys.executable, str(site.dir / "conduct.py"), str(site.dir), "127", "module load 'x y'"]
+    argv = [sys.executable, str(site.zip), "conduct", str(site.dir), "127", "module load 'x y'"]
     ran = subprocess.run(argv, check=False, capture_output=True, text=True, timeout=END_S)
     assert ran.returncode == 127
     assert "setup failed with 127: module load 'x y'" in ran.stdout + ran.stderr

@@ -67,9 +67,7 @@ def test_much_output_arrives_whole(site: Site) -> None:
 
 @pytest.mark.slow
 def test_output_of_what_a_replica_leaves_behind_is_kept(site: Site) -> None:
-    program = (site.dir / "replica.py").read_text()
-    assert "DRAIN_S = 0.5" in program
-    (site.dir / "replica.py").write_text(program.replace("DRAIN_S = 0.5", "DRAIN_S = 50"))
+    site.patch("replica", "DRAIN_S = 0.5", "DRAIN_S = 50")
     one(site, "(sleep 0.6; echo late) & echo early")
     assert site.log("main") == b"early\nlate\n"
 
@@ -195,7 +193,7 @@ def test_signals_of_the_user_reach_the_replica(site: Site) -> None:
     process = site.start()
     path = site.dir / "logs/main/0.log"
     until(lambda: path.exists() and b"up\n" in path.read_bytes())
-    os.kill(site.pids("replica.py")[0], signal.SIGUSR1)
+    os.kill(site.pids("replica")[0], signal.SIGUSR1)
     assert process.wait(END_S) == 0
     assert b"saved\n" in site.log("main")
 
@@ -313,9 +311,8 @@ def test_the_wrapper_needs_no_site_packages(site: Site) -> None:
         "import sys, runpy; runpy.run_path(sys.argv[1]); "
         "print([each for each in sys.modules.values() if 'site-packages' in str(vars(each).get('__file__'))])"
     )
-    for name in ("conduct.py", "replica.py"):
-        argv = [sys.executable, "-I", "-S", "-c", code, str(site.dir / name)]
-        assert subprocess.check_output(argv, text=True) == "[]\n"
+    argv = [sys.executable, "-I", "-S", "-c", code, str(site.zip)]
+    assert subprocess.check_output(argv, text=True) == "[]\n"
 
 
 @pytest.mark.slow
@@ -342,11 +339,7 @@ def test_the_programs_run_on_the_python_of_a_cluster(site: Site, version: str) -
 
 def looks_often(site: Site) -> None:
     """Have the conductor look at the records of replicas all the time."""
-    conduct = (site.dir / "conduct.py").read_text()
-    assert "LOOK_AT_RECORDS_S = 30.0" in conduct
-    (site.dir / "conduct.py").write_text(
-        conduct.replace("LOOK_AT_RECORDS_S = 30.0", "LOOK_AT_RECORDS_S = 0.2")
-    )
+    site.patch("conduct", "LOOK_AT_RECORDS_S = 30.0", "LOOK_AT_RECORDS_S = 0.2")
 
 
 @pytest.mark.slow

@@ -61,12 +61,16 @@ def run(request: SlurmRequest, tmp_path: Path, **more: str) -> tuple[int, list[s
 def test_it_ends_in_the_conductor_with_the_directory_of_the_app(tmp_path):
     code, argv, env, _ = run(request_of(role()), tmp_path)
     where = f"{tmp_path}/home/.launcher/slurm/apps/a-1-x"
-    assert (code, argv, env["LAUNCHER_APP_DIR"]) == (0, [f"{where}/conduct.py", where], where)
+    assert (code, argv, env["LAUNCHER_APP_DIR"]) == (
+        0,
+        ["-I", "-S", f"{where}/app.zip", "conduct", where],
+        where,
+    )
 
 
 @pytest.mark.parametrize("job_dir", ["/my jobs/it's", '/a"b', "/a`touch made`", "/back\\slash", "~/x y", "/"])
 def test_the_directory_may_have_any_name(tmp_path, job_dir):
-    _, [_, where], _, _ = run(request_of(role(), job_dir=job_dir), tmp_path)
+    _, [*_, where], _, _ = run(request_of(role(), job_dir=job_dir), tmp_path)
     assert where == f"{job_dir.rstrip('/')}/apps/a-1-x".replace("~", f"{tmp_path}/home", 1)
 
 
@@ -93,19 +97,19 @@ def test_a_setup_line_is_no_place_for_macros():
 def test_a_setup_line_that_fails_ends_the_job_and_is_named(tmp_path):
     _, argv, _, _ = run(request_of(role(), setup=["true", "no-such-program 'a b'", "touch made"]), tmp_path)
     where = f"{tmp_path}/home/.launcher/slurm/apps/a-1-x"
-    assert argv == [f"{where}/conduct.py", where, "127", "no-such-program 'a b'"]
+    assert argv[2:] == [f"{where}/app.zip", "conduct", where, "127", "no-such-program 'a b'"]
 
 
 def test_a_function_that_fails_ends_the_job_as_well(tmp_path):
     setup = ["module() {", "  ( exit 3 )", "}", "module load cuda", "touch made"]
-    assert run(request_of(role(), setup=setup), tmp_path)[1][2] == "3"
+    assert run(request_of(role(), setup=setup), tmp_path)[1][5] == "3"
 
 
 @pytest.mark.parametrize(
     "line", ["X=$(false; echo x)", "if false; then true; fi", "false || true", "( false; true ) || true"]
 )
 def test_what_bash_takes_for_no_failure_is_none(tmp_path, line):
-    assert len(run(request_of(role(), setup=[line]), tmp_path)[1]) == 2
+    assert len(run(request_of(role(), setup=[line]), tmp_path)[1]) == 5
 
 
 def test_a_setup_line_that_a_signal_ends_leaves_the_reason_to_slurm(tmp_path):

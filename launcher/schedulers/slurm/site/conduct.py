@@ -383,7 +383,7 @@ class Conductor:
             "restarts": [each["restarts"] for each in replicas],
             "retries": [each["retries"] for each in replicas],
         }
-        program = ["python3", "-I", "-S", self.folder + "/replica.py", self.folder]
+        program = ["python3", "-I", "-S", self.folder + "/app.zip", "replica", self.folder]
         argv = role["srun"] + program + [json.dumps(what, separators=(",", ":"))]
         try:
             step = Step(role, argv, replicas)
@@ -857,7 +857,3 @@ def main(folder: str, *failed: str) -> int:
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     os._exit(code)  # without waiting for a step that Slurm is about to kill
-
-
-if __name__ == "__main__":
-    main(os.path.abspath(sys.argv[1]), *sys.argv[2:])

@@ -18,7 +18,6 @@ import select
 import signal
 import socket
 import stat
-import sys
 import time
 from typing import Any
 
@@ -910,7 +909,3 @@ def main(folder: str, text: str) -> int:
     finally:
         kill_rest()
         os._exit(code)
-
-
-if __name__ == "__main__":
-    sys.exit(main(os.path.abspath(sys.argv[1]), sys.argv[2]))

@@ -5,7 +5,7 @@ import json
 import os
 import re
 import time
-from typing import Any, Dict, Optional, Set, Tuple
+from typing import Any, Dict, Optional, Set, Tuple, Union
 
 Json = Dict[str, Any]
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+@-]{0,199}\Z")
@@ -62,7 +62,7 @@ class Folder:
             raise OpError("state", f"{os.path.join(self.path, name)} is damaged")
         return found
 
-    def write(self, name: str, text: str, mode: int = 0o600) -> None:
+    def write(self, name: str, text: Union[str, bytes], mode: int = 0o600) -> None:
         """Replace a file as a whole; after an error the earlier one is still there."""
         temp = self._temporary(name, text, mode)
         try:
@@ -125,12 +125,12 @@ class Folder:
                 return owner, at, name
             owner, at, name = found, name, "owner." + checked(str(found.get("nonce")))
 
-    def _temporary(self, name: str, text: str, mode: int) -> str:
+    def _temporary(self, name: str, text: Union[str, bytes], mode: int) -> str:
         temp = f".{name}.{token()}"
         fd = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode, dir_fd=self._fd)
         try:
             with os.fdopen(fd, "wb") as file:
-                file.write(text.encode("utf-8", "surrogateescape"))
+                file.write(text if isinstance(text, bytes) else text.encode("utf-8", "surrogateescape"))
         except BaseException:
             self.unlink(temp)
             raise

@@ -1,5 +1,6 @@
 """Submit an app: its files, its held job, the release of that."""
 
+import base64
 import json
 import os
 import time
@@ -29,6 +30,8 @@ def create(site: Site, op: Json) -> Json:
             return {"job": folder.text("job")}
         for name, text in op["files"].items():
             folder.write(checked(name), text, 0o700 if name == "script.sh" else 0o600)
+        for name, text in op.get("binary", {}).items():
+            folder.write(checked(name), base64.b64decode(text))
         if op.get("secret"):
             folder.write("secrets", json.dumps(op["secret"]))
         needs = op.get("needs") or []
