@@ -79,8 +79,8 @@ class App:
         self.may_restart = True
         self.stop = None  # type: Optional[Event]
         self.stop_why = self.stop_by = self.stop_reason = ""
-        self.cancel = self.grace_s = None  # type: Any
-        self.orphaned = self.unmet = self.broken = ""
+        self.cancel = self.broken = self.grace_s = None  # type: Any
+        self.orphaned = self.unmet = ""
         self.is_withdrawn = False
         self.active = 0
         self.to_start = []  # type: list[Replica]
@@ -179,7 +179,7 @@ class App:
         self.state, self.started_at = "running", self.started_at or at  # version 0.1 has no `starting`
 
     def _on_broken(self, event: "Event", at: float) -> None:
-        self.broken = event["why"]
+        self.broken = self.broken or event
 
     def _on_spawn(self, event: "Event", at: float) -> None:
         replica = self._replica(event)
@@ -195,6 +195,7 @@ class App:
         replica.state, replica.started_at = RUNNING, at
         replica.restarts = event.get("restart", replica.restarts)
         replica.run = event.get("id", event.get("pid")), event.get("start")
+        replica.host = event.get("host", "")
         if not replica.role.is_released:
             self._release_role(replica.role)
         if not replica.has_started:
@@ -239,6 +240,21 @@ class App:
 
     def _on_withdrawn(self, event: "Event", at: float) -> None:
         self.is_withdrawn = True
+
+    def _on_requeued(self, event: "Event", at: float) -> None:
+        """Its scheduler runs all of it again, as before the first start: that uses up no retries."""
+        self.state, self.num_restarts, self.restarts, self.restarting = (
+            "created",
+            self.num_restarts + 1,
+            0,
+            None,
+        )
+        self.to_start, self.to_stop, self._over = [], [], []
+        for replica in self.replicas:
+            if replica.state in (RUNNING, ENDED):
+                self._reset(replica)
+            replica.state, replica.retries, replica.role.restarts = PENDING, 0, 0
+        self._begin()
 
     def _on_adopted(self, event: "Event", at: float) -> None:
         self.may_restart = False
@@ -433,8 +449,8 @@ class App:
             return stopping("cancel", "cancelled", cancelled(self.cancel), by=by, grace_s=self.grace_s)
         if self.orphaned:
             return stopping("parent", "cancelled", self.orphaned)
-        if self.broken:
-            return stopping("start", "failed", self.broken)
+        if self.broken is not None:
+            return stopping("start", "failed", self.broken["why"], code=self.broken.get("code"))
         if self.timeout_s and self.started_at and now >= self.started_at + self.timeout_s:
             return stopping("timeout", "failed", "timed out after " + seconds(self.timeout_s))
         return None
@@ -487,7 +503,7 @@ class App:
         if replica.by_hand:
             return stopping("hand", "cancelled", f"{replica.name} was stopped by hand", by=replica.name)
         most = role.retries if self.may_restart and not replica.why else 0
-        if role.policy == "REPLICA" and replica.retries < most:
+        if most and replica.has_retries:
             return self._restart("replica", replica)
         if role.policy == "ROLE" and role.restarts < most:
             return stop_for_restart(replica.name) if role.active else self._restart("role", replica)

@@ -46,8 +46,12 @@ AGAIN_S = 1.0
 """How long to wait for space on the disk before the next try."""
 
 
-def hold(app: "App", record: "Record", driver: "Driver") -> None:
-    """Hold an app until its end is recorded."""
+def hold(app: "App", record: "Record", driver: "Driver", starts: int = STARTS) -> None:
+    """Hold an app until its end is recorded.
+
+    Args:
+        starts: in place of STARTS, for a driver that starts many at once.
+    """
     is_sweeping = False
     while True:
         decide(app, record, driver.now())
@@ -58,7 +62,7 @@ def hold(app: "App", record: "Record", driver: "Driver") -> None:
         if app.has_ended and is_written:
             return
         if is_written and app.to_start:
-            driver.start(app.take_to_start(STARTS))
+            driver.start(app.take_to_start(starts))
         if app.wants_quiet and not is_sweeping:
             is_sweeping = True
             driver.quiet()

@@ -37,6 +37,7 @@ def cause(
     lost: str = "",
     said: str = "",
     again: bool = False,
+    host: str = "",
 ) -> str:
     """How a replica failed, as a predicate: `was killed by signal 9`.
 
@@ -46,9 +47,11 @@ def cause(
         why: the reason of one that could not be started.
         lost: the reason of one whose end its scheduler did not report.
         again: it was started before.
+        host: where it could not be started; "" for this machine.
     """
     if why:
-        return "could not be started{}: {}".format(" again" if again else "", why)
+        where = (" again" if again else "") + (f" on {host}" if host else "")
+        return f"could not be started{where}: {why}"
     if late:
         return "was " + late
     if oom:

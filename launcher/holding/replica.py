@@ -53,6 +53,7 @@ class Replica:
     """A replica of a role.
 
     Attributes:
+        host: where its present or last run is; "" where the record does not say.
         run: what identifies its present or last run: (pid or container, its start).
         restarts: how often it was started again, for whatever reason.
         retries: how often it alone was started again because it failed.
@@ -64,8 +65,8 @@ class Replica:
     """
 
     __slots__ = (
-        "by_hand", "code", "ended_at", "has_started", "has_succeeded", "is_ready", "is_stopped", "k",
-        "late", "lost", "message", "oom", "restarts", "retries", "role", "run", "said", "signal",
+        "by_hand", "code", "ended_at", "has_started", "has_succeeded", "host", "is_ready", "is_stopped",
+        "k", "late", "lost", "message", "oom", "restarts", "retries", "role", "run", "said", "signal",
         "started_at", "state", "why",
     )  # fmt: skip
 
@@ -73,6 +74,7 @@ class Replica:
         self.role = role
         self.k = k
         self.state = PENDING
+        self.host = ""
         self.restarts = self.retries = 0
         self.run = (None, None)  # type: tuple[Any, Any]
         self.started_at = None  # type: Optional[float]
@@ -99,6 +101,11 @@ class Replica:
         return self.state == ENDED and not self.is_stopped and bool(self.code or self.late or self.why)
 
     @property
+    def has_retries(self) -> bool:
+        """Whether it alone is started again when it fails next."""
+        return self.role.policy == "REPLICA" and self.retries < self.role.retries
+
+    @property
     def cause(self) -> str:
         """How it failed, as a predicate."""
         return cause(
@@ -110,12 +117,14 @@ class Replica:
             lost=self.lost,
             said=self.said,
             again=bool(self.restarts),
+            host=self.host,
         )
 
     def end(self, event: "Event", at: float, stop_reason: str) -> None:
         """Take over the facts of its end."""
         self.state, self.ended_at = ENDED, at
         self.code, self.signal = event["code"], event.get("signal", 0)
+        self.host = event.get("host", self.host)
         self.late = event.get("late", self.late)
         self.why, self.lost, self.said = (event.get(name, "") for name in ("why", "lost", "said"))
         self.oom, self.by_hand = bool(event.get("oom")), bool(event.get("hand"))
