@@ -49,7 +49,7 @@ class Reader:
         return found
 
     def restarts(self) -> list[Restart]:
-        return events_.restarts(self.events(), self._document)
+        return events_.restarts(self.events())
 
     def notes(
         self, replicas: Sequence[tuple[str, int]], since: float | None, *, of_cause: bool = False

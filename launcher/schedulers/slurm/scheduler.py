@@ -271,12 +271,9 @@ class SlurmScheduler(StagedScheduler["SlurmRequest"]):
 
     def _whole_record(self, facts: Facts) -> AppRecord:
         """The app with its replicas."""
-        from launcher.schedulers.slurm.state import record_of, replicas_of, view_of
+        from launcher.schedulers.slurm.state import view_of, whole_record_of
 
-        view = view_of(facts, take_over=self.take_over)
-        record = record_of(facts, view)
-        record.replicas = replicas_of(facts, view)
-        return record
+        return whole_record_of(facts, view_of(facts, take_over=self.take_over))
 
     def about(self, app_id: str) -> Mapping[str, Any]:
         from launcher.schedulers.slurm.observe import find

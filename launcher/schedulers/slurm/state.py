@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from launcher.holding.app import App
+from launcher.holding.events import ended as ended_event
 from launcher.schedulers import owner as owners
-from launcher.schedulers.order import unmet, waits_for
 from launcher.schedulers.slurm.known import SLURM
+from launcher.schedulers.slurm.site.replicas import recorded_exit, row
 from launcher.specs.attempt import Attempt
 from launcher.specs.jobkey import JobKey
 from launcher.state.records import ENDED, AppRecord, ReplicaRecord, as_seen
@@ -314,36 +317,52 @@ def _bare(recorded: Mapping[str, Any], view: View) -> AppRecord:
     return made
 
 
-def replicas_of(facts: Facts, view: View) -> list[ReplicaRecord]:
-    """Every replica of the app, in the order of its document."""
-    outcome = facts.get("outcome") or {}
-    waits = {} if view.state != "running" else _waiting_roles(facts)
-    files = {
-        (each["role"], each["k"]): each for each in facts.get("replicas") or outcome.get("replicas") or ()
-    }
-    return [_replica(role, k, files.get((role, k)), view, waits.get(role, "")) for role, k in names_of(facts)]
+def whole_record_of(facts: Facts, view: View) -> AppRecord:
+    """The app with its replicas, as its outcome has them, or as its events say."""
+    record = record_of(facts, view)
+    rows = (facts.get("outcome") or {}).get("replicas")
+    if not rows:
+        app = _folded(facts, view)
+        errors = {(each["role"], each["k"]): each.get("error_file") for each in facts.get("replicas") or ()}
+        rows = [
+            {**row(app, each), "error_file": errors.get((each.role.name, each.k)) or ""}
+            for each in app.replicas
+        ]
+        record.num_restarts = record.num_restarts or app.num_restarts
+    record.replicas = [_replica(each) for each in rows]
+    return record
 
 
-def _waiting_roles(facts: Facts) -> dict[str, str]:
-    """Role → what it waits for, in a phrase, of each role that waits for others."""
-    seen = {(each["role"], each["k"]): each for each in facts.get("replicas") or ()}
-    names = names_of(facts)
+def _folded(facts: Facts, view: View) -> App:
+    """The app as its events have made it, in the state of the view."""
+    app = App()
+    for event in facts.get("events") or [{"e": "created", "roles": list(Counter(names_of(facts)).items())}]:
+        app.take(event)
+    for found in facts.get("replicas") or ():
+        end = recorded_exit(found, app.roles[found["role"]].replicas[found["k"]])
+        if end is not None:
+            app.take(end)
+    if view.state in ENDED:
+        at = int((view.ended_at or 0.0) * 1e9)
+        app.take({**ended_event(view.state, view.message, view.exit_code), "t": at})
+    elif view.state != "running" and app.state == "running":  # Slurm has stopped it, to run it again
+        app.take({"e": "requeued"})
+    return app
 
-    def is_reached(role: str, condition: str) -> bool:
-        return all(_has_reached(seen.get(name), condition) for name in names if name[0] == role)
 
-    found = {}
-    for role in (facts["attempt"].get("document") or {}).get("roles") or ():
-        if missing := unmet(role.get("depends_on") or {}, is_reached):
-            found[role["name"]] = waits_for(missing)
-    return found
-
-
-def _has_reached(replica: Mapping[str, Any] | None, condition: str) -> bool:
-    if replica is None or condition == "started":
-        return replica is not None
-    is_over = replica["state"] == "ended" and replica.get("code") == 0
-    return is_over or (condition == "ready" and replica["state"] == "ready")
+def _replica(found: Mapping[str, Any]) -> ReplicaRecord:
+    return ReplicaRecord(
+        found["role"],
+        found["k"],
+        found["state"],
+        num_restarts=found["restarts"],
+        exit_code=found["code"],
+        started_at=found["started_at"],
+        ended_at=found["ended_at"],
+        host=found["host"],
+        message=found["message"],
+        structured_error_msg=found["error_file"],
+    )
 
 
 def names_of(facts: Facts) -> list[tuple[str, int]]:
@@ -352,37 +371,3 @@ def names_of(facts: Facts) -> list[tuple[str, int]]:
     return [
         (role["name"], k) for role in document.get("roles") or () for k in range(role.get("num_replicas", 1))
     ]
-
-
-def _replica(role: str, k: int, seen: Mapping[str, Any] | None, view: View, waits: str) -> ReplicaRecord:
-    is_over = view.state in ENDED
-    if seen is None or seen.get("state") == "pending":  # never started
-        why = str((seen or {}).get("stopped") or waits)
-        return ReplicaRecord(role, k, "cancelled" if is_over else "pending", message=why)
-    found = ReplicaRecord(
-        role,
-        k,
-        "running",
-        num_restarts=int(seen.get("restarts") or 0),
-        started_at=seen.get("started_at"),
-        ended_at=seen.get("ended_at"),
-        host=str(seen.get("host") or ""),
-        structured_error_msg=str(seen.get("error_file") or ""),
-    )
-    if seen.get("state") == "ended":
-        _add_end(found, seen)
-    elif is_over:
-        found.state, found.ended_at = "cancelled" if view.state == "cancelled" else "lost", view.ended_at
-    return found
-
-
-def _add_end(found: ReplicaRecord, seen: Mapping[str, Any]) -> None:
-    signal, code = seen.get("signal"), seen.get("code")
-    found.exit_code = 128 + int(signal) if signal else code
-    if seen.get("stopped"):
-        found.state, found.message = "cancelled", str(seen["stopped"])
-    elif found.exit_code == 0 and not seen.get("late"):
-        found.state = "succeeded"
-    else:
-        why = next((str(seen[name]) for name in ("late", "why", "lost") if seen.get(name)), "")
-        found.state, found.message = "failed", why or (f"signal {signal}" if signal else "")

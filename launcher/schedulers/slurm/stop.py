@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from launcher.actor import actor
 from launcher.errors import SchedulerError
+from launcher.holding.phrases import cancelled
 from launcher.schedulers.slurm.cluster import Cluster, checked
 from launcher.schedulers.slurm.observe import (
     Clusters,
@@ -53,15 +54,14 @@ def cancel(
     submitted = _once_submitted(cluster, app_id, facts)
     if submitted is None:
         return
-    message = f"{'interrupted' if interrupt else 'cancelled'} by {actor()}"
-    cluster.ask("cancel", app_id=app_id, grace_s=grace_s, interrupt=interrupt, message=message)
+    cause = {"interrupt": interrupt, "by": actor()}
+    asked = {"app_id": app_id, "grace_s": grace_s, "message": cancelled(cause), **cause}
+    cluster.ask("cancel", **asked)
     given = grace_s if grace_s is not None else _grace_of(submitted)
     if not _is_over(cluster, app_id, given + _PATIENCE_S, on_wait):
         if on_wait is not None:
             on_wait(app_id, "it does not end by itself, and Slurm kills it")
-        cluster.ask(
-            "cancel", app_id=app_id, grace_s=grace_s, interrupt=interrupt, message=message, force=True
-        )
+        cluster.ask("cancel", **asked, force=True)
         if not _is_over(cluster, app_id, _PATIENCE_S * 2, on_wait):
             raise SchedulerError(
                 f"cannot stop {app_id}: Slurm has not ended its job",

@@ -111,10 +111,9 @@ class Site:
         (self.dir / "app.json").write_text(json.dumps(made))
 
     def events(self, kind: str = "") -> list[dict[str, Any]]:
-        """The events of conductor and wrappers by time; those of one kind."""
-        files = [self.dir / "events", *self.dir.glob("replicas/*/*.events")]
-        lines = [line for path in files if path.exists() for line in path.read_text().splitlines()]
-        found: list[dict[str, Any]] = sorted(map(json.loads, lines), key=lambda each: each["t"])
+        """The events of the record; those of one kind."""
+        path = self.dir / "events"
+        found = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
         return [each for each in found if not kind or each["e"] == kind]
 
     def start(self, job: str = "12", **env: str) -> subprocess.Popen[bytes]:
@@ -220,9 +219,9 @@ def until(happened: Callable[[], Any]) -> Any:
 
 
 def states(outcome: Mapping[str, Any]) -> list[str]:
-    """["r/0 ended 0", …] with the reason of a stop."""
+    """["r/0 succeeded 0", …] with the message of a replica."""
     replicas: Iterable[Mapping[str, Any]] = outcome["replicas"]
     return [
-        f"{each['role']}/{each['k']} {each['state']} {each['code']} {each['stopped']}".rstrip()
+        f"{each['role']}/{each['k']} {each['state']} {each['code']} {each['message']}".rstrip()
         for each in replicas
     ]

@@ -35,7 +35,7 @@ def test_an_app_whose_replicas_succeed_has_succeeded(site: Site) -> None:
     (site.dir / "secrets").write_text("{}")
     found = site.run()
     assert (found["state"], found["message"], found["code"]) == ("succeeded", "", 0)
-    assert states(found) == ["main/0 ended 0", "main/1 ended 0"]
+    assert states(found) == ["main/0 succeeded 0", "main/1 succeeded 0"]
     assert sorted(site.parts("main", 1)) == [("stderr", b"oops\n"), ("stdout", b"1\n")]
     assert not (site.dir / "secrets").exists()
     assert json.loads((site.dir / "started").read_text())["job"] == "12"
@@ -62,7 +62,7 @@ def test_a_failing_replica_stops_its_peers_and_gives_the_job_its_code(site: Site
     found = site.run()
     assert (found["state"], found["message"], found["exit_code"]) == ("failed", "main/1 exited with 3", 3)
     assert found["code"] == 3
-    assert states(found) == ["main/0 ended 143 main/1 failed", "main/1 ended 3"]
+    assert states(found) == ["main/0 cancelled 143 main/1 failed", "main/1 failed 3"]
     assert site.processes() == []
 
 
@@ -85,7 +85,10 @@ def test_a_cancelled_app_ends_within_its_grace_period(site: Site) -> None:
     process.send_signal(signal.SIGUSR2)
     assert process.wait(END_S) == 1
     assert b"".join(data for kind, data in site.parts("main") if kind == "stdout") == b"up\nbye\n"
-    assert (site.outcome()["state"], states(site.outcome())) == ("cancelled", ["main/0 ended 0 cancelled"])
+    assert (site.outcome()["state"], states(site.outcome())) == (
+        "cancelled",
+        ["main/0 cancelled 0 cancelled"],
+    )
 
 
 # -- order and services ------------------------------------------------------------------------------------
@@ -106,12 +109,12 @@ def test_roles_start_in_their_order_and_services_end_with_the_app(site: Site) ->
     found = site.run()
     assert (found["state"], found["exit_code"]) == ("succeeded", 0)
     assert states(found) == [
-        "client/0 ended 0",
-        "client/1 ended 0",
-        "last/0 ended 0",
-        "server/0 ended 143 stopped at the end of the app",
+        "client/0 succeeded 0",
+        "client/1 succeeded 0",
+        "last/0 succeeded 0",
+        "server/0 cancelled 143 stopped at the end of the app",
     ]
-    at = {(each["e"], each["role"], each["k"]): each["t"] for each in site.events()}
+    at = {(each["e"], each["role"], each["k"]): each["t"] for each in site.events() if "role" in each}
     assert at["ready", "server", 0] < at["spawn", "client", 0]
     assert max(at["exit", "client", k] for k in (0, 1)) < at["spawn", "last", 0]
     assert site.processes() == []
@@ -126,7 +129,7 @@ def test_what_was_never_started_is_recorded_as_that(site: Site) -> None:
     )
     found = site.run()
     assert (found["message"], found["code"]) == ("server/0 exited with 4", 4)
-    assert states(found) == ["server/0 ended 4", "client/0 pending None server/0 failed"]
+    assert states(found) == ["server/0 failed 4", "client/0 cancelled None server/0 failed"]
 
 
 @pytest.mark.slow
@@ -139,7 +142,7 @@ def test_a_role_that_ended_before_it_was_ready_fails_the_app(site: Site) -> None
     found = site.run()
     assert found["message"] == "server/0 ended before it was ready, and client waits for it"
     assert (found["state"], found["exit_code"], found["code"]) == ("failed", 0, 1)
-    assert states(found)[1] == "client/0 pending None server/0 ended before it was ready"
+    assert states(found)[1] == "client/0 cancelled None server/0 ended before it was ready"
 
 
 @pytest.mark.slow
@@ -149,7 +152,7 @@ def test_a_service_that_ended_with_0_has_not_failed(site: Site) -> None:
         role("client", "touch go; until grep -q '\"ended\"' ../replicas/server/0.json; do sleep 0.01; done"),
         order={"server": SERVER, "client": {"depends_on": {"server": "ready"}}},
     )
-    assert states(site.run()) == ["server/0 ended 0", "client/0 ended 0"]
+    assert states(site.run()) == ["server/0 succeeded 0", "client/0 succeeded 0"]
 
 
 def test_a_replica_that_is_not_ready_in_time_has_failed(site: Site) -> None:
@@ -157,8 +160,7 @@ def test_a_replica_that_is_not_ready_in_time_has_failed(site: Site) -> None:
     site.app(role("server", "exec sleep 1000"), order={"server": {"ready": probe}})
     found = site.run()
     assert found["message"] == "server/0 was not ready after 0.3 s: there is no file up"
-    assert states(found) == ["server/0 ended 143"]
-    assert found["replicas"][0]["late"] == "not ready after 0.3 s: there is no file up"
+    assert states(found) == ["server/0 failed 143 not ready after 0.3 s: there is no file up"]
 
 
 @pytest.mark.slow
@@ -273,8 +275,8 @@ def test_the_time_limit_counts_from_the_first_start(site: Site) -> None:
     found = site.run()
     assert (found["state"], found["message"], found["code"]) == ("failed", "timed out after 1 s", 1)
     assert states(found)[0] in (
-        "server/0 ended 143 timed out after 1 s",
-        "server/0 ended 137 timed out after 1 s",
+        "server/0 cancelled 143 timed out after 1 s",
+        "server/0 cancelled 137 timed out after 1 s",
     )
 
 
@@ -317,7 +319,7 @@ def test_a_job_that_slurm_ends_is_cancelled_at_once(site: Site) -> None:
     assert process.wait(END_S) == 1
     assert (site.outcome()["state"], site.outcome()["message"]) == ("cancelled", "cancelled")
     # Killed as the conductor ends: its code may just have been reported.
-    assert states(site.outcome()) in (["main/0 ended None cancelled"], ["main/0 ended 137 cancelled"])
+    assert states(site.outcome()) in (["main/0 cancelled None cancelled"], ["main/0 cancelled 137 cancelled"])
     until(lambda: site.processes() == [])
 
 
@@ -341,7 +343,7 @@ def test_a_replica_that_slurm_ended_first_is_cancelled_with_its_job(site: Site) 
     until(lambda: not site.pids_of_srun())
     process.terminate()
     process.wait(END_S)
-    assert states(site.outcome()) == ["main/0 ended 143 cancelled"]
+    assert states(site.outcome()) == ["main/0 cancelled 143 cancelled"]
     assert site.outcome()["state"] == "cancelled"
 
 
@@ -399,7 +401,7 @@ def test_a_job_whose_node_fails_has_failed(site: Site) -> None:
     process.terminate()
     assert process.wait(END_S) == 1
     assert (site.outcome()["state"], site.outcome()["message"]) == ("failed", "node n2 failed")
-    assert states(site.outcome())[0] == "main/0 ended 143 node n2 failed"
+    assert states(site.outcome())[0] == "main/0 cancelled 143 node n2 failed"
 
 
 ABORTED = "srun: Job step aborted: Waiting up to 7 seconds for job step to finish."
@@ -438,7 +440,7 @@ ENDS = {
 @pytest.mark.parametrize("end", sampled(ENDS, "node", "node that srun does not name", "time"))
 def test_a_step_that_slurm_ends_before_replicas_report_has_the_end_of_its_job(site: Site, end: str) -> None:
     state, message, job, *said = ENDS[end]
-    spawn = {"e": "spawn", "role": "main", "k": 0, "step": "0", "t": 1, "host": "n2", "restart": 0}
+    spawn = {"e": "spawn", "role": "main", "k": 0, "id": "0", "t": 1, "host": "n2", "restart": 0}
     (site.shared / "said").write_text("\n".join(said) + "\n")
     site.program("srun", f"#!/bin/sh\necho '{json.dumps(spawn)}'\ncat {site.shared}/said >&2\nexit 1\n")
     site.program("sinfo", "#!/bin/sh\necho n2\necho n2\n")
@@ -470,7 +472,7 @@ def test_a_second_cancellation_shortens_the_grace_period(site: Site) -> None:
         (site.dir / "new").rename(site.dir / "cancel")
         process.send_signal(signal.SIGUSR2)
     assert process.wait(END_S) == 1
-    assert states(site.outcome()) == ["main/0 ended 137 cancelled"]
+    assert states(site.outcome()) == ["main/0 cancelled 137 cancelled"]
 
 
 def test_an_app_whose_end_a_client_has_recorded_runs_no_longer(site: Site) -> None:
@@ -533,7 +535,7 @@ def test_a_step_that_slurm_refuses_fails_the_app(site: Site) -> None:
     site.program("srun", "#!/bin/sh\necho 'srun: error: Unable to create step: no nodes' >&2\nexit 1\n")
     site.app(role("main", "true", replicas=2))
     found = site.run()
-    assert found["message"] == "cannot start main/0: srun: error: Unable to create step: no nodes"
+    assert found["message"] == "main/0 could not be started: srun: error: Unable to create step: no nodes"
     assert (found["state"], found["code"]) == ("failed", 1)
 
 
@@ -541,8 +543,8 @@ def test_a_step_that_slurm_refuses_fails_the_app(site: Site) -> None:
 def test_an_executable_that_is_missing_is_named(site: Site) -> None:
     site.app(role("main", "", argv=["no-such-program"], env={"PATH": "/nowhere"}, retries=3))
     found = site.run()
-    where = f"main/0 on {socket.gethostname()}"
-    start = f"cannot start {where}: no such executable: no-such-program in PATH (/nowhere:"
+    where = f"main/0 could not be started on {socket.gethostname()}"
+    start = f"{where}: no such executable: no-such-program in PATH (/nowhere:"
     assert found["message"].startswith(start)
     assert (found["state"], found["code"], found["restarts"]) == ("failed", 127, 0)
 
@@ -556,7 +558,7 @@ def test_a_setup_that_fails_is_the_end_of_the_app(site: Site) -> None:
     outcome = site.outcome()
     assert (outcome["state"], outcome["exit_code"]) == ("failed", 127)
     assert outcome["message"] == "setup failed with 127: module load 'x y'"
-    assert [each["stopped"] for each in outcome["replicas"]] == ["setup failed"]
+    assert states(outcome) == [f"main/0 cancelled None {outcome['message']}"]
     assert not list(site.dir.rglob("ran"))
 
 
@@ -582,5 +584,5 @@ def test_a_full_disk_loses_output_but_no_exit_code(tmp_path: Path) -> None:
         pytest.skip(ran.stderr)
     outcome = json.loads(ran.stdout)
     assert (outcome["state"], outcome["code"]) == ("failed", 3), ran.stderr
-    assert states(outcome) == ["main/0 ended 3"]
+    assert states(outcome) == ["main/0 failed 3"]
     assert outcome["warnings"] == ["log output was lost: main/0: No space left on device"]

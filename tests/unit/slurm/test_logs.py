@@ -204,7 +204,9 @@ EVENTS = [
 
 
 def test_restarts_say_what_failed_and_how():
-    found = events.restarts(EVENTS, {"roles": [{"name": "a", "max_retries": 3}]})
+    found = events.restarts(
+        [{"e": "created", "roles": [["a", 2], ["b", 1]], "retries": [[3, "REPLICA"]] * 2}, *EVENTS]
+    )
     assert [str(each) for each in found] == [
         "a/0 exited with 3; restart 1 of 3 in 2 s",
         "a/0 was killed by signal 9; restart 2 of 3",

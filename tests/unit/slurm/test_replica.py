@@ -67,7 +67,7 @@ def test_much_output_arrives_whole(site: Site) -> None:
 
 @pytest.mark.slow
 def test_output_of_what_a_replica_leaves_behind_is_kept(site: Site) -> None:
-    site.patch("replica", "DRAIN_S = 0.5", "DRAIN_S = 50")
+    site.patch("worker", "DRAIN_S = 0.5", "DRAIN_S = 50")
     one(site, "(sleep 0.6; echo late) & echo early")
     assert site.log("main") == b"early\nlate\n"
 
@@ -114,13 +114,16 @@ def test_what_cannot_be_started_is_said(site: Site, command: str) -> None:
     code, why = UNSTARTABLE[command]
     site.app(role("main", "", argv=command.split(" ")))
     found = site.run()
-    assert (found["message"], found["code"]) == (f"cannot start main/0 on {HOST}: {why}", code)
+    assert (found["message"], found["code"]) == (f"main/0 could not be started on {HOST}: {why}", code)
 
 
 @pytest.mark.slow
 def test_a_missing_working_directory_is_said(site: Site) -> None:
     site.app(role("main", "true"), cwd="/proc/none")
-    assert site.run()["message"] == f"cannot start main/0 on {HOST}: no such working directory: /proc/none"
+    assert (
+        site.run()["message"]
+        == f"main/0 could not be started on {HOST}: no such working directory: /proc/none"
+    )
 
 
 @pytest.mark.slow
@@ -145,7 +148,7 @@ def test_a_killed_replica_has_the_code_of_a_shell(site: Site) -> None:
     site.app(role("main", "kill -9 $$"))
     found = site.run()
     assert (found["message"], found["code"]) == ("main/0 was killed by signal 9", 137)
-    assert found["replicas"][0]["signal"] == 9
+    assert found["replicas"][0]["code"] == 137
 
 
 @pytest.mark.slow
@@ -176,14 +179,14 @@ def cancelled(site: Site, script: str, **fields: Any) -> dict[str, Any]:
 def test_a_replica_that_ignores_the_signal_is_killed_with_all_it_started(site: Site) -> None:
     child = "sh -c 'trap \"\" TERM; setsid sleep 1000 & while :; do sleep 0.1; done' &"
     found = cancelled(site, f"trap '' TERM; {child} echo up; while :; do sleep 0.1; done", grace_s=0.2)
-    assert states(found) == ["main/0 ended 137 cancelled"]
+    assert states(found) == ["main/0 cancelled 137 cancelled"]
     assert site.processes() == []
 
 
 @pytest.mark.slow
 def test_a_suspended_replica_is_stopped(site: Site) -> None:
     found = cancelled(site, "trap 'exit 7' TERM; echo up; kill -STOP $$; while :; do sleep 0.1; done")
-    assert states(found) == ["main/0 ended 7 cancelled"]
+    assert states(found) == ["main/0 cancelled 7 cancelled"]
 
 
 @pytest.mark.slow
@@ -249,7 +252,7 @@ def test_a_port_of_another_process_is_refused(site: Site) -> None:
         port = sock.getsockname()[1]
         found = served(site, {"port": port}, "exec sleep 1000")
     why = f"port {port} is in use by another process, so its probe would find that one"
-    assert found["message"] == f"cannot start server/0 on {HOST}: {why}"
+    assert found["message"] == f"server/0 could not be started on {HOST}: {why}"
 
 
 @pytest.mark.slow
@@ -339,7 +342,7 @@ def test_the_programs_run_on_the_python_of_a_cluster(site: Site, version: str) -
 
 def looks_often(site: Site) -> None:
     """Have the conductor look at the records of replicas all the time."""
-    site.patch("conduct", "LOOK_AT_RECORDS_S = 30.0", "LOOK_AT_RECORDS_S = 0.2")
+    site.patch("steps", "LOOK_AT_RECORDS_S = 30.0", "LOOK_AT_RECORDS_S = 0.2")
 
 
 @pytest.mark.slow
@@ -379,7 +382,7 @@ def test_a_long_reason_is_cut_within_a_line(site: Site) -> None:
     folder = "ü" * 80
     site.app(role("main", "", argv=["none"], env={"PATH": ":".join([folder] * 40)}))
     assert site.run()["message"].startswith(
-        f"cannot start main/0 on {HOST}: no such executable: none in PATH (ü"
+        f"main/0 could not be started on {HOST}: no such executable: none in PATH (ü"
     )
-    lines = (site.dir / "replicas/main/0.events").read_bytes().splitlines()
+    lines = (site.dir / "events").read_bytes().splitlines()
     assert max(map(len, lines)) < 1024

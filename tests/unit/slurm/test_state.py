@@ -15,9 +15,9 @@ from launcher.schedulers.slurm.state import (
     is_held,
     new_ends,
     record_of,
-    replicas_of,
     undecided_needs,
     view_of,
+    whole_record_of,
 )
 from launcher.specs.attempt import Attempt
 from launcher.specs.jobkey import JobKey
@@ -287,95 +287,6 @@ def test_an_app_without_a_job_is_no_attempt():
     assert (record.handle, record.name, record.job) == ("slurm://s/sim-1", "sim", None)
 
 
-def replica(k=0, state="running", **fields):
-    made = {"role": "a", "k": k, "run": 0, "state": state, "host": "n1", "started_at": 3.0, "ended_at": None}
-    return {**made, "code": None, "signal": None, "restarts": 0, "stopped": "", "error_file": "", **fields}
-
-
-def shown(found):
-    return [
-        (each.role, each.k, each.state, each.exit_code, each.message)
-        for each in replicas_of(found, view_of(found))
-    ]
-
-
-def test_replicas_are_those_of_the_document_and_what_is_not_there_is_pending():
-    found = submitted(queue=[row("RUNNING")], started={"job": "12", "at": 3.0})
-    ready = {**found, "replicas": [replica(1, "ready")]}
-    assert shown(ready) == [
-        ("a", 0, "pending", None, ""),
-        ("a", 1, "running", None, ""),
-        ("b", 0, "pending", None, ""),
-    ]
-
-
-def test_a_replica_ends_by_its_code_by_a_signal_or_because_it_was_stopped():
-    over = [
-        replica(0, "ended", code=3, ended_at=4.0),
-        replica(1, "ended", signal=9, ended_at=4.0),
-        {**replica(0, "ended", code=0, ended_at=4.0, stopped="stopped at the end of the app"), "role": "b"},
-    ]
-    found = submitted(queue=[row("RUNNING")], replicas=over, started={"job": "12", "at": 3.0})
-    assert shown(found) == [
-        ("a", 0, "failed", 3, ""),
-        ("a", 1, "failed", 137, "signal 9"),
-        ("b", 0, "cancelled", 0, "stopped at the end of the app"),
-    ]
-
-
-def test_a_replica_says_how_it_failed_where_a_code_does_not():
-    over = [
-        replica(0, "ended", code=0, ended_at=4.0, late="not ready after 60 s: there is no file up"),
-        replica(1, "ended", code=127, ended_at=4.0, why="no such executable: x"),
-        {**replica(0, "ended", code=137, ended_at=4.0, lost="its wrapper was killed"), "role": "b"},
-    ]
-    found = submitted(queue=[row("RUNNING")], replicas=over, started={"job": "12", "at": 3.0})
-    assert shown(found) == [
-        ("a", 0, "failed", 0, "not ready after 60 s: there is no file up"),
-        ("a", 1, "failed", 127, "no such executable: x"),
-        ("b", 0, "failed", 137, "its wrapper was killed"),
-    ]
-
-
-def test_replicas_that_nothing_is_left_of_are_lost_and_those_never_started_are_cancelled():
-    outcome = {"state": "failed", "message": "node n3 failed", "ended_at": 9.0, "replicas": [replica(0)]}
-    assert shown(submitted(outcome=outcome)) == [
-        ("a", 0, "lost", None, ""),
-        ("a", 1, "cancelled", None, ""),
-        ("b", 0, "cancelled", None, ""),
-    ]
-
-
-def test_a_replica_of_which_little_is_on_record_was_not_restarted():
-    found = submitted(
-        queue=[row("RUNNING")], started=STARTED, replicas=[{"role": "a", "k": 0, "state": "ready"}]
-    )
-    each = replicas_of(found, view_of(found))[0]
-    assert (each.state, each.num_restarts, each.host, each.started_at) == ("running", 0, "", None)
-
-
-def test_replicas_of_an_app_that_never_started_and_has_gone_are_cancelled():
-    assert {each[2] for each in shown(submitted(vanished=True))} == {"cancelled"}
-
-
-def test_a_replica_that_a_failure_kept_from_starting_is_cancelled_for_that_reason():
-    kept = replica(0, "pending", stopped="setup failed", started_at=None)
-    outcome = {"state": "failed", "message": "setup failed with 1: x", "ended_at": 9.0, "replicas": [kept]}
-    found = submitted(outcome=outcome, replicas=[kept])
-    each = replicas_of(found, view_of(found))[0]
-    assert (each.state, each.message, each.started_at) == ("cancelled", "setup failed", None)
-
-
-def test_a_role_that_waits_for_others_says_for_which():
-    roles = [{"name": "a", "num_replicas": 2}, {"name": "b", "depends_on": {"a": "ready"}}]
-    attempt = {**ATTEMPT.to_json(), "document": {"roles": roles}}
-    found = submitted(attempt=attempt, queue=[row("RUNNING")], started={"job": "12", "at": 3.0})
-    for first in (None, replica(0), replica(0, "ready")):
-        one_ready = {**found, "replicas": [each for each in (first, replica(1, "ready")) if each]}
-        waits = "" if first and first["state"] == "ready" else "waiting for a (ready)"
-        assert shown(one_ready)[2] == ("b", 0, "pending", None, waits)
-
-
 @pytest.mark.parametrize(
     ("reason", "why"),
     [
@@ -468,23 +379,6 @@ def test_a_record_has_all_that_the_attempt_was_reserved_with():
     assert (record.state, record.message) == ("queued", "waits in Slurm's queue: Priority")
 
 
-def test_a_replica_says_when_and_where_it_ran_and_how_often():
-    over = replica(0, "ended", code=1, ended_at=4.0, restarts=2, error_file="{}", started_at=3.5)
-    found = submitted(queue=[row("RUNNING")], replicas=[over], started=STARTED)
-    each = replicas_of(found, view_of(found))[0]
-    assert (each.started_at, each.ended_at, each.num_restarts) == (3.5, 4.0, 2)
-    assert (each.host, each.structured_error_msg) == ("n1", "{}")
-
-
-@pytest.mark.parametrize(
-    ("state", "shown_as"), [("cancelled", "cancelled"), ("failed", "lost"), ("lost", "lost")]
-)
-def test_a_replica_without_an_end_ends_with_its_app(state, shown_as):
-    found = submitted(outcome={"state": state, "ended_at": 9.0, "replicas": [replica(0)]})
-    each = replicas_of(found, view_of(found))[0]
-    assert (each.state, each.ended_at) == (shown_as, 9.0)
-
-
 @pytest.mark.parametrize(("days", "form"), [(0, "%H:%M"), (2, "%Y-%m-%d %H:%M")])
 def test_an_expected_start_has_a_date_unless_that_is_today(days, form):
     at = time.time() + days * 86400
@@ -492,34 +386,88 @@ def test_an_expected_start_has_a_date_unless_that_is_today(days, form):
     assert seen(submitted(queue=[row(start_at=at)])) == ("queued", why)
 
 
-def test_a_role_is_as_far_as_all_of_its_replicas():
-    roles = [{"name": "a", "num_replicas": 2}, {"name": "b", "depends_on": {"a": "succeeded"}}]
-    attempt = {**ATTEMPT.to_json(), "document": {"roles": roles}}
-    found = submitted(attempt=attempt, queue=[row("RUNNING")], started=STARTED)
-    over, failed = replica(0, "ended", code=0), replica(1, "ended", code=1)
-    for replicas, waits in (
-        ([over], "waiting for a (succeeded)"),
-        ([over, failed], "waiting for a (succeeded)"),
-        ([over, replica(1, "ready")], "waiting for a (succeeded)"),
-        ([over, replica(1, "ended", code=0)], ""),
-    ):
-        assert shown({**found, "replicas": replicas})[2] == ("b", 0, "pending", None, waits)
+# Replicas
+
+CREATED = {"e": "created", "roles": [["a", 2], ["b", 1]], "retries": [[1, "REPLICA"]] * 2}
+BEHIND = {**CREATED, "order": [["b", False, [["a", "ready"]]]]}
 
 
-@pytest.mark.parametrize(
-    ("condition", "state", "waits"),
-    [
-        ("started", "running", ""),
-        ("ready", "running", "waiting for a (ready)"),
-        ("ready", "ready", ""),
-        ("ready", "ended", ""),
-        ("succeeded", "ready", "waiting for a (succeeded)"),
-        ("succeeded", "ended", ""),
-    ],
-)
-def test_which_state_of_a_replica_reaches_which_condition(condition, state, waits):
-    roles = [{"name": "a"}, {"name": "b", "depends_on": {"a": condition}}]
-    attempt = {**ATTEMPT.to_json(), "document": {"roles": roles}}
-    one = replica(0, state, code=0 if state == "ended" else None)
-    found = submitted(attempt=attempt, queue=[row("RUNNING")], started=STARTED, replicas=[one])
-    assert shown(found)[1] == ("b", 0, "pending", None, waits)
+def at(second, kind, k=0, role="a", **fields):
+    return {"e": kind, "role": role, "k": k, "t": int(second * 1e9), **fields}
+
+
+def held(*events, created=CREATED, **fields):
+    """A running app with these events on its record."""
+    start = [{"t": 1, **created}, {"e": "starting", "t": int(2e9)}]
+    return submitted(**{"queue": [row("RUNNING")], "started": STARTED, "events": [*start, *events], **fields})
+
+
+def shown(found):
+    record = whole_record_of(found, view_of(found))
+    return [(each.role, each.k, each.state, each.exit_code, each.message) for each in record.replicas]
+
+
+def test_replicas_are_as_the_events_of_a_live_app_say():
+    found = held(
+        at(3, "spawn", host="n1"),
+        at(3, "spawn", 1, host="n2"),
+        at(4, "exit", 1, code=137, signal=9, host="n2"),
+        at(4, "restart", 1, scope="replica", n=1),
+        at(5, "spawn", 1, host="n2", restart=1),
+        at(6, "exit", code=3),
+    )
+    assert shown(found) == [
+        ("a", 0, "failed", 3, ""),
+        ("a", 1, "running", None, ""),
+        ("b", 0, "pending", None, ""),
+    ]
+    record = whole_record_of(found, view_of(found))
+    first, second, _ = record.replicas
+    assert (record.num_restarts, first.num_restarts, second.num_restarts) == (1, 0, 1)
+    assert (first.host, first.started_at, first.ended_at) == ("n1", 3.0, 6.0)
+    assert (second.host, second.started_at, second.ended_at) == ("n2", 5.0, None)
+
+
+def test_replicas_of_an_app_that_has_not_started_are_pending():
+    assert {each[2:] for each in shown(submitted(queue=[row()]))} == {("pending", None, "")}
+
+
+def test_replicas_of_an_app_that_never_started_and_has_gone_are_cancelled_or_lost():
+    assert {each[2] for each in shown(submitted(vanished=True))} == {"lost"}
+    assert {each[2] for each in shown(submitted(started={"cancelled": True}))} == {"cancelled"}
+
+
+def test_a_role_that_waits_for_others_says_for_which():
+    events = [at(3, "spawn"), at(3, "spawn", 1), at(4, "ready")]
+    assert shown(held(*events, created=BEHIND))[2] == ("b", 0, "pending", None, "waiting for a (ready)")
+    assert shown(held(*events, at(4, "ready", 1), created=BEHIND))[2] == ("b", 0, "pending", None, "")
+
+
+def test_replicas_of_an_app_that_slurm_is_to_run_again_are_pending():
+    found = held(at(3, "spawn"), at(3, "spawn", 1), queue=[row()])
+    assert {each[2:] for each in shown(found)} == {("pending", None, "")}
+
+
+def test_the_ends_that_wrappers_recorded_count_where_no_conductor_did():
+    over = {"role": "a", "k": 0, "state": "ended", "code": 143, "signal": 15, "restarts": 0, "ended_at": 9.0}
+    over |= {"lost": "its step was killed", "error_file": "{}"}
+    early = {**over, "k": 1}
+    events = [at(3, "spawn"), at(3, "spawn", 1, restart=1)]
+    found = held(*events, replicas=[over, early], **{**gone("FAILED", exit="0:9"), "queue": []})
+    record = whole_record_of(found, view_of(found))
+    assert shown(found)[:2] == [
+        ("a", 0, "failed", 143, "its step was killed"),
+        ("a", 1, "cancelled", None, "killed by signal 9"),  # what was recorded was an earlier run
+    ]
+    assert (record.replicas[0].ended_at, record.replicas[0].structured_error_msg) == (9.0, "{}")
+    assert record.replicas[1].ended_at == 99.0
+
+
+def test_the_outcome_has_the_replicas_of_an_app_that_has_ended():
+    kept = {"role": "a", "k": 0, "state": "failed", "message": "no GPU", "code": 1, "host": "n1"}
+    kept |= {"restarts": 2, "started_at": 3.5, "ended_at": 4.0, "error_file": "{}"}
+    found = held(at(3, "spawn"), outcome={**OUTCOME, "replicas": [kept]})
+    (each,) = whole_record_of(found, view_of(found)).replicas
+    assert (each.state, each.message, each.exit_code, each.host) == ("failed", "no GPU", 1, "n1")
+    assert (each.num_restarts, each.started_at, each.ended_at) == (2, 3.5, 4.0)
+    assert each.structured_error_msg == "{}"

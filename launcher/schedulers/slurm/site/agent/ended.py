@@ -4,7 +4,7 @@ import json
 import os
 from typing import Any, Dict, List, Sequence, Set, Tuple
 
-from launcher.schedulers.slurm.site.agent.facts import read_app
+from launcher.schedulers.slurm.site.agent.facts import add_replicas, read_app
 from launcher.schedulers.slurm.site.agent.folder import Json, OpError, replace
 from launcher.schedulers.slurm.site.agent.site import Site
 
@@ -61,7 +61,8 @@ class Ended:
     def facts(self, app_id: str, replicas: bool = False) -> Json:
         found: Json = json.loads(self._line(app_id)[1])
         if replicas:
-            found["replicas"] = found["outcome"].get("replicas") or []
+            with self._site.open(app_id) as folder:
+                add_replicas(folder, found)
         return found
 
     def latest(self, keys: Sequence[Tuple[str, ...]]) -> Set[str]:

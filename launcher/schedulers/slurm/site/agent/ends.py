@@ -22,6 +22,7 @@ def cancel(site: Site, op: Json) -> Json:
         if "outcome" in folder.names():
             return {"is": "ended"}
         now = {"at": time.time(), "grace_s": op.get("grace_s"), "interrupt": bool(op.get("interrupt"))}
+        now["by"] = op.get("by")
         full = False
         try:
             folder.link("started", json.dumps({"cancelled": True, "at": now["at"], "message": message}))

@@ -70,9 +70,18 @@ def read_app(
             for need in (found["created"] or {}).get("needs", ()):
                 facts["needs"][need] = _need_state(site, need)
         if replicas:
-            kept = (found["outcome"] or {}).get("replicas")
-            facts["replicas"] = kept or (list(_replicas(folder.path)) if "replicas" in names else [])
+            add_replicas(folder, facts)
         return facts
+
+
+def add_replicas(folder: Folder, facts: Json) -> None:
+    """Add the events of an app, unless its outcome has its replicas.
+
+    Where no job runs any more, the ends that wrappers have recorded, too: its conductor may have died.
+    """
+    if not (facts["outcome"] or {}).get("replicas"):
+        facts["events"] = folder.events()
+        facts["replicas"] = [] if facts["queue"] else list(_replicas(folder.path))
 
 
 def _need_state(site: Site, app_id: str) -> str:
@@ -97,7 +106,7 @@ def _end(row: Row) -> Json:
 def _replicas(path: str) -> Iterator[Json]:
     """The replica files of an app, in the order of their roles' folders and numbers."""
     root = os.path.join(path, "replicas")
-    for role in sorted(os.listdir(root)):
+    for role in sorted(os.listdir(root)) if os.path.isdir(root) else ():
         with Folder(os.path.join(root, role)) as folder:
             names = [each for each in folder.names() if re.match(r"\d+\.json\Z", each)]
             for name in sorted(names, key=lambda each: int(each.split(".")[0])):

@@ -5,7 +5,9 @@ import json
 import os
 import re
 import time
-from typing import Any, Dict, Optional, Set, Tuple, Union
+from typing import Any, Dict, List, Optional, Set, Tuple, Union
+
+from launcher.schedulers.slurm.site.events import parsed
 
 Json = Dict[str, Any]
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+@-]{0,199}\Z")
@@ -61,6 +63,15 @@ class Folder:
         if not isinstance(found, dict):
             raise OpError("state", f"{os.path.join(self.path, name)} is damaged")
         return found
+
+    def events(self) -> List[Json]:
+        """The events of the app's record."""
+        try:
+            fd = os.open("events", os.O_RDONLY, dir_fd=self._fd)
+        except FileNotFoundError:
+            return []
+        with os.fdopen(fd, "rb") as file:
+            return parsed(file.read())
 
     def write(self, name: str, text: Union[str, bytes], mode: int = 0o600) -> None:
         """Replace a file as a whole; after an error the earlier one is still there."""

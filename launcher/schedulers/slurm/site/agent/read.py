@@ -1,10 +1,9 @@
 """Logs, events and texts of an app."""
 
 import base64
-import json
 import os
 import time
-from typing import Any, Dict, Iterator, List, Optional, Sequence
+from typing import Any, Dict, List, Optional, Sequence
 
 from launcher.schedulers.slurm.site.agent.folder import Json, OpError, checked
 from launcher.schedulers.slurm.site.agent.site import Site
@@ -79,27 +78,10 @@ def _bytes(path: str, offset: int, limit: int) -> bytes:
 
 
 def events(site: Site, op: Json) -> Json:
-    """All events of an app, by time, and whether there may be more."""
+    """All events of an app, and whether there may be more."""
     with site.open(op["app_id"]) as folder:
         live = "outcome" not in folder.names()  # first: then what is read below is all there is
-        found = list(_events(os.path.join(folder.path, "events")))
-        for root, _, names in os.walk(os.path.join(folder.path, "replicas")):
-            for name in sorted(names):
-                if name.endswith(".events"):
-                    found += _events(os.path.join(root, name))
-    return {"events": sorted(found, key=lambda each: each["t"]), "live": live}
-
-
-def _events(path: str) -> Iterator[Json]:
-    """The whole lines of a file to which others append."""
-    lines = _bytes(path, 0, -1).split(b"\n")
-    for line in lines[:-1]:
-        try:
-            found = json.loads(line.decode("utf-8", "replace"))
-        except ValueError:
-            continue  # a disk that was full has cut it
-        if isinstance(found, dict) and "t" in found:
-            yield found
+        return {"events": folder.events(), "live": live}
 
 
 def texts(site: Site, op: Json) -> Json:

@@ -1,0 +1,120 @@
+"""The Slurm job that runs an app, as its controller knows it. Python >= 3.6, the standard library alone."""
+
+import subprocess
+import time
+
+ASK_S = 1.5  # how long Slurm may take to say why it ends the job, each time
+ASKS = 2
+END_STEP_S = 10.0  # how long Slurm may take to kill a step
+RUNNING = {"RUNNING", "RESIZING", "SIGNALING", "STOPPED", "SUSPENDED"}
+
+
+class Job:
+    """The job with this id, if it is the one of this name: a controller that lost its state counts anew."""
+
+    def __init__(self, job_id: str, name: str) -> None:
+        self.id = job_id
+        self.name = name
+
+    def ask(self) -> dict:
+        """The fields "EndTime", "Restarts", "TimeLimit" and more; {} where Slurm does not know the job."""
+        for _ in range(ASKS):
+            words = self._run("scontrol", "show", "job", "-o", self.id).split()
+            if words:
+                break
+        found = dict(word.partition("=")[::2] for word in reversed(words) if "=" in word)
+        return found if found.get("JobName") == self.name else {}
+
+    def end_step(self, step_id: str) -> None:
+        """Have Slurm kill what is left of a step, and wait for its end."""
+        name = f"{self.id}.{step_id}"
+        end = time.monotonic() + END_STEP_S
+        self._run("scancel", "--signal=KILL", name)
+        while name in self._run("squeue", "-h", "-s", "-j", self.id, "-o", "%i").split():
+            if time.monotonic() > end:
+                break
+            time.sleep(0.1)
+
+    def requeue(self) -> None:
+        self._run("scontrol", "requeue", self.id)
+
+    def cancel(self) -> None:
+        self._run("scancel", self.id)
+
+    def verdict(self, found: dict, failed_node: str) -> tuple:
+        """(state, message) of an app whose job Slurm ends.
+
+        Args:
+            found: the answer of `ask`.
+            failed_node: the node that srun has named; "" for none.
+        """
+        reason = found.get("Reason")
+        if reason == "TimeLimit":
+            return "failed", over_limit(found)
+        if is_preempted(found):
+            return "failed", "was preempted"
+        if reason == "NodeDown":
+            nodes = failed_node or self._nodes_down(found)
+            return "failed", f"node {nodes} failed" if nodes else "a node failed"
+        if found.get("JobState") == "OUT_OF_MEMORY" or reason == "OutOfMemory":
+            return "failed", "killed: out of memory"
+        return "cancelled", ""
+
+    def _nodes_down(self, found: dict) -> str:
+        """The nodes of the job that Slurm calls down: those that failed, when srun has not named one."""
+        those = ["-n", found.get("NodeList", ""), "-t", "down"]
+        return ",".join(sorted(set(self._run("sinfo", "-h", "-N", *those, "-o", "%N").split())))
+
+    @staticmethod
+    def _run(*argv: str) -> str:
+        """The output of a command of Slurm; "" where it fails."""
+        try:
+            found = subprocess.check_output(
+                argv, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=ASK_S
+            )
+        except (OSError, subprocess.SubprocessError):
+            return ""
+        return found.decode(errors="replace")
+
+
+def is_preempted(found: dict) -> bool:
+    """Whether Slurm gives a job some time to stop for another one."""
+    return found.get("PreemptTime", "None") not in ("None", "(null)")
+
+
+def is_ending(found: dict) -> bool:
+    return is_preempted(found) or found.get("JobState", "RUNNING") not in RUNNING
+
+
+def has_restarted(found: dict, times: int) -> bool:
+    """Whether Slurm has requeued the job more often than so many times."""
+    restarts = found.get("Restarts", "")
+    return restarts.isdigit() and int(restarts) > times
+
+
+def over_limit(found: dict) -> str:
+    """The message of an app whose job Slurm ends at its time limit."""
+    limit = in_words(found.get("TimeLimit", ""))
+    return f"timed out after {limit}" if limit else "timed out"
+
+
+def in_words(limit: str) -> str:
+    """A time limit as Slurm writes it ("1-00:00:00", "02:00:00") in words: "1 d", "2 h", "90 min"."""
+    days, _, rest = limit.rpartition("-")
+    try:
+        hours, minutes, seconds = ([0, 0, 0] + [int(each) for each in rest.split(":")])[-3:]
+        total = ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + seconds
+    except ValueError:
+        return ""
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60), ("s", 1)):
+        if total and total % size == 0:
+            return f"{total // size} {unit}"
+    return ""
+
+
+def seconds_until(at: str) -> float:
+    """How long until a time as Slurm writes it ("2026-01-31T12:00:00", local); 0 if it is unknown."""
+    try:
+        return time.mktime(time.strptime(at, "%Y-%m-%dT%H:%M:%S")) - time.time()
+    except (ValueError, OverflowError):
+        return 0.0

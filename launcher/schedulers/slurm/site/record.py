@@ -1,0 +1,159 @@
+"""The record of an app in its folder: `events`, and `outcome` at its end. Python >= 3.6."""
+
+import copy
+import json
+import os
+import time
+
+from launcher.holding.app import App
+from launcher.schedulers.slurm.site.events import parsed
+from launcher.schedulers.slurm.site.node import link, now_ns, read_json, say
+from launcher.schedulers.slurm.site.replicas import Json, row
+
+RECORD_LIMIT_S = 600.0
+MOST_ERROR_TEXT = 8 << 20  # characters of all error files in the outcome
+MOST_WARNINGS = 10
+SPARE_BYTES = 1024  # of the outcome, for each replica
+
+
+class Record:
+    """Appends the events of an app, and links its outcome before `ended`: a linked outcome wins over events.
+
+    Args:
+        folders: role → its folder, where wrappers record the ends of replicas.
+
+    Attributes:
+        is_hurried: Slurm kills the conductor soon, which is not the time to try again.
+    """
+
+    def __init__(self, folder: str, app: App, folders: "dict[str, str]") -> None:
+        self._folder = folder
+        self._app = app
+        self._folders = folders
+        self._path = folder + "/events"
+        self._left = b"\n" if _is_torn(self._path) else b""  # of the events, not written yet
+        self._outcome = ""
+        self._is_linked = False
+        self._ended_at = 0.0
+        self._problem = ""
+        self.is_hurried = False
+
+    def keep_room(self) -> None:
+        """Keep space on the disk for the outcome."""
+        with open(self._folder + "/spare", "wb") as file:
+            file.write(os.urandom(SPARE_BYTES * (1 + len(self._app.replicas))))
+
+    def append(self, event: Json) -> None:
+        event.setdefault("t", now_ns())
+        self._say(event)
+        if event["e"] == "ended":
+            self._outcome, self._ended_at = self._text(event), time.monotonic()
+        self._left += (json.dumps(event, separators=(",", ":")) + "\n").encode()
+
+    def is_written(self) -> bool:
+        """Write what is left. Of an app that has ended, the outcome is enough."""
+        if not self._outcome:
+            self._write()
+            return not self._left
+        self._is_linked = self._is_linked or self._link()
+        if self._is_linked:
+            self._write()
+        return self._is_linked or self.is_hurried or time.monotonic() > self._ended_at + RECORD_LIMIT_S
+
+    def close(self) -> None:
+        """Remove what nothing needs after the end."""
+        for name in ("spare", "secrets"):
+            try:
+                os.unlink(f"{self._folder}/{name}")
+            except OSError:
+                pass
+
+    def _write(self) -> None:
+        if not self._left:
+            return
+        try:
+            fd = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                while self._left:
+                    self._left = self._left[os.write(fd, self._left) :]
+            finally:
+                os.close(fd)  # NFS writes now
+        except OSError as error:
+            self._report("events", error)
+
+    def _link(self) -> bool:
+        while True:
+            try:
+                link(self._folder + "/outcome", self._outcome)
+                return True
+            except OSError as error:
+                if not self._spare():
+                    self._report("the outcome cannot be recorded", error)
+                    return False
+
+    def _spare(self) -> bool:
+        """Give back the space that was kept for the outcome; whether there was any."""
+        try:
+            os.unlink(self._folder + "/spare")
+        except OSError:
+            return False
+        return True
+
+    def _report(self, what: str, error: OSError) -> None:
+        problem = f"{what}: {error.strerror}"
+        if problem != self._problem:
+            say(problem)
+        self._problem = problem
+
+    def _say(self, event: Json) -> None:
+        """Tell the output of the job what was decided."""
+        if event["e"] == "restart":
+            role = self._app.roles[event["role"]]
+            replica = role.replicas[event["k"]]
+            pause = " in {:g} s".format(event["delay_s"]) if event.get("delay_s") else ""
+            number = "restart {} of {}".format(event["n"], role.retries)
+            say(f"{replica.name} {replica.cause}; {number}{pause}")
+        elif event["e"] in ("stopping", "warning") and event.get("message"):
+            say(event["message"])
+
+    def _text(self, event: Json) -> str:
+        """The outcome of an app that ends by this event."""
+        app = copy.copy(self._app)
+        app.take(event)
+        made = {"state": app.state, "message": app.message, "exit_code": app.code}  # type: Json
+        made.update(started_at=app.started_at, ended_at=app.ended_at, restarts=app.num_restarts)
+        rows = [row(app, each) for each in app.replicas]
+        # Slurm kills this program soon when it ends the job: the record of the conductor is enough then.
+        if not self.is_hurried:
+            self._add_errors(rows)
+        made.update(warnings=app.warnings[:MOST_WARNINGS], replicas=rows)
+        return json.dumps(made)
+
+    def _add_errors(self, rows: "list[Json]") -> None:
+        """Add what replicas left in their error files, the first ones first."""
+        left = MOST_ERROR_TEXT
+        for each in sorted(rows, key=lambda each: each["ended_at"] or 0):
+            if each["started_at"] is not None:
+                path = "{}/replicas/{}/{}.json".format(self._folder, self._folders[each["role"]], each["k"])
+                found = read_json(path)
+                if isinstance(found, dict) and found.get("restarts") == each["restarts"]:
+                    each["error_file"] = (found.get("error_file") or "")[:left]
+                    left -= len(each["error_file"])
+
+
+def _is_torn(path: str) -> bool:
+    """Whether the last line of a file was cut."""
+    try:
+        with open(path, "rb") as file:
+            return file.seek(0, os.SEEK_END) > 0 and file.seek(-1, os.SEEK_END) >= 0 and file.read() != b"\n"
+    except OSError:
+        return False
+
+
+def read_events(folder: str) -> "list[Json]":
+    """The events of an app."""
+    try:
+        with open(folder + "/events", "rb") as file:
+            return parsed(file.read())
+    except FileNotFoundError:
+        return []

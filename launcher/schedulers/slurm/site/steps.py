@@ -1,0 +1,284 @@
+"""The steps of an app, which start, stop and report its replicas. Python >= 3.6, the standard library alone.
+
+A role is one step, which starts all of its replicas at once. A replica that is started again alone runs in
+its old wrapper, if that waits for it, or in a step of its own.
+"""
+
+import json
+import signal
+import time
+from typing import Any, Sequence
+
+from launcher.holding.app import App
+from launcher.holding.replica import Replica
+from launcher.schedulers.slurm.site.job import Job
+from launcher.schedulers.slurm.site.loop import Loop
+from launcher.schedulers.slurm.site.node import read_json
+from launcher.schedulers.slurm.site.replicas import Json, recorded_exit
+from launcher.schedulers.slurm.site.step import Step
+
+KILL_AFTER_S = 5.0  # how much longer than its grace period a step may take
+TERM_LAG_S = 0.5  # the signal that ends a job reaches replicas and the conductor at nearly the same time
+LOOK_AT_RECORDS_S = 30.0
+OVER_S = 0.1  # how long wrappers that are over are collected, before one line lets them all leave
+
+
+class Steps:
+    """The steps of one run of the app's job.
+
+    Attributes:
+        facts: the events that were not handed out yet, in their order.
+        failed_node: the node that an srun says has failed; "" for none.
+        is_ending: Slurm ends the job: what ends now was stopped.
+    """
+
+    def __init__(self, folder: str, settings: Json, app: App, job: Job, loop: Loop, run: int) -> None:
+        self._folder = folder
+        self._settings = settings
+        self._roles = {role["name"]: role for role in settings["roles"]}  # type: dict[str, Json]
+        self._app = app
+        self._job = job
+        self._loop = loop
+        self._run = run
+        self._steps = []  # type: list[Step]
+        self._next = {}  # type: dict[str, list[Replica]]
+        self._held = []  # type: list[tuple[Step, Json]]
+        self._is_dismissing = False
+        self.facts = []  # type: list[Json]
+        self.failed_node = ""
+        self.is_ending = False
+        self.on_doubt: Any = lambda: False  # asks Slurm; true where it ends the job
+        loop.after(LOOK_AT_RECORDS_S, self._look_at_records)
+
+    def __len__(self) -> int:
+        """How many are left, those among them that wait for the end of an earlier one."""
+        return len(self._steps) + len(self._next)
+
+    # -- start ---------------------------------------------------------------------------------------------
+
+    def start(self, replicas: "Sequence[Replica]") -> None:
+        again = []  # type: list[tuple[Step, Replica]]
+        for each in replicas:
+            waiting = [step for step in self._of(each.role.name) if each.k in step.staying]
+            if waiting:
+                again.append((waiting[0], each))
+            else:
+                self._next.setdefault(each.role.name, []).append(each)
+        for step in {step for step, _ in again}:
+            mine = [each for found, each in again if found is step]
+            for each in mine:
+                step.staying.discard(each.k)
+                step.begun.discard(each.k)
+                step.live.add(each.k)
+            step.send(start=[[each.k, each.restarts, int(each.has_retries)] for each in mine])
+        for name in list(self._next):
+            self._launch(name)
+
+    def _launch(self, name: str) -> None:
+        """Start the replicas of a role that are to start, once no earlier step of it is about to end."""
+        if any(not (step.live or step.staying) for step in self._of(name)):
+            return
+        replicas = self._next.pop(name)
+        argv = self._command(self._roles[name], replicas)
+        try:
+            step = Step(name, [each.k for each in replicas], argv)
+        except OSError as error:
+            self.facts += [
+                _exit(each, code=1, why=f"{argv[0]}: {error.strerror}", host="") for each in replicas
+            ]
+            return
+        self._steps.append(step)
+        for fd in list(step.open):
+            self._loop.watch(fd, lambda fd=fd: self._read(step, fd))  # type: ignore[misc]
+
+    def _command(self, role: Json, replicas: "list[Replica]") -> "list[str]":
+        what = {
+            "role": self._settings["roles"].index(role),
+            "run": self._run,
+            "ks": [each.k for each in replicas],
+            "restarts": [each.restarts for each in replicas],
+            "stays": [int(each.has_retries) for each in replicas],
+        }
+        program = ["python3", "-I", "-S", self._folder + "/app.zip", "replica", self._folder]
+        argv = [_narrowed(word, len(replicas)) for word in role["srun"]]
+        if len(replicas) < len(role["replicas"]):  # Slurm finds room for them
+            argv = [word for word in argv if not word.startswith(("--nodes=", "--relative="))]
+        return argv + program + [json.dumps(what, separators=(",", ":"))]
+
+    def _of(self, name: str) -> "list[Step]":
+        return [step for step in self._steps if step.role == name]
+
+    # -- stop ----------------------------------------------------------------------------------------------
+
+    def stop(self, replicas: "Sequence[Replica]", grace_s: float) -> None:
+        """Stop these, which are all that run of their roles: by a line, then by the end of srun."""
+        names = {each.role.name for each in replicas}
+        for name in names.intersection(self._next):
+            self.facts += [_exit(each, code=None, stopped=True) for each in self._next.pop(name)]
+        self._stop([step for step in self._steps if step.role in names], grace_s)
+
+    def stop_all(self, grace_s: float) -> None:
+        self._next.clear()
+        self._stop(list(self._steps), grace_s)
+
+    def _stop(self, steps: "list[Step]", grace_s: float) -> None:
+        for step in steps:
+            step.staying.clear()
+            step.send(stop=grace_s)
+        self._end(steps, grace_s + KILL_AFTER_S)
+
+    def leave(self) -> None:
+        """End the steps of an app of which no replica runs."""
+        self._stop(list(self._steps), 0.0)
+
+    def _end(self, steps: "list[Step]", after_s: float) -> None:
+        """Send TERM, which has srun kill its step, and KILL, should srun not have ended by then."""
+        for number, at in ((signal.SIGTERM, after_s), (signal.SIGKILL, after_s + KILL_AFTER_S)):
+            self._loop.after(at, lambda number=number: self._signal(steps, number))  # type: ignore[misc]
+
+    def _signal(self, steps: "list[Step]", number: int) -> None:
+        for each in steps:
+            if each in self._steps:
+                each.signal(number)
+
+    def _dismiss_soon(self) -> None:
+        if not self._is_dismissing:
+            self._is_dismissing = True
+            self._loop.after(OVER_S, self._dismiss)
+
+    def _dismiss(self) -> None:
+        """Let the wrappers leave whose replicas are not started again."""
+        self._is_dismissing = False
+        for step in self._steps:
+            replicas = self._app.roles[step.role].replicas
+            over = [k for k in sorted(step.staying) if replicas[k].state == "ended"]
+            if over:
+                step.staying.difference_update(over)
+                step.send(over=over)
+                self._end_if_done(step)
+
+    def _end_if_done(self, step: Step) -> None:
+        if not (step.live or step.staying):
+            self._end([step], KILL_AFTER_S)
+
+    # -- what replicas report ------------------------------------------------------------------------------
+
+    def _read(self, step: Step, fd: int) -> None:
+        for event in step.read(fd):
+            self._take(step, event)
+        self.failed_node = step.failed_node or self.failed_node
+        if fd not in step.open:
+            self._loop.forget(fd)
+
+    def _take(self, step: Step, event: Json) -> None:
+        if event["e"] == "exit":
+            self._take_exit(step, event)
+            return
+        if event["e"] == "spawn":
+            step.id = event["id"]
+            step.begun.add(event["k"])
+        self.facts.append(event)
+
+    def _take_exit(self, step: Step, event: Json) -> None:
+        k = event["k"]
+        if k not in step.live:  # it was found in its record
+            return
+        step.live.discard(k)
+        if event.pop("stays", False):
+            step.staying.add(k)
+            self._dismiss_soon()
+        self._end_if_done(step)
+        # Slurm may have ended it, which the conductor then learns itself, or may say that memory ran out.
+        if self._is_open() and not event.get("stopped") and (event.get("term") or event.get("signal")):
+            self._held.append((step, event))
+            self._loop.after(TERM_LAG_S, lambda: self._release(step, event))
+        else:
+            self._hand_out(step, event)
+
+    def _is_open(self) -> bool:
+        return self._app.stop is None and not self.is_ending
+
+    def _hand_out(self, step: Step, event: Json) -> None:
+        if self.is_ending and event["code"]:
+            event["stopped"] = True
+        if step.ran_out_of_memory() and (event.get("signal") == signal.SIGKILL or event.get("lost")):
+            event["oom"] = True
+        event.pop("term", None)
+        self.facts.append(event)
+
+    def _release(self, step: Step, event: Json) -> None:
+        """Hand out an end that was held back, unless Slurm is the cause of it."""
+        if (step, event) in self._held and not (event.get("term") and self._is_open() and self.on_doubt()):
+            self._held.remove((step, event))
+            self._hand_out(step, event)
+
+    def release_all(self) -> None:
+        """Hand out every end that was held back."""
+        held, self._held = self._held, []
+        for each in held:
+            self._hand_out(*each)
+
+    # -- what they do not report ---------------------------------------------------------------------------
+
+    def collect(self) -> None:
+        """Take the ends of the steps that are over."""
+        for step in [each for each in self._steps if each.is_over()]:
+            self._over(step)
+
+    def _over(self, step: Step) -> None:
+        """All output of a step is read. Of replicas that did not report their end nothing is left."""
+        self._steps.remove(step)
+        step.close()
+        if step.live and self._is_open():
+            self.on_doubt()
+        if step.live and step.id and step.killed_by:  # Slurm notices later
+            self._job.end_step(step.id)
+        for k in sorted(step.live):
+            self._hand_out(step, self._lost(step, self._app.roles[step.role].replicas[k]))
+        for found, event in [each for each in self._held if each[0] is step]:
+            if not (event.get("term") and self._is_open()):  # Slurm is asked, soon, whether it ends the job
+                self._release(found, event)
+        if step.role in self._next:
+            self._launch(step.role)
+
+    def _lost(self, step: Step, replica: Replica) -> Json:
+        """The end of a replica whose wrapper, or whose step, was killed before it reported."""
+        found = self._recorded(replica)
+        if found is not None:
+            return found
+        reason, code = step.reason(), step.code or 1
+        if replica.k in step.begun:
+            event = _exit(replica, code=code, lost=reason or "its step ended")
+        else:
+            event = _exit(replica, code=code, why=reason or f"srun exited with {step.code}", host="")
+        if not self._is_open():
+            event["stopped"] = True
+        return event
+
+    def _recorded(self, replica: Replica) -> Any:
+        """The recorded end of a replica's present run; None where there is none."""
+        folder = self._roles[replica.role.name]["folder"]
+        found = read_json(f"{self._folder}/replicas/{folder}/{replica.k}.json")
+        is_mine = isinstance(found, dict) and found.get("run") == self._run
+        return recorded_exit(found, replica) if is_mine else None
+
+    def _look_at_records(self) -> None:
+        """Take the ends that were not reported: Slurm does not notice when its daemon of a step is killed."""
+        for step in list(self._steps):
+            for k in sorted(step.live):
+                found = self._recorded(self._app.roles[step.role].replicas[k])
+                if found is not None and k in step.silent:
+                    self._take_exit(step, found)
+                elif found is not None:
+                    step.silent.add(k)
+        self._loop.after(LOOK_AT_RECORDS_S, self._look_at_records)
+
+
+def _exit(replica: Replica, **fields: Any) -> Json:
+    made = {"e": "exit", "role": replica.role.name, "k": replica.k, "t": int(time.time() * 1e9)}
+    made.update(fields)
+    return made
+
+
+def _narrowed(word: str, count: int) -> str:
+    return f"--ntasks={count}" if word.startswith("--ntasks=") else word

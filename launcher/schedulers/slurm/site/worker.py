@@ -1,0 +1,440 @@
+"""Run one replica: its process, its output, its probe. Python >= 3.6, the standard library alone.
+
+The worker reports to stdout, which srun hands to the conductor: JSON lines of less than 1024 bytes, which
+srun keeps whole. On stdin the conductor sends lines, which srun hands to every replica of the step:
+`{"stop": grace_s}` to all; `{"start": [[k, restart, stays], ...]}`, to run these again; `{"over": [k, ...]}`,
+for these to leave. After an end the worker waits for one of them if it stays.
+"""
+
+import fcntl
+import json
+import os
+import re
+import signal
+import socket
+import stat
+import time
+from functools import partial
+from typing import Any
+
+from launcher.schedulers.last_line import TAIL_BYTES, last_line
+from launcher.schedulers.slurm.site.loop import Loop
+from launcher.schedulers.slurm.site.node import now_ns, put, say
+from launcher.schedulers.slurm.site.output import Log
+from launcher.schedulers.slurm.site.probe import Prober, stamp_of, taken_port
+from launcher.schedulers.slurm.site.process import (
+    CannotStart,
+    become,
+    exit_of,
+    find_executable,
+    kill,
+    kill_rest,
+    raw,
+    reap,
+    start_child,
+)
+
+DRAIN_S = 0.5  # how long the rest of a replica may run, and its pipes stay open, after its leader ended
+PIPE_BYTES = 64 * 1024
+BIG_PIPE_BYTES = 1024 * 1024
+F_SETPIPE_SZ = 1031
+FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+AGAIN_S = 0.2  # Slurm may send the same signal to guardian and worker: the replica gets it once
+MOST_ERROR_BYTES = 1 << 20
+MOST_TEXT = 300  # bytes of a reason within an event
+PLACE = re.compile("\u0001host:(.*?)\u0001", re.DOTALL)
+
+
+class Worker:
+    """Runs the replica, again each time that the conductor says so."""
+
+    def __init__(self, folder: str, what: dict, guardian: int) -> None:
+        self.folder = folder
+        with open(folder + "/app.json", encoding="utf-8") as file:
+            self.app = json.load(file)
+        task = int(os.environ.get("SLURM_PROCID", "0"))
+        self.k = k = what["ks"][task]
+        self.restarts, self.stays = what["restarts"][task], what["stays"][task]
+        self.role = role = self.app["roles"][what["role"]]
+        self.name = "{}/{}".format(role["name"], k)
+        self.rules = (self.app.get("order") or {}).get(role["name"]) or {}
+        self.spec = role["replicas"][k]
+        self.guardian = guardian
+        self.replicas = "{}/replicas/{}".format(folder, role["folder"])
+        for path in (self.replicas, "{}/logs/{}".format(folder, role["folder"]), folder + "/hosts"):
+            os.makedirs(path, mode=0o700, exist_ok=True)
+        self.log = Log("{}/logs/{}/{}".format(folder, role["folder"], k), self._output_lost)
+        self.host = socket.gethostname()
+        self.record = {"role": role["name"], "k": k, "run": what["run"], "host": self.host}
+        self.secrets: tuple = ()
+        self.pipes: dict = {}
+        self.forwarded: dict = {}
+        self.commands = b""
+        self.is_over = False  # it leaves when its replica has ended
+        self.again: Any = None  # (restart, stays) of the next run
+        self.buffer = memoryview(bytearray(BIG_PIPE_BYTES))
+        self.loop = Loop((*FORWARDED, signal.SIGCHLD))
+        self.loop.on_signals = self._take_signals
+        self.loop.watch(0, self._take_commands)
+        self.prober = Prober(self.loop, self._is_ready)
+        self._reset()
+
+    def _reset(self) -> None:
+        """Forget the last run."""
+        self.leader = 0
+        self.status: Any = None
+        self.errors = b""  # the end of its stderr, and a byte more where that is not all
+        self.is_stopped = self.is_termed = False
+        self.kill_at: Any = None
+        self.late = self.lost = ""
+        self.record.update(state="running", restarts=self.restarts, started_at=None, ended_at=None, code=None)
+        self.record.update(signal=0, stopped=False, late="", why="", lost="", said="", error_file="")
+
+    def main(self) -> int:
+        """Run the replica until the conductor lets it be over; its last exit code."""
+        code = self._run()
+        while self.stays and self._waits():
+            (self.restarts, self.stays), self.again = self.again, None
+            self._reset()
+            code = self._run()
+        return code
+
+    def _run(self) -> int:
+        try:
+            self._start()
+        except CannotStart as error:
+            return self._ended(error.code, 0, why=str(error))
+        if not self.leader:  # it was stopped before
+            self.record["stopped"] = True
+            return self._ended(128 + signal.SIGTERM, signal.SIGTERM)
+        return self._ended(*self._watch())
+
+    def _waits(self) -> bool:
+        """Wait for the conductor's word; whether to run again."""
+        while self.again is None and not self.is_over:
+            self.loop.turn()
+        return not self.is_over
+
+    # -- reports -------------------------------------------------------------------------------------------
+
+    def event(self, kind: str, **more: Any) -> None:
+        found = {"e": kind, "role": self.role["name"], "k": self.k, "t": now_ns()}
+        found.update(more)
+        try:
+            os.write(1, (json.dumps(found) + "\n").encode())
+        except OSError:
+            pass
+
+    def save(self) -> None:
+        try:
+            put(f"{self.replicas}/{self.k}.json", json.dumps(self.record))
+        except OSError as error:
+            say(f"{self.name}: its record cannot be written: {error.strerror}")
+
+    def _output_lost(self, error: OSError) -> None:
+        text = f"log output was lost: {self.name}: {error.strerror}"
+        self.event("warning", message=text)
+
+    def _is_ready(self) -> bool:
+        """Report that the probe succeeded, unless the replica has ended, is being stopped or was late."""
+        if self.status is not None or self.is_stopped or self.late:
+            return False
+        self.event("ready")
+        return True
+
+    def _ended(self, code: int, number: int, why: str = "") -> int:
+        """Record and report an end. What follows from it is the conductor's business."""
+        if self.lost:
+            self.record["stopped"] = False
+        self.record.update(state="ended", code=code, signal=number, why=short(why), late=short(self.late))
+        self.record.update(lost=self.lost, ended_at=self.record["ended_at"] or time.time())
+        if not why:
+            self.record.update(error_file=self._error_text(), said=short(self._said(code, number)))
+        self.save()
+        told = {name: self.record[name] for name in ("stopped", "late", "why", "lost", "said")}
+        more = {name: value for name, value in told.items() if value}
+        if self.is_termed:
+            more["term"] = True
+        if self.stays and not self.is_over:
+            more["stays"] = True
+        self.event("exit", code=code, signal=number, host=self.host, **more)
+        return code
+
+    def _said(self, code: int, number: int) -> str:
+        """The last line of stderr, of a replica that has failed by itself."""
+        if not code or number or self.late or self.lost or self.record["stopped"]:
+            return ""
+        return last_line(self.errors[-TAIL_BYTES:], self.secrets, whole=len(self.errors) <= TAIL_BYTES)
+
+    def _error_text(self) -> str:
+        """What the replica left in its error file; "" for none, or for what is no plain file."""
+        try:
+            fd = os.open(self.error_path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+        except OSError:
+            return ""
+        with open(fd, "rb", buffering=0) as file:
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                return ""
+            try:
+                return (file.read(MOST_ERROR_BYTES) or b"").decode("utf-8", "replace")
+            except OSError:
+                return ""
+
+    # -- signals and commands ------------------------------------------------------------------------------
+
+    def _take_signals(self, numbers: list) -> None:
+        for number in numbers:
+            if number not in FORWARDED:
+                continue
+            if os.getppid() != self.guardian:
+                self._abandoned("its wrapper was killed", 0.0)
+                continue
+            now = time.monotonic()
+            if now - self.forwarded.get(number, -1.0) > AGAIN_S:
+                self.forwarded[number] = now
+                if number == signal.SIGTERM:
+                    self.is_termed = self.is_over = True
+                if self.leader and self.status is None:
+                    kill(self.leader, number, os.killpg)
+
+    def _take_commands(self) -> None:
+        try:
+            data = os.read(0, PIPE_BYTES)
+        except OSError:
+            data = b""
+        if not data:
+            self.loop.forget(0)
+            self._abandoned("its step was killed", self.app["grace_s"])
+        *lines, self.commands = (self.commands + data).split(b"\n")
+        for line in lines:
+            self._take_command(json.loads(line.decode()))
+
+    def _take_command(self, message: dict) -> None:
+        if "stop" in message:
+            self.stop(message["stop"])
+        for k, restart, stays in message.get("start", ()):
+            if k == self.k:
+                self.again = (restart, stays)
+        self.is_over = self.is_over or self.k in message.get("over", ())
+
+    def _abandoned(self, why: str, grace_s: float) -> None:
+        """Stop, as the process is gone that would stop the replica."""
+        if not self.is_stopped:
+            self.lost = why
+            self.stop(grace_s)
+
+    def stop(self, grace_s: float) -> None:
+        """Send TERM, and KILL after the grace period; a second call can only shorten it."""
+        self.is_over = True
+        if not self.is_stopped:
+            self.is_stopped = True
+            self._terminate(grace_s)
+        elif self.kill_at is not None:
+            self.kill_at = min(self.kill_at, time.monotonic() + grace_s)
+
+    def _terminate(self, grace_s: float) -> None:
+        kill_at = time.monotonic() + grace_s
+        self.kill_at = kill_at if self.kill_at is None else min(self.kill_at, kill_at)
+        if self.leader and self.status is None:
+            for number in (signal.SIGTERM, signal.SIGCONT):  # a suspended process does not handle TERM
+                kill(self.leader, number, os.killpg)
+
+    # -- start ---------------------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        if self.k == 0:
+            self._tell_host()
+        argv, env = self._command()
+        if self.is_stopped:
+            return
+        cwd = raw(self.app.get("cwd") or self.folder + "/workspace")
+        self.error_path = env[b"TORCHELASTIC_ERROR_FILE"]
+        try:
+            os.makedirs(os.path.dirname(self.error_path), exist_ok=True)
+            os.unlink(self.error_path)
+        except OSError:
+            pass
+        path = find_executable(argv[0], env.get(b"PATH", os.defpath.encode()), cwd)
+        probe = self.rules.get("ready")
+        stamp = None
+        if probe:
+            self._check_port(probe)
+            stamp = stamp_of(cwd, probe["file"]) if "file" in probe else None
+        self.log.open()
+        if self.restarts:
+            self.log.mark("restart")
+        self.record["started_at"] = time.time()
+        self._spawn(path, argv, env, cwd)
+        step = os.environ.get("SLURM_STEP_ID", "")
+        self.event("spawn", id=step, restart=self.restarts, host=self.host)
+        self.save()
+        if probe:
+            self.prober.begin(probe, env, cwd, stamp)
+
+    def _tell_host(self) -> None:
+        try:
+            put("{}/hosts/{}".format(self.folder, self.role["folder"]), self.host)
+        except OSError as error:
+            raise CannotStart(f"cannot write {self.folder}: {error.strerror}", 1) from error
+
+    def _command(self) -> tuple:
+        """argv and environment, as bytes, with the hosts of other roles, as soon as those are known."""
+        own = {"TORCHELASTIC_ERROR_FILE": f"{self.replicas}/{self.k}.error"}
+        own["LAUNCHER_SCRATCH"] = self.folder + "/scratch"
+        own.update(self.spec["env"])
+        secrets = self._secrets()
+        self.secrets = tuple(secrets.values())
+        own.update(secrets)
+        own["LAUNCHER_RESTART"] = str(self.restarts)
+        argv = self.spec["argv"]
+        for role in sorted({role for text in [*argv, *own.values()] for role in PLACE.findall(text)}):
+            self._wait_for_host(role)
+            if self.is_stopped:
+                break
+        env = dict(os.environb)
+        inherited = env.get(b"PATH")
+        env.update({raw(name): self._fill(value) for name, value in own.items()})
+        if own.get("PATH") and inherited:
+            env[b"PATH"] += b":" + inherited
+        return [self._fill(each) for each in argv], env
+
+    def _secrets(self) -> dict:
+        try:
+            with open(self.folder + "/secrets", encoding="utf-8") as file:
+                return json.load(file).get(self.role["name"]) or {}
+        except FileNotFoundError:
+            return {}
+
+    def _wait_for_host(self, role: str) -> None:
+        pause_s = 0.02
+        # A list of the folder is asked from the server; a missing name is cached.
+        while self.app["hosts"][role] not in os.listdir(self.folder + "/hosts"):
+            until = time.monotonic() + pause_s
+            self.loop.turn(until)
+            if self.is_stopped:
+                return
+            pause_s = min(2 * pause_s, 1.0)
+
+    def _fill(self, text: str) -> bytes:
+        def host(found: Any) -> str:
+            name = self.app["hosts"][found.group(1)]
+            try:
+                with open(f"{self.folder}/hosts/{name}", encoding="utf-8") as file:
+                    return file.read()
+            except OSError:
+                return ""
+
+        return raw(PLACE.sub(host, text).replace("\u0001dir\u0001", self.folder))
+
+    def _check_port(self, probe: dict) -> None:
+        """The first replica of a node finds the port of its probe free."""
+        if "port" in probe and os.environ.get("SLURM_LOCALID", "0") == "0" and not self.restarts:
+            why = taken_port(probe["port"])
+            if why:
+                raise CannotStart(why, 1)
+
+    def _spawn(self, path: bytes, argv: list, env: dict, cwd: bytes) -> None:
+        """Start the leader of the replica, in a session of its own, with pipes for its output."""
+        out, out_end = os.pipe()
+        err, err_end = os.pipe()
+        problem, problem_end = os.pipe()
+        pid = os.fork()
+        if not pid:
+            start_child(lambda: become(path, argv, env, cwd, out_end, err_end), problem_end)
+        for fd in (out_end, err_end, problem_end):
+            os.close(fd)
+        with open(problem, "rb") as file:
+            number = file.read()
+        if number:
+            os.close(out)
+            os.close(err)
+            os.waitpid(pid, 0)
+            text = number.decode()
+            why = os.strerror(int(text)) if text.isdigit() else text
+            raise CannotStart("{}: {}".format(argv[0].decode(errors="replace"), why), 126)
+        self.leader = pid
+        for fd, kind in ((out, "stdout"), (err, "stderr")):
+            os.set_blocking(fd, False)
+            self.pipes[fd] = kind
+            self.loop.watch(fd, partial(self._copy, fd))
+
+    # -- until the end -------------------------------------------------------------------------------------
+
+    def _watch(self) -> tuple:
+        """Copy the output until the replica, and all below it, has ended: (code, signal)."""
+        while self.status is None:
+            until = [each for each in (self.kill_at, self.prober.until) if each is not None]
+            self.loop.turn(min(until) if until else None)
+            self._reap()
+            now = time.monotonic()
+            if self.status is None and self.kill_at is not None and now >= self.kill_at:
+                kill(self.leader, signal.SIGKILL, os.killpg)
+                self.kill_at = now + 1.0
+            if self.status is None and self.prober.is_late() and not self.is_stopped:
+                after_s = self.rules["ready"].get("timeout", 60)
+                self.late = f"not ready after {after_s:g} s: {self.prober.why}"
+                self._terminate(self.app["grace_s"])
+        self.record["ended_at"] = time.time()
+        self.record["stopped"] = self.is_stopped
+        self.prober.end()
+        self._wait_for_rest()
+        kill_rest()
+        for fd in list(self.pipes):
+            while fd in self.pipes and self._copy(fd):
+                pass
+            self._close(fd)
+        return exit_of(self.status)
+
+    def _reap(self) -> bool:
+        """Collect ended children; False when none is left."""
+        left, ended = reap()
+        if self.leader in ended:
+            self.status = ended[self.leader]
+        if self.prober.pid in ended:
+            self.prober.pid = 0
+        return left
+
+    def _wait_for_rest(self) -> None:
+        """Give what the leader left behind a moment, or the rest of the grace period, to end by itself."""
+        until = time.monotonic() + DRAIN_S if not self.is_stopped else self.kill_at
+        while (self._reap() or (self.pipes and not self.is_stopped)) and (
+            until is not None and time.monotonic() < until
+        ):
+            self.loop.turn(min(until, time.monotonic() + 0.05))
+            if self.is_stopped and self.kill_at is not None:
+                until = self.kill_at
+
+    def _copy(self, fd: int) -> bool:
+        """Copy one portion of output; False when the pipe is empty or closed."""
+        try:
+            size = os.readv(fd, [self.buffer])
+        except BlockingIOError:
+            return False
+        if not size:
+            self._close(fd)
+            return False
+        self.log.add(self.pipes[fd], self.buffer[:size])
+        if self.pipes[fd] == "stderr":
+            last = self.buffer[max(0, size - TAIL_BYTES - 1) : size]
+            self.errors = (self.errors + bytes(last))[-TAIL_BYTES - 1 :]
+        if PIPE_BYTES // 2 <= size <= PIPE_BYTES:
+            try:
+                fcntl.fcntl(fd, F_SETPIPE_SZ, BIG_PIPE_BYTES)
+            except OSError:
+                pass
+        return True
+
+    def _close(self, fd: int) -> None:
+        if self.pipes.pop(fd, None):
+            self.loop.forget(fd)
+            os.close(fd)
+
+
+def short(text: str) -> str:
+    """The beginning of a text, of which a line of an event has room for so much."""
+    room = MOST_TEXT
+    if len(json.dumps(text)) <= room:
+        return text
+    while len(json.dumps(text[:room])) > MOST_TEXT:
+        room -= 10
+    return text[:room] + " \u2026"
