@@ -195,7 +195,7 @@ class App:
         replica.state, replica.started_at = RUNNING, at
         replica.restarts = event.get("restart", replica.restarts)
         replica.run = event.get("id", event.get("pid")), event.get("start")
-        if not replica.role.is_released:
+        if replica.role in self._waiting:
             self._release_role(replica.role)
         if not replica.has_started:
             replica.has_started = True
@@ -296,7 +296,12 @@ class App:
     # -- consequences of events ----------------------------------------------------------------------------
 
     def _replica(self, event: "Event") -> Replica:
-        return self.roles[event["role"]].replicas[event["k"]]
+        name, k = event["role"], event["k"]
+        if name not in self.roles:  # a crash of the machine has torn the line with the roles
+            self.roles[name] = Role(name, 0)
+        role = self.roles[name]
+        role.replicas += [Replica(role, each) for each in range(len(role.replicas), k + 1)]
+        return role.replicas[k]
 
     def _set_active(self, replica: Replica, change: int) -> None:
         self.active += change
