@@ -57,8 +57,9 @@ def hold(app: "App", record: "Record", driver: "Driver") -> None:
         is_written = record.is_written()
         if app.has_ended and is_written:
             return
-        if is_written and app.to_start:
-            driver.start(app.take_to_start(STARTS))
+        to_start = app.take_to_start(STARTS) if is_written else []
+        if to_start:
+            driver.start(to_start)
         if app.wants_quiet and not is_sweeping:
             is_sweeping = True
             driver.quiet()
