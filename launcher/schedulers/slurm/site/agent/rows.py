@@ -1,5 +1,6 @@
 """What the text of Slurm's commands says about jobs."""
 
+import os
 import time
 from typing import Dict, List, NamedTuple, Optional
 
@@ -9,9 +10,12 @@ OVER = {"BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL"
 OVER |= {"PREEMPTED", "REVOKED", "TIMEOUT"}
 
 
+_SCRIPT = "script-"
+
+
 def script_of(generation: str) -> str:
     """The second name of an app's script, which its jobs are submitted by."""
-    return f"script-{generation}.sh"
+    return f"{_SCRIPT}{generation}.sh"
 
 
 class Row(NamedTuple):
@@ -21,7 +25,6 @@ class Row(NamedTuple):
     """
 
     job: str
-    name: str
     state: str
     held: bool
     submitted_at: Optional[float]
@@ -36,17 +39,21 @@ class Row(NamedTuple):
     def is_over(self) -> bool:
         return self.state in OVER
 
+    @property
+    def app_id(self) -> str:
+        """The app whose script it runs, "" for none: users may give the job another name."""
+        folder, script = os.path.split(self.command)
+        return os.path.basename(folder) if script.startswith(_SCRIPT) else ""
+
     def of(self, folder: Folder, generation: str) -> bool:
         """Whether it is a job of this directory, and not of an earlier one of that name.
 
         By the name of its script: later versions of Slurm show the script without its arguments.
         """
-        return self.name == folder.app_id and self.command.endswith(
-            f"/{folder.app_id}/{script_of(generation)}"
-        )
+        return self.command.endswith(f"/{folder.app_id}/{script_of(generation)}")
 
 
-FORMAT = "\x1e" + "\x1f".join(["%i", "%j", "%T", "%Q", "%V", "%S", "%e", "%E", "%r", "%N", "%o"])
+FORMAT = "\x1e" + "\x1f".join(["%i", "%T", "%Q", "%V", "%S", "%e", "%E", "%r", "%N", "%o"])
 
 
 def parse_rows(text: str) -> List[Row]:
@@ -54,10 +61,10 @@ def parse_rows(text: str) -> List[Row]:
     rows = []
     for line in text.split("\x1e"):
         parts = line.rstrip("\n").split("\x1f")
-        if len(parts) == 11:
-            job, name, state, priority, submitted, start, end, *texts = parts
+        if len(parts) == 10:
+            job, state, priority, submitted, start, end, *texts = parts
             times = parse_time(submitted), parse_time(start), parse_time(end)
-            rows.append(Row(job, name, state, priority == "0", *times, *texts))
+            rows.append(Row(job, state, priority == "0", *times, *texts))
     return rows
 
 
