@@ -64,10 +64,19 @@ def test_wait_returns_at_the_start_where_that_is_asked_for(login):
     assert login.do("wait", app_ids=["a-1", "b-1"], seconds=60)["missing"] == ["b-1"]
 
 
-def test_a_refused_job_leaves_a_reservation_that_can_be_aborted(login, slurm):
-    found = create(login, "a-1", argv=["sbatch", "--partition=nosuch"])
-    assert found["error"] == "refused"
-    assert found["message"] == "Invalid partition name specified (invalid partition specified: nosuch)"
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        (
+            "--partition=nosuch",
+            "Invalid partition name specified (invalid partition specified: nosuch)",
+        ),
+        ("--reservation=nosuch", "Requested reservation is invalid"),
+    ],
+)
+def test_a_refused_job_leaves_a_reservation_that_can_be_aborted(login, slurm, option, message):
+    found = create(login, "a-1", argv=["sbatch", option])
+    assert (found["error"], found["message"]) == ("refused", message)
     assert "created" not in login.names("a-1")
     assert login.do("abort", app_id="a-1", nonce="n1") == {"removed": True}
     assert os.listdir(login.job_dir / "apps") == []
