@@ -12,6 +12,7 @@ from launcher.schedulers.slurm import site
 from launcher.schedulers.slurm.site.agent.main import answer
 from launcher.schedulers.slurm.site.agent.rows import (
     code_and_signal,
+    end_of_path,
     parse_accounts,
     parse_column,
     parse_rows,
@@ -42,6 +43,11 @@ def test_a_row_of_squeue():
     assert time.localtime(found.submitted_at)[:6] == (2026, 11, 23, 0, 55, 42)
     assert (found.start_at, found.end_at, found.reason, found.nodes) == (None, None, "JobHeldUser", "n[1-2]")
     assert not found.is_over
+
+
+def test_rows_of_one_script():
+    text = row(job="1") + row(job="2", command="/k/apps/a-1/script-n2.sh") + row(job="3", command="(null)")
+    assert [each.job for each in parse_rows(text, end_of_path("a-1", "n2"))] == ["2"]
 
 
 def test_a_job_is_held_as_long_as_it_has_no_priority():

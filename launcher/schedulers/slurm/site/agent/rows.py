@@ -18,6 +18,11 @@ def script_of(generation: str) -> str:
     return f"{_SCRIPT}{generation}.sh"
 
 
+def end_of_path(app_id: str, generation: str) -> str:
+    """How the path of that script ends."""
+    return f"/{app_id}/{script_of(generation)}"
+
+
 class Row(NamedTuple):
     """A line of squeue. Times in epoch seconds, None where Slurm knows none.
 
@@ -50,18 +55,21 @@ class Row(NamedTuple):
 
         By the name of its script: later versions of Slurm show the script without its arguments.
         """
-        return self.command.endswith(f"/{folder.app_id}/{script_of(generation)}")
+        return self.command.endswith(end_of_path(folder.app_id, generation))
 
 
 FORMAT = "\x1e" + "\x1f".join(["%i", "%T", "%Q", "%V", "%S", "%e", "%E", "%r", "%N", "%o"])
 
 
-def parse_rows(text: str) -> List[Row]:
-    """The rows of `squeue -o FORMAT`; text that is none, such as that of a plugin, is left out."""
+def parse_rows(text: str, script: str = "") -> List[Row]:
+    """The rows of `squeue -o FORMAT`; text that is none, such as that of a plugin, is left out.
+
+    script: how the path of the job's script ends. Times take long to read, so others are left out first.
+    """
     rows = []
     for line in text.split("\x1e"):
         parts = line.rstrip("\n").split("\x1f")
-        if len(parts) == 10:
+        if len(parts) == 10 and parts[-1].endswith(script):
             job, state, priority, submitted, start, end, *texts = parts
             times = parse_time(submitted), parse_time(start), parse_time(end)
             rows.append(Row(job, state, priority == "0", *times, *texts))
