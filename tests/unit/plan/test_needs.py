@@ -462,7 +462,7 @@ def test_a_need_that_is_not_selected_is_named_with_its_file() -> None:
 def test_a_circle_is_a_problem_of_the_job_that_its_message_names_first() -> None:
     around = [job("a", needs=need("b")), job("b", needs=need("c")), job("c", needs=need("a"))]
     [problem] = plan(around).problems
-    assert problem.code == "needs_cycle"
+    assert (problem.code, problem.hint) == ("needs_cycle", "remove one of these `needs`")
     first, *_, last = problem.message.removeprefix("jobs need each other: ").split(" → ")
     assert (problem.key.job, last) == (first, first)
 

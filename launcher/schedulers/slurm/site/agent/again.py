@@ -18,8 +18,8 @@ def release_again(site: Site, apps: Dict[str, Json]) -> List[str]:
     """Release the jobs of these apps (id → facts) whose release was lost; returns their ids.
 
     A controller that was killed comes back with what it had written down before. A hold of the user stays: it
-    is younger than the controller, or the job has aged in the queue, unlike one that was never released. So does
-    a hold that has a state of its own, as when the job's reservation was deleted.
+    is younger than the controller, or the job has aged in the queue, unlike one that was never released. So
+    does a hold that has a state of its own, as when the job's reservation was deleted.
     """
     held = [app_id for app_id, facts in apps.items() if _is_held(facts)]
     booted_at = site.slurm.booted_at() if held else None

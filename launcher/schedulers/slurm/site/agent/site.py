@@ -62,8 +62,8 @@ class Site:
         return None
 
     def scripts(self, row: Row) -> bool:
-        """Whether a job runs the script of an app of this job directory."""
-        return bool(row.app_id) and os.path.dirname(os.path.dirname(row.command)) == self.apps
+        """Whether the app whose script a job runs is one of this job directory."""
+        return os.path.dirname(os.path.dirname(row.command)) == self.apps
 
 
 def hello(site: Site, op: Json) -> Json:
