@@ -441,7 +441,8 @@ class App:
     def implied_end(self) -> "Optional[Event]":
         """The end of an app whose holder has died, as it follows from the record; None where it is open.
 
-        Only an end and a final stop count: a restart that the holder was about to make is not made.
+        Only an end and a final stop count: a restart that the holder was about to make is not made. This
+        takes the decisions on the way: where the end is open, the app is not what its record says any more.
         """
         self._on_quiet({}, 0)
         while self.stop is None:
