@@ -59,7 +59,8 @@ class App:
         num_restarts: restarts of the app, of its roles and of single replicas, together.
         inputs_changed: its input files that changed while it waited or ran, as text.
         active: number of replicas that are starting or running.
-        to_stop: (replica, grace period in s or None for the app's own): the driver empties it.
+        to_stop: replicas that are to be stopped → grace period in s, None for the app's own; the holder
+            empties it. Of a record it has those that were asked to stop, and still run.
         wants_quiet: the driver is to end what is left of the app, and to report `quiet`.
     """
 
@@ -85,7 +86,7 @@ class App:
         self.orphaned = self.unmet = self.broken = ""
         self.is_withdrawn = False
         self.active = 0
-        self.to_stop = []  # type: list[tuple[Replica, Optional[float]]]
+        self.to_stop = {}  # type: dict[Replica, Optional[float]]
         self.wants_quiet = self.is_quiet = False
         self._over = []  # type: list[Replica]
         self._left = self._counted = 0  # replicas of roles that are no services: not succeeded; all
@@ -182,6 +183,7 @@ class App:
         if not replica.is_active:
             self._set_active(replica, 1)
         replica.begin()
+        self.to_stop.pop(replica, None)
         replica.state, replica.started_at = RUNNING, at
         replica.restarts = event.get("restart", replica.restarts)
         replica.run = event.get("id", event.get("pid")), event.get("start")
@@ -201,7 +203,7 @@ class App:
         replica = self._replica(event)
         if replica.state == RUNNING:
             replica.late = event["why"]
-            self.to_stop.append((replica, None))
+            self.to_stop[replica] = None
 
     def _on_exit(self, event: "Event", at: float) -> None:
         replica = self._replica(event)
@@ -209,6 +211,7 @@ class App:
         if replica.is_active:
             self._set_active(replica, -1)
         replica.end(event, at, self.stop_reason)
+        self.to_stop.pop(replica, None)
         if replica.has_succeeded:
             self._left -= not replica.role.is_service
             self._reach(replica, "succeeded")
@@ -315,7 +318,7 @@ class App:
             self.order.release()
 
     def _stop(self, replicas: "Iterable[Replica]", grace_s: "Optional[float]") -> None:
-        self.to_stop += [(each, grace_s) for each in replicas if each.is_active]
+        self.to_stop.update((each, grace_s) for each in replicas if each.is_active)
 
     # -- decisions -----------------------------------------------------------------------------------------
 

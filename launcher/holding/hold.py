@@ -51,9 +51,9 @@ def hold(app: "App", record: "Record", driver: "Driver") -> None:
     is_sweeping = False
     while True:
         decide(app, record, driver.now())
-        to_stop, app.to_stop = app.to_stop, []
+        to_stop, app.to_stop = app.to_stop, {}
         if to_stop:
-            driver.stop(to_stop)
+            driver.stop(list(to_stop.items()))
         is_written = record.is_written()
         if app.has_ended and is_written:
             return

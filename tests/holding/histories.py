@@ -330,7 +330,7 @@ def step(app, record, event):
         record.append(event)
         app.take(event)
     decide(app, record, record.now)
-    app.to_stop = []
+    app.to_stop = {}
 
 
 def main():
