@@ -440,17 +440,3 @@ class App:
     def _restart(self, scope: str, by: Replica) -> "Event":
         number = 1 + {"replica": by.retries, "role": by.role.restarts, "app": self.restarts}[scope]
         return restart(scope, by.role.name, by.k, number, pause_s(by.role.delay_s, number))
-
-    def implied_end(self) -> "Optional[Event]":
-        """The end of an app whose holder has died, as it follows from the record; None where it is open.
-
-        Only an end and a final stop count: a restart that the holder was about to make is not made. This
-        takes the decisions on the way: where the end is open, the app is not what its record says any more.
-        """
-        self._on_quiet({}, 0)
-        while self.stop is None:
-            decision = self.decide(self.last_at)
-            if decision is None or decision["e"] == "ended":
-                return decision
-            self.take(decision)
-        return ended(self.stop["state"], self.stop["message"], self.stop["code"])

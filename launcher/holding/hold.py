@@ -3,6 +3,8 @@
 The loop of every holder. A driver knows the processes, the containers or the steps; it decides nothing.
 """
 
+from launcher.holding.events import ended
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -76,3 +78,18 @@ def decide(app: "App", record: "Record", now: float) -> None:
         record.append(decision)
         app.take(decision)
         decision = app.decide(now)
+
+
+def implied_end(app: "App") -> "Optional[dict[str, Any]]":
+    """The end of an app whose holder has died, as it follows from the record; None where it is open.
+
+    Only an end and a final stop count: a restart that the holder was about to make is not made. This takes
+    the decisions on the way: where the end is open, the app is not what its record says any more.
+    """
+    app.take({"e": "quiet"})
+    while app.stop is None:
+        decision = app.decide(app.last_at)
+        if decision is None or decision["e"] == "ended":
+            return decision
+        app.take(decision)
+    return ended(app.stop["state"], app.stop["message"], app.stop["code"])

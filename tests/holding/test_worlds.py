@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from launcher.holding.app import App
-from launcher.holding.hold import hold
+from launcher.holding.hold import hold, implied_end
 from tests.holding.histories import START_S, created
 
 ROLES = ("a", "b", "c")
@@ -192,6 +192,6 @@ def test_the_end_that_a_record_implies_is_the_one_that_its_holder_recorded(seeds
         if stop is None:
             continue
         for cut in range(stop + 1, len(world.record)):
-            end = fold(world.record[:cut]).implied_end()
+            end = implied_end(fold(world.record[:cut]))
             assert end is not None
             assert (end["state"], end["message"]) == (app.state, app.message), (seed, cut)

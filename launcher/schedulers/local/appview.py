@@ -6,6 +6,7 @@ import json
 
 from launcher.errors import StateError
 from launcher.holding.app import App
+from launcher.holding.hold import implied_end
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def fold(record: bytes, *, locked: bool) -> AppView:
     view.lock_held = locked
     if view.state != "running" or locked:
         return view
-    end = view.implied_end()
+    end = implied_end(view)
     if end is None:
         view = _taken(events)  # without the restarts that were not made
         view.state, view.message = "lost", LOST
