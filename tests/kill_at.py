@@ -64,12 +64,12 @@ def at_record(name: str, number: int) -> str:
 import os, sys
 sys.path.insert(0, {root!r})
 from launcher.schedulers.local.eventfile import EventFile
-def add(self, kind, *args, real=EventFile.add, seen=[], **fields):
-    real(self, kind, *args, **fields)
-    seen.append(kind)
-    if kind == {name!r} and seen.count(kind) == {number}:
+def append(self, event, real=EventFile.append, seen=[]):
+    real(self, event)
+    seen.append(event["e"])
+    if event["e"] == {name!r} and seen.count(event["e"]) == {number}:
         os.kill(os.getpid(), 9)
-EventFile.add = add
+EventFile.append = append
 """
 
 

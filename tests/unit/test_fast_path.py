@@ -23,6 +23,7 @@ _FAST = {
         "list log_reader logs main queue start status wait"
     ),
     "launcher.cli.render": "apps document queue_text status_text tables values",
+    "launcher.holding": "app events hold order phrases replica",
     "launcher.inventory": (
         "ends engine_attempts find installed listing logs needs project recorded status turns"
     ),
@@ -31,8 +32,8 @@ _FAST = {
     "launcher.schedulers.docker.client": "errors view wire",
     "launcher.schedulers.docker.watching": "client",
     "launcher.schedulers.local": (
-        "app appview apprecord attemptfile claim control errorfiles eventfile filewatch kernel logs "
-        "logwriter loop needs observe outcome prepare probes process readback rebuild "
+        "appview apprecord attemptfile claim control driver errorfiles eventfile filewatch kernel logs "
+        "logwriter loop needs observe prepare probes process readback rebuild "
         "replicas rundir scheduler spawn stop supervisor turn waiting"
     ),
     "launcher.schedulers.slurm": "known scheduler",

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from launcher.holding.phrases import OUT_OF_MEMORY
 from launcher.state.records import WAITING, AppRecord, ReplicaRecord
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from launcher.schedulers.local.appview import AppView
 
-OUT_OF_MEMORY = "out of memory"
-"""The message of a replica that the kernel killed for its memory."""
 _HOST = "localhost"
 
 
@@ -31,7 +30,7 @@ def app_record(scheduler: str, session: str, app_id: str, view: AppView) -> AppR
         started_at=view.started_at,
         ended_at=view.ended_at,
         message=view.message,
-        exit_code=view.exit_code,
+        exit_code=view.code,
     )
     record.inputs_changed = view.inputs_changed
     record.num_restarts = view.num_restarts
@@ -45,19 +44,21 @@ def replica_records(app_dir: str, view: AppView) -> list[ReplicaRecord]:
     from launcher.schedulers.local.errorfiles import read
 
     errors = read(app_dir, view)
-    return [
-        ReplicaRecord(
-            each.role,
+    found = []
+    for each in view.replicas:
+        state, message = view.shown(each)
+        why = OUT_OF_MEMORY if each.oom else f"signal {each.signal}" if each.signal else ""
+        made = ReplicaRecord(
+            each.role.name,
             each.k,
-            each.state,
-            exit_code=each.exit_code,
-            num_restarts=each.num_restarts,
+            state,
+            exit_code=each.code,
+            num_restarts=each.restarts,
             started_at=each.started_at,
             ended_at=each.ended_at,
-            message=each.message
-            or (OUT_OF_MEMORY if each.oom else f"signal {each.signal}" if each.signal else ""),
+            message=message or why,
             host=_HOST,
-            structured_error_msg=errors.get((each.role, each.k), ""),
+            structured_error_msg=errors.get((each.role.name, each.k), ""),
         )
-        for each in view.replicas
-    ]
+        found.append(made)
+    return found

@@ -86,6 +86,6 @@ def attempt_of(record: Record, view: AppView) -> Attempt:
         ended_at=view.ended_at,
         owner=view.owner,
         message=view.message,
-        exit_code=view.exit_code,
+        exit_code=view.code,
         inputs_changed=view.inputs_changed,
     )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 
+from launcher.holding.phrases import OUT_OF_MEMORY
 from launcher.schedulers.answers import description_of
 from launcher.schedulers.local import attemptfile
-from launcher.schedulers.local.apprecord import OUT_OF_MEMORY, app_record, replica_records
+from launcher.schedulers.local.apprecord import app_record, replica_records
 from launcher.schedulers.local.appview import AppView
 from launcher.schedulers.local.attemptfile import Record
 from launcher.schedulers.responses import DescribeAppResponse
@@ -22,7 +23,7 @@ def response(app_id: str, app_dir: str, view: AppView, record: Record | None) ->
     found.message = _message(view)
     found.replicas = replica_records(app_dir, view)
     for each, seen in zip(found.replicas, view.replicas, strict=True):
-        each.message = seen.message or (f"killed: {OUT_OF_MEMORY}" if seen.oom else "")
+        each.message = view.shown(seen)[1] or (f"killed: {OUT_OF_MEMORY}" if seen.oom else "")
     app = _app(record)
     if app is not None and record is not None:
         found.name, found.created_at = app.name, record["created_at"]

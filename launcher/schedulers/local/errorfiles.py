@@ -18,7 +18,7 @@ def read(app_dir: str, view: AppView) -> dict[tuple[str, int], str]:
     The error file of a replica that a user stopped is ignored: it describes the stop, not a failure.
     """
     blamed = {"failed", "cancelled", "lost"} if view.state in ("failed", "lost") else {"failed"}
-    wanted = [(replica.role, replica.k) for replica in view.replicas if replica.state in blamed]
+    wanted = [(each.role.name, each.k) for each in view.replicas if view.shown(each)[0] in blamed]
     if not wanted:
         return {}
     folders = (attemptfile.read_request(app_dir) or {}).get("role_log_dirs") or {}

@@ -16,8 +16,8 @@ _HEAD = 64 * 1024  # holds the events before the start, which name each role and
 class EventFile:
     """The events file of an app. Only the supervisor writes it.
 
-    A full disk must not stop the app: events that do not fit wait in memory for the next `add` or `flush`,
-    and the blocks of the `spare` file are freed for them. A line is written completely or not at all.
+    A full disk must not stop the app: events that do not fit wait in memory, and the blocks of the `spare`
+    file are freed for them. A line is written completely or not at all.
     """
 
     def __init__(self, path: str, spare: str) -> None:
@@ -32,16 +32,19 @@ class EventFile:
         self._size = 0
         _reserve(spare)
 
-    def add(self, kind: str, at_ns: int = 0, **fields: Value) -> None:
-        """Append one event, as of now or of `at_ns`."""
-        self._write({"e": kind, "t": at_ns or time.time_ns(), **fields})
+    def append(self, event: dict[str, Value]) -> None:
+        """Append an event: its kind `e`, its time `t` in ns, as of now where it has none, and its fields.
 
-    def begin(self, version: int, kind: str, **fields: Value) -> None:
-        """Append the first event: it starts with the version of the format."""
-        self._write({"v": version, "e": kind, "t": time.time_ns(), **fields})
+        A first event may begin with the version `v` of the format.
+        """
+        event.setdefault("t", time.time_ns())
+        first = {name: event[name] for name in ("v", "e", "t") if name in event}
+        members = ",".join([f'"{name}":{_json(value)}' for name, value in (first | event).items()])
+        self._waiting += b"{%b}\n" % members.encode()
+        self.is_written()
 
-    def flush(self) -> bool:
-        """Try to write the events that are waiting; False when there still are some."""
+    def is_written(self) -> bool:
+        """Whether every event is on the disk; tries to write those that wait for space."""
         while self._waiting:
             try:
                 written = os.write(self._fd, self._waiting)
@@ -56,11 +59,6 @@ class EventFile:
             if self._waiting and not self._give_back():
                 return False
         return True
-
-    def _write(self, event: dict[str, Value]) -> None:
-        members = ",".join([f'"{name}":{_json(value)}' for name, value in event.items()])
-        self._waiting += b"{%b}\n" % members.encode()
-        self.flush()
 
     def close(self) -> None:
         """Finish the record and free the spare blocks."""

@@ -90,11 +90,6 @@ class Needs:
             self.on_all()
 
 
-def why_skipped(job: str, state: str) -> str:
-    """Why an app is skipped that needs this one, in a few words."""
-    return f"{job} failed" if state == "failed" else f"{job} was {state}"
-
-
 def outcome(folder: str) -> str:
     """The state that the supervisor of an app recorded at its end; "" before, or when it died."""
     record = _read(folder, tail=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 
 from launcher.errors import StateError
+from launcher.holding.app import ENDED_STATES
 from launcher.schedulers.appstore import open_store
 from launcher.schedulers.local import rebuild, rundir
 from launcher.schedulers.local.apprecord import app_record
-from launcher.schedulers.local.appview import ENDED
 from launcher.schedulers.local.rebuild import SCHEDULERS
 
 TYPE_CHECKING = False
@@ -124,7 +124,7 @@ def present(state_dir: str, scheduler: str, limit: int | None = None) -> list[Ap
             view = rundir.read_state(rundir.app_dir(state_dir, app.app_id))
             if view is None:
                 continue
-            app.state, app.message, app.exit_code = view.state, view.message, view.exit_code
+            app.state, app.message, app.exit_code = view.state, view.message, view.code
             app.started_at, app.ended_at = view.started_at, view.ended_at
         out.append(app)
     return out
@@ -163,7 +163,7 @@ def _record_or_remove(state_dir: str, app: AppRecord) -> Attempt | None:
         with open_store(durable=False) as store:
             store.remove_void(app.app_id, app_dir)
         return None
-    if view.state in ENDED:
+    if view.state in ENDED_STATES:
         first = record_end(state_dir, app.app_id, view, durable=app.job is not None)
         return _attempt(state_dir, app) if first and app.job is not None else None
     if view.state in ("reserved", "created") and not view.lock_held and app.job is None:

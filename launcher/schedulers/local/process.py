@@ -80,7 +80,7 @@ def _sessions(view: AppView, everybody: Sequence[Process]) -> set[int]:
     """Sessions of replicas, whose leader is still the recorded process, so that the number was not reused."""
     if view.supervisor is None or view.supervisor[2] != pids.boot_id():
         return set()
-    recorded = {(each.pid, each.start) for each in view.replicas}
+    recorded = {each.run for each in view.replicas}
     return {each.pid for each in everybody if (each.pid, each.start) in recorded}
 
 

@@ -80,7 +80,7 @@ def _record(state_dir: str, app_id: str) -> tuple[AppRecord, bool] | None:
         started_at=view.started_at,
         ended_at=view.ended_at if over else None,
         message=view.message if over else "",
-        exit_code=view.exit_code if over else None,
+        exit_code=view.code if over else None,
     )
     return made, not over
 

@@ -38,35 +38,19 @@ IDLE, RUNNING, ENDING, ENDED = range(4)
 
 
 class RunningRole:
-    """One role: its policy, its replicas, how many of them are active, and how often it was restarted.
+    """One role: its replicas, and the rules that concern their processes.
 
     `common` holds the variables that most of its replicas share.
     """
 
-    __slots__ = (
-        "active",
-        "common",
-        "max_retries",
-        "name",
-        "probe",
-        "replicas",
-        "restarting",
-        "restarts",
-        "retry_delay",
-        "retry_policy",
-    )
+    __slots__ = ("common", "max_retries", "name", "probe", "replicas")
 
-    def __init__(self, name: str, max_retries: int, retry_policy: str, common: Mapping[str, str]) -> None:
+    def __init__(self, name: str, max_retries: int, common: Mapping[str, str]) -> None:
         self.name = name
         self.common = common
         self.max_retries = max_retries
-        self.retry_policy = retry_policy
-        self.retry_delay = 0  # seconds before the first restart
         self.probe: Mapping[str, Any] = NO_PROBE
         self.replicas: list[Replica] = []
-        self.active = 0
-        self.restarts = 0
-        self.restarting = False
 
 
 class Replica:
@@ -87,9 +71,7 @@ class Replica:
         "pid",
         "ready",
         "restarts",
-        "retries",
         "role",
-        "said",
         "signal",
         "state",
         "stopped",
@@ -101,7 +83,6 @@ class Replica:
         self.packed = packed
         self.log = log
         self.restarts = 0  # for whatever reason
-        self.retries = 0  # because this replica failed
         self.state = IDLE
         self.pid = self.out = self.err = -1
         self._forget()
@@ -115,7 +96,6 @@ class Replica:
         self.code = self.signal = self.ended_ns = 0
         self.oom = self.ready = False
         self.late = ""  # why it has failed that was not ready in time
-        self.said = ""  # the last line that it wrote to stderr before it failed
         self.stopped = False  # the supervisor sent it TERM
         self.interrupted = False  # its leader ended after that
         self.kill_at = 0.0  # monotonic time at which the rest of it is killed; 0.0: no deadline
@@ -143,6 +123,11 @@ class Replicas:
         self._enlarged: set[int] = set()  # pipes that are larger than usual
         self._oom_kills = kernel.oom_kills()
         loop.on_output = self.read
+
+    @property
+    def are_left(self) -> bool:
+        """Whether a replica has not ended."""
+        return bool(self._by_pid or self._ending)
 
     def start(self, replica: Replica) -> None:
         """Start a replica. Raises SpawnError."""

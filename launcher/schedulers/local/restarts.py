@@ -8,8 +8,8 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
+from launcher.holding.phrases import cause
 from launcher.schedulers.local import rundir
-from launcher.schedulers.local.outcome import failure
 from launcher.schedulers.restarts import Restart
 
 Where = tuple[str, int]
@@ -50,16 +50,8 @@ class RestartReader:
 
     def _restart(self, event: dict[str, Any]) -> Restart:
         role, k = event["role"], event["k"]
-        name, ended = f"{role}/{k}", self._exits.get((role, k), {})
-        code, signal = ended.get("code", 0), ended.get("signal", 0)
-        why = failure(
-            name,
-            code,
-            signal,
-            oom=bool(ended.get("oom")),
-            late=ended.get("late", ""),
-            said=ended.get("said", ""),
-        )
+        end = self._exits.get((role, k), {})
+        names = ("signal", "oom", "late", "why", "said")
         return Restart(
             role=role,
             k=k,
@@ -67,7 +59,7 @@ class RestartReader:
             number=event["n"],
             most=self._retries.get(role, event["n"]),
             delay_s=event.get("delay_s", 0),
-            cause=why.message.removeprefix(f"{name} "),
+            cause=cause(end.get("code", 0), **{name: end[name] for name in names if name in end}),
             at=event["t"] / 1e9,
         )
 

@@ -32,8 +32,9 @@ from launcher.schedulers.appfolder import sweep as sweep
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from launcher.schedulers.local.appview import AppView as AppView
-    from launcher.schedulers.local.appview import ReplicaView as ReplicaView
 
 STDOUT = "stdout.log"
 STDERR = "stderr.log"
@@ -47,6 +48,9 @@ ERROR_FILE = "error.json"
 """The error file of a replica, beside its logs; TORCHELASTIC_ERROR_FILE names it."""
 
 GRACE = "grace "
+INTERRUPT = "interrupt "
+"""The first word of a request to stop an app by a client that was attached to it."""
+
 START, WITHDRAWN = "start", "withdrawn"
 """How an app goes on that waits for others."""
 
@@ -101,16 +105,25 @@ def spare(app_dir: str) -> str:
     return os.path.join(app_dir, "spare")
 
 
-def cancelled_by(app_dir: str) -> tuple[str | None, float | None]:
-    """The first line of the cancel file (None: there is none) and the shortest grace period in it, in s."""
+def cancellation(app_dir: str) -> dict[str, Any] | None:
+    """The request to stop the app, as the fields of a `cancel` event; None where there is none.
+
+    `by` is its first client, `interrupt` whether that one was attached to the app, and `grace_s` the shortest
+    grace period of all clients, where one gave any.
+    """
     try:
         fd = os.open(cancel(app_dir), os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
-        return None, None
-    said = os.read(fd, 4096).decode(errors="replace").splitlines()
+        return None
+    lines = os.read(fd, 4096).decode(errors="replace").splitlines()
     os.close(fd)
-    graces = [float(line[len(GRACE) :]) for line in said if line.startswith(GRACE)]
-    return said[0].strip() if said else "", min(graces, default=None)
+    by = lines[0].strip() if lines else ""
+    found: dict[str, Any] = {"by": by.removeprefix(INTERRUPT)}
+    if by.startswith(INTERRUPT):
+        found["interrupt"] = True
+    if graces := [float(line[len(GRACE) :]) for line in lines if line.startswith(GRACE)]:
+        found["grace_s"] = min(graces)
+    return found
 
 
 def decide(app_dir: str, what: str) -> str:
@@ -150,7 +163,7 @@ def read_state(app_dir: str, *, ours: bool = False) -> AppView | None:
 
     Raises StateError for a record that a newer version wrote.
     """
-    from launcher.schedulers.local.appview import fold  # the supervisor does not need it
+    from launcher.schedulers.local.appview import fold  # which loads a parser of JSON
 
     record = _read(events(app_dir))
     locked = not ours and is_locked(app_dir)
@@ -174,16 +187,16 @@ def _end_as_asked(app_dir: str, view: AppView) -> None:
     that waited, and was cancelled or withdrawn."""
     if view.state in WAITING and decision(app_dir) == WITHDRAWN:
         view.abandoned = True
-        view.end("skipped", WITHDRAWN, None, _written_at(decision_file(app_dir)))
-        return
-    by, _ = cancelled_by(app_dir)
-    if by is not None:
-        from launcher.schedulers.local.outcome import INTERRUPT, cancellation
+        from launcher.holding.phrases import WITHDRAWN as MESSAGE
 
-        view.stop_why, view.stop_by = "cancel", by.removeprefix(INTERRUPT)
-        view.stop_reason = ""
+        view.end("skipped", MESSAGE, None, _written_at(decision_file(app_dir)))
+        return
+    cancel_request = cancellation(app_dir)
+    if cancel_request is not None:
+        from launcher.holding.phrases import cancelled
+
         view.abandoned = True
-        view.end("cancelled", cancellation(by).message, None, _written_at(cancel(app_dir)))
+        view.end("cancelled", cancelled(cancel_request), None, _written_at(cancel(app_dir)))
 
 
 def _written_at(path: str) -> float | None:

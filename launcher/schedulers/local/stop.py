@@ -11,7 +11,6 @@ from launcher.errors import SchedulerError
 from launcher.schedulers import pids
 from launcher.schedulers.local import attemptfile, kernel, process, rundir
 from launcher.schedulers.local.claim import discard_ownerless
-from launcher.schedulers.local.outcome import INTERRUPT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -168,9 +167,9 @@ def _is_suspended(pid: int) -> bool:
 
 def _grace_s(app_dir: str) -> float:
     """The grace period that the supervisor grants its replicas: a client's, else the app's."""
-    _, asked_s = rundir.cancelled_by(app_dir)
-    if asked_s is not None:
-        return asked_s
+    asked = rundir.cancellation(app_dir) or {}
+    if "grace_s" in asked:
+        return float(asked["grace_s"])
     request = attemptfile.read_request(app_dir) or {}
     return float(request.get("grace_s") or 0.0)
 
@@ -182,7 +181,7 @@ def _silently(app_id: str, what: str) -> None:
 def _write_intent(app_dir: str, grace_s: float | None, interrupt: bool) -> bool:
     """Write the cancel file with the name of the user. False when the folder was removed meanwhile."""
     path = rundir.cancel(app_dir)
-    who = f"{INTERRUPT if interrupt else ''}{actor()}"
+    who = f"{rundir.INTERRUPT if interrupt else ''}{actor()}"
     text = f"{who}\n" + ("" if grace_s is None else f"{rundir.GRACE}{grace_s:f}\n")
     try:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)

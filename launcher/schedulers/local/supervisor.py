@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # `signal` loads enum and re
 import os
+import time
 
+from launcher.holding.app import App
+from launcher.holding.hold import decide, hold
 from launcher.schedulers import pids
 from launcher.schedulers.local import kernel, rundir
-from launcher.schedulers.local.app import RunningApp
 from launcher.schedulers.local.control import CONTROL_FD, LOCK_FD, Inbox, send
+from launcher.schedulers.local.driver import Driver
 from launcher.schedulers.local.eventfile import EventFile
 from launcher.schedulers.local.logwriter import FILES_PER_REPLICA, LogWriter, ReplicaLog
 from launcher.schedulers.local.loop import Loop
-from launcher.schedulers.local.outcome import INTERRUPT, WITHDRAWN, AppOutcome, cancellation
 from launcher.schedulers.local.prepare import Preparation
 from launcher.schedulers.local.replicas import NO_PROBE, Replica, RunningRole
 from launcher.schedulers.local.spawn import Spawner, SpawnError, pack
-from launcher.schedulers.order import Order, has_order, made_by_others, to_list
+from launcher.schedulers.order import has_order, made_by_others, to_list
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,9 +33,16 @@ if TYPE_CHECKING:
     from launcher.schedulers.local.needs import Needs
     from launcher.schedulers.local.turn import Turn
 
+    Event = dict[str, Any]
+
 VERSION = 1
 MAX_OPEN_LOGS = 1024
 RECORD_RETRY_S = 1.0
+TAKE_BACK_GRACE_S = 1.0
+
+
+class Left(Exception):
+    """The supervisor is to leave at once: its app has ended, and only the record is not complete."""
 
 
 class Supervisor:
@@ -48,40 +57,87 @@ class Supervisor:
         for signum in (_signal.SIGTERM, _signal.SIGINT, _signal.SIGHUP):
             self._loop.on_signal(signum, self._stop_requested)
         self._over = False
-        self._stop_signal = 0  # the number of the signal that asked to stop; 0: none
-        self._app: RunningApp | None = None
+        self._app = App()
+        self._driver: Driver | None = None  # once the app is created
         self._going = False
         self._accepted = False  # as waiting or queued: no client waits for its start
         self._needs: Needs | None = None  # of an app that waits, or has waited
         self._ask: Mapping[str, Any] | None = None  # for its share of this machine
         self._turn: Turn | None = None
         self._comparison: Comparison | None = None  # of its input files
-        self._inputs_changed: str | None = None  # while it waited; None: not compared yet
+        self._is_compared = False  # since it waited
         self._gpus: list[tuple[RunningRole, int]] = []  # how many each replica asks for
         self._error: SpawnError | None = None  # why the submission is undone
         self._reported_started = False
         self._closing = False  # it has succeeded, and its input files are being compared
-        self._ended = False
         self._reported_loss = False
         self._reported_drop = False
         self._app_dir = ""
         self._output = ""  # the folder to make before the app starts; "" for none
         self._attached = False
         self._closed = False  # the client closed an attached app, rather than exiting
-        self._timeout_s: float | None = None
+        self._grace_s = 0.0
         self._record: EventFile
         self._preparation: Preparation
 
     def run(self) -> None:
-        while not self._over:
-            self._loop.turn(wait=not (self._app and self._app.busy))
-            if self._app and self._app.busy:
-                self._app.step()
+        try:
+            while not (self._over or self._going):
+                self._loop.turn(wait=True)
+            if self._going and self._driver:
+                self._hold(self._driver)
+            while not self._over:
+                self._loop.turn(wait=True)
+        except Left:
+            self._over = True
+
+    def _hold(self, driver: Driver) -> None:
+        try:
+            self._preparation.make_output(self._output)
+        except SpawnError as error:
+            if not self._accepted:
+                self._error = error
+                self._undo()
+                return
+            self._note("broken", why=str(error))
+        try:
+            hold(self._app, self, driver)
+        except SpawnError as error:
+            self._error = error
+            self._take_back(driver)
+        else:
+            self._leave()
 
     def kill_all(self) -> None:
         """Kill the app's processes when the supervisor itself fails."""
-        if self._app and not self._over:
-            self._app.kill_all()
+        if self._driver and not self._over:
+            self._driver.processes.kill_all()
+
+    def append(self, event: Event) -> None:
+        """Record an event. A client that waits for the start gets its answer with the first final stop."""
+        self._record.append(event)
+        if event["e"] == "started":
+            self._all_started()
+        elif event["e"] == "stopping" and event.get("state"):
+            self._report_started()
+
+    def is_written(self) -> bool:
+        """Whether all events are on the disk."""
+        return self._record.is_written()
+
+    def _note(self, kind: str, **fields: Any) -> None:
+        """Record an event of an app that has not been started, and what follows from it."""
+        event = {"e": kind, **fields}
+        self.append(event)
+        self._app.take(event)
+        decide(self._app, self, time.time())
+
+    def _tell(self, kind: str, **fields: Any) -> None:
+        """Report a fact to the loop that holds the app, or record it before there is one."""
+        if self._going and self._driver:
+            self._driver.add(kind, **fields)
+        else:
+            self._note(kind, **fields)
 
     # -- messages of the client ----------------------------------------------------------------------------
 
@@ -90,9 +146,9 @@ class Supervisor:
             self._hung_up()
             return
         while (message := self._inbox.take()) is not None:
-            if message["op"] == "create" and self._app is None:
+            if message["op"] == "create" and self._driver is None:
                 self._create(message)
-            elif message["op"] == "go" and self._app and not self._going:
+            elif message["op"] == "go" and self._driver and not self._going:
                 self._ask = message.get("turn")
                 if message.get("inputs"):
                     from launcher.schedulers.local.comparison import Comparison
@@ -107,30 +163,26 @@ class Supervisor:
 
     def _hung_up(self) -> None:
         self._close_control()
-        if self._app is None:
+        if self._driver is None:
             self._over = True
-        elif self._ended or self._closing:  # cancelled at the same moment, and recorded
+        elif self._app.has_ended or self._closing:  # cancelled at the same moment, and recorded
             return
         elif not self._going and not self._accepted:  # the client died, or undoes the submission
             self._undo()
         elif self._attached:
             why = "its Runner was closed" if self._closed else "its parent process ended"
-            if self._going:
-                self._app.stop("parent", AppOutcome("cancelled", why))
-            else:
-                self._record.add("stopping", why="parent", by="", message=why)
-                self._end_unstarted("cancelled", why)
+            self._tell("orphaned", why=why)
+            self._leave_if_ended()
 
     def _create(self, message: Mapping[str, Any]) -> None:
         self._app_dir = message["app_dir"]
         self._output = message.get("output", "")
         self._attached = message["attached"]
-        self._timeout_s = message["timeout_s"]
+        self._grace_s = message["grace_s"]
         roles = [_role(each) for each in message["roles"]]
         counts = {each["name"]: each.get("gpus", 0) for each in message["roles"]}
         self._gpus = [(role, counts[role.name]) for role in roles if counts[role.name]]
         rules = {each["name"]: each["rules"] for each in message["roles"] if each.get("rules")}
-        order = Order({role.name: len(role.replicas) for role in roles}, rules) if has_order(rules) else None
         spawner = Spawner(message["env"])
         self._preparation = Preparation(
             [r for role in roles for r in role.replicas], spawner, made_by_others(rules)
@@ -149,18 +201,18 @@ class Supervisor:
             max_bytes=message["log_max_bytes"],
             on_drop=self._output_dropped,
         )
-        self._app = RunningApp(roles, self._loop, spawner, logs, self._record, message["grace_s"], order)
-        self._app.secrets = tuple(message.get("secrets", ()))
-        self._app.on_started = self._all_started
-        self._app.on_broken = self._cannot_start
-        self._app.on_ended = self._all_ended
-        more: dict[str, Any] = {"order": to_list(rules)} if order else {}
-        self._record.add(
-            "created",
-            roles=[[role.name, len(role.replicas)] for role in roles],
-            retries=[[role.max_retries, role.retry_policy] for role in roles],
-            **more,
+        self._driver = Driver(
+            self._app,
+            roles,
+            self._loop,
+            spawner,
+            logs,
+            grace_s=self._grace_s,
+            secrets=message.get("secrets", ()),
         )
+        self._driver.on_spawn_error = self._cannot_start
+        self._driver.on_swept = self._swept
+        self._note("created", **_created(message["roles"], rules, message["timeout_s"]))
         if self._wanted():
             self._answer({"ok": "created"})
 
@@ -173,33 +225,16 @@ class Supervisor:
         except OSError as error:
             raise SpawnError(f"cannot write {self._app_dir}: {error.strerror}") from error
         start = pids.start_time(os.getpid())
-        self._record.begin(
-            VERSION,
-            "supervisor",
-            pid=os.getpid(),
-            start=start,
-            boot=pids.boot_id(),
-            handle=handle,
-            attached=self._attached,
-        )
+        event: Event = {"v": VERSION, "e": "supervisor", "pid": os.getpid(), "start": start}
+        self._record.append({**event, "boot": pids.boot_id(), "handle": handle, "attached": self._attached})
 
     def _go(self) -> None:
-        if self._wanted() and self._app:
-            self._going = True
+        if self._wanted():
             if self._turn and self._gpus:
                 self._turn.deal(self._gpus)
             more: dict[str, Any] = {"inputs": True} if self._comparison else {}
-            self._record.add(
-                "starting", **more
-            )  # from here on readers must assume that replicas were started
-            if self._timeout_s:
-                self._loop.after(self._timeout_s, self._time_is_up)
-            try:
-                self._preparation.make_output(self._output)
-            except SpawnError as error:
-                self._cannot_start(error)
-                return
-            self._app.start()
+            self._note("starting", **more)  # from here on readers must assume that replicas were started
+            self._going = True
 
     # -- waiting for other apps ----------------------------------------------------------------------------
 
@@ -207,16 +242,21 @@ class Supervisor:
         """Hold the app until those in these folders have succeeded: (job, folder) of each."""
         if not self._wanted():
             return
-        from launcher.schedulers.local.needs import Needs, why_skipped
+        from launcher.holding.phrases import skipped
+        from launcher.schedulers.local.needs import Needs
 
         self._needs = Needs(self._loop, needs)
-        self._needs.on_met = lambda job: self._record.add("met", job=job)
+        self._needs.on_met = lambda job: self._note("met", job=job)
         self._needs.on_all = self._take_turn
-        self._needs.on_failed = lambda job, state: self._end_unstarted("skipped", why_skipped(job, state))
+        self._needs.on_failed = lambda job, state: self._unmet(skipped(job, state))
         more: dict[str, Any] = {"for": [job for job, _ in needs]}
-        self._record.add("waiting", **more)
+        self._note("waiting", **more)
         self._accept("waiting")
         self._needs.begin()
+
+    def _unmet(self, why: str) -> None:
+        self._note("unmet", why=why)
+        self._leave_if_ended()
 
     def _accept(self, state: str) -> None:
         """Let the client go: it does not wait for the start. It stays where the app is to end with it."""
@@ -241,18 +281,18 @@ class Supervisor:
             if self._turn.enter():
                 self._begin()
             else:
-                self._record.add("queued")
+                self._note("queued")
                 self._accept("queued")
 
     def _cannot_queue(self, error: OSError) -> None:
         why = f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror)
-        self._record.add("warning", message=f"cannot take its place in line, and tries again: {why}")
+        self._note("warning", message=f"cannot take its place in line, and tries again: {why}")
 
     def _begin(self) -> None:
         """Start the app, unless it was withdrawn after it had been accepted."""
-        if self._ended:
+        if self._app.has_ended:
             return
-        if self._accepted and self._comparison and self._inputs_changed is None:
+        if self._accepted and self._comparison and not self._is_compared:
             self._comparison.begin(self._compared)
             return
         if self._accepted:
@@ -262,21 +302,17 @@ class Supervisor:
                 self._loop.after(RECORD_RETRY_S, self._begin)
                 return
             if decision != rundir.START:
-                self._end_unstarted("skipped", WITHDRAWN)
+                self._note("withdrawn")
+                self._leave_if_ended()
                 return
         self._go()
 
     def _compared(self, changed: str) -> None:
         """Start the app, whose input files have been compared after it had waited."""
-        self._inputs_changed = changed
-        if changed and not self._ended:
-            self._record.add("inputs", changed=changed)
+        self._is_compared = True
+        if changed and not self._app.has_ended:
+            self._note("inputs", changed=changed)
         self._begin()
-
-    def _end_unstarted(self, state: str, message: str) -> None:
-        self._record.add("ended", state=state, message=message, code=None)
-        self._ended = True
-        self._leave()
 
     # -- callbacks of the app ------------------------------------------------------------------------------
 
@@ -288,90 +324,88 @@ class Supervisor:
             self._close_control()
 
     def _cannot_start(self, error: SpawnError) -> None:
-        self._error = error
-        if self._app:
-            self._app.take_back()
+        """Undo the submission, while a client waits for the start. Else the error is a fact."""
+        if not (self._accepted or self._reported_started):
+            raise error
 
-    def _all_ended(self, outcome: AppOutcome) -> None:
-        if not outcome.state and self._accepted:  # no client waits for its start: the error is its outcome
-            outcome = AppOutcome("failed", _why(self._error))
-        if not outcome.state:
-            self._undo()
-            return
-        if outcome.state == "succeeded" and self._comparison:
-            self._give_up_place()  # no process of the app is left
+    def _swept(self) -> None:
+        """No process of the app is left."""
+        if self._app.stop is not None or self._app.is_done:
+            self._give_up_place()
+        if self._comparison and self._succeeds():
             self._closing = True
-            self._comparison.begin(lambda changed: self._end(outcome, changed))
-            return
-        self._end(outcome)
+            self._comparison.begin(self._is_quiet)
+        else:
+            self._is_quiet()
 
-    def _end(self, outcome: AppOutcome, inputs_changed: str = "") -> None:
-        if inputs_changed and not self._inputs_changed:
-            self._record.add("inputs", changed=inputs_changed)
-        self._record.add("ended", state=outcome.state, message=outcome.message, code=outcome.code)
-        self._ended = True
-        self._leave()
+    def _succeeds(self) -> bool:
+        stop = self._app.stop
+        return self._app.is_done if stop is None else bool(stop["state"] == "succeeded")
+
+    def _is_quiet(self, inputs_changed: str = "") -> None:
+        if inputs_changed and not self._app.inputs_changed:
+            self._tell("inputs", changed=inputs_changed)
+        self._tell("quiet")
 
     def _output_lost(self, log: ReplicaLog, error: OSError) -> None:
         """Record the first loss as a warning; the replicas continue."""
         if not self._reported_loss:
             self._reported_loss = True
-            self._record.add("warning", message=f"log output was lost: {log.folder}: {error.strerror}")
+            self._tell("warning", message=f"log output was lost: {log.folder}: {error.strerror}")
 
     def _output_dropped(self, log: ReplicaLog) -> None:
         """Record the first removal as a warning; the logs show each gap."""
         if not self._reported_drop:
             self._reported_drop = True
-            self._record.add("warning", message=f"log output is dropped beyond log_max_mb: {log.folder}")
+            self._tell("warning", message=f"log output is dropped beyond log_max_mb: {log.folder}")
 
     # -- reasons to stop -----------------------------------------------------------------------------------
 
     def _child_ended(self, signum: int) -> None:
-        if self._app:
-            self._app.child_ended()
-
-    def _time_is_up(self) -> None:
-        if self._app:
-            self._app.stop("timeout", AppOutcome("failed", f"timed out after {self._timeout_s} s"))
-            if not self._error:
-                self._report_started()  # the client need not wait: the replicas are on record
+        if self._driver:
+            self._driver.processes.reap()
 
     def _stop_requested(self, signum: int) -> None:
-        self._stop_signal = signum
-        if self._ended or self._over:
-            self._over = True  # the disk is full, and a second signal ends the supervisor without a record
-        elif self._closing and self._comparison:
+        if self._app.has_ended or self._over:
+            raise Left  # the disk is full, and a second signal ends the supervisor without a record
+        if self._closing and self._comparison:
             self._comparison.cut_short()
-        elif self._app and self._going:
-            by, grace_s = rundir.cancelled_by(self._app_dir)
-            self._app.stop("cancel", self._cancellation(by), (by or "").removeprefix(INTERRUPT), grace_s)
-            if not self._error:
-                self._report_started()  # the client need not wait: the replicas are on record
-        elif self._app:
-            self._wanted()
+        elif self._going:
+            cancel = self._cancel(signum)
+            if self._app.cancel is None or "grace_s" in cancel:
+                self._tell(**cancel)
+        elif self._driver:
+            self._wanted(signum)
 
-    def _wanted(self) -> bool:
-        """Whether the app is still to be started; else its cancellation is recorded."""
-        if self._ended:
+    def _wanted(self, signum: int = 0) -> bool:
+        """Whether the app is still to be started; else its end is recorded."""
+        if self._app.has_ended:
             return False
         if self._needs:
             self._needs.forget()
         if self._accepted and rundir.decision(self._app_dir) == rundir.WITHDRAWN:
-            self._end_unstarted("skipped", WITHDRAWN)
-            return False
-        by, _ = rundir.cancelled_by(self._app_dir)
-        if by is None and not self._stop_signal:
-            return True
-        self._record.add("stopping", why="cancel", by=(by or "").removeprefix(INTERRUPT))
-        self._end_unstarted("cancelled", self._cancellation(by).message)
-        return False
+            self._note("withdrawn")
+        elif cancel := self._cancel(signum):
+            self._note(**cancel)
+        return not self._leave_if_ended()
 
-    def _cancellation(self, by: str | None) -> AppOutcome:
-        if by is None:
-            return AppOutcome("cancelled", f"stopped by signal {self._stop_signal}")
-        return cancellation(by)
+    def _cancel(self, signum: int) -> dict[str, Any]:
+        """The cancellation of a client, or by a signal, as an event without its time; {} for none."""
+        found = rundir.cancellation(self._app_dir)
+        if found is None:
+            return {"kind": "cancel", "by": "", "signal": signum} if signum else {}
+        return {"kind": "cancel", **found}
 
     # -- leaving -------------------------------------------------------------------------------------------
+
+    def _take_back(self, driver: Driver) -> None:
+        """Stop every replica, and undo the submission when none is left."""
+        left = [each for each in self._app.replicas if each.is_active]
+        grace_s = min(self._grace_s, TAKE_BACK_GRACE_S)
+        driver.stop([(each, grace_s) for each in left])
+        while driver.processes.are_left:
+            self._loop.turn(wait=True)
+        driver.processes.sweep(self._undo)
 
     def _undo(self) -> None:
         """Remove the app, and report the error, if any, to the client."""
@@ -386,12 +420,19 @@ class Supervisor:
 
     def _leave(self) -> None:
         """End as soon as every event is written, which may have to wait for disk space."""
+        if self._over:
+            return
         self._give_up_place()
-        if self._record.flush():
+        if self._record.is_written():
             self._record.close()
             self._over = True
         else:
             self._loop.after(RECORD_RETRY_S, self._leave)
+
+    def _leave_if_ended(self) -> bool:
+        if self._app.has_ended:
+            self._leave()
+        return self._app.has_ended
 
     def _give_up_place(self) -> None:
         if self._turn:
@@ -416,20 +457,28 @@ class Supervisor:
 def _role(given: Mapping[str, Any]) -> RunningRole:
     replicas = given["replicas"]
     common = replicas[0]["env"] if replicas else {}
-    role = RunningRole(given["name"], given["max_retries"], given["retry_policy"], common)
-    rules = given.get("rules", {})
-    role.retry_delay = rules.get("retry_delay", 0)
-    role.probe = rules.get("ready", NO_PROBE)
+    role = RunningRole(given["name"], given["max_retries"], common)
+    role.probe = given.get("rules", {}).get("ready", NO_PROBE)
     role.replicas = [
         Replica(role, k, pack(each, common), ReplicaLog(each["log_dir"])) for k, each in enumerate(replicas)
     ]
     return role
 
 
-def _why(error: SpawnError | None) -> str:
-    if error is None:
-        return ""
-    return f"cannot start {error.role}/{error.k}: {error}" if error.role else str(error)
+def _created(roles: Sequence[Mapping[str, Any]], rules: Mapping[str, Any], timeout_s: float | None) -> Event:
+    """The fields of the event `created`. `rules`: role → its rules, where it has any."""
+    event: Event = {
+        "roles": [[each["name"], len(each["replicas"])] for each in roles],
+        "retries": [[each["max_retries"], each["retry_policy"]] for each in roles],
+    }
+    if has_order(rules):
+        event["order"] = to_list(rules)
+    delays = [rules.get(each["name"], {}).get("retry_delay", 0) for each in roles]
+    if any(delays):
+        event["delays"] = delays
+    if timeout_s:
+        event["timeout"] = timeout_s
+    return event
 
 
 def main() -> None:

@@ -6,10 +6,10 @@ import os
 import time
 
 from launcher.errors import SchedulerError
+from launcher.holding.app import ENDED_STATES
 from launcher.schedulers import pids
 from launcher.schedulers.appstore import open_store
 from launcher.schedulers.local import rundir
-from launcher.schedulers.local.appview import ENDED
 from launcher.schedulers.local.claim import claimant, discard_ended
 from launcher.schedulers.local.observe import present, record_end
 from launcher.state.records import AppRecord
@@ -42,7 +42,7 @@ def remove(state_dir: str, app_id: str) -> None:
     """Remove folder and row of an app that has ended. Raises SchedulerError when it has not."""
     app_dir = rundir.app_dir(state_dir, app_id)
     view = rundir.read_state(app_dir)
-    if view is not None and view.state not in ENDED:
+    if view is not None and view.state not in ENDED_STATES:
         raise SchedulerError(f"{app_id} has not ended: {view.state}", hint=f"launcher cancel {app_id}")
     if view is None:
         with open_store(durable=False) as store:

@@ -91,11 +91,13 @@ def test_a_stream_that_was_silent_is_no_engine_that_went_away(queue: EventQueue)
 
 
 def _observed(
-    app_dir: Path, queue: EventQueue, said: str, told: Journal | None = None
+    app_dir: Path, queue: EventQueue, said: str, told: Journal | None = None, *, keeps: bool = False
 ) -> RecordedExit | None:
     """The end that a watcher records, of a container as the engine shows it when it is back."""
     record.append(str(app_dir), "go")
-    back: Any = SimpleNamespace(started_at=lambda: 99.0, answer_anew=lambda: None)
+    back: Any = SimpleNamespace(
+        started_at=lambda: 99.0, answer_anew=lambda: None, keeps_containers=lambda: keeps
+    )
     observer = AppObserver(back, str(app_dir), "app", queue)
     if not observer.record_exits([replace(container(0, said), id="c")], told or Journal()):
         return None
@@ -125,6 +127,33 @@ def test_an_end_that_the_engine_has_missed_has_the_code_that_it_knows_when_it_is
     end = _observed(tmp_path, queue, said)
     assert end is not None
     assert (end.code, end.lost) == (code, lost)
+
+
+@pytest.mark.parametrize(
+    ("said", "facts", "keeps", "lost"),
+    [
+        ("exited 0", (), True, ""),
+        ("exited 255", (), True, ENGINE_STOPPED),  # it does not know the code
+        ("exited 0", (), False, ENGINE_STOPPED),
+        ("exited 0", (KILL,), True, ENGINE_STOPPED),  # its last run may have had another configuration
+    ],
+)
+def test_an_end_while_an_engine_with_live_restore_was_away_counts_by_its_code(
+    queue: EventQueue, tmp_path: Path, said: str, facts: tuple[Facts, ...], keeps: bool, lost: str
+) -> None:
+    put(queue, *facts, at=11.0)
+    queue.disconnected(EngineGone("gone"))
+    end = _observed(tmp_path, queue, said, keeps=keeps)
+    assert end is not None
+    assert (f"exited {end.code}", end.lost) == (said, lost)
+
+
+def test_without_a_watcher_an_end_while_an_engine_with_live_restore_was_away_is_lost(
+    queue: EventQueue, tmp_path: Path
+) -> None:
+    end = _observed(tmp_path, queue, "exited 0", keeps=True)
+    assert end is not None
+    assert end.lost == UNSEEN
 
 
 def test_the_event_of_an_earlier_run_tells_nothing_of_this_one(queue: EventQueue, tmp_path: Path) -> None:

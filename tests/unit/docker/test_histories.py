@@ -11,7 +11,7 @@ from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.labels import Labels
 from launcher.schedulers.docker.status import DockerAppView, view
 from launcher.schedulers.docker.unasked import ENGINE_STOPPED, UNSEEN, judged, why_lost
-from launcher.schedulers.docker.watching.decide import End, Stop, decide
+from launcher.schedulers.docker.watching.decide import End, Leave, Stop, decide
 from tests.unit.docker.test_status import EXPECTED, container, journal
 
 GO: dict[str, Any] = {"e": "go"}  # at 1.0
@@ -103,6 +103,20 @@ ROWS = {
     "what launcher stopped is not the engine's doing": Row(
         ("exited 0", "exited 137"), (GO, CANCEL, STOPPED), "cancelled", "cancelled by me", End, engine=AFTER
     ),
+    "a cancellation comes before a retry": Row(
+        ("exited 3", "exited 0"),
+        (GO, CANCEL),
+        "failed",
+        "main/0 exited with 3",
+        End,
+        retries=(1, "APPLICATION"),
+    ),
+    "the end of an app whose record was lost is recorded": Row(
+        BOTH, (GO, {"e": "adopted"}), "succeeded", "", End
+    ),
+    "nothing follows an end on record": Row(
+        BOTH, (GO, {"e": "end", "state": "succeeded"}), "succeeded", "", Leave
+    ),
     "a run that the engine started again goes on": Row(
         ("running", "running"), (GO, KILL), "running", "", object, engine=AFTER
     ),
@@ -126,6 +140,29 @@ def test_a_history_has_one_outcome(row: Row) -> None:
     assert isinstance(action, row.action)
     if isinstance(action, Stop):
         assert (action.why, action.message) == ("lost", row.message)
+
+
+WAIT = {"e": "wait", "for": ["prepare"]}
+SKIPPED = {"e": "end", "state": "skipped", "message": "prepare failed"}
+
+
+@pytest.mark.parametrize(
+    ("others", "told", "state", "message"),
+    [
+        ((), (WAIT,), "waiting", "waits for prepare"),
+        ((), (WAIT, {"e": "met", "job": "prepare"}, {"e": "queued"}), "queued", "waits for its turn"),
+        ((), (WAIT, SKIPPED), "skipped", "prepare failed"),  # until its container is removed
+        (("created", "created"), (WAIT,), "waiting", "waits for prepare"),  # its watcher creates them
+        (("running", "created"), (WAIT,), "running", ""),
+    ],
+)
+def test_an_attempt_waits_until_a_replica_was_started_or_its_end_is_on_record(
+    others: tuple[str, ...], told: tuple[dict[str, Any], ...], state: str, message: str
+) -> None:
+    found = [container(7, "created", part="waiting"), *(container(k, each) for k, each in enumerate(others))]
+    app = view(found, journal(*told), expected_replicas=EXPECTED)
+    assert app is not None
+    assert (app.state, app.message) == (state, message)
 
 
 @pytest.mark.parametrize(

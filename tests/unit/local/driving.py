@@ -11,11 +11,11 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from launcher.schedulers import pids
 from launcher.schedulers.local import control, process, rundir
-from launcher.schedulers.local.appview import AppView, ReplicaView
+from launcher.schedulers.local.appview import AppView
 from launcher.schedulers.local.filewatch import FileWatch
 from launcher.schedulers.local.logs import LogView
 from tests import kill_at
@@ -29,6 +29,42 @@ PATIENCE_S = 60.0
 
 def sh(script: str) -> list[str]:
     return ["sh", "-c", script]
+
+
+class ReplicaView(NamedTuple):
+    """A replica as its readers see it. Times in seconds."""
+
+    role: str
+    k: int
+    state: str
+    message: str
+    pid: int | None
+    start: int | None
+    exit_code: int | None
+    signal: int
+    oom: bool
+    num_restarts: int
+    started_at: float | None
+    ended_at: float | None
+
+
+def replicas(view: AppView) -> list[ReplicaView]:
+    """The replicas of an app, in its order."""
+    return [
+        ReplicaView(
+            each.role.name,
+            each.k,
+            *view.shown(each),
+            *each.run,
+            each.code,
+            each.signal,
+            each.oom,
+            each.restarts,
+            each.started_at,
+            each.ended_at,
+        )
+        for each in view.replicas
+    ]
 
 
 class Driven:
@@ -232,7 +268,7 @@ class Driven:
             return b"".join(view.chunks()).decode()
 
     def replica(self, role: str = "main", k: int = 0) -> ReplicaView:
-        return next(each for each in self.view.replicas if (each.role, each.k) == (role, k))
+        return next(each for each in replicas(self.view) if (each.role, each.k) == (role, k))
 
     def left(self) -> list[str]:
         """Command lines of the processes that the app has left behind."""

@@ -9,7 +9,7 @@ import pytest
 from launcher.schedulers.local import process, rundir
 from launcher.schedulers.local.appview import AppView, fold
 from tests.unit.local.conftest import Supervise
-from tests.unit.local.driving import Driven, sh
+from tests.unit.local.driving import Driven, replicas, sh
 from tests.unit.local.test_eventfile import START, end, event, lines, spawn
 
 GO = [event("starting"), spawn(0), spawn(1), event("started")]
@@ -103,8 +103,8 @@ def test_the_record_decides_where_it_leaves_no_choice(
 
 def test_an_implied_end_has_the_time_of_the_last_event_and_the_code_that_decided_it() -> None:
     view = left(*created(), *GO, end(0, 3), {**end(1), "t": 5_000_000_000})
-    assert (view.exit_code, view.ended_at) == (3, 5.0)
-    assert left(*created(), *GO, end(0), end(1)).exit_code == 0
+    assert (view.code, view.ended_at) == (3, 5.0)
+    assert left(*created(), *GO, end(0), end(1)).code == 0
 
 
 def test_a_recorded_end_is_not_an_abandoned_one() -> None:
@@ -141,7 +141,7 @@ def test_killed_behind_a_failure_that_no_restart_follows_the_app_has_failed(supe
     app.create(app.role("main", sh("exit 3"), retries=1, policy="REPLICA"))
     app.go()
     assert app.exited() == -9
-    assert (app.view.state, app.view.message, app.view.exit_code) == ("failed", "main/0 exited with 3", 3)
+    assert (app.view.state, app.view.message, app.view.code) == ("failed", "main/0 exited with 3", 3)
 
 
 def test_killed_before_the_restart_that_a_failure_has_the_app_is_lost(supervise: Supervise) -> None:
@@ -158,7 +158,7 @@ def test_killed_while_it_stops_a_cancelled_app_that_is_cancelled(supervise: Supe
     app.cancel("alice")
     assert app.exited() == -9
     assert (app.view.state, app.view.message) == ("cancelled", "cancelled by alice")
-    assert [each.state for each in app.view.replicas] == ["cancelled"]
+    assert [each.state for each in replicas(app.view)] == ["cancelled"]
 
 
 def test_killed_before_it_hears_of_a_cancel_the_app_is_cancelled(app: Driven) -> None:

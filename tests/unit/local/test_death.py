@@ -14,9 +14,9 @@ import pytest
 
 from launcher.schedulers import pids
 from launcher.schedulers.local import control, process, rundir
-from launcher.schedulers.local.appview import AppView, ReplicaView
+from launcher.schedulers.local.appview import AppView
 from tests.unit.local.conftest import Supervise
-from tests.unit.local.driving import Driven, sh
+from tests.unit.local.driving import Driven, replicas, sh
 
 SLEEP = ["sleep", "1000"]
 
@@ -28,11 +28,11 @@ def test_killed_before_create_it_leaves_a_reservation_without_owner(app: Driven)
 
 def test_killed_while_it_runs_the_app_is_lost(app: Driven) -> None:
     app.start(app.role("main", SLEEP, ["true"]))
-    app.until(lambda view: view.replicas[1].state == "succeeded")
+    app.until(lambda view: replicas(view)[1].state == "succeeded")
     assert process.supervisor_alive(app.view)
     app.kill()
     view = app.view
-    assert (view.state, [each.state for each in view.replicas]) == ("lost", ["lost", "succeeded"])
+    assert (view.state, [each.state for each in replicas(view)]) == ("lost", ["lost", "succeeded"])
     assert not process.supervisor_alive(view)
     assert process.kill_leftovers(app.app_dir, view) == 1
     assert process.kill_leftovers(app.app_dir, view) == 0
@@ -69,9 +69,8 @@ def test_a_reused_pid_is_never_signalled(tmp_path: Path, wrong: str) -> None:
     start = pids.start_time(stranger.pid) or 0
     view = AppView()
     view.supervisor = (stranger.pid, start + 1, "another boot" if wrong == "boot" else pids.boot_id())
-    replica = ReplicaView("main", 0)
-    replica.pid, replica.start = stranger.pid, start + (wrong == "start")
-    view.replicas.append(replica)
+    view.take({"e": "created", "roles": [["main", 1]]})
+    view.replicas[0].run = (stranger.pid, start + (wrong == "start"))
     assert not process.supervisor_alive(view)
     assert process.kill_leftovers(str(tmp_path), view) == 0
     assert not pids.send(stranger.pid, start + 1, signal.SIGKILL)

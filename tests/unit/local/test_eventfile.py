@@ -18,6 +18,7 @@ from launcher.errors import StateError
 from launcher.schedulers.local import rundir
 from launcher.schedulers.local.appview import AppView, fold
 from launcher.schedulers.local.eventfile import EventFile, _json
+from tests.unit.local.driving import replicas
 
 START = {
     "v": 1,
@@ -86,7 +87,7 @@ def test_the_states_of_an_app_follow_from_its_events_and_its_lock() -> None:
 
 def test_replicas_are_known_before_they_are_started() -> None:
     view = folded(START, event("created", roles=[["main", 2], ["other", 1]]), event("starting"), spawn(1))
-    assert [(r.role, r.k, r.state) for r in view.replicas] == [
+    assert [(r.role, r.k, r.state) for r in replicas(view)] == [
         ("main", 0, "pending"),
         ("main", 1, "running"),
         ("other", 0, "pending"),
@@ -97,7 +98,7 @@ def test_a_restart_forgets_how_the_replica_ended_before() -> None:
     view = folded(
         START, spawn(), end(code=1), event("restart", scope="replica", role="main", k=0, n=1), spawn(0, 1)
     )
-    replica = view.replicas[0]
+    replica = replicas(view)[0]
     assert (replica.state, replica.exit_code, replica.ended_at, replica.num_restarts) == (
         "running",
         None,
@@ -110,7 +111,7 @@ def test_a_restart_forgets_how_the_replica_ended_before() -> None:
 def test_a_replica_that_was_stopped_did_not_fail() -> None:
     stopping = event("stopping", why="peer", by="main/0")
     view = folded(START, spawn(0), spawn(1), end(0, 3), stopping, end(1, 143, stopped=True))
-    assert [each.state for each in view.replicas] == ["failed", "cancelled"]
+    assert [each.state for each in replicas(view)] == ["failed", "cancelled"]
 
 
 def test_a_torn_last_line_is_not_there_yet() -> None:
@@ -139,12 +140,12 @@ def test_events_that_find_no_room_wait_and_lines_stay_whole(tmp_path: Path) -> N
     record = EventFile(str(path), str(tmp_path / "spare"))
     with room_for(200):
         for number in range(20):
-            record.add("warning", message=f"number {number}")
-        assert not record.flush()
+            record.append({"e": "warning", "message": f"number {number}"})
+        assert not record.is_written()
         assert path.stat().st_size <= 200
         assert [json.loads(line)["e"] for line in path.read_text().splitlines()]
     assert not (tmp_path / "spare").exists()  # its blocks were given back
-    assert record.flush()
+    assert record.is_written()
     assert [json.loads(line)["message"] for line in path.read_text().splitlines()] == [
         f"number {number}" for number in range(20)
     ]

@@ -15,7 +15,7 @@ from launcher.schedulers.local.logrecords import records
 from launcher.schedulers.local.restarts import RestartNotes
 from launcher.schedulers.restarts import Restart
 from tests.unit.local.conftest import Supervise
-from tests.unit.local.driving import Driven
+from tests.unit.local.driving import Driven, replicas
 
 pytestmark = pytest.mark.slow
 
@@ -71,7 +71,7 @@ def test_work_grows_with_the_number_of_replicas_and_no_faster(supervise: Supervi
         path = tmp_path / str(count)
         app = supervise(first=COUNTED.format(path=str(path)))
         view = app.run(*_roles(app, count, ["true"]))
-        states = [each.state for each in view.replicas]
+        states = [each.state for each in replicas(view)]
         assert (view.state, states) == ("succeeded", ["cancelled"] + ["succeeded"] * (count - 1))
         assert app.left() == []
         executed[count] = int(path.read_text())
@@ -114,7 +114,7 @@ def test_order_takes_no_more_memory_than_its_rules(supervise: Supervise) -> None
         app = supervise()
         roles = [*_roles(app, MANY, ["sleep", "1000"])]
         app.start(*(each if ordered else {**each, "rules": {}} for each in roles), grace_s=5)
-        app.until(lambda view: all(each.state == "running" for each in view.replicas))
+        app.until(lambda view: all(each.state == "running" for each in replicas(view)))
         status = Path(f"/proc/{app.pid}/status").read_text()
         resident[ordered] = int(status.split("VmRSS:")[1].split()[0])
         app.cancel()

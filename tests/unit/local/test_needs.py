@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from launcher.holding.events import ended
 from launcher.schedulers import pids
 from launcher.schedulers.local import needs, rundir
 from launcher.schedulers.local.eventfile import EventFile
@@ -108,22 +109,33 @@ def test_a_reused_pid_is_another_process(tmp_path: Path) -> None:
     record = EventFile(rundir.events(str(tmp_path)), rundir.spare(str(tmp_path)))
     own, start = os.getpid(), pids.start_time(os.getpid())
     assert start is not None
-    record.begin(1, "supervisor", pid=own, start=start, boot=pids.boot_id(), handle='a://b/"pid":7,')
+    record.append(
+        {
+            "v": 1,
+            "e": "supervisor",
+            "pid": own,
+            "start": start,
+            "boot": pids.boot_id(),
+            "handle": 'a://b/"pid":7,',
+        }
+    )
     assert needs.supervisor(str(tmp_path)) == (own, start)
     assert pids.open_pid(own, start + 1) is None
     Path(rundir.events(str(tmp_path))).unlink()
     other = EventFile(rundir.events(str(tmp_path)), rundir.spare(str(tmp_path)))
-    other.begin(1, "supervisor", pid=own, start=start, boot="before", handle="a://b/c")
+    other.append(
+        {"v": 1, "e": "supervisor", "pid": own, "start": start, "boot": "before", "handle": "a://b/c"}
+    )
     assert needs.supervisor(str(tmp_path)) is None
 
 
 @pytest.mark.parametrize("message", ["", 'x "e":"ended","state":"failed" \\', "ä" * 5000])
 def test_the_recorded_state_is_read_whatever_the_message_says(tmp_path: Path, message: str) -> None:
     record = EventFile(rundir.events(str(tmp_path)), rundir.spare(str(tmp_path)))
-    record.begin(1, "supervisor", pid=1, start=1, boot="b", handle="a://b/c")
-    record.add("warning", message='{"e":"ended","t":1,"state":"succeeded"')
+    record.append({"v": 1, "e": "supervisor", "pid": 1, "start": 1, "boot": "b", "handle": "a://b/c"})
+    record.append({"e": "warning", "message": '{"e":"ended","t":1,"state":"succeeded"'})
     assert needs.outcome(str(tmp_path)) == ""
-    record.add("ended", state="cancelled", message=message, code=None)
+    record.append(ended("cancelled", message))
     assert needs.outcome(str(tmp_path)) in ("cancelled", "" if len(message) > 1000 else "cancelled")
 
 
@@ -138,7 +150,7 @@ def test_what_cannot_start_any_more_has_failed(supervise: Supervise, tmp_path: P
     assert second.ask({"op": "go", "needs": [("prepare", first.app_dir)]}) == {"ok": "waiting"}
     view = second.ended()
     assert view.state == "failed"
-    assert view.message.startswith("cannot start main/0: ")
+    assert view.message.startswith("main/0 could not be started: ")
 
 
 def test_a_cancelled_one_is_cancelled(supervise: Supervise) -> None:

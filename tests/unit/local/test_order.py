@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.ports import free_port
-from tests.unit.local.driving import Driven, sh
+from tests.unit.local.driving import Driven, replicas, sh
 
 SERVE = (
     "import socket,sys,time; time.sleep(float(sys.argv[2]));"
@@ -38,7 +38,7 @@ def test_a_client_starts_when_the_server_is_ready_and_ends_the_app(app: Driven) 
         _server(app, port), app.role("main", ["python3", "-c", code], rules=_needs("server", "ready"))
     )
     assert (view.state, app.log()) == ("succeeded", "hello\n")
-    assert [(each.role, each.state, each.message) for each in view.replicas] == [
+    assert [(each.role, each.state, each.message) for each in replicas(view)] == [
         ("server", "cancelled", "stopped at the end of the app"),
         ("main", "succeeded", ""),
     ]
@@ -54,7 +54,7 @@ def test_the_start_is_accepted_before_the_roles_that_wait(app: Driven) -> None:
     assert app.replica().message == "waiting for server (ready)"
     app.cancel()
     view = app.ended()
-    assert (view.state, [each.state for each in view.replicas]) == ("cancelled", ["cancelled", "cancelled"])
+    assert (view.state, [each.state for each in replicas(view)]) == ("cancelled", ["cancelled", "cancelled"])
     assert app.left() == []
 
 
@@ -67,7 +67,7 @@ def test_a_service_that_ends_with_0_has_not_failed(app: Driven) -> None:
         app.role("server", sh(wait), cwd=app.app_dir, rules={"service": True}),
         app.role("main", sh(outlives), cwd=app.app_dir),
     )
-    assert (view.state, [each.state for each in view.replicas]) == ("succeeded", ["succeeded", "succeeded"])
+    assert (view.state, [each.state for each in replicas(view)]) == ("succeeded", ["succeeded", "succeeded"])
 
 
 def test_a_service_that_fails_fails_the_app(app: Driven) -> None:
@@ -153,7 +153,7 @@ def test_a_replica_that_is_not_ready_in_time_has_failed(app: Driven, probe: dict
         app.role("other", ["sleep", "1000"]),
     )
     assert (view.state, view.message) == ("failed", f"main/0 was not ready after 2 s: {why}")
-    assert [each.state for each in view.replicas] == ["failed", "cancelled"]
+    assert [each.state for each in replicas(view)] == ["failed", "cancelled"]
     assert app.left() == []
 
 
@@ -241,7 +241,7 @@ def test_the_time_limit_counts_from_the_first_start(app: Driven) -> None:
     )
     view = app.ended()
     assert (view.state, view.message) == ("failed", "timed out after 0.3 s")
-    assert [each.state for each in view.replicas] == ["cancelled", "cancelled"]
+    assert [each.state for each in replicas(view)] == ["cancelled", "cancelled"]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from pathlib import Path
 from launcher.schedulers.local import rundir
 from launcher.schedulers.local.logwriter import RECORD_BYTES
 from tests.unit.local.conftest import Supervise
-from tests.unit.local.driving import Driven, sh
+from tests.unit.local.driving import Driven, replicas, sh
 
 SLEEP = ["sleep", "1000"]
 
@@ -110,7 +110,7 @@ def test_one_that_writes_without_end_does_not_starve_the_others(app: Driven) -> 
 
 def test_memory_does_not_grow_with_output(app: Driven) -> None:
     app.start(app.role("main", sh("head -c 100000000 /dev/zero; echo > done"), SLEEP))
-    app.until(lambda view: view.replicas[0].state == "succeeded")
+    app.until(lambda view: replicas(view)[0].state == "succeeded")
     status = Path(f"/proc/{app.pid}/status").read_text()
     peak_kib = int(status.split("VmHWM:")[1].split()[0])
     assert peak_kib < 20_000

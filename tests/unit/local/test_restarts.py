@@ -13,7 +13,7 @@ from launcher.schedulers.local.logwriter import RECORD_BYTES, RESTART
 from launcher.schedulers.order import LONGEST_DELAY_S, pause_s
 from launcher.specs.app import LONGEST_DELAY_S as BOUND
 from tests.lanes import sampled
-from tests.unit.local.driving import Driven, sh
+from tests.unit.local.driving import Driven, replicas, sh
 
 SLEEP = ["sleep", "1000"]
 SAY = "echo run $LAUNCHER_RESTART; "
@@ -31,7 +31,7 @@ def test_replica_policy_restarts_only_that_replica(app: Driven) -> None:
     assert (view.state, view.num_restarts) == ("succeeded", 1)
     assert app.log("main", 0) == "run 0\nrun 1\n"
     assert app.log("main", 1) == "run 0\n"
-    assert [each.num_restarts for each in view.replicas] == [1, 0]
+    assert [each.num_restarts for each in replicas(view)] == [1, 0]
 
 
 def test_each_replica_has_its_own_retries(app: Driven) -> None:
@@ -60,7 +60,7 @@ def test_application_policy_restarts_everything(app: Driven) -> None:
     assert (view.state, view.num_restarts) == ("succeeded", 1)
     for role in ("main", "other", "third"):
         assert app.log(role).endswith("run 1\n")
-    assert [each.num_restarts for each in view.replicas] == [1, 1, 1]
+    assert [each.num_restarts for each in replicas(view)] == [1, 1, 1]
 
 
 def test_a_restart_of_the_application_begins_with_no_process_of_the_old_one(app: Driven) -> None:
@@ -75,7 +75,7 @@ def test_retries_are_bounded_and_the_last_failure_counts(app: Driven, policy: st
     view = app.run(
         app.role("main", sh(SAY + "exit $((10 + LAUNCHER_RESTART))"), SLEEP, retries=2, policy=policy)
     )
-    assert (view.state, view.message, view.exit_code) == ("failed", "main/0 exited with 12", 12)
+    assert (view.state, view.message, view.code) == ("failed", "main/0 exited with 12", 12)
     assert view.num_restarts == 2
     assert app.log() == "run 0\nrun 1\nrun 2\n"
 

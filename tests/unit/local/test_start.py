@@ -10,13 +10,13 @@ import pytest
 
 from launcher.schedulers.local import rundir
 from tests.unit.local.conftest import Supervise
-from tests.unit.local.driving import Driven, sh
+from tests.unit.local.driving import Driven, replicas, sh
 
 
 def test_an_app_succeeds_when_every_replica_ends_with_0(app: Driven) -> None:
     view = app.run(app.role("main", ["true"], ["true"]), app.role("other", ["true"]))
-    assert (view.state, view.exit_code, view.message) == ("succeeded", 0, "")
-    assert [(r.role, r.k, r.state, r.exit_code) for r in view.replicas] == [
+    assert (view.state, view.code, view.message) == ("succeeded", 0, "")
+    assert [(r.role, r.k, r.state, r.exit_code) for r in replicas(view)] == [
         ("main", 0, "succeeded", 0),
         ("main", 1, "succeeded", 0),
         ("other", 0, "succeeded", 0),
@@ -27,7 +27,7 @@ def test_nothing_runs_before_go(app: Driven) -> None:
     assert app.create(app.role("main", sh("echo ran"))) == {"ok": "created"}
     assert (app.view.state, app.view.lock_held) == ("created", True)
     assert app.view.owner == f"pid {app.pid} on {socket.gethostname()}"
-    assert app.view.replicas[0].state == "pending"
+    assert replicas(app.view)[0].state == "pending"
     assert app.go() == {"ok": "started"}
     assert app.ended().state == "succeeded"
 

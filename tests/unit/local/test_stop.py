@@ -14,7 +14,7 @@ from launcher.schedulers import pids
 from launcher.schedulers.local import control, rundir
 from launcher.schedulers.local.apprecord import replica_records
 from launcher.schedulers.local.appview import fold
-from tests.unit.local.driving import Driven, sh
+from tests.unit.local.driving import Driven, replicas, sh
 
 SLEEP = ["sleep", "1000"]
 
@@ -23,8 +23,8 @@ def test_cancel_ends_every_replica_with_term(app: Driven) -> None:
     app.start(app.role("main", SLEEP, SLEEP), app.role("other", SLEEP))
     app.cancel("alice on box")
     view = app.ended()
-    assert (view.state, view.message, view.exit_code) == ("cancelled", "cancelled by alice on box", None)
-    assert [(r.state, r.exit_code, r.signal) for r in view.replicas] == [("cancelled", 143, 15)] * 3
+    assert (view.state, view.message, view.code) == ("cancelled", "cancelled by alice on box", None)
+    assert [(r.state, r.exit_code, r.signal) for r in replicas(view)] == [("cancelled", 143, 15)] * 3
     assert (view.stop_why, view.stop_by) == ("cancel", "alice on box")
 
 
@@ -50,7 +50,7 @@ def test_what_ignores_term_is_killed_after_the_grace_period(app: Driven) -> None
     app.until_log("ready")
     began = time.monotonic()
     app.cancel()
-    assert app.ended().replicas[0].signal == signal.SIGKILL
+    assert replicas(app.ended())[0].signal == signal.SIGKILL
     assert 0.2 <= time.monotonic() - began < 60
     assert app.left() == []
 
@@ -77,7 +77,7 @@ def test_a_suspended_replica_hears_of_the_cancel(app: Driven) -> None:
     app.start(app.role("main", SLEEP))
     os.kill(app.replica().pid or 0, signal.SIGSTOP)
     app.cancel()
-    assert app.ended().replicas[0].signal == signal.SIGTERM
+    assert replicas(app.ended())[0].signal == signal.SIGTERM
 
 
 def test_what_went_to_another_session_is_killed_with_the_app(app: Driven) -> None:
@@ -149,12 +149,12 @@ def test_an_intent_without_a_signal_is_seen_at_the_next_step(app: Driven, when: 
 def test_cancel_in_the_middle_of_starting_many(app: Driven) -> None:
     app.create(app.role("main", *[SLEEP] * 400))
     control.send(app.socket.fileno(), {"op": "go"})
-    app.until(lambda view: any(each.state == "running" for each in view.replicas))
+    app.until(lambda view: any(each.state == "running" for each in replicas(view)))
     app.cancel()
     assert app.reply() == {"ok": "started"}
     view = app.ended()
     assert view.state == "cancelled"
-    assert {each.state for each in view.replicas} == {"cancelled"}
+    assert {each.state for each in replicas(view)} == {"cancelled"}
     assert app.left() == []
 
 
@@ -183,7 +183,7 @@ def test_an_attached_app_is_cancelled_when_its_parent_goes_during_the_start(app:
 def test_a_timeout_is_a_failure(app: Driven) -> None:
     view = app.run(app.role("main", SLEEP, ["true"]), timeout_s=2)
     assert (view.state, view.message, view.stop_why) == ("failed", "timed out after 2 s", "timeout")
-    assert [each.state for each in view.replicas] == ["cancelled", "succeeded"]
+    assert [each.state for each in replicas(view)] == ["cancelled", "succeeded"]
 
 
 def test_what_was_stopped_reads_cancelled_also_when_it_ended_with_0(app: Driven) -> None:
@@ -194,7 +194,7 @@ def test_what_was_stopped_reads_cancelled_also_when_it_ended_with_0(app: Driven)
     Path(app.cwd, "gate").write_text("go\n")
     view = app.ended()
     assert view.message == "main/1 exited with 3"
-    assert [(each.state, each.exit_code) for each in view.replicas] == [("cancelled", 0), ("failed", 3)]
+    assert [(each.state, each.exit_code) for each in replicas(view)] == [("cancelled", 0), ("failed", 3)]
 
 
 CLEANS_UP = sh("trap 'exit 0' TERM; echo ready; echo >up; while :; do sleep 0.01; done")
@@ -221,7 +221,7 @@ def test_a_replica_that_was_stopped_says_why_whatever_its_exit_code(
     if "cancelled" in why:
         app.until_log("ready")
         app.cancel("alice")
-    first = app.ended().replicas[0]
+    first = replicas(app.ended())[0]
     assert (first.state, first.message) == ("cancelled", why)
     assert replica_records(str(app.app_dir), app.view)[0].message == why
 
@@ -232,7 +232,7 @@ def test_a_replica_that_was_never_started_says_why(app: Driven) -> None:
         app.role("main", ["true"], rules={"depends_on": {"server": "ready"}}),
     )
     app.cancel("alice")
-    assert [each.message for each in app.ended().replicas] == ["cancelled by alice"] * 2
+    assert [each.message for each in replicas(app.ended())] == ["cancelled by alice"] * 2
 
 
 def test_a_replica_that_is_stopped_for_a_restart_names_the_cause_until_it_runs_again(app: Driven) -> None:
@@ -241,11 +241,11 @@ def test_a_replica_that_is_stopped_for_a_restart_names_the_cause_until_it_runs_a
     app.until_log("ready")
     Path(app.cwd, "ready").touch()
     app.until(lambda view: view.num_restarts)
-    before = fold(app.record.partition('{"e":"restart"')[0].encode(), locked=True).replicas[0]
+    before = replicas(fold(app.record.partition('{"e":"restart"')[0].encode(), locked=True))[0]
     assert (before.state, before.message) == ("cancelled", "main/1 failed")
-    assert [(each.state, each.message) for each in app.view.replicas] == [("pending", "")] * 2
+    assert [(each.state, each.message) for each in replicas(app.view)] == [("pending", "")] * 2
     app.cancel("alice")
-    assert [each.message for each in app.ended().replicas] == ["cancelled by alice"] * 2
+    assert [each.message for each in replicas(app.ended())] == ["cancelled by alice"] * 2
 
 
 def test_what_had_ended_before_the_stop_is_not_said_to_be_stopped(app: Driven) -> None:
@@ -254,7 +254,7 @@ def test_what_had_ended_before_the_stop_is_not_said_to_be_stopped(app: Driven) -
     leader = app.replica()
     assert pids.wait_for_exit(leader.pid or 0, leader.start or 0, 10)
     app.cancel()
-    assert [each.state for each in app.ended().replicas] == ["succeeded", "cancelled"]
+    assert [each.state for each in replicas(app.ended())] == ["succeeded", "cancelled"]
 
 
 def test_the_end_of_a_short_app_does_not_wait_for_its_timeout(app: Driven) -> None:
@@ -265,14 +265,14 @@ def test_the_end_of_a_short_app_does_not_wait_for_its_timeout(app: Driven) -> No
 
 def test_a_failing_replica_stops_its_peers_at_once(app: Driven) -> None:
     view = app.run(app.role("main", SLEEP, sh("exit 3"), SLEEP), app.role("other", SLEEP))
-    assert (view.state, view.message, view.exit_code) == ("failed", "main/1 exited with 3", 3)
-    assert [each.state for each in view.replicas] == ["cancelled", "failed", "cancelled", "cancelled"]
+    assert (view.state, view.message, view.code) == ("failed", "main/1 exited with 3", 3)
+    assert [each.state for each in replicas(view)] == ["cancelled", "failed", "cancelled", "cancelled"]
 
 
 def test_a_replica_killed_by_a_signal_fails_as_in_a_shell(app: Driven) -> None:
     view = app.run(app.role("main", sh("kill -SEGV $$")))
-    assert (view.message, view.exit_code) == ("main/0 was killed by signal 11", 139)
-    assert (view.replicas[0].exit_code, view.replicas[0].signal) == (139, 11)
+    assert (view.message, view.code) == ("main/0 was killed by signal 11", 139)
+    assert (replicas(view)[0].exit_code, replicas(view)[0].signal) == (139, 11)
 
 
 def test_what_a_replica_leaves_in_its_group_is_killed_soon_after_it(app: Driven) -> None:
@@ -285,8 +285,8 @@ def test_what_a_replica_leaves_in_its_group_is_killed_soon_after_it(app: Driven)
 
 def test_what_a_replica_leaves_in_another_session_does_not_hold_it_up(app: Driven) -> None:
     app.start(app.role("main", sh("setsid -f sh -c 'echo here; sleep 1000'; exit 0"), SLEEP))
-    view = app.until(lambda view: view.replicas[0].state != "running")
-    assert view.replicas[0].state == "succeeded"
+    view = app.until(lambda view: replicas(view)[0].state != "running")
+    assert replicas(view)[0].state == "succeeded"
     assert view.state == "running"
     app.cancel()
     app.ended()
@@ -296,7 +296,7 @@ def test_what_a_replica_leaves_in_another_session_does_not_hold_it_up(app: Drive
 def test_output_of_what_stays_behind_is_kept_as_long_as_the_app_runs(app: Driven) -> None:
     os.mkfifo(os.path.join(app.cwd, "fifo"))
     app.start(app.role("main", sh("setsid -f sh -c 'read line < fifo; echo $line'; exit 0"), SLEEP))
-    app.until(lambda view: view.replicas[0].state == "succeeded")
+    app.until(lambda view: replicas(view)[0].state == "succeeded")
     Path(app.cwd, "fifo").write_text("late\n")
     app.until_log("late")
     app.cancel()

@@ -21,7 +21,7 @@ from launcher.turns.ask import MACHINE, Ask, Limit
 from launcher.turns.table import summon, tickets
 from tests import processes
 from tests.unit.local.conftest import Supervise
-from tests.unit.local.driving import PATIENCE_S, Driven, sh
+from tests.unit.local.driving import PATIENCE_S, Driven, replicas, sh
 
 ONE_CORE = Limit(MACHINE, cpu=1)
 REPORT_MODULES = """
@@ -167,9 +167,9 @@ def outliving(
     first.until_log("ready")
     pid = int((tmp_path / "pid").read_text())
     assert go(second, table, 2, **wanted) == {"ok": "queued"}
-    replicas = [each.pid for each in first.view.replicas]
+    leaders = [each.pid for each in replicas(first.view)]
     first.kill()
-    assert processes.gone([each for each in replicas if each], timeout_s=PATIENCE_S)
+    assert processes.gone([each for each in leaders if each], timeout_s=PATIENCE_S)
     yield second, pid
     processes.kill([pid])
 
@@ -339,7 +339,7 @@ def test_what_cannot_start_any_more_has_failed(
     program.unlink()
     holder.cancel()
     state, message = ended(app)
-    assert (state, message.startswith("cannot start main/0: ")) == ("failed", True)
+    assert (state, message.startswith("main/0 could not be started: ")) == ("failed", True)
     assert in_line(table) == []
 
 

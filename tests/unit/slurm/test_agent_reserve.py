@@ -27,11 +27,11 @@ def login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Login:
 @pytest.fixture
 def has_jobs(login: Login, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A squeue that lists the held job 7 of each app."""
-    one = "\\0367\\037%s\\037PENDING\\0370\\037N/A\\037N/A\\037N/A\\037(null)\\037JobHeldUser\\037\\037%s"
+    one = "\\0367\\037PENDING\\0370\\037N/A\\037N/A\\037N/A\\037(null)\\037JobHeldUser\\037\\037%s"
     listed = f"""
 for folder in "{login.job_dir}"/apps/*; do
   read -r id <"$folder/id"
-  printf '{one}' "${{folder##*/}}" "$folder/script-$id.sh"
+  printf '{one}' "$folder/script-$id.sh"
 done"""
     monkeypatch.setenv("PATH", str(commands(tmp_path / "bin", squeue=listed)))
 
@@ -367,13 +367,37 @@ def test_last_lines_that_are_too_long_for_an_answer_are_not_sent(login, monkeypa
     assert login.do("tail", app_id="a-1", parts=[["..", 0]], lines=1, limit=9)["error"] == "state"
 
 
-def test_events_of_the_app_and_its_replicas_come_by_time(login):
+EVENTS = '{"e":"spawn","t":1}\n{"e":"re\n{"e":"restart","t":3}\n{"e":"exi'
+"""With a line that a full disk has cut, and one that is being written."""
+
+
+def test_events_of_the_app_are_those_that_are_whole(login):
     login.reserve("a-1", "n1")
-    replicas = login.folder("a-1") / "replicas" / "main"
-    replicas.mkdir(parents=True)
-    (login.folder("a-1") / "events").write_text('{"e":"restart","t":3}\n{"e":"exi')
-    (replicas / "0.events").write_text('{"e":"spawn","t":1}\n{"e":"exit","t":2}\n')
-    assert [each["e"] for each in login.do("events", app_id="a-1")["events"]] == ["spawn", "exit", "restart"]
+    assert login.do("events", app_id="a-1") == {"events": [], "live": True}
+    (login.folder("a-1") / "events").write_text(EVENTS)
+    assert [each["e"] for each in login.do("events", app_id="a-1")["events"]] == ["spawn", "restart"]
+
+
+@pytest.mark.parametrize("outcome", ["", '{"state": "lost", "replicas": []}'])
+def test_an_app_without_an_outcome_of_its_replicas_has_its_events_and_what_wrappers_recorded(login, outcome):
+    login.reserve("a-1", "n1")
+    folder = login.folder("a-1")
+    (folder / "replicas" / "main").mkdir(parents=True)
+    (folder / "replicas" / "main" / "0.json").write_text('{"k": 0}')
+    (folder / "events").write_text(EVENTS)
+    if outcome:
+        (folder / "outcome").write_text(outcome)
+    ask = {"app_ids": ["a-1"], "ended": True, "look": False}
+    found = login.do("observe", **ask, replicas=True)["apps"]["a-1"]
+    assert ([each["e"] for each in found["events"]], found["replicas"]) == (["spawn", "restart"], [{"k": 0}])
+    assert "events" not in login.do("observe", **ask)["apps"]["a-1"]
+
+
+def test_an_app_whose_outcome_has_its_replicas_has_no_events(login):
+    login.reserve("a-1", "n1")
+    (login.folder("a-1") / "outcome").write_text('{"state": "failed", "replicas": [{"k": 0}]}')
+    found = login.do("observe", app_ids=["a-1"], ended=True, look=False, replicas=True)["apps"]["a-1"]
+    assert "events" not in found
 
 
 def test_a_machine_without_slurm_says_so(login):

@@ -292,6 +292,10 @@ def test_an_app_without_a_job_is_no_attempt():
     [
         ("JobHeldUser", "waits in Slurm's queue: JobHeldUser; `scontrol release 12` lets it start"),
         ("JobHeldAdmin", "waits in Slurm's queue: JobHeldAdmin; `scontrol release 12` lets it start"),
+        (
+            "Reservation brief was deleted",
+            "waits in Slurm's queue: Reservation brief was deleted; `scontrol release 12` lets it start",
+        ),
         ("None", "waits in Slurm's queue; `scontrol release 12` lets it start"),
     ],
 )

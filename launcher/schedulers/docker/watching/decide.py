@@ -111,7 +111,7 @@ def decide(
     Args:
         containers: of its replicas; all inspected once a restart was begun.
     """
-    if app is None or (app.final and journal.outcome is not None):
+    if app is None or journal.outcome is not None:
         return Leave()
     if app.done and journal.stop is None and (rest := unended(containers, journal)):
         return Stop(rest, "end", STOPPED_AT_END)

@@ -14,7 +14,7 @@ from typing import Any, Optional
 
 from launcher.holding.app import App
 from launcher.holding.events import ended
-from launcher.holding.hold import decide, hold
+from launcher.holding.hold import decide, hold, implied_end
 from launcher.schedulers.slurm.site.driver import Driver, Requeued
 from launcher.schedulers.slurm.site.job import Job
 from launcher.schedulers.slurm.site.loop import Loop
@@ -98,7 +98,7 @@ class Conductor:
         found = App()
         for event in read_events(self.folder):
             found.take(event)
-        end = found.implied_end()
+        end = implied_end(found)
         if end is not None:
             tell(app, record, end)
             return finish(app, record)

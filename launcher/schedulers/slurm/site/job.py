@@ -10,20 +10,24 @@ RUNNING = {"RUNNING", "RESIZING", "SIGNALING", "STOPPED", "SUSPENDED"}
 
 
 class Job:
-    """The job with this id, if it is the one of this name: a controller that lost its state counts anew."""
+    """The job with this id, if it runs the script of this app: a controller that lost its state counts anew.
 
-    def __init__(self, job_id: str, name: str) -> None:
+    Users may give the job another name.
+    """
+
+    def __init__(self, job_id: str, app_id: str) -> None:
         self.id = job_id
-        self.name = name
+        self._script = f"/{app_id}/script-"
 
     def ask(self) -> dict:
         """The fields "EndTime", "Restarts", "TimeLimit" and more; {} where Slurm does not know the job."""
         for _ in range(ASKS):
-            words = self._run("scontrol", "show", "job", "-o", self.id).split()
-            if words:
+            text = self._run("scontrol", "show", "job", "-o", self.id)
+            if text:
                 break
-        found = dict(word.partition("=")[::2] for word in reversed(words) if "=" in word)
-        return found if found.get("JobName") == self.name else {}
+        if self._script not in text:
+            return {}
+        return dict(word.partition("=")[::2] for word in reversed(text.split()) if "=" in word)
 
     def end_step(self, step_id: str) -> None:
         """Have Slurm kill what is left of a step, and wait for its end."""

@@ -1,0 +1,129 @@
+"""Every history of the table: its decisions, and that each prefix of its record leads to the same end."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import os
+import pwd
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from launcher.holding.app import App
+from launcher.holding.hold import decide
+from tests.holding.histories import HISTORIES, START_S, Record, created, fact, play, step
+
+ROOT = Path(__file__).resolve().parents[2]
+HOLDING = sorted((ROOT / "launcher/holding").glob("*.py"))
+
+
+@pytest.mark.parametrize(("roles", "facts", "decisions"), HISTORIES)
+def test_the_decisions_follow_from_the_facts(roles, facts, decisions):
+    assert play(roles, facts)[1].decisions == decisions
+
+
+def shown(app: App) -> list[object]:
+    """Everything that a view of the app shows."""
+    replicas = [
+        (each.name, *app.shown(each), each.code, each.restarts, each.ended_at) for each in app.replicas
+    ]
+    return [app.state, app.message, app.code, app.needs, app.num_restarts, app.stop_reason, *replicas]
+
+
+@pytest.mark.parametrize(("roles", "facts"), [each[:2] for each in HISTORIES])
+def test_a_reader_sees_what_the_holder_knows(roles, facts):
+    app, record = play(roles, facts)
+    reader = App()
+    for event in record.events:
+        reader.take(copy.deepcopy(event))
+    assert shown(reader) == shown(app)
+
+
+@pytest.mark.parametrize(("roles", "facts"), [each[:2] for each in HISTORIES])
+def test_another_holder_goes_on_from_every_event_of_the_record(roles, facts):
+    """Also from a fact whose decision was not recorded: the next holder makes the same one."""
+    _, whole = play(roles, facts)
+    texts = facts.split("; ")
+    for cut in range(1, len(whole.events) + 1):
+        app, record = App(), Record()
+        record.events = copy.deepcopy(whole.events[:cut])
+        for event in record.events:
+            app.take(event)
+        given = sum(event["e"] in FACTS or "fact" in event for event in record.events)
+        rest = skip(texts, given)
+        record.now = max(START_S, app.last_at)
+        decide(app, record, record.now)
+        for text in rest:
+            step(app, record, fact(text))
+        assert [e for e in record.events if e["e"] != "tick"] == whole.events, cut
+
+
+FACTS = {"starting", "spawn", "ready", "late", "exit", "quiet", "cancel", "orphaned", "withdrawn", "unmet"}
+FACTS |= {"broken", "adopted", "waiting", "met", "queued", "requeued"}
+
+
+def skip(texts: list[str], given: int) -> list[str]:
+    """The facts after the first `given` ones; those that are only a time count as none."""
+    rest = list(texts)
+    while given or (rest and rest[0].startswith("@") and given):
+        if not rest.pop(0).startswith("@"):
+            given -= 1
+    return rest
+
+
+@pytest.mark.parametrize("path", HOLDING, ids=lambda path: path.stem)
+def test_python_3_6_can_read_the_machine(path):
+    ast.parse(path.read_text(), str(path), feature_version=(3, 6))
+
+
+def test_python_3_6_plays_the_histories(tmp_path):
+    home = Path(pwd.getpwuid(os.getuid()).pw_dir)
+    found = [shutil.which("python3.6"), *home.glob(".pyenv/versions/3.6.*/bin/python")]
+    pythons = [
+        each for each in found if each and subprocess.run([each, "-c", ""], check=False).returncode == 0
+    ]
+    if not pythons:
+        pytest.skip("this machine has no Python 3.6")
+    package = tmp_path / "launcher"
+    shutil.copytree(
+        ROOT / "launcher/holding", package / "holding", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    (package / "__init__.py").touch()
+    argv = [pythons[0], "-B", str(ROOT / "tests/holding/histories.py"), str(tmp_path)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"played {len(HISTORIES)} histories\n"
+
+
+def test_a_record_that_lacks_the_roles_still_names_its_replicas():
+    app = App()
+    app.take({"e": "spawn", "t": 1, "role": "a", "k": 1, "pid": 7, "start": 8})
+    assert [(each.name, app.shown(each)[0]) for each in app.replicas] == [
+        ("a/0", "pending"),
+        ("a/1", "running"),
+    ]
+
+
+def test_an_unknown_kind_of_event_is_ignored():
+    app = App()
+    app.take(created("a"))
+    before = shown(app)
+    app.take({"e": "of a later version", "t": 5})
+    app.take({"t": 6})
+    assert shown(app) == before
+
+
+def test_a_start_that_fails_on_another_machine_names_it():
+    app = play("a", "go")[0]
+    app.take({"e": "exit", "role": "a", "k": 0, "code": 127, "why": "no such file", "host": "n1"})
+    assert app.decide(START_S)["message"] == "a/0 could not be started on n1: no such file"
+
+
+def test_a_start_that_is_broken_may_have_an_exit_code():
+    app = play("a", "go")[0]
+    app.take({"e": "broken", "why": "setup failed", "code": 3})
+    decision = app.decide(START_S)
+    assert (decision["message"], decision["code"]) == ("setup failed", 3)
