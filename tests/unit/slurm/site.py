@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from launcher.schedulers.slurm.program import program
+from launcher.schedulers.slurm.site.events import parsed
 
 END_S = 60.0
 
@@ -113,7 +114,7 @@ class Site:
     def events(self, kind: str = "") -> list[dict[str, Any]]:
         """The events of the record; those of one kind."""
         path = self.dir / "events"
-        found = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+        found = parsed(path.read_bytes()) if path.exists() else []
         return [each for each in found if not kind or each["e"] == kind]
 
     def start(self, job: str = "12", **env: str) -> subprocess.Popen[bytes]:

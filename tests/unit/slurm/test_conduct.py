@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from tests.lanes import sampled
+from tests.processes import parent
 from tests.unit.slurm.site import END_S, Site, role, states, until
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -375,6 +376,45 @@ def test_a_job_that_is_requeued_has_no_outcome_and_goes_on(site: Site) -> None:
     assert not (site.dir / "secrets").exists()
 
 
+def cut_off(site: Site, *events: dict[str, Any]) -> dict[str, Any]:
+    """The outcome of an app whose first run was cut off after these events."""
+    site.app(role("main", "echo up", retries=1, policy="APPLICATION"))
+    (site.dir / "started").write_text('{"job": "12"}')
+    begin = {"e": "created", "roles": [["main", 1]], "retries": [[1, "APPLICATION"]]}
+    lines = [begin, {"e": "starting"}, *events]
+    text = "".join(json.dumps({"t": at, **each}) + "\n" for at, each in enumerate(lines, 1))
+    (site.dir / "events").write_text(text + '{"e": "ex')
+    return site.run(SLURM_RESTART_COUNT="1")
+
+
+SPAWN: dict[str, Any] = {"e": "spawn", "role": "main", "k": 0}
+EXIT: dict[str, Any] = {"e": "exit", "role": "main", "k": 0}
+
+
+def test_an_end_that_was_decided_before_the_job_was_requeued_counts(site: Site) -> None:
+    stopping = {"e": "stopping", "why": "peer", "state": "failed", "message": "main/0 failed", "code": 3}
+    found = cut_off(site, SPAWN, stopping)
+    assert (found["state"], found["message"], found["code"]) == ("failed", "main/0 failed", 3)
+    assert [each["e"] for each in site.events()[-2:]] == ["stopping", "ended"]
+
+
+@pytest.mark.slow
+def test_a_run_that_was_cut_off_begins_anew_with_all_its_retries(site: Site) -> None:
+    found = cut_off(site, SPAWN, {**EXIT, "code": 3}, {**EXIT, "e": "restart", "scope": "app", "n": 1})
+    assert (found["state"], found["restarts"], site.log("main")) == ("succeeded", 2, b"up\n")
+
+
+@pytest.mark.slow
+def test_a_setup_that_fails_in_the_second_run_is_the_end_of_the_app(site: Site) -> None:
+    cut_off(site, SPAWN)
+    (site.dir / "outcome").unlink()
+    (site.dir / "events").write_text("".join(json.dumps(each) + "\n" for each in site.events()[:3]))
+    argv = [sys.executable, str(site.zip), "conduct", str(site.dir), "9", "false"]
+    env = {**os.environ, "SLURM_JOB_ID": "12", "SLURM_RESTART_COUNT": "1"}
+    assert subprocess.run(argv, check=False, env=env, timeout=END_S).returncode == 9
+    assert site.outcome()["message"] == "setup failed with 9: false"
+
+
 @pytest.mark.slow
 def test_a_job_that_is_preempted_with_time_to_stop_comes_back(site: Site) -> None:
     """Slurm then sends TERM to the steps alone, and ends the job when the time is over."""
@@ -521,6 +561,43 @@ def test_a_replica_whose_wrapper_is_killed_has_failed(site: Site, at: int) -> No
     assert site.outcome()["state"] == "failed"
     assert re.fullmatch(message, site.outcome()["message"])
     assert site.processes() == []
+
+
+@pytest.mark.slow
+def test_a_replica_whose_worker_is_killed_is_started_again_in_a_step_of_its_own(site: Site) -> None:
+    again = "test $LAUNCHER_RESTART$K != 11 || touch go"
+    script = f"echo up $K; {again}; until test -e go; do sleep 0.1; done"
+    site.app(role("main", script, replicas=2, retries=1))
+    process = started(site, k=1, line=b"up 1")
+    second = [
+        pid
+        for pid in site.pids("replica")
+        if b"SLURM_PROCID=1\0" in Path(f"/proc/{pid}/environ").read_bytes()
+    ]
+    (worker,) = [pid for pid in second if parent(pid) in second]
+    os.kill(worker, signal.SIGKILL)
+    assert process.wait(END_S) == 0
+    assert states(site.outcome()) == ["main/0 succeeded 0", "main/1 succeeded 0"]
+    assert [each["k"] for each in site.events("spawn")][2:] == [1]
+    assert site.parts("main", 1)[1:] == [("restart", b""), ("stdout", b"up 1\n")]
+
+
+@pytest.mark.slow
+def test_the_wrapper_of_a_replica_that_is_not_started_again_leaves(site: Site) -> None:
+    site.app(role("main", "test $K = 0 || exec sleep 1000", replicas=2, retries=3))
+    site.start()
+    until(lambda: site.events("exit"))
+    until(lambda: len(site.pids("replica")) == 2)  # guardian and worker of the other one
+
+
+@pytest.mark.slow
+def test_a_wrapper_that_waits_for_another_start_leaves_with_its_conductor(site: Site) -> None:
+    site.app(role("main", "exit 3", retries=1), order={"main": {"retry_delay": 300}})
+    process = site.start()
+    until(lambda: site.events("restart"))
+    assert len(site.pids("replica")) == 2
+    process.kill()
+    until(lambda: site.processes() == [])
 
 
 @pytest.mark.slow

@@ -50,23 +50,20 @@ class Conductor:
             return 1
         if has_run is None:
             return 0
-        settings = read_json(self.folder + "/app.json") or {}
+        settings = read_json(self.folder + "/app.json")
+        if not isinstance(settings, dict):
+            return self._end("failed", "cannot start: app.json is missing or damaged")
         if has_run and not self.run_number and not settings.get("requeue"):
             return self._end("lost", RUN_AGAIN)
         app = App()
         try:
-            roles = settings["roles"]
-            make_folders(self.folder, settings)
-            for event in read_events(self.folder):
-                app.take(event)
-            record = Record(self.folder, app, {role["name"]: role["folder"] for role in roles})
-            if not app.roles:
-                tell(app, record, created(settings))
-            record.keep_room()
+            record = self._open(settings, app)
         except (OSError, ValueError, KeyError) as error:
             return self._end("failed", f"cannot start: {error}")
         if app.state == "running":
-            return self._run_again(settings, app, record)
+            self._begin_anew(app, record)
+        if app.has_ended:
+            return finish(app, record)
         if failed:
             return self._end_unstarted(app, record, int(failed[0]), failed[1])
         return self._hold(settings, app, record)
@@ -93,18 +90,26 @@ class Conductor:
             return self._come_back()
         return finish(app, record)
 
-    def _run_again(self, settings: Json, app: App, record: Record) -> int:
-        """Go on after a run that Slurm has cut off: with its end where that follows from the record."""
-        found = App()
+    def _open(self, settings: Json, app: App) -> Record:
+        """Make the folders of an app and its record, and read what is on that."""
+        make_folders(self.folder, settings)
         for event in read_events(self.folder):
-            found.take(event)
-        end = implied_end(found)
-        if end is not None:
-            tell(app, record, end)
-            return finish(app, record)
-        forget_last_run(self.folder)
-        tell(app, record, {"e": "requeued", "n": self.run_number})
-        return self._hold(settings, app, record)
+            app.take(event)
+        record = Record(self.folder, app, {role["name"]: role["folder"] for role in settings["roles"]})
+        if not app.roles:
+            tell(app, record, created(settings))
+        record.keep_room()
+        return record
+
+    def _begin_anew(self, app: App, record: Record) -> None:
+        """Go on after a run that Slurm has cut off, or record the end that follows from its events."""
+        last = App()
+        for event in read_events(self.folder):
+            last.take(event)
+        end = implied_end(last)
+        if end is None:
+            forget_last_run(self.folder)
+        tell(app, record, end or {"e": "requeued", "n": self.run_number})
 
     def _end_unstarted(self, app: App, record: Record, code: int, command: str) -> int:
         """Record the end of an app whose setup failed."""

@@ -1,6 +1,6 @@
 """What the programs on the nodes share: files that appear whole, lines of output, the end of a parent.
 
-It becomes part of each of them (see `cluster.program`). Python 3.6 and its standard library are enough.
+Python 3.6 and its standard library are enough.
 """
 
 import ctypes
@@ -52,15 +52,6 @@ def link(path: str, text: str) -> bool:
         return True
     finally:
         _unlink(temp)
-
-
-def append(path: str, line: str) -> None:
-    """Add a line to a file, to which others append too."""
-    fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        os.write(fd, (line + "\n").encode())
-    finally:
-        os.close(fd)
 
 
 def read_json(path: str) -> Any:
