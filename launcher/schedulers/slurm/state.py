@@ -336,7 +336,8 @@ def whole_record_of(facts: Facts, view: View) -> AppRecord:
 def _folded(facts: Facts, view: View) -> App:
     """The app as its events have made it, in the state of the view."""
     app = App()
-    for event in facts.get("events") or [{"e": "created", "roles": list(Counter(names_of(facts)).items())}]:
+    roles = list(Counter(role for role, _ in names_of(facts)).items())
+    for event in facts.get("events") or [{"e": "created", "roles": roles}]:
         app.take(event)
     for found in facts.get("replicas") or ():
         end = recorded_exit(found, app.roles[found["role"]].replicas[found["k"]])

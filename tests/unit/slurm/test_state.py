@@ -433,7 +433,8 @@ def test_replicas_are_as_the_events_of_a_live_app_say():
 
 
 def test_replicas_of_an_app_that_has_not_started_are_pending():
-    assert {each[2:] for each in shown(submitted(queue=[row()]))} == {("pending", None, "")}
+    found = shown(submitted(queue=[row()]))
+    assert found == [(*name, "pending", None, "") for name in (("a", 0), ("a", 1), ("b", 0))]
 
 
 def test_replicas_of_an_app_that_never_started_and_has_gone_are_cancelled_or_lost():
