@@ -591,6 +591,21 @@ def test_the_wrapper_of_a_replica_that_is_not_started_again_leaves(site: Site) -
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_a_wrapper_that_is_killed_while_it_waits_is_replaced(site: Site, replicas: int) -> None:
+    fails = "test $K = 1 || test $LAUNCHER_RESTART = 1 || exit 3"
+    script = f"{fails}; touch go$K; until test -e go0; do sleep 0.1; done"
+    site.app(role("main", script, retries=1, replicas=replicas), order={"main": {"retry_delay": 1}})
+    process = site.start()
+    until(lambda: site.events("restart"))
+    pids = site.pids("replica")
+    first = [pid for pid in pids if b"SLURM_PROCID=0\0" in Path(f"/proc/{pid}/environ").read_bytes()]
+    os.kill(next(pid for pid in first if parent(pid) in first), signal.SIGKILL)
+    assert process.wait(END_S) == 0
+    assert [each["n"] for each in site.events("restart")] == [1]
+
+
+@pytest.mark.slow
 def test_a_wrapper_that_waits_for_another_start_leaves_with_its_conductor(site: Site) -> None:
     site.app(role("main", "exit 3", retries=1), order={"main": {"retry_delay": 300}})
     process = site.start()

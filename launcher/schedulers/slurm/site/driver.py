@@ -161,6 +161,7 @@ class Driver:
     def _terminated(self, found: Json) -> None:
         """Slurm ends the job, and kills what is left a few seconds later. A requeued one comes back."""
         has_time = found.get("JobState") == "RUNNING"  # or only the conductor got the signal
+        self._look_for_requests()  # a cancellation, if that is the cause
         is_new = self._app.stop is None and not self._steps.is_ending
         comes_back = has_restarted(found, self._run) or (
             self._settings.get("requeue") and is_preempted(found)

@@ -181,7 +181,8 @@ class Steps:
 
     def _take_exit(self, step: Step, event: Json) -> None:
         k = event["k"]
-        if k not in step.live:  # it was found in its record
+        if k not in step.live:  # it was found in its record, or its wrapper was killed while it waited
+            step.staying.discard(k)
             return
         step.live.discard(k)
         if event.pop("stays", False):
