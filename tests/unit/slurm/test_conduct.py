@@ -518,6 +518,17 @@ def test_a_second_cancellation_shortens_the_grace_period(site: Site) -> None:
     assert states(site.outcome()) == ["main/0 cancelled 137 cancelled"]
 
 
+@pytest.mark.slow
+def test_a_cancellation_may_give_more_time_than_the_app_has(site: Site) -> None:
+    site.app(role("main", "trap 'sleep 0.5; exit 7' TERM; echo up; while :; do sleep 0.1; done"), grace_s=0.0)
+    process = started(site)
+    (site.dir / "new").write_text(json.dumps({"grace_s": 60.0, "interrupt": False}))
+    (site.dir / "new").rename(site.dir / "cancel")
+    process.send_signal(signal.SIGUSR2)
+    assert process.wait(END_S) == 1
+    assert states(site.outcome()) == ["main/0 cancelled 7 cancelled"]
+
+
 def test_an_app_whose_end_a_client_has_recorded_runs_no_longer(site: Site) -> None:
     """A controller that was killed may have forgotten the job: nothing else ends what runs."""
     site.app(role("main", "echo up; exec sleep 1000"))

@@ -73,7 +73,7 @@ class Driver:
 
     def stop(self, replicas: "Sequence[tuple[Replica, Optional[float]]]") -> None:
         given = [grace_s for _, grace_s in replicas if grace_s is not None]
-        self._steps.stop([each for each, _ in replicas], min([self._grace_s(), *given]))
+        self._steps.stop([each for each, _ in replicas], self._grace_s(*given))
 
     def quiet(self) -> None:
         self._wants_quiet = True
@@ -89,7 +89,9 @@ class Driver:
             facts = self._take_facts()
             if facts:
                 return facts
-            if until is not None and time.monotonic() >= until and not self._is_requeued:
+            if self._is_requeued:
+                until = None
+            elif until is not None and time.monotonic() >= until:
                 return []
             self._loop.turn(until)
 
@@ -106,8 +108,9 @@ class Driver:
             return [{"e": "quiet"}]
         return found
 
-    def _grace_s(self) -> float:
-        grace_s: float = self._settings["grace_s"]
+    def _grace_s(self, *given: float) -> float:
+        """The grace period of a stop: the app's own, or the shortest of those that clients have given."""
+        grace_s: float = min(given) if given else self._settings["grace_s"]
         return min(grace_s, TERMED_S) if self._record.is_hurried else grace_s
 
     # -- reasons from outside ------------------------------------------------------------------------------
