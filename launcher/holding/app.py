@@ -99,8 +99,8 @@ class App:
         return [each for role in self.roles.values() for each in role.replicas]
 
     @property
-    def to_start(self) -> "list[Replica]":
-        """The replicas that are due, the next one last; `take_to_start` empties it."""
+    def to_start(self) -> "dict[Replica, None]":
+        """The replicas that are due, the next one first; `take_to_start` empties it."""
         return self.order.to_start
 
     @property
@@ -295,7 +295,7 @@ class App:
     def _on_ended(self, event: "Event", at: float) -> None:
         self.state, self.message, self.code = event["state"], event["message"], event["code"]
         self.ended_at = at
-        self.order.to_start, self.wants_quiet = [], False
+        self.order.to_start, self.wants_quiet = {}, False
 
     # -- consequences of events ----------------------------------------------------------------------------
 

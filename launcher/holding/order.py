@@ -24,14 +24,14 @@ class Order:
     Attributes:
         waiting: the roles that wait for others, in the order of the app.
         paused: the restarts that wait.
-        to_start: the replicas that are due, the next one last.
+        to_start: the replicas that are due, the next one first. Its keys: any of them may be taken back.
     """
 
     def __init__(self, roles: "dict[str, Role]") -> None:
         self._roles = roles
         self.waiting = list(roles.values())
         self.paused = []  # type: list[Pause]
-        self.to_start = []  # type: list[Replica]
+        self.to_start = {}  # type: dict[Replica, None]
 
     def begin(self) -> None:
         """Have every role wait again, as before the first start."""
@@ -90,20 +90,17 @@ class Order:
 
     def take(self, most: int) -> "list[Replica]":
         """The next replicas that are due, `most` of them."""
-        found = self.to_start[: -most - 1 : -1]
-        del self.to_start[-most:]
+        found = [each for each, _ in zip(self.to_start, range(most))]
+        for each in found:
+            del self.to_start[each]
         return found
 
     def drop(self, replicas: "list[Replica]") -> None:
         """Start none of these: not if they are due, nor after a pause."""
-        if self.to_start:
-            dropped = {each for each in replicas if each.state == DUE}
-            if len(dropped) == 1 and self.to_start[-1] in dropped:
-                self.to_start.pop()
-            elif dropped:
-                self.to_start = [each for each in self.to_start if each not in dropped]
-            for each in dropped:
+        for each in replicas:
+            if each.state == DUE:
                 each.state = PENDING
+                del self.to_start[each]
         if self.paused:
             gone = set(replicas)
             for pause in self.paused:
@@ -111,7 +108,6 @@ class Order:
             self.paused = [each for each in self.paused if each.replicas]
 
     def _queue(self, replicas: "Iterable[Replica]") -> None:
-        found = list(replicas)
-        for replica in found:
+        for replica in replicas:
             replica.state = DUE
-        self.to_start[:0] = reversed(found)
+            self.to_start[replica] = None
