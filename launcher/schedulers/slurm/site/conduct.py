@@ -124,7 +124,7 @@ class Conductor:
         """Record the end of an app of which this job runs nothing."""
         say(message)
         app = App()
-        record = Record(self.folder, app, {})
+        record = Record(self.folder, app)
         tell(app, record, ended(state, message))
         return finish(app, record)
 

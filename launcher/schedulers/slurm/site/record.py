@@ -4,6 +4,7 @@ import copy
 import json
 import os
 import time
+from typing import Optional
 
 from launcher.holding.app import App
 from launcher.schedulers.slurm.site.events import parsed
@@ -20,18 +21,20 @@ class Record:
     """Appends the events of an app, and links its outcome before `ended`: a linked outcome wins over events.
 
     Args:
-        folders: role → its folder, where wrappers record the ends of replicas.
+        folders: role → its folder, where wrappers record the ends of replicas. None for an app of which this
+            job runs nothing: it writes no events of it, as another conductor may.
 
     Attributes:
         is_hurried: Slurm kills the conductor soon, which is not the time to try again.
     """
 
-    def __init__(self, folder: str, app: App, folders: "dict[str, str]") -> None:
+    def __init__(self, folder: str, app: App, folders: "Optional[dict[str, str]]" = None) -> None:
         self._folder = folder
         self._app = app
         self._folders = folders
         self._path = folder + "/events"
-        self._left = b"\n" if _is_torn(self._path) else b""  # of the events, not written yet
+        self._size = 0 if folders is None else _whole_size(self._path)
+        self._left = b""  # of the events, not written yet
         self._outcome = ""
         self._is_linked = False
         self._ended_at = 0.0
@@ -48,7 +51,8 @@ class Record:
         self._say(event)
         if event["e"] == "ended":
             self._outcome, self._ended_at = self._text(event), time.monotonic()
-        self._left += (json.dumps(event, separators=(",", ":")) + "\n").encode()
+        if self._folders is not None:
+            self._left += (json.dumps(event, separators=(",", ":")) + "\n").encode()
 
     def is_written(self) -> bool:
         """Write what is left. Of an app that has ended, the outcome is enough."""
@@ -74,12 +78,16 @@ class Record:
         try:
             fd = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
-                while self._left:
-                    self._left = self._left[os.write(fd, self._left) :]
+                os.ftruncate(fd, self._size)  # what an earlier try has left
+                rest = self._left
+                while rest:
+                    rest = rest[os.write(fd, rest) :]
             finally:
                 os.close(fd)  # NFS writes now
         except OSError as error:
             self._report("events", error)
+        else:
+            self._size, self._left = self._size + len(self._left), b""
 
     def _link(self) -> bool:
         while True:
@@ -125,35 +133,35 @@ class Record:
         rows = [row(app, each) for each in app.replicas]
         # Slurm kills this program soon when it ends the job: the record of the conductor is enough then.
         if not self.is_hurried:
-            self._add_errors(rows)
+            self._add_errors(rows, self._folders or {})
         made.update(warnings=app.warnings[:MOST_WARNINGS], replicas=rows)
         return json.dumps(made)
 
-    def _add_errors(self, rows: "list[Json]") -> None:
+    def _add_errors(self, rows: "list[Json]", folders: "dict[str, str]") -> None:
         """Add what replicas left in their error files, the first ones first."""
         left = MOST_ERROR_TEXT
         for each in sorted(rows, key=lambda each: each["ended_at"] or 0):
             if each["started_at"] is not None:
-                path = "{}/replicas/{}/{}.json".format(self._folder, self._folders[each["role"]], each["k"])
+                path = "{}/replicas/{}/{}.json".format(self._folder, folders[each["role"]], each["k"])
                 found = read_json(path)
                 if isinstance(found, dict) and found.get("restarts") == each["restarts"]:
                     each["error_file"] = (found.get("error_file") or "")[:left]
                     left -= len(each["error_file"])
 
 
-def _is_torn(path: str) -> bool:
-    """Whether the last line of a file was cut."""
-    try:
-        with open(path, "rb") as file:
-            return file.seek(0, os.SEEK_END) > 0 and file.seek(-1, os.SEEK_END) >= 0 and file.read() != b"\n"
-    except OSError:
-        return False
-
-
 def read_events(folder: str) -> "list[Json]":
     """The events of an app."""
+    return parsed(_read(folder + "/events"))
+
+
+def _whole_size(path: str) -> int:
+    """The size of a file up to the end of its last whole line."""
+    return _read(path).rfind(b"\n") + 1
+
+
+def _read(path: str) -> bytes:
     try:
-        with open(folder + "/events", "rb") as file:
-            return parsed(file.read())
+        with open(path, "rb") as file:
+            return file.read()
     except FileNotFoundError:
-        return []
+        return b""
