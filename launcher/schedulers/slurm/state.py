@@ -15,6 +15,7 @@ from typing import Any
 
 from launcher.holding.app import App
 from launcher.holding.events import ended as ended_event
+from launcher.holding.phrases import WITHDRAWN, skipped, waits_for_jobs
 from launcher.schedulers import owner as owners
 from launcher.schedulers.slurm.known import SLURM
 from launcher.schedulers.slurm.site.replicas import recorded_exit, row
@@ -142,7 +143,7 @@ def _of_queue(facts: Facts) -> View:
     if facts.get("started"):
         return View("queued", f"Slurm runs it again: {why}", owner=holder)
     if jobs := _unmet(facts):
-        return View("waiting", f"waits for {', '.join(jobs)}", owner=holder)
+        return View("waiting", waits_for_jobs(jobs), owner=holder)
     return View("queued", why, owner=holder)
 
 
@@ -189,7 +190,7 @@ def _given_up(facts: Facts) -> Outcome:
     started = facts["started"]
     at = started.get("at")
     if started.get("withdrawn"):
-        return {"state": "skipped", "message": "withdrawn", "ended_at": at}
+        return {"state": "skipped", "message": WITHDRAWN, "ended_at": at}
     return {"state": "cancelled", "message": _cancelled_by(facts), "ended_at": at}
 
 
@@ -216,7 +217,7 @@ def _derived(facts: Facts) -> Outcome:
 def _end_by_slurm(facts: Facts, ended: Mapping[str, Any]) -> tuple[str, str, int | None]:
     """State, message and exit code."""
     state = str(ended.get("state") or "").partition(" ")[0].rstrip("+")
-    unmet = [f"{job} {_verb(end)}" for job, end in _needs(facts) if end not in ("", "succeeded")]
+    unmet = [skipped(job, end) for job, end in _needs(facts) if end not in ("", "succeeded")]
     if unmet and not facts.get("started"):
         return "skipped", ", ".join(unmet), None
     if facts.get("cancel"):
@@ -240,10 +241,6 @@ def _end_by_slurm(facts: Facts, ended: Mapping[str, Any]) -> tuple[str, str, int
     if state == "COMPLETED":
         return "lost", "it left Slurm's queue without an outcome; Slurm knows it as COMPLETED", None
     return "lost", LEFT if facts.get("started") else LEFT_UNSTARTED, None
-
-
-def _verb(state: str) -> str:
-    return "failed" if state == "failed" else f"was {state}"
 
 
 def _node_failed(nodes: str) -> str:

@@ -2,7 +2,7 @@
 
 import os
 import re
-from typing import Any, Callable, Dict, Iterator, List, Optional
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from launcher.schedulers.slurm.site.agent.app import is_removed, need_of
 from launcher.schedulers.slurm.site.agent.folder import Folder, Json, OpError
@@ -44,10 +44,7 @@ def read_app(
         if attempt is None:
             raise OpError("state", f"{folder.path} has no attempt.json")
         job = (started or {}).get("job") or ("job" in names and (folder.text("job") or "").strip()) or None
-        generation = folder.text("id") or ""
-        mine = [row for row in rows or () if row.of(folder, generation)]
-        live = [row for row in mine if not row.is_over and (job is None or row.job == job)]
-        over = [row for row in mine if row.is_over and row.job == job]
+        live, over = _rows_of(folder, job, rows or ())
         facts: Json = {
             "attempt": attempt,
             "folder": folder.path,
@@ -82,6 +79,14 @@ def add_replicas(folder: Folder, facts: Json) -> None:
     if not (facts["outcome"] or {}).get("replicas"):
         facts["events"] = folder.events()
         facts["replicas"] = [] if facts["queue"] else list(_replicas(folder.path))
+
+
+def _rows_of(folder: Folder, job: Optional[str], rows: Sequence[Row]) -> Tuple[List[Row], List[Row]]:
+    """The rows of an app's job: those of a live one, and those of one that is over."""
+    generation = folder.text("id") or ""
+    mine = [row for row in rows if row.of(folder, generation)]
+    live = [row for row in mine if not row.is_over and (job is None or row.job == job)]
+    return live, [row for row in mine if row.is_over and row.job == job]
 
 
 def _need_state(site: Site, app_id: str) -> str:
