@@ -272,8 +272,7 @@ class App:
             self.order.begin()
         self._over = [each for each in self._over if each.state == ENDED]
         self.order.pause(again, at + event.get("delay_s", 0), of_app=scope == "app")
-        if not event.get("delay_s"):
-            self.order.resume(at)
+        self.order.resume(at)
 
     def _on_stopping(self, event: "Event", at: float) -> None:
         self.stop_why, self.stop_by = event["why"], event.get("by", "")
