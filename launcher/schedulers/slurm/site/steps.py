@@ -142,6 +142,7 @@ class Steps:
                 each.signal(number)
 
     def _dismiss_soon(self) -> None:
+        """Dismiss once the ends that were handed out have been judged."""
         if not self._is_dismissing:
             self._is_dismissing = True
             self._loop.after(OVER_S, self._dismiss)
@@ -187,7 +188,6 @@ class Steps:
         step.live.discard(k)
         if event.pop("stays", False):
             step.staying.add(k)
-            self._dismiss_soon()
         self._end_if_done(step)
         # Slurm may have ended it, which the conductor then learns itself, or may say that memory ran out.
         if self._is_open() and not event.get("stopped") and (event.get("term") or event.get("signal")):
@@ -206,6 +206,8 @@ class Steps:
             event["oom"] = True
         event.pop("term", None)
         self.facts.append(event)
+        if event["k"] in step.staying:
+            self._dismiss_soon()
 
     def _release(self, step: Step, event: Json) -> None:
         """Hand out an end that was held back, unless Slurm is the cause of it."""
