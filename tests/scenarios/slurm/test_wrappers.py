@@ -1,0 +1,75 @@
+"""Wrappers and steps that are killed while their app runs: its replicas are started again."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from launcher.specs import AppState
+from tests import processes
+
+RETRIES = "max_retries: 1\nretry_policy: replica"
+
+
+def until(condition):
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come true"
+        time.sleep(0.1)
+
+
+class Runs:
+    """An app of two replicas, each of which notes its runs, and waits until `end`."""
+
+    def __init__(self, scenario) -> None:
+        self._scenario = scenario
+        self._path, self._gate = scenario.folder / "runs", scenario.folder / "open"
+        script = f"echo $<replica_id> $LAUNCHER_RESTART >>{self._path}"
+        script += f"; until [ -e {self._gate} ]; do sleep 0.1; done; echo done"
+        scenario.apply(scenario.job(script, replicas=2, role=RETRIES))
+        until(lambda: len(self.list()) == 2)
+
+    def list(self) -> list[str]:
+        """`replica restart` of each run."""
+        return sorted(self._path.read_text().splitlines()) if self._path.exists() else []
+
+    def programs(self, name: str) -> list[int]:
+        """The processes that run a wrapper: `python3`, or the `srun` of a step."""
+        [app_id] = self._scenario.apps()
+        found = processes.with_argument(f"{self._scenario.job_dir}/apps/{app_id}/app.zip")
+        programs = {pid: Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0") for pid in found}
+        return [
+            pid
+            for pid, argv in programs.items()
+            if b"replica" in argv and os.path.basename(argv[0]).decode() == name
+        ]
+
+    def end(self) -> None:
+        """Let all of them succeed."""
+        self._gate.touch()
+        self._scenario.wait("job")
+        assert self._scenario.state("job") is AppState.SUCCEEDED
+        assert self._scenario.logs("job").count("done") == 2
+        assert self._scenario.cluster.clear() == []
+
+
+@pytest.mark.slow
+def test_a_replica_whose_worker_is_killed_is_started_again_beside_the_others(scenario):
+    runs = Runs(scenario)
+    wrappers = runs.programs("python3")
+    processes.kill([next(pid for pid in wrappers if processes.parent(pid) in wrappers)])
+    until(lambda: len(runs.list()) == 3)
+    runs.end()
+    assert runs.list() in (["0 0", "0 1", "1 0"], ["0 0", "1 0", "1 1"])
+
+
+@pytest.mark.slow
+def test_the_replicas_of_a_step_that_is_killed_are_started_again(scenario):
+    runs = Runs(scenario)
+    processes.kill(runs.programs("srun")[:1])
+    until(lambda: len(runs.list()) == 4)
+    runs.end()
+    assert runs.list() == ["0 0", "0 1", "1 0", "1 1"]
