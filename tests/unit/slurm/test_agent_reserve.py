@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from launcher.schedulers.slurm.site.agent import read
+from launcher.schedulers.slurm.site.agent.facts import add_replicas
 from launcher.schedulers.slurm.site.agent.folder import Folder
 from launcher.schedulers.slurm.site.agent.main import answer
 from launcher.schedulers.slurm.site.agent.site import SECOND_LOOK_S
@@ -406,3 +407,18 @@ def test_a_machine_without_slurm_says_so(login):
         "no-slurm",
         f"there is no scontrol on {os.uname().nodename}",
     )
+
+
+def test_of_a_live_app_only_replicas_with_an_error_file_are_read(login):
+    login.reserve("a-1", "n1")
+    records = login.folder("a-1") / "replicas" / "main"
+    records.mkdir(parents=True)
+    for k in range(12):
+        (records / f"{k}.json").write_text(json.dumps({"k": k}))
+    (records / "11.error").write_text("{}")
+    (records / "2.error").write_text("{}")
+    for queue, found in (([{"state": "RUNNING"}], [2, 11]), ([], list(range(12)))):
+        facts = {"queue": queue, "outcome": None}
+        with Folder(str(login.folder("a-1"))) as folder:
+            add_replicas(folder, facts)
+        assert [each["k"] for each in facts["replicas"]] == found

@@ -72,13 +72,14 @@ def read_app(
 
 
 def add_replicas(folder: Folder, facts: Json) -> None:
-    """Add the events of an app, unless its outcome has its replicas.
+    """Add the events of an app, unless its outcome has its replicas; and what its wrappers have recorded.
 
-    Where no job runs any more, the ends that wrappers have recorded, too: its conductor may have died.
+    Of a live app, which may have many replicas, only of those that left an error file. Of another one, all:
+    its conductor may have died before it heard of the last ends.
     """
     if not (facts["outcome"] or {}).get("replicas"):
         facts["events"] = folder.events()
-        facts["replicas"] = [] if facts["queue"] else list(_replicas(folder.path))
+        facts["replicas"] = list(_replicas(folder.path, ".error" if facts["queue"] else ".json"))
 
 
 def _rows_of(folder: Folder, job: Optional[str], rows: Sequence[Row]) -> Tuple[List[Row], List[Row]]:
@@ -108,13 +109,16 @@ def _end(row: Row) -> Json:
     return dict(times, state=row.state, exit="", reason=row.reason, nodes=row.nodes)
 
 
-def _replicas(path: str) -> Iterator[Json]:
-    """The replica files of an app, in the order of their roles' folders and numbers."""
+def _replicas(path: str, suffix: str) -> Iterator[Json]:
+    """The replica files of an app, in the order of their roles' folders and numbers.
+
+    suffix: only of the replicas that have a file with it.
+    """
     root = os.path.join(path, "replicas")
     for role in sorted(os.listdir(root)) if os.path.isdir(root) else ():
         with Folder(os.path.join(root, role)) as folder:
-            names = [each for each in folder.names() if re.match(r"\d+\.json\Z", each)]
-            for name in sorted(names, key=lambda each: int(each.split(".")[0])):
-                found = folder.json(name)
+            numbered = map(re.compile(rf"(\d+)\{suffix}\Z").match, folder.names())
+            for k in sorted(int(each.group(1)) for each in numbered if each):
+                found = folder.json(f"{k}.json")
                 if found is not None:
                     yield found
