@@ -186,7 +186,8 @@ class App:
         if not self.has_ended:
             self.state, self.is_quiet = "running", False
         self._drop([replica])
-        if replica.state == ENDED:  # no line of the record says that it was restarted
+        self._drop_stop(replica)
+        if replica.state in (RUNNING, ENDED):  # no line of the record says that it was restarted
             self._reset(replica)
             self._over = [each for each in self._over if each is not replica]
         if not replica.is_active:
@@ -216,6 +217,7 @@ class App:
     def _on_exit(self, event: "Event", at: float) -> None:
         replica = self._replica(event)
         self._drop([replica])
+        self._drop_stop(replica)
         if replica.is_active:
             self._set_active(replica, -1)
         replica.end(event, at, self.stop_reason)
@@ -367,6 +369,11 @@ class App:
             for pause in self._paused:
                 pause.replicas = [each for each in pause.replicas if each not in gone]
             self._paused = [each for each in self._paused if each.replicas]
+
+    def _drop_stop(self, replica: Replica) -> None:
+        """A stop is of one run: a holder that goes on from a record stops no later one."""
+        if self.to_stop:
+            self.to_stop = [each for each in self.to_stop if each[0] is not replica]
 
     def _stop(self, replicas: "Iterable[Replica]", grace_s: "Optional[float]") -> None:
         self.to_stop += [(each, grace_s) for each in replicas if each.is_active]
