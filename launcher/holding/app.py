@@ -20,6 +20,7 @@ Theory of operation
 """
 
 from launcher.holding.events import ended, needs_quiet, pause_s, restart, stop_for_restart, stopping
+from launcher.holding.order import Order
 from launcher.holding.phrases import (
     IN_LINE,
     NOTHING_LEFT,
@@ -31,7 +32,7 @@ from launcher.holding.phrases import (
     waits_for_jobs,
     waits_for_roles,
 )
-from launcher.holding.replica import DUE, ENDED, PENDING, RUNNING, STARTING, Pause, Replica, Role
+from launcher.holding.replica import ENDED, PENDING, RUNNING, STARTING, Replica, Role
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,18 +53,20 @@ class App:
         code: exit code of the replica that decided the end.
         needs: the jobs that it still waits for.
         roles: name → role, in the order of the app.
+        order: the replicas that have yet to start.
         stop: the first final `stopping` event; None while there is none.
         stop_why, stop_by, stop_reason: of the last `stopping` event.
         num_restarts: restarts of the app, of its roles and of single replicas, together.
         inputs_changed: its input files that changed while it waited or ran, as text.
         active: number of replicas that are starting or running.
-        to_start: replicas that are due, the next one last: `take_to_start` empties it.
-        to_stop: (replica, grace period in s or None for the app's own): the driver empties it.
+        to_stop: replicas that are to be stopped → grace period in s, None for the app's own; the holder
+            empties it. Of a record it has those that were asked to stop, and still run.
         wants_quiet: the driver is to end what is left of the app, and to report `quiet`.
     """
 
     def __init__(self) -> None:
         self.roles = {}  # type: dict[str, Role]
+        self.order = Order(self.roles)
         self.state = "reserved"
         self.message = ""
         self.code = None  # type: Optional[int]
@@ -83,12 +86,9 @@ class App:
         self.orphaned = self.unmet = self.broken = ""
         self.is_withdrawn = False
         self.active = 0
-        self.to_start = []  # type: list[Replica]
-        self.to_stop = []  # type: list[tuple[Replica, Optional[float]]]
+        self.to_stop = {}  # type: dict[Replica, Optional[float]]
         self.wants_quiet = self.is_quiet = False
         self._over = []  # type: list[Replica]
-        self._paused = []  # type: list[Pause]
-        self._waiting = []  # type: list[Role]
         self._left = self._counted = 0  # replicas of roles that are no services: not succeeded; all
 
     # -- the view ------------------------------------------------------------------------------------------
@@ -97,6 +97,11 @@ class App:
     def replicas(self) -> "list[Replica]":
         """Every replica, in the order of the app."""
         return [each for role in self.roles.values() for each in role.replicas]
+
+    @property
+    def to_start(self) -> "list[Replica]":
+        """The replicas that are due, the next one last; `take_to_start` empties it."""
+        return self.order.to_start
 
     @property
     def has_ended(self) -> bool:
@@ -110,7 +115,7 @@ class App:
     def shown(self, replica: Replica) -> "tuple[str, str]":
         """State and message of a replica: pending, running, succeeded, failed, cancelled or lost."""
         if replica.state == ENDED:
-            return self._shown_end(replica)
+            return replica.shown_end
         if self.state == "lost":
             return "lost", ""
         if self.has_ended:  # it was stopped, or never started
@@ -118,22 +123,8 @@ class App:
             return "cancelled", self.stop_reason or at_end
         if replica.state == RUNNING:
             return "running", ""
-        is_waiting = replica.role in self._waiting and self.state in ("created", "running")
-        return "pending", waits_for_roles(self.missing(replica.role)) if is_waiting else ""
-
-    @staticmethod
-    def _shown_end(replica: Replica) -> "tuple[str, str]":
-        if replica.is_stopped:
-            return "cancelled", replica.message
-        if replica.code is None and not (replica.why or replica.late):
-            return "lost", replica.message
-        if replica.has_failed:
-            return "failed", replica.late or replica.why or replica.message
-        return "succeeded", ""
-
-    def missing(self, role: Role) -> "list[tuple[str, str]]":
-        """The roles that a role waits for, each with its condition."""
-        return [each for each in role.depends_on.items() if not self._is_reached(*each)]
+        is_waiting = replica.role in self.order.waiting and self.state in ("created", "running")
+        return "pending", waits_for_roles(self.order.missing(replica.role)) if is_waiting else ""
 
     # -- events --------------------------------------------------------------------------------------------
 
@@ -154,8 +145,8 @@ class App:
             role.delay_s = delay_s
         for name, is_service, conditions in event.get("order", ()):
             self.roles[name].is_service, self.roles[name].depends_on = is_service, dict(conditions)
-        self._waiting = list(self.roles.values())
-        self._counted = self._left = sum(len(r.replicas) for r in self._waiting if not r.is_service)
+        self.order = Order(self.roles)
+        self._counted = self._left = sum(len(r.replicas) for r in self.order.waiting if not r.is_service)
 
     def _on_waiting(self, event: "Event", at: float) -> None:
         self.state, self.needs = "waiting", list(event["for"])
@@ -185,19 +176,19 @@ class App:
         replica = self._replica(event)
         if not self.has_ended:
             self.state, self.is_quiet = "running", False
-        self._drop([replica])
-        self._drop_stop(replica)
+        self.order.drop([replica])
         if replica.state in (RUNNING, ENDED):  # no line of the record says that it was restarted
             self._reset(replica)
             self._over = [each for each in self._over if each is not replica]
         if not replica.is_active:
             self._set_active(replica, 1)
         replica.begin()
+        self.to_stop.pop(replica, None)
         replica.state, replica.started_at = RUNNING, at
         replica.restarts = event.get("restart", replica.restarts)
         replica.run = event.get("id", event.get("pid")), event.get("start")
-        if replica.role in self._waiting:
-            self._release_role(replica.role)
+        if replica.role in self.order.waiting:
+            self.order.release_role(replica.role)
         if not replica.has_started:
             replica.has_started = True
             self._reach(replica, "started")
@@ -212,15 +203,15 @@ class App:
         replica = self._replica(event)
         if replica.state == RUNNING:
             replica.late = event["why"]
-            self.to_stop.append((replica, None))
+            self.to_stop[replica] = None
 
     def _on_exit(self, event: "Event", at: float) -> None:
         replica = self._replica(event)
-        self._drop([replica])
-        self._drop_stop(replica)
+        self.order.drop([replica])
         if replica.is_active:
             self._set_active(replica, -1)
         replica.end(event, at, self.stop_reason)
+        self.to_stop.pop(replica, None)
         if replica.has_succeeded:
             self._left -= not replica.role.is_service
             self._reach(replica, "succeeded")
@@ -262,16 +253,14 @@ class App:
         else:
             again = [self._replica(event)]
             again[0].retries = number
-        self._drop(again)
+        self.order.drop(again)
         for replica in again:
             self._reset(replica)
         if scope == "app":
-            self._begin()
+            self.order.begin()
         self._over = [each for each in self._over if each.state == ENDED]
-        due_at = at + event.get("delay_s", 0)
-        self._paused.append(Pause(due_at, scope == "app", again))
-        if due_at <= at:
-            self._resume(at)
+        self.order.pause(again, at + event.get("delay_s", 0), of_app=scope == "app")
+        self.order.resume(at)
 
     def _on_stopping(self, event: "Event", at: float) -> None:
         self.stop_why, self.stop_by = event["why"], event.get("by", "")
@@ -287,13 +276,13 @@ class App:
             self.stop, these = event, self.replicas
         else:
             return
-        self._drop(these)
+        self.order.drop(these)
         self._stop(these, event.get("grace_s"))
 
     def _on_ended(self, event: "Event", at: float) -> None:
         self.state, self.message, self.code = event["state"], event["message"], event["code"]
         self.ended_at = at
-        self.to_start, self.wants_quiet = [], False
+        self.order.to_start, self.wants_quiet = [], False
 
     # -- consequences of events ----------------------------------------------------------------------------
 
@@ -319,70 +308,22 @@ class App:
         replica.is_ready = replica.has_succeeded = False
         replica.state, replica.restarts = PENDING, replica.restarts + 1
 
-    def _begin(self) -> None:
-        """Every role waits again, as before the first start."""
-        self._paused = []
-        self._waiting = list(self.roles.values())
-        for role in self._waiting:
-            role.restarting = None
-            role.begin()
-            for replica in role.replicas:
-                replica.has_started = False
-
     def _reach(self, replica: Replica, condition: str) -> None:
-        replica.role.reached[condition] += 1
-        if self._waiting and self._is_reached(replica.role.name, condition) and not self._paused_app():
+        if self.order.reach(replica, condition):
             self._release()
 
-    def _is_reached(self, role: str, condition: str) -> bool:
-        return self.roles[role].reached[condition] >= len(self.roles[role].replicas)
-
     def _release(self) -> None:
-        """Queue the roles whose conditions hold."""
         if self.stop is None and self.restarting is None:
-            for role in [each for each in self._waiting if not self.missing(each)]:
-                self._release_role(role)
-
-    def _release_role(self, role: Role) -> None:
-        self._waiting.remove(role)
-        role.is_released = True
-        self._queue(each for each in role.replicas if each.state == PENDING)
-
-    def _queue(self, replicas: "Iterable[Replica]") -> None:
-        found = list(replicas)
-        for replica in found:
-            replica.state = DUE
-        self.to_start[:0] = reversed(found)
-
-    def _drop(self, replicas: "list[Replica]") -> None:
-        """Start none of these: not if they are due, nor after a pause."""
-        if self.to_start:
-            dropped = {each for each in replicas if each.state == DUE}
-            if len(dropped) == 1 and self.to_start[-1] in dropped:
-                self.to_start.pop()
-            elif dropped:
-                self.to_start = [each for each in self.to_start if each not in dropped]
-            for each in dropped:
-                each.state = PENDING
-        if self._paused:
-            gone = set(replicas)
-            for pause in self._paused:
-                pause.replicas = [each for each in pause.replicas if each not in gone]
-            self._paused = [each for each in self._paused if each.replicas]
-
-    def _drop_stop(self, replica: Replica) -> None:
-        """A stop is of one run: a holder that goes on from a record stops no later one."""
-        if self.to_stop:
-            self.to_stop = [each for each in self.to_stop if each[0] is not replica]
+            self.order.release()
 
     def _stop(self, replicas: "Iterable[Replica]", grace_s: "Optional[float]") -> None:
-        self.to_stop += [(each, grace_s) for each in replicas if each.is_active]
+        self.to_stop.update((each, grace_s) for each in replicas if each.is_active)
 
     # -- decisions -----------------------------------------------------------------------------------------
 
     def deadline(self) -> "Optional[float]":
         """When `decide` has something to say although nothing happens, in epoch seconds; None for never."""
-        due = [each.due_at for each in self._paused]
+        due = [each.due_at for each in self.order.paused]
         if self.timeout_s and self.started_at and self.stop is None and self.state == "running":
             due.append(self.started_at + self.timeout_s)
         return min(due) if due else None
@@ -391,8 +332,7 @@ class App:
         """The next replicas for the driver to start, `most` of them. The rest may yet be taken back."""
         if self.wants_quiet:
             return []
-        found = self.to_start[: -most - 1 : -1]
-        del self.to_start[-most:]
+        found = self.order.take(most)
         for replica in found:
             replica.state = STARTING
             self._set_active(replica, 1)
@@ -462,22 +402,10 @@ class App:
 
     def _go_on(self, now: float) -> "Optional[Event]":
         if self.restarting is None:
-            self._resume(now)
-            if self._waiting and not (self.active or self.to_start or self._paused):
+            self.order.resume(now)
+            if self.order.waiting and not (self.active or self.to_start or self.order.paused):
                 return stopping("peer", "failed", NOTHING_LEFT)
         return None
-
-    def _resume(self, now: float) -> None:
-        """Queue what has paused long enough."""
-        for pause in [each for each in self._paused if each.due_at <= now]:
-            self._paused.remove(pause)
-            if pause.of_app:
-                self._release()
-            else:
-                self._queue(pause.replicas)
-
-    def _paused_app(self) -> bool:
-        return any(each.of_app for each in self._paused)
 
     def _judge(self, replica: Replica) -> "Optional[Event]":
         """The decision that follows from the end of a replica; None for none, or after one that prevails."""
@@ -488,7 +416,7 @@ class App:
             return stopping("lost", "lost", replica.lost or f"{replica.name} was lost", by=replica.name)
         if replica.has_failed:
             return self._judge_failure(replica)
-        waiting = self._stuck_behind(replica)
+        waiting = self.order.stuck_behind(replica)
         if waiting:
             why = f"{replica.name} ended before it was ready, and {waiting} waits for it"
             return stopping("peer", "failed", why, code=0, by=replica.name)
@@ -511,23 +439,3 @@ class App:
     def _restart(self, scope: str, by: Replica) -> "Event":
         number = 1 + {"replica": by.retries, "role": by.role.restarts, "app": self.restarts}[scope]
         return restart(scope, by.role.name, by.k, number, pause_s(by.role.delay_s, number))
-
-    def _stuck_behind(self, replica: Replica) -> str:
-        """A role that waits for the readiness of a replica that has ended; "" when none does."""
-        if replica.is_ready:
-            return ""
-        found = (each.name for each in self._waiting if each.depends_on.get(replica.role.name) == "ready")
-        return next(found, "")
-
-    def implied_end(self) -> "Optional[Event]":
-        """The end of an app whose holder has died, as it follows from the record; None where it is open.
-
-        Only an end and a final stop count: a restart that the holder was about to make is not made.
-        """
-        self._on_quiet({}, 0)
-        while self.stop is None:
-            decision = self.decide(self.last_at)
-            if decision is None or decision["e"] == "ended":
-                return decision
-            self.take(decision)
-        return ended(self.stop["state"], self.stop["message"], self.stop["code"])

@@ -3,6 +3,8 @@
 The loop of every holder. A driver knows the processes, the containers or the steps; it decides nothing.
 """
 
+from launcher.holding.events import ended
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -51,9 +53,9 @@ def hold(app: "App", record: "Record", driver: "Driver") -> None:
     is_sweeping = False
     while True:
         decide(app, record, driver.now())
-        to_stop, app.to_stop = app.to_stop, []
+        to_stop, app.to_stop = app.to_stop, {}
         if to_stop:
-            driver.stop(to_stop)
+            driver.stop(list(to_stop.items()))
         is_written = record.is_written()
         if app.has_ended and is_written:
             return
@@ -76,3 +78,18 @@ def decide(app: "App", record: "Record", now: float) -> None:
         record.append(decision)
         app.take(decision)
         decision = app.decide(now)
+
+
+def implied_end(app: "App") -> "Optional[dict[str, Any]]":
+    """The end of an app whose holder has died, as it follows from the record; None where it is open.
+
+    Only an end and a final stop count: a restart that the holder was about to make is not made. This takes
+    the decisions on the way: where the end is open, the app is not what its record says any more.
+    """
+    app.take({"e": "quiet"})
+    while app.stop is None:
+        decision = app.decide(app.last_at)
+        if decision is None or decision["e"] == "ended":
+            return decision
+        app.take(decision)
+    return ended(app.stop["state"], app.stop["message"], app.stop["code"])

@@ -26,7 +26,7 @@ class Role:
     """
 
     __slots__ = (
-        "active", "delay_s", "depends_on", "is_released", "is_service", "name", "policy", "reached",
+        "active", "delay_s", "depends_on", "is_service", "name", "policy", "reached",
         "replicas", "restarting", "restarts", "retries",
     )  # fmt: skip
 
@@ -39,14 +39,15 @@ class Role:
         self.is_service = False
         self.depends_on = {}  # type: dict[str, str]
         self.restarts = 0
-        self.restarting = None  # type: Optional[Replica]
         self.active = 0
         self.begin()
 
     def begin(self) -> None:
         """Nothing of it has been started."""
         self.reached = {"started": 0, "ready": 0, "succeeded": 0}
-        self.is_released = False
+        self.restarting = None  # type: Optional[Replica]
+        for replica in self.replicas:
+            replica.has_started = False
 
 
 class Replica:
@@ -112,6 +113,17 @@ class Replica:
             again=bool(self.restarts),
         )
 
+    @property
+    def shown_end(self) -> "tuple[str, str]":
+        """State and message of one that has ended: succeeded, failed, cancelled or lost."""
+        if self.is_stopped:
+            return "cancelled", self.message
+        if self.code is None and not (self.why or self.late):
+            return "lost", self.message
+        if self.has_failed:
+            return "failed", self.late or self.why or self.message
+        return "succeeded", ""
+
     def end(self, event: "Event", at: float, stop_reason: str) -> None:
         """Take over the facts of its end."""
         self.state, self.ended_at = ENDED, at
@@ -122,14 +134,3 @@ class Replica:
         self.is_stopped = bool(event.get("stopped"))
         self.message = stop_reason if self.is_stopped else self.lost
         self.has_succeeded = self.code == 0 and not (self.late or self.is_stopped or self.why)
-
-
-class Pause:
-    """A restart that waits before it starts these replicas, until `due_at` (epoch seconds)."""
-
-    __slots__ = ("due_at", "of_app", "replicas")
-
-    def __init__(self, due_at: float, of_app: bool, replicas: "list[Replica]") -> None:
-        self.due_at = due_at
-        self.of_app = of_app
-        self.replicas = replicas

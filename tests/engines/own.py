@@ -26,9 +26,14 @@ def reason() -> str:
 
 
 class OwnEngine:
-    """Below a short path: the engine's sockets lie there, and their names end at 107 bytes."""
+    """Below a short path: the engine's sockets lie there, and their names end at 107 bytes.
 
-    def __init__(self) -> None:
+    Args:
+        options: of `dockerd`, at each start.
+    """
+
+    def __init__(self, *options: str) -> None:
+        self._options = options
         self.folder = Path(tempfile.mkdtemp(prefix="lt-"))
         self.host = f"unix://{self.folder}/s"
 
@@ -44,7 +49,7 @@ class OwnEngine:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def up(self) -> None:
-        self._dockerd("up")
+        self._dockerd("up", *self._options)
 
     def kill(self) -> None:
         """SIGKILL the daemon, and wait until it and its containerd are dead.
@@ -70,6 +75,6 @@ class OwnEngine:
     def _environ(self) -> dict[str, str]:
         return {**os.environ, "DOCKER_HOST": self.host, "SOCKET": f"{self.folder}/s"}
 
-    def _dockerd(self, word: str) -> None:
-        command = [str(_HERE / "dockerd"), word, str(self.folder / "d")]
+    def _dockerd(self, word: str, *options: str) -> None:
+        command = [str(_HERE / "dockerd"), word, str(self.folder / "d"), *options]
         subprocess.run(command, env=self._environ(), check=True, stdin=subprocess.DEVNULL)

@@ -12,7 +12,8 @@ Facts, separated by `; `::
     a/0 ready       it is ready                 a/0 late        it is not ready in time
     a/0=3           it exits with 3             a/0=s9          a signal ended it
     a/0=oom         out of memory               a/0=-143        it was asked to stop
-    a/0=?           nothing is known of its end a/0=hand        another program stopped it
+    a/0=?why        nothing is known of its end a/0=hand        another program stopped it
+    a/0=1?why       its scheduler lost it
     a/0!why         it could not be started     a/0=3:words     with a last line of stderr
     cancel me       a client cancels, `cancel me 2` with a grace period, `interrupt me`, `signal 15`
     quiet           no process is left          @60             60 s after the start
@@ -156,6 +157,9 @@ HISTORIES = [
     ("a", "cancel me", ["ended cancelled cancelled by me"]),
     ("a", "waiting x y; met x; unmet y failed", ["ended skipped y failed"]),
     ("a", "waiting x; withdrawn", ["ended skipped withdrawn"]),
+    ("a", "queued; withdrawn", ["ended skipped withdrawn"]),
+    ("a", "waiting x; cancel me", ["ended cancelled cancelled by me"]),
+    ("a", "waiting x; met x; go; a/0; a/0=0; quiet", [DONE]),
     ("a", "queued; cancel me", ["ended cancelled cancelled by me"]),
     ("a", "queued; orphaned", ["ended cancelled its parent process ended"]),
     ("a", "waiting x; met x; queued; go; a/0; a/0=0; quiet", [DONE]),
@@ -239,8 +243,9 @@ def _end(text):
         return {"code": 143, "hand": True}
     if text == "oom":
         return {"code": 137, "signal": 9, "oom": True}
-    if text == "?":
-        return {"code": None}
+    if "?" in text:
+        code, _, lost = text.partition("?")
+        return {"code": int(code) if code else None, "lost": lost}
     if text[0] == "-":
         return {"code": int(text[1:]), "stopped": True}
     if text[0] == "s":
@@ -327,7 +332,7 @@ def step(app, record, event):
         record.append(event)
         app.take(event)
     decide(app, record, record.now)
-    app.to_stop = []
+    app.to_stop = {}
 
 
 def main():

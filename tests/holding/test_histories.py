@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import copy
+import os
+import pwd
 import shutil
 import subprocess
 from pathlib import Path
@@ -78,7 +80,8 @@ def test_python_3_6_can_read_the_machine(path):
 
 
 def test_python_3_6_plays_the_histories(tmp_path):
-    found = [shutil.which("python3.6"), *Path.home().glob(".pyenv/versions/3.6.*/bin/python")]
+    home = Path(pwd.getpwuid(os.getuid()).pw_dir)
+    found = [shutil.which("python3.6"), *home.glob(".pyenv/versions/3.6.*/bin/python")]
     pythons = [
         each for each in found if each and subprocess.run([each, "-c", ""], check=False).returncode == 0
     ]

@@ -453,6 +453,7 @@ def own_containers(engine: EngineView, containers: Iterable[Container]) -> list[
     has them too. A container with the name of its replica (plus the mark of a stop) is the replica's: the
     engine gives a name to one container only. A renamed one is, unless its labels come from its image.
     One container per replica: where a copy took the name of a marked or renamed one, the older one counts.
+    The engine lists the newest first, with times in whole seconds.
     """
     oldest: dict[str, Container] = {}
     for each in containers:
@@ -460,7 +461,7 @@ def own_containers(engine: EngineView, containers: Iterable[Container]) -> list[
             continue
         name = own_name(each)
         first = oldest.setdefault(name, each)
-        if (each.created_at or 0.0) < (first.created_at or 0.0):
+        if (each.created_at or 0.0) <= (first.created_at or 0.0):
             oldest[name] = each
     return list(oldest.values())
 

@@ -3,15 +3,19 @@
 An engine that stops ends its containers as `docker stop` does, and with any exit code; it is not a user. Its
 events are gone when it is back, and no request tells since when it runs. But it makes its network `bridge`
 anew at each start that finds no container running: the engine was restarted since a run began if that network
-is younger than the run. An engine with live-restore keeps both, its containers and the network.
+is younger than the run. An engine with live-restore keeps both, its containers and the network; the network
+alone is made anew where all of its containers ended while it was away.
 
-| on record | engine restarted since the run began | `die` came without a `kill` | watched | the run |
+| on record | engine restarted since the run began | by itself | watched | the run |
 |---|---|---|---|---|
 | yes | | | | ended as recorded |
 | no | no | | | ended by its exit code; after a deadly `kill` it was stopped by hand |
 | no | yes | yes | | ended by its exit code |
 | no | yes | no | yes | is lost: the Docker engine was stopped |
 | no | yes | no | no | is lost: ended while nothing watched it |
+
+`By itself`: its `die` came without a `kill`, or may have come while an engine with live-restore was away that
+still knows the exit code; a watcher followed the app then, and has recorded no `kill`.
 
 `Watched`: a watcher followed the app when the engine went away, or has recorded a `kill` of this run. The
 watcher records no exit after a `kill` before the engine has answered on a new connection: an engine that
@@ -46,7 +50,7 @@ def why_lost(
 
     Args:
         engine_started_at: None where that is not known; then the engine counts as never restarted.
-        by_itself: its `die` event came without a `kill`.
+        by_itself: as in the table.
     """
     # An engine that was killed in the middle of a start may know of its end alone.
     began = container.started_at if container.started_at is not None else container.created_at

@@ -6,10 +6,10 @@ import json
 
 from launcher.errors import StateError
 from launcher.holding.app import App
+from launcher.holding.hold import implied_end
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from typing import Any
 
     from launcher.specs.attempt import AttemptState
@@ -63,29 +63,37 @@ def fold(record: bytes, *, locked: bool) -> AppView:
 
     Raises StateError for a record that a newer version wrote.
     """
-    view = AppView()
+    events = _events(record)
+    view = _taken(events)
     view.lock_held = locked
-    for event in _events(record):
-        view.take(event)
-    if view.state == "running" and not locked:
-        view.abandoned = True
-        end = view.implied_end()
-        if end is None:
-            view.state, view.message = "lost", LOST
-            return view
+    if view.state != "running" or locked:
+        return view
+    end = implied_end(view)
+    if end is None:
+        view = _taken(events)  # without the restarts that were not made
+        view.state, view.message = "lost", LOST
+    else:
         view.take({**end, "t": int(view.last_at * 1e9)})
         if end["state"] == "succeeded" and view.compares_inputs:
             view.inputs_changed = view.inputs_changed or NOT_COMPARED
+    view.abandoned = True
     return view
 
 
-def _events(record: bytes) -> Iterator[dict[str, Any]]:
+def _taken(events: list[dict[str, Any]]) -> AppView:
+    view = AppView()
+    for event in events:
+        view.take(event)
+    return view
+
+
+def _events(record: bytes) -> list[dict[str, Any]]:
     whole = record[: record.rfind(b"\n") + 1]  # ignore a line that is still being written
     try:
         found = json.loads(b"[" + whole[:-1].replace(b"\n", b",") + b"]")
     except ValueError:  # a crash of the machine can tear a line in the middle of the file
         found = [_line(line) for line in whole.splitlines()]
-    return (event for event in found if isinstance(event, dict))
+    return [event for event in found if isinstance(event, dict)]
 
 
 def _line(text: bytes) -> Any:

@@ -41,8 +41,8 @@ RECORD_RETRY_S = 1.0
 TAKE_BACK_GRACE_S = 1.0
 
 
-class Left(Exception):  # it is no error
-    """The supervisor leaves at once, whatever the state of the app."""
+class Left(Exception):
+    """The supervisor is to leave at once: its app has ended, and only the record is not complete."""
 
 
 class Supervisor:
@@ -86,10 +86,10 @@ class Supervisor:
                 self._loop.turn(wait=True)
             if self._going and self._driver:
                 self._hold(self._driver)
+            while not self._over:
+                self._loop.turn(wait=True)
         except Left:
-            return
-        while not self._over:
-            self._loop.turn(wait=True)
+            self._over = True
 
     def _hold(self, driver: Driver) -> None:
         try:
@@ -170,9 +170,8 @@ class Supervisor:
         elif not self._going and not self._accepted:  # the client died, or undoes the submission
             self._undo()
         elif self._attached:
-            self._tell(
-                "orphaned", why="its Runner was closed" if self._closed else "its parent process ended"
-            )
+            why = "its Runner was closed" if self._closed else "its parent process ended"
+            self._tell("orphaned", why=why)
             self._leave_if_ended()
 
     def _create(self, message: Mapping[str, Any]) -> None:
@@ -368,8 +367,7 @@ class Supervisor:
 
     def _stop_requested(self, signum: int) -> None:
         if self._app.has_ended or self._over:
-            self._over = True  # the disk is full, and a second signal ends the supervisor without a record
-            raise Left
+            raise Left  # the disk is full, and a second signal ends the supervisor without a record
         if self._closing and self._comparison:
             self._comparison.cut_short()
         elif self._going:

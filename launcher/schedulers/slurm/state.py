@@ -204,7 +204,7 @@ def _derived(facts: Facts) -> Outcome:
         "message": message,
         "exit_code": code,
         "started_at": started.get("at"),
-        "ended_at": ended.get("end") or None,
+        "ended_at": ended.get("end"),
         "restarts": 0,
         "replicas": [],
     }

@@ -24,13 +24,16 @@ def scenario(tmp_path: Path, launcher_home: Path, token: str) -> Iterator[Docker
 
 
 @pytest.fixture
-def engine(scenario: DockerScenario) -> Iterator[OwnEngine]:
-    """An engine of this test's own, which every command asks from now on."""
+def engine(scenario: DockerScenario, request: pytest.FixtureRequest) -> Iterator[OwnEngine]:
+    """An engine of this test's own, which every command asks from now on.
+
+    Its parameter, where it has one: options of `dockerd`.
+    """
     if why := own.reason():
         if "docker" in engines.required():
             pytest.fail(f"LAUNCHER_REQUIRE names docker, but {why}")
         pytest.skip(why)
-    with OwnEngine() as made:
+    with OwnEngine(*getattr(request, "param", ())) as made:
         with pytest.MonkeyPatch.context() as way:
             way.setenv("DOCKER_HOST", made.host)
             scenario.daemon = Daemon()

@@ -63,7 +63,7 @@ def next_step(
     if unended:
         words.append("stop " + " ".join(each.id for each in unended))
     elif app.to_stop and app.stop is None:
-        names = [(each.role.name, each.k) for each, _ in app.to_stop if each.is_active]
+        names = [(each.role.name, each.k) for each in app.to_stop if each.is_active]
         words.append("halt " + " ".join(each.id for each in containers if _where(each) in names))
     elif due := [(each.role.name, each.k) for each in app.take_to_start(99)]:
         words.append("start " + " ".join(each.id for each in containers if _where(each) in due))

@@ -74,6 +74,11 @@ def test_of_two_for_one_replica_the_older_one_counts(order: int) -> None:
     assert owned([ours, copy][::order]) == [ours]
 
 
+def test_of_two_for_one_replica_that_were_made_in_one_second_the_one_that_is_listed_last_counts() -> None:
+    copy, ours = container("job-1-abcde-main-0"), container("mine", image="busybox")
+    assert owned([copy, ours]) == [ours]
+
+
 def test_replicas_of_several_apps_stay_apart_and_in_order() -> None:
     found = [container(f"app{n}-main-{k}", k, **{"app-id": f"app{n}"}) for n in (2, 1) for k in (1, 0)]
     assert owned(found) == found

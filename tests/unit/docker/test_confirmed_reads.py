@@ -22,7 +22,7 @@ from launcher.schedulers.docker import apps, record
 from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.client.engine import Engine, connect
 from launcher.schedulers.docker.client.view import EngineView
-from launcher.schedulers.docker.request.labelling import attempt_labels, replica_labels
+from launcher.schedulers.docker.request.labelling import RESERVATION_LABELS, attempt_labels, replica_labels
 from launcher.schedulers.docker.watching import stop
 from launcher.schedulers.owner import Owner, this_process
 from tests.contract.conftest import DockerCase
@@ -151,6 +151,27 @@ def test_an_id_that_another_client_made_its_own_before_we_had_it_is_given_back(
             staged.reserve(attempt)
     left = engine.containers(f"launcher.app-id={attempt.app_id}")
     assert [each.name for each in left] == [f"{attempt.app_id}-main-0"]
+    engine.remove(left[0].id)
+    engine.close()
+
+
+def test_an_id_whose_reservation_was_renamed_before_we_had_its_name_is_given_back(
+    case: DockerCase, token: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its name was free, and the client that holds it lives."""
+    attempt = attempt_of(case, case.app())
+    engine = connect()
+    labels = {**attempt_labels(attempt, this_process()), **RESERVATION_LABELS}
+
+    def change() -> None:
+        engine.create(f"{token}-mine", {"Image": SHELL_IMAGE, "Cmd": ["true"], "Labels": labels})
+
+    with meanwhile(tmp_path, CREATE, change) as slow, monkeypatch.context() as there:
+        there.setenv("DOCKER_HOST", slow.host)
+        with pytest.raises(ReservedError, match=rf"taken \(reserved\) by pid {os.getpid()} "):
+            case.another().reserve(attempt)  # type: ignore[attr-defined]
+    left = engine.containers(f"launcher.app-id={attempt.app_id}")
+    assert [each.name for each in left] == [f"{token}-mine"]
     engine.remove(left[0].id)
     engine.close()
 

@@ -89,9 +89,11 @@ def test_a_stream_that_was_silent_is_no_engine_that_went_away(queue: EventQueue)
     assert not queue.watched
 
 
-def _observed(queue: EventQueue, said: str) -> tuple[int | None, str]:
+def _observed(queue: EventQueue, said: str, *, keeps: bool = False) -> tuple[int | None, str]:
     """Code and loss of an end, as a watcher records it when the engine is back."""
-    back: Any = SimpleNamespace(started_at=lambda: 99.0, answer_anew=lambda: None)
+    back: Any = SimpleNamespace(
+        started_at=lambda: 99.0, answer_anew=lambda: None, keeps_containers=lambda: keeps
+    )
     facts = AppObserver(back, "app", queue).end_of(replace(container(0, said), id="c"), Journal())
     return facts["code"], facts.get("lost", "")
 
@@ -113,6 +115,34 @@ def test_an_end_that_the_engine_has_missed_has_the_code_that_it_knows_when_it_is
     put(queue, ("die", {"exitCode": "255"}), at=11.0)
     queue.disconnected(EngineGone("gone"))
     assert _observed(queue, said) == (code, lost)
+
+
+@pytest.mark.parametrize(
+    ("said", "facts", "keeps", "end"),
+    [
+        ("exited 0", (), True, (0, "")),
+        ("exited 255", (), True, (None, ENGINE_STOPPED)),  # it does not know the code
+        ("exited 0", (), False, (None, ENGINE_STOPPED)),
+        (
+            "exited 0",
+            (KILL,),
+            True,
+            (None, ENGINE_STOPPED),
+        ),  # its last run may have had another configuration
+    ],
+)
+def test_an_end_while_an_engine_with_live_restore_was_away_counts_by_its_code(
+    queue: EventQueue, said: str, facts: tuple[Facts, ...], keeps: bool, end: tuple[int | None, str]
+) -> None:
+    put(queue, *facts, at=11.0)
+    queue.disconnected(EngineGone("gone"))
+    assert _observed(queue, said, keeps=keeps) == end
+
+
+def test_without_a_watcher_an_end_while_an_engine_with_live_restore_was_away_is_lost(
+    queue: EventQueue,
+) -> None:
+    assert _observed(queue, "exited 0", keeps=True) == (None, UNSEEN)
 
 
 def test_the_event_of_an_earlier_run_tells_nothing_of_this_one(queue: EventQueue) -> None:

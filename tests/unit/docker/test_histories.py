@@ -98,6 +98,11 @@ ROWS = {
     "what launcher stopped is not the engine's doing": Row(
         ("exited 0", "exited 137"), (GO, CANCEL, STOPPED), "cancelled", "cancelled by me", engine=AFTER
     ),
+    "a cancellation comes before a retry": Row(
+        ("exited 3", "exited 0"), (GO, CANCEL), "cancelled", "cancelled by me", retries=(1, "APPLICATION")
+    ),
+    "the end of an app whose record was lost is its end": Row(BOTH, (GO, {"e": "adopted"}), "succeeded", ""),
+    "nothing follows an end on record": Row(BOTH, (GO, {"e": "end", "state": "succeeded"}), "succeeded", ""),
     "a run that the engine started again goes on": Row(
         ("running", "running"), (GO, KILL), "running", "", engine=AFTER
     ),
@@ -116,6 +121,29 @@ def test_a_history_has_one_outcome(row: Row) -> None:
     app = view(found, told, expected_replicas=EXPECTED, engine_started_at=row.engine)
     assert app is not None
     assert (app.state, app.message) == (row.state, row.message)
+
+
+WAIT = {"e": "wait", "for": ["prepare"]}
+SKIPPED = {"e": "end", "state": "skipped", "message": "prepare failed"}
+
+
+@pytest.mark.parametrize(
+    ("others", "told", "state", "message"),
+    [
+        ((), (WAIT,), "waiting", "waits for prepare"),
+        ((), (WAIT, {"e": "met", "job": "prepare"}, {"e": "queued"}), "queued", "waits for its turn"),
+        ((), (WAIT, SKIPPED), "skipped", "prepare failed"),  # until its container is removed
+        (("created", "created"), (WAIT,), "waiting", "waits for prepare"),  # its watcher creates them
+        (("running", "created"), (WAIT,), "running", ""),
+    ],
+)
+def test_an_attempt_waits_until_a_replica_was_started_or_its_end_is_on_record(
+    others: tuple[str, ...], told: tuple[dict[str, Any], ...], state: str, message: str
+) -> None:
+    found = [container(7, "created", part="waiting"), *(container(k, each) for k, each in enumerate(others))]
+    app = view(found, journal(*told), expected_replicas=EXPECTED)
+    assert app is not None
+    assert (app.state, app.message) == (state, message)
 
 
 @pytest.mark.parametrize(

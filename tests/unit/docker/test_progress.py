@@ -92,6 +92,11 @@ def test_a_role_that_waits_is_pending_by_design(elsewhere: bool) -> None:
     assert (seen.view.state, seen.view.unstarted) == ("running", 0)
 
 
+def test_no_role_waits_once_the_end_is_on_record() -> None:
+    seen = Seen("created|exited 4", {"e": "end", "state": "failed"})
+    assert [(each.state, each.waits) for each in seen.view.replicas] == [("cancelled", ""), ("failed", "")]
+
+
 @pytest.mark.parametrize("elsewhere", [False, True])
 def test_an_app_goes_on_while_nothing_of_it_runs(elsewhere: bool) -> None:
     seen = Seen("exited 0|created", rules=CHAIN, elsewhere=elsewhere)

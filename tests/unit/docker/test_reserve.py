@@ -91,6 +91,42 @@ def test_a_living_client_with_another_home_keeps_what_it_has_reserved(
     staged.abort(reservation)
 
 
+def rename_reservation(own: Bench, attempt: Attempt) -> None:
+    own.engine.rename(attempt.app_id, own.name())
+
+
+def test_a_renamed_reservation_of_the_living_holds(case: DockerCase, own: Bench, elsewhere: Attempt) -> None:
+    rename_reservation(own, elsewhere)
+    staged: Any = case.scheduler
+    with pytest.raises(ReservedError, match=r"taken \(reserved\) by pid \d+ on far-away"):
+        staged.reserve(elsewhere)
+    [found] = observed(staged)
+    assert (found.state, found.owner) == ("reserved", f"pid {os.getpid()} on far-away")
+    assert own.engine.inspect(own.name()) is not None
+    staged.abort(taken_over(case).reserve(elsewhere))
+    assert containers(elsewhere.app_id) == []
+
+
+def test_a_renamed_reservation_becomes_an_app(case: DockerCase, own: Bench) -> None:
+    staged: Any = case.scheduler
+    app = case.app("true")
+    attempt = attempt_of(case, app)
+    reservation = staged.reserve(attempt)
+    rename_reservation(own, attempt)
+    staged.create(reservation, app, {})
+    assert own.engine.inspect(own.name()) is None
+    staged.start(reservation)
+    assert case.end(attempt.app_id).state is AppState.SUCCEEDED
+
+
+def test_a_renamed_reservation_is_given_back(case: DockerCase, own: Bench, launcher_home: Path) -> None:
+    staged: Any = case.scheduler
+    reservation = staged.reserve(attempt_of(case, case.app()))
+    rename_reservation(own, reservation.attempt)
+    staged.abort(reservation)
+    assert case.rests_of(launcher_home) == []
+
+
 def containers(app_id: str) -> list[str]:
     """The containers of an app with their states."""
     own = (one for one in Daemon().containers() if one.labels.get("launcher.app-id") == app_id)

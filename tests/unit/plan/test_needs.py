@@ -459,9 +459,12 @@ def test_a_need_that_is_not_selected_is_named_with_its_file() -> None:
     assert problem.hint == "select it as well: --select +train"
 
 
-def test_a_circle_is_a_problem() -> None:
-    [problem] = plan([job("a", needs=need("b")), job("b", needs=need("a"))]).problems
-    assert problem.code == "needs_cycle"
+def test_a_circle_is_a_problem_of_the_job_that_its_message_names_first() -> None:
+    around = [job("a", needs=need("b")), job("b", needs=need("c")), job("c", needs=need("a"))]
+    [problem] = plan(around).problems
+    assert (problem.code, problem.hint) == ("needs_cycle", "remove one of these `needs`")
+    first, *_, last = problem.message.removeprefix("jobs need each other: ").split(" → ")
+    assert (problem.key.job, last) == (first, first)
 
 
 def test_a_dependent_that_is_not_selected_is_left_with_a_note() -> None:

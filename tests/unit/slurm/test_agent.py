@@ -64,10 +64,19 @@ def test_wait_returns_at_the_start_where_that_is_asked_for(login):
     assert login.do("wait", app_ids=["a-1", "b-1"], seconds=60)["missing"] == ["b-1"]
 
 
-def test_a_refused_job_leaves_a_reservation_that_can_be_aborted(login, slurm):
-    found = create(login, "a-1", argv=["sbatch", "--partition=nosuch"])
-    assert found["error"] == "refused"
-    assert found["message"] == "Invalid partition name specified (invalid partition specified: nosuch)"
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        (
+            "--partition=nosuch",
+            "Invalid partition name specified (invalid partition specified: nosuch)",
+        ),
+        ("--reservation=nosuch", "Requested reservation is invalid"),
+    ],
+)
+def test_a_refused_job_leaves_a_reservation_that_can_be_aborted(login, slurm, option, message):
+    found = create(login, "a-1", argv=["sbatch", option])
+    assert (found["error"], found["message"]) == ("refused", message)
     assert "created" not in login.names("a-1")
     assert login.do("abort", app_id="a-1", nonce="n1") == {"removed": True}
     assert os.listdir(login.job_dir / "apps") == []
@@ -333,3 +342,52 @@ def test_the_number_of_calls_does_not_grow_with_the_apps(login, slurm, monkeypat
     login.facts()
     assert [argv[0] for argv in called] == ["squeue", "sacct"] * 2  # two looks
     assert all({"-u", "-j"} & set(argv) for argv in called)  # none for the whole cluster
+
+
+def rename(login: Login, app_id: str) -> str:
+    """Give the job of an app another name; returns its id."""
+    job = (login.folder(app_id) / "job").read_text()
+    subprocess.run(["scontrol", "update", f"jobid={job}", "name=mine"], check=True)
+    return job
+
+
+def test_a_renamed_job_is_still_that_of_its_app(login, slurm):
+    work, path = gate(login)
+    login.submit("a-1", "n1", work=work)
+    until(lambda: "started" in login.names("a-1"))
+    job = rename(login, "a-1")
+    facts = login.facts("a-1")["a-1"]
+    assert [(row["job"], row["state"]) for row in facts["queue"]] == [(job, "RUNNING")]
+    assert not facts["vanished"]
+    assert login.submit("b-1", "n1", needs=[{"app_id": "a-1", "job": "a"}]) == "waiting"
+    assert login.facts("b-1")["b-1"]["queue"][0]["dependency"].startswith(f"afterok:{job}")
+    path.touch()
+    login.wait_for("a-1", "b-1")
+
+
+def test_a_renamed_held_job_is_resumed(login, slurm):
+    create(login, "a-1")
+    rename(login, "a-1")
+    assert login.reserve("a-1", "n2", "n1") == {"resumed": True}
+    assert login.do("start", app_id="a-1", nonce="n2") == {"state": "queued"}
+    login.wait_for("a-1")
+    assert login.started() == ["a-1"]
+
+
+@pytest.mark.parametrize("op", ["abort", "cancel", "withdraw"])
+def test_a_renamed_held_job_is_cancelled_with_its_app(login, slurm, op):
+    create(login, "a-1")
+    rename(login, "a-1")
+    login.do(op, app_id="a-1", nonce="n1")
+    until(lambda: in_queue(login, slurm) == [])
+
+
+def test_sweep_cancels_renamed_jobs_of_apps_that_are_gone_and_no_others(login, slurm):
+    for app_id in ("gone-1", "kept-1"):
+        create(login, app_id)
+        rename(login, app_id)
+    os.rename(login.folder("gone-1"), login.job_dir / "apps" / ".gone-gone-1-x")
+    assert len(login.do("sweep")["removed"]) == 2
+    assert in_queue(login, slurm) == ["mine"]
+    login.do("abort", app_id="kept-1", nonce="n1")
+    assert in_queue(login, slurm) == []

@@ -18,9 +18,7 @@ from launcher.schedulers.slurm.site.agent.main import answer
 from launcher.schedulers.slurm.site.agent.observe import SECOND_LOOK_S
 from tests.unit.slurm.agents import ROOT, Login, commands, replace_sleep, until
 
-ROW = (
-    "\\036%s\\037a-1\\037%s\\0370\\037N/A\\037N/A\\037N/A\\037(null)\\037None\\037n3\\037/j/a-1/script-n1.sh"
-)
+ROW = "\\036%s\\037%s\\0370\\037N/A\\037N/A\\037N/A\\037(null)\\037None\\037n3\\037/j/a-1/script-n1.sh"
 
 
 @pytest.fixture
@@ -263,6 +261,21 @@ print(sorted(path.name for path in (login.job_dir / "apps").iterdir()))
         "{'removed': True}",
         "['b-1']",
     ]
+
+
+@pytest.mark.parametrize(("state", "released"), [("PENDING", ["a-1"]), ("RESV_DEL_HOLD", [])])
+def test_a_hold_of_slurm_for_a_reservation_that_is_gone_is_no_lost_release(
+    tmp_path, monkeypatch, state, released
+):
+    """An operator has deleted it: released, the job would run without it."""
+    listed = f"case \"$*\" in *AccrueTime*) echo '40   N/A   ';; *) printf '{ROW % ('40', state)}';; esac"
+    boot = "echo 'BOOT_TIME = 2026-11-23T00:55:42'"
+    use(monkeypatch, tmp_path, squeue=listed, scontrol=boot)
+    login = Login(tmp_path)
+    login.reserve("a-1", "n1")
+    for name, text in {"id": "n1", "job": "40", "created": '{"at":1}', "submitted": '{"at":1}'}.items():
+        (login.folder("a-1") / name).write_text(text)
+    assert login.do("release", app_ids=["a-1"]) == {"released": released}
 
 
 def test_a_runaway_job_can_be_cancelled_on_a_full_disk(tmp_path, monkeypatch):

@@ -12,6 +12,7 @@ from launcher.schedulers.slurm import site
 from launcher.schedulers.slurm.site.agent.main import answer
 from launcher.schedulers.slurm.site.agent.rows import (
     code_and_signal,
+    end_of_path,
     parse_accounts,
     parse_column,
     parse_rows,
@@ -23,7 +24,7 @@ SITE = Path(site.__file__).parent
 
 def row(**fields: str) -> str:
     usual = {
-        "job": "12", "name": "a-1", "state": "PENDING", "priority": "0", "submitted": "2026-11-23T00:55:42",
+        "job": "12", "state": "PENDING", "priority": "0", "submitted": "2026-11-23T00:55:42",
         "start": "N/A", "end": "N/A", "dependency": "(null)", "reason": "JobHeldUser",
         "nodes": "n[1-2]",
         "command": "/j/apps/a-1/script-n1.sh",
@@ -38,10 +39,15 @@ def test_python_3_6_can_read_it(path):
 
 def test_a_row_of_squeue():
     (found,) = parse_rows(row())
-    assert (found.job, found.name, found.state, found.held) == ("12", "a-1", "PENDING", True)
+    assert (found.job, found.app_id, found.state, found.held) == ("12", "a-1", "PENDING", True)
     assert time.localtime(found.submitted_at)[:6] == (2026, 11, 23, 0, 55, 42)
     assert (found.start_at, found.end_at, found.reason, found.nodes) == (None, None, "JobHeldUser", "n[1-2]")
     assert not found.is_over
+
+
+def test_rows_of_one_script():
+    text = row(job="1") + row(job="2", command="/k/apps/a-1/script-n2.sh") + row(job="3", command="(null)")
+    assert [each.job for each in parse_rows(text, end_of_path("a-1", "n2"))] == ["2"]
 
 
 def test_a_job_is_held_as_long_as_it_has_no_priority():
@@ -50,9 +56,23 @@ def test_a_job_is_held_as_long_as_it_has_no_priority():
     assert [each.held for each in found] == [True, False]
 
 
-def test_names_of_other_jobs_forge_no_row():
-    text = row(name="x\ny", command="(null)") + "some plugin says hello\n" + row(name="b-1")
-    assert [each.name for each in parse_rows(text)] == ["x\ny", "b-1"]
+def test_texts_of_other_jobs_forge_no_row():
+    text = row(job="1", command="x\ny") + "some plugin says hello\n" + row(job="2")
+    assert [each.job for each in parse_rows(text)] == ["1", "2"]
+
+
+@pytest.mark.parametrize(
+    ("command", "app_id"),
+    [
+        ("/j/my apps/a-1/script-n1.sh", "a-1"),
+        ("/j/apps/a-1/script.sh", ""),
+        ("/home/ada/script-n1.sh/run", ""),
+        ("(null)", ""),
+        ("", ""),
+    ],
+)
+def test_the_script_of_a_job_names_its_app(command, app_id):
+    assert parse_rows(row(command=command))[0].app_id == app_id
 
 
 @pytest.mark.parametrize(

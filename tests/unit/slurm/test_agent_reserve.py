@@ -27,11 +27,11 @@ def login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Login:
 @pytest.fixture
 def has_jobs(login: Login, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A squeue that lists the held job 7 of each app."""
-    one = "\\0367\\037%s\\037PENDING\\0370\\037N/A\\037N/A\\037N/A\\037(null)\\037JobHeldUser\\037\\037%s"
+    one = "\\0367\\037PENDING\\0370\\037N/A\\037N/A\\037N/A\\037(null)\\037JobHeldUser\\037\\037%s"
     listed = f"""
 for folder in "{login.job_dir}"/apps/*; do
   read -r id <"$folder/id"
-  printf '{one}' "${{folder##*/}}" "$folder/script-$id.sh"
+  printf '{one}' "$folder/script-$id.sh"
 done"""
     monkeypatch.setenv("PATH", str(commands(tmp_path / "bin", squeue=listed)))
 

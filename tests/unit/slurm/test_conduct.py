@@ -289,12 +289,14 @@ def test_the_time_limit_counts_from_the_first_start(site: Site) -> None:
     )
 
 
+OURS = "JobId=12 JobName=renamed Command=/apps/app/script-n1.sh"
+"""What Slurm says of the job of an app first. A user has given it another name."""
 LIMITS = {"02:00:00": "2 h", "1-00:00:00": "1 d", "01:30:00": "90 min", "00:01:00": "1 min"}
 
 
 @pytest.mark.parametrize("limit", sampled(LIMITS, "02:00:00"))
 def test_the_time_limit_of_the_job_ends_the_app(site: Site, limit: str) -> None:
-    site.scontrol(f"JobId=12 JobName=app JobState=RUNNING TimeLimit={limit} EndTime=Unknown")
+    site.scontrol(f"{OURS} JobState=RUNNING TimeLimit={limit} EndTime=Unknown")
     site.app(role("main", "echo up; exec sleep 1000"))
     process = started(site)
     process.send_signal(signal.SIGUSR1)
@@ -309,7 +311,7 @@ def test_a_limit_that_is_not_near_yet_ends_nothing(site: Site) -> None:
     """Slurm sends its signal up to a minute early, and a limit may be extended."""
     later = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(time.time() + 3600))
     go, asked = site.shared / "go", site.shared / "asked"
-    answer = f"JobId=12 JobName=app JobState=RUNNING TimeLimit=01:00:00 EndTime={later}"
+    answer = f"{OURS} JobState=RUNNING TimeLimit=01:00:00 EndTime={later}"
     site.program("scontrol", f"#!/bin/sh\ntouch {asked}\necho '{answer}'\n")
     site.app(role("main", f"echo up; until [ -e {go} ]; do sleep 0.05; done"))
     process = started(site)
@@ -321,7 +323,7 @@ def test_a_limit_that_is_not_near_yet_ends_nothing(site: Site) -> None:
 
 
 def test_a_job_that_slurm_ends_is_cancelled_at_once(site: Site) -> None:
-    site.scontrol("JobId=12 JobName=app JobState=COMPLETING Reason=None Restarts=0")
+    site.scontrol(f"{OURS} JobState=COMPLETING Reason=None Restarts=0")
     site.app(role("main", "trap '' TERM; echo up; while :; do sleep 0.1; done"), grace_s=100.0)
     process = started(site)
     process.terminate()
@@ -334,7 +336,8 @@ def test_a_job_that_slurm_ends_is_cancelled_at_once(site: Site) -> None:
 
 def test_what_slurm_says_of_another_job_with_its_id_is_not_believed(site: Site) -> None:
     """A controller that lost its state counts anew, and ends the jobs that it does not know."""
-    site.scontrol("JobId=12 JobName=other JobState=COMPLETING Reason=TimeLimit TimeLimit=02:00:00 Restarts=1")
+    other = OURS.replace("/app/", "/other/")
+    site.scontrol(f"{other} JobState=COMPLETING Reason=TimeLimit TimeLimit=02:00:00 Restarts=1")
     site.app(role("main", "echo up; exec sleep 1000"), requeue=True)
     process = started(site)
     process.terminate()
@@ -345,7 +348,7 @@ def test_what_slurm_says_of_another_job_with_its_id_is_not_believed(site: Site) 
 @pytest.mark.slow
 def test_a_replica_that_slurm_ended_first_is_cancelled_with_its_job(site: Site) -> None:
     """Slurm sends TERM to the wrappers and to the conductor, in any order: the step may be over by then."""
-    site.scontrol("JobId=12 JobName=app JobState=COMPLETING Reason=None Restarts=0")
+    site.scontrol(f"{OURS} JobState=COMPLETING Reason=None Restarts=0")
     site.app(role("main", "echo up; exec sleep 1000", retries=3))
     process = started(site)
     os.kill(site.pids("replica.py")[0], signal.SIGTERM)
@@ -366,7 +369,7 @@ def test_a_job_that_slurm_starts_twice_runs_nothing_twice(site: Site) -> None:
 
 
 def test_a_job_that_is_requeued_has_no_outcome_and_goes_on(site: Site) -> None:
-    site.scontrol("JobId=12 JobName=app JobState=COMPLETING Reason=None Restarts=1")
+    site.scontrol(f"{OURS} JobState=COMPLETING Reason=None Restarts=1")
     (site.dir / "secrets").write_text(json.dumps({"main": {"TOKEN": "hidden"}}))
     site.app(
         role("main", 'echo "up $LAUNCHER_RESTART $TOKEN"; test $LAUNCHER_RESTART = 1 || exec sleep 1000')
@@ -384,7 +387,7 @@ def test_a_job_that_is_requeued_has_no_outcome_and_goes_on(site: Site) -> None:
 @pytest.mark.slow
 def test_a_job_that_is_preempted_with_time_to_stop_comes_back(site: Site) -> None:
     """Slurm then sends TERM to the steps alone, and ends the job when the time is over."""
-    found = "JobId=12 JobName=app JobState=RUNNING Reason=None Restarts=0 PreemptTime=2026-11-23T01:55:31"
+    found = f"{OURS} JobState=RUNNING Reason=None Restarts=0 PreemptTime=2026-11-23T01:55:31"
     site.program("scontrol", f"#!/bin/sh\necho $@ >>{site.shared}/asked\necho '{found}'\n")
     site.app(role("main", "echo up; exec sleep 1000", replicas=2), requeue=True)
     process = started(site)
@@ -398,7 +401,7 @@ def test_a_job_that_is_preempted_with_time_to_stop_comes_back(site: Site) -> Non
 
 @pytest.mark.slow
 def test_a_job_whose_node_fails_has_failed(site: Site) -> None:
-    site.scontrol("JobId=12 JobName=app JobState=COMPLETING Reason=NodeDown Restarts=0")
+    site.scontrol(f"{OURS} JobState=COMPLETING Reason=NodeDown Restarts=0")
     srun = (site.bin / "srun").read_text()
     said = "srun: error: Node failure on n2"
     site.program(
@@ -453,7 +456,7 @@ def test_a_step_that_slurm_ends_before_replicas_report_has_the_end_of_its_job(si
     (site.shared / "said").write_text("\n".join(said) + "\n")
     site.program("srun", f"#!/bin/sh\necho '{json.dumps(spawn)}'\ncat {site.shared}/said >&2\nexit 1\n")
     site.program("sinfo", "#!/bin/sh\necho n2\necho n2\n")
-    site.scontrol(f"JobId=12 JobName=app {job} Restarts=0" if job else "")
+    site.scontrol(f"{OURS} {job} Restarts=0" if job else "")
     site.app(role("main", "true"))
     found = site.run()
     assert (found["state"], found["message"]) == (state, message)
@@ -462,7 +465,7 @@ def test_a_step_that_slurm_ends_before_replicas_report_has_the_end_of_its_job(si
 def test_slurm_is_asked_again_why_it_ends_a_job(site: Site) -> None:
     asked, answer = (
         site.shared / "asked",
-        "JobId=12 JobName=app JobState=COMPLETING Reason=TimeLimit TimeLimit=02:00:00",
+        f"{OURS} JobState=COMPLETING Reason=TimeLimit TimeLimit=02:00:00",
     )
     site.program("scontrol", f"#!/bin/sh\n[ -e {asked} ] || {{ touch {asked}; exit 1; }}\necho '{answer}'\n")
     site.app(role("main", "echo up; exec sleep 1000"))

@@ -381,6 +381,10 @@ def test_a_role_that_waits_for_others_says_for_which():
     [
         ("JobHeldUser", "waits in Slurm's queue: JobHeldUser; `scontrol release 12` lets it start"),
         ("JobHeldAdmin", "waits in Slurm's queue: JobHeldAdmin; `scontrol release 12` lets it start"),
+        (
+            "Reservation brief was deleted",
+            "waits in Slurm's queue: Reservation brief was deleted; `scontrol release 12` lets it start",
+        ),
         ("None", "waits in Slurm's queue; `scontrol release 12` lets it start"),
     ],
 )

@@ -72,6 +72,14 @@ class EngineView:
         except NotFound:  # it is configured to make none
             return None
 
+    def keeps_containers(self) -> bool:
+        """Whether containers run on while the engine is away: it was configured to (live-restore)."""
+
+        def live_restore(about: dict[str, Any]) -> bool:
+            return about.get("LiveRestoreEnabled") is True
+
+        return self._wire.json("/info", "ask the engine whether its containers outlive it", live_restore)
+
     def answer_anew(self) -> None:
         """Raise EngineUnreachable unless the engine answers on a new connection: one that stops does not."""
         self._wire.get("/_ping", "ask the engine whether it goes on", fresh=True, timeout=_ANEW_S)

@@ -52,7 +52,7 @@ class Actions:
 
     def halt(self, app: Journal, containers: Sequence[Container]) -> bool:
         """Stop the replicas that a restart starts again, or that were not ready in time."""
-        names = {(each.role.name, each.k) for each, _ in app.to_stop if each.is_active}
+        names = {(each.role.name, each.k) for each in app.to_stop if each.is_active}
         todo = [each for each in containers if each.live and where(each) in names]
         if app.stop is not None or not self._is_new(todo):
             return False

@@ -245,8 +245,14 @@ class AppObserver:
             journal,
             self._engine.started_at(),
             watched=self._events.watched,
-            by_itself=self._events.is_by_itself(ended) and not is_unknown,
+            by_itself=not is_unknown and (self._events.is_by_itself(ended) or self._ran_on(ended, journal)),
         )
+
+    def _ran_on(self, ended: Container, journal: Journal) -> bool:
+        """Whether the engine was away, and has let this run go on until it ended."""
+        events = self._events
+        is_killed = ended.id in events.killed or journal.was_killed(ended.id, ended.started_at)
+        return events.watched and not is_killed and self._engine.keeps_containers()
 
 
 def _code_in(die: Event) -> int | None:

@@ -705,11 +705,12 @@ class Conductor:
         Nothing where another job has its id: a controller that lost its state counts anew.
         """
         for _ in range(ASKS):
-            words = self._slurm("scontrol", "show", "job", "-o", self.job).split()
-            if words:
+            said = self._slurm("scontrol", "show", "job", "-o", self.job)
+            if said:
                 break
-        found = dict(word.partition("=")[::2] for word in reversed(words) if "=" in word)
-        return found if found.get("JobName") == os.path.basename(self.folder) else {}
+        if f"/{os.path.basename(self.folder)}/script-" not in said:  # users may give the job another name
+            return {}
+        return dict(word.partition("=")[::2] for word in reversed(said.split()) if "=" in word)
 
     def _slurm(self, *argv: str) -> str:
         """What a command of Slurm prints; "" where it fails."""

@@ -18,7 +18,8 @@ def release_again(site: Site, apps: Dict[str, Json]) -> List[str]:
     """Release the jobs of these apps (id → facts) whose release was lost; returns their ids.
 
     A controller that was killed comes back with what it had written down before. A hold of the user stays: it
-    is younger than the controller, or the job has aged in the queue, unlike one that was never released.
+    is younger than the controller, or the job has aged in the queue, unlike one that was never released. So
+    does a hold that has a state of its own, as when the job's reservation was deleted.
     """
     held = [app_id for app_id, facts in apps.items() if _is_held(facts)]
     booted_at = site.slurm.booted_at() if held else None
@@ -34,4 +35,5 @@ def _is_held(facts: Json) -> bool:
     """Whether the app was released, has not started, and the user of its job may release that again."""
     if facts["outcome"] is not None or facts["started"] is not None or facts["submitted"] is None:
         return False
-    return any(row["held"] and row["reason"] != "JobHeldAdmin" for row in facts["queue"])
+    held = (row for row in facts["queue"] if row["held"])
+    return any(row["state"] == "PENDING" and row["reason"] != "JobHeldAdmin" for row in held)

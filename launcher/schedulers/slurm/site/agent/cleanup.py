@@ -147,10 +147,10 @@ def _sweep_app(site: Site, app_id: str) -> bool:
 
 def _is_superfluous(site: Site, row: Row) -> bool:
     """Whether a job has not started, and would find its app removed, ended, or another job's."""
-    if row.state != "PENDING" or not NAME.match(row.name) or not site.scripts(row):
+    if row.state != "PENDING" or not NAME.match(row.app_id) or not site.scripts(row):
         return False
     try:
-        folder = site.open(row.name)
+        folder = site.open(row.app_id)
     except OpError:
         return True
     with folder:

@@ -30,7 +30,7 @@ def add_facts(
 def read_app(
     site: Site, app_id: str, replicas: Any = False, rows: Optional[List[Row]] = None
 ) -> Optional[Json]:
-    """The facts of one app; None for one whose removal has begun. rows: squeue's of this name, if asked."""
+    """The facts of one app; None for one whose removal has begun. rows: squeue's of this app, if asked."""
     with site.open(app_id) as folder:
         names = folder.names()
         found: Dict[str, Any] = {

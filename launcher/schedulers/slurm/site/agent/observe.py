@@ -71,12 +71,12 @@ def look(
 def _look(
     site: Site, app_ids: Sequence[str], replicas: bool, apps: Dict[str, Json], errors: Dict[str, str]
 ) -> None:
-    by_name: Dict[str, List[Row]] = {}
+    by_app: Dict[str, List[Row]] = {}
     for row in site.slurm.rows():
-        by_name.setdefault(row.name, []).append(row)
+        by_app.setdefault(row.app_id, []).append(row)
     for app_id in app_ids:
         apps.pop(app_id, None)
-        add_facts(apps, errors, app_id, read_app, site, app_id, replicas, by_name.get(app_id, []))
+        add_facts(apps, errors, app_id, read_app, site, app_id, replicas, by_app.get(app_id, []))
     _explain(site, [facts for facts in apps.values() if _has_left(facts)])
 
 

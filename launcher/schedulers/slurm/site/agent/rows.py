@@ -1,5 +1,6 @@
 """What the text of Slurm's commands says about jobs."""
 
+import os
 import time
 from typing import Dict, List, NamedTuple, Optional
 
@@ -9,9 +10,17 @@ OVER = {"BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL"
 OVER |= {"PREEMPTED", "REVOKED", "TIMEOUT"}
 
 
+_SCRIPT = "script-"
+
+
 def script_of(generation: str) -> str:
     """The second name of an app's script, which its jobs are submitted by."""
-    return f"script-{generation}.sh"
+    return f"{_SCRIPT}{generation}.sh"
+
+
+def end_of_path(app_id: str, generation: str) -> str:
+    """How the path of that script ends."""
+    return f"/{app_id}/{script_of(generation)}"
 
 
 class Row(NamedTuple):
@@ -21,7 +30,6 @@ class Row(NamedTuple):
     """
 
     job: str
-    name: str
     state: str
     held: bool
     submitted_at: Optional[float]
@@ -36,28 +44,35 @@ class Row(NamedTuple):
     def is_over(self) -> bool:
         return self.state in OVER
 
+    @property
+    def app_id(self) -> str:
+        """The app whose script it runs, "" for none: users may give the job another name."""
+        folder, script = os.path.split(self.command)
+        return os.path.basename(folder) if script.startswith(_SCRIPT) else ""
+
     def of(self, folder: Folder, generation: str) -> bool:
         """Whether it is a job of this directory, and not of an earlier one of that name.
 
         By the name of its script: later versions of Slurm show the script without its arguments.
         """
-        return self.name == folder.app_id and self.command.endswith(
-            f"/{folder.app_id}/{script_of(generation)}"
-        )
+        return self.command.endswith(end_of_path(folder.app_id, generation))
 
 
-FORMAT = "\x1e" + "\x1f".join(["%i", "%j", "%T", "%Q", "%V", "%S", "%e", "%E", "%r", "%N", "%o"])
+FORMAT = "\x1e" + "\x1f".join(["%i", "%T", "%Q", "%V", "%S", "%e", "%E", "%r", "%N", "%o"])
 
 
-def parse_rows(text: str) -> List[Row]:
-    """The rows of `squeue -o FORMAT`; text that is none, such as that of a plugin, is left out."""
+def parse_rows(text: str, script: str = "") -> List[Row]:
+    """The rows of `squeue -o FORMAT`; text that is none, such as that of a plugin, is left out.
+
+    script: how the path of the job's script ends. Times take long to read, so others are left out first.
+    """
     rows = []
     for line in text.split("\x1e"):
         parts = line.rstrip("\n").split("\x1f")
-        if len(parts) == 11:
-            job, name, state, priority, submitted, start, end, *texts = parts
+        if len(parts) == 10 and parts[-1].endswith(script):
+            job, state, priority, submitted, start, end, *texts = parts
             times = parse_time(submitted), parse_time(start), parse_time(end)
-            rows.append(Row(job, name, state, priority == "0", *times, *texts))
+            rows.append(Row(job, state, priority == "0", *times, *texts))
     return rows
 
 

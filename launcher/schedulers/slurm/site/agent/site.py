@@ -7,7 +7,7 @@ import time
 from typing import Any, List, Optional
 
 from launcher.schedulers.slurm.site.agent.folder import NAME, Folder, Json, OpError, checked, replace
-from launcher.schedulers.slurm.site.agent.rows import Row, script_of
+from launcher.schedulers.slurm.site.agent.rows import Row, end_of_path
 from launcher.schedulers.slurm.site.agent.slurm import Slurm
 
 SECOND_LOOK_S = 2.0  # after a restart squeue may list nothing for a moment
@@ -48,8 +48,7 @@ class Site:
 
     def rows_of(self, folder: Folder) -> List[Row]:
         """The jobs of an app: none of another one of its name, or that has the id of its job by now."""
-        generation = folder.text("id") or ""
-        return [row for row in self.slurm.rows(folder.app_id) if row.of(folder, generation)]
+        return self.slurm.rows(end_of_path(folder.app_id, folder.text("id") or ""))
 
     def live_job(self, folder: Folder) -> Optional[Row]:
         """The job on record of an app that has not started; None when Slurm does not have it any more."""
@@ -63,8 +62,8 @@ class Site:
         return None
 
     def scripts(self, row: Row) -> bool:
-        """Whether a job runs the script of an app of this job directory."""
-        return row.command.startswith(os.path.join(self.apps, row.name, script_of("")[:-3]))
+        """Whether the app whose script a job runs is one of this job directory."""
+        return os.path.dirname(os.path.dirname(row.command)) == self.apps
 
 
 def hello(site: Site, op: Json) -> Json:

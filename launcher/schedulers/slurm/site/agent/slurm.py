@@ -64,10 +64,10 @@ class Slurm:
             raise OpError("unreachable", f"{argv[0]}: {one_line(err)}")
         return out
 
-    def rows(self, name: Optional[str] = None) -> List[Row]:
-        """The user's jobs, also the ended ones that Slurm remembers."""
+    def rows(self, script: str = "") -> List[Row]:
+        """The user's jobs, also the ended ones that Slurm remembers; `script` as in `parse_rows`."""
         argv = ["squeue", "-h", "-r", "-t", "all", "-u", self.user, "-o", FORMAT]
-        return parse_rows(self.read(argv + (["-n", name] if name else [])))
+        return parse_rows(self.read(argv), script)
 
     def column(self, field: str, job_ids: Sequence[str]) -> Dict[str, str]:
         """Job id → a further field, for jobs of the user; those that Slurm has forgotten are missing."""

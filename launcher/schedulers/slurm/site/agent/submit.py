@@ -111,7 +111,7 @@ def _known(site: Site, waits: Dict[str, str]) -> List[str]:
 
     Slurm would drop a dependency on a forgotten job, and would wait for another one that has its id by now.
     """
-    known = {(row.name, row.job) for row in site.slurm.rows()} if waits else set()
+    known = {(row.app_id, row.job) for row in site.slurm.rows()} if waits else set()
     return [job for app_id, job in waits.items() if (app_id, job) in known]
 
 
@@ -175,7 +175,7 @@ def _skip_now(site: Site, folder: Folder) -> Optional[Json]:
     """The answer for an app whose need has not succeeded, or has been forgotten by Slurm: the dependency on
     such a job is dropped, so that ours would start."""
     waits = (folder.json("created") or {}).get("waits") or {}
-    known = {(row.name, row.job) for row in site.slurm.rows() if not row.is_over} if waits else set()
+    known = {(row.app_id, row.job) for row in site.slurm.rows() if not row.is_over} if waits else set()
     for app_id, name in waits.items():
         state, need_job = need_of(site, app_id)
         if not state and (app_id, need_job) not in known:

@@ -1,0 +1,204 @@
+"""What readers see of an app after each history: its state and message, and those of its replicas."""
+
+from __future__ import annotations
+
+import pytest
+
+from launcher.holding import phrases
+from launcher.holding.app import App
+from tests.holding.histories import START_S, created, fact, play
+
+VIEWS = [
+    # Before the start
+    ("a", "waiting x y", "waiting: waits for x, y", ["pending: "]),
+    ("a", "waiting x y; met x", "waiting: waits for y", ["pending: "]),
+    ("a", "waiting x; met x", "waiting: is about to start", ["pending: "]),
+    ("a", "queued", "queued: waits for its turn", ["pending: "]),
+    ("a", "waiting x; withdrawn", "skipped: withdrawn", ["cancelled: withdrawn"]),
+    # While it runs
+    ("a*2", "go; a/0", "running: ", ["running: ", "pending: "]),
+    ("a b<a:ready", "go; a/0", "running: ", ["running: ", "pending: waiting for a (ready)"]),
+    ("a b<a:ready", "go; a/0; a/0 ready; b/0", "running: ", ["running: ", "running: "]),
+    ("a~1+5", "go; a/0; a/0=3", "running: ", ["pending: "]),
+    ("a*2", "go; a/0; a/1; a/0=0", "running: ", ["succeeded: ", "running: "]),
+    # Ends of replicas
+    ("a*2", "go; a/0; a/1; a/0=3; a/1=-143", "running: ", ["failed: ", "cancelled: a/0 failed"]),
+    ("a", "go; a/0; a/0 late; a/0=143", "running: ", ["failed: not ready after 60 s"]),
+    ("a", "go; a/0!no such file", "running: ", ["failed: no such file"]),
+    ("a", "go; a/0; a/0=?", "running: ", ["lost: "]),
+    ("a", "go; a/0; a/0=?its node failed; quiet", "lost: its node failed", ["lost: its node failed"]),
+    ("a", "go; a/0; a/0=4?its step ended; quiet", "failed: a/0 was lost: its step ended", ["failed: its step ended"]),
+    ("a~1A b", "go; a/0; b/0; a/0=3; b/0=-143", "running: ", ["failed: ", "cancelled: a/0 failed"]),
+    ("a", "go; a/0; cancel me; a/0=-143", "running: ", ["cancelled: cancelled by me"]),
+    ("a %60", "go; a/0; @60; a/0=-143", "running: ", ["cancelled: timed out after 60 s"]),
+    ("s.s a<s:ready b", "go; s/0; b/0; s/0=0; b/0=-143", "running: ",
+     ["succeeded: ", "pending: waiting for s (ready)", "cancelled: s/0 ended before it was ready"]),
+    # At the end of the app
+    ("s.s a", "go; s/0; a/0; a/0=0; s/0=-143; quiet", "succeeded: ", ["cancelled: stopped at the end of the app", "succeeded: "]),
+    ("a*2", "go; a/0; a/0=3; a/1=-143; quiet", "failed: a/0 exited with 3", ["failed: ", "cancelled: a/0 failed"]),
+    ("a b<a:ready", "go; a/0; cancel me; a/0=-143; quiet", "cancelled: cancelled by me",
+     ["cancelled: cancelled by me"] * 2),
+    ("a*2", "go; a/0; a/1; a/0=?; a/1=-0; quiet", "lost: a/0 was lost", ["lost: ", "cancelled: a/0 was lost"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("roles", "facts", "app", "replicas"), VIEWS)
+def test_a_view_shows_state_and_message_of_the_app_and_its_replicas(roles, facts, app, replicas):
+    seen = play(roles, facts)[0]
+    assert f"{seen.state}: {seen.message}" == app
+    assert ["{}: {}".format(*seen.shown(each)) for each in seen.replicas] == replicas
+
+
+def test_an_app_that_counts_as_lost_loses_what_ran_and_keeps_what_had_ended():
+    seen = play("a*3", "go; a/0; a/1; a/0=0")[0]
+    seen.state = "lost"
+    assert [seen.shown(each) for each in seen.replicas] == [("succeeded", ""), ("lost", ""), ("lost", "")]
+
+
+def test_a_service_that_never_started_was_stopped_at_the_end():
+    app = App()
+    for event in (created("s.s a"), fact("go"), fact("a/0"), fact("a/0=0"), fact("quiet")):
+        app.take(event)
+    ended = app.decide(0.0)
+    assert ended is not None
+    app.take(ended)
+    assert app.shown(app.replicas[0]) == ("cancelled", "stopped at the end of the app")
+
+
+def test_a_replica_keeps_the_facts_of_its_last_run():
+    app = play("a~2", "go")[0]
+    for event in (
+        {"e": "spawn", "role": "a", "k": 0, "t": 5 * 10**9, "pid": 7, "start": 70, "restart": 0},
+        {"e": "exit", "role": "a", "k": 0, "t": 6 * 10**9, "code": 137, "signal": 9, "oom": True},
+        {"e": "restart", "scope": "replica", "role": "a", "k": 0, "n": 1, "t": 6 * 10**9},
+        {"e": "spawn", "role": "a", "k": 0, "t": 7 * 10**9, "id": "c1", "start": 71, "restart": 4},
+    ):
+        app.take(event)
+        (seen,) = app.replicas
+        if event["e"] == "exit":
+            assert (seen.run, seen.started_at, seen.ended_at) == ((7, 70), 5.0, 6.0)
+            assert (seen.code, seen.signal, seen.oom) == (137, 9, True)
+    assert (seen.run, seen.restarts, seen.started_at) == (("c1", 71), 4, 7.0)
+    assert (seen.code, seen.signal, seen.oom, seen.ended_at) == (None, 0, False, None)
+
+
+def test_times_of_an_app_are_those_of_its_events():
+    app = App()
+    for kind, at_s in (("created", 1), ("starting", 2), ("started", 3)):
+        app.take({**(created("a") if kind == "created" else {"e": kind}), "t": at_s * 10**9})
+    assert (app.created_at, app.started_at, app.last_at) == (1.0, 2.0, 3.0)
+    app.take({"e": "ended", "state": "succeeded", "message": "", "code": 0, "t": 9 * 10**9})
+    assert (app.ended_at, app.code, app.has_ended) == (9.0, 0, True)
+
+
+def test_warnings_and_the_first_change_of_input_files_are_kept():
+    app = play("a", "go")[0]
+    for each in ("one", "two"):
+        app.take({"e": "warning", "message": each})
+        app.take({"e": "inputs", "changed": each})
+    assert (app.warnings, app.inputs_changed) == (["one", "two"], "one")
+
+
+def test_a_view_counts_all_restarts_together():
+    app = play("a~1 b~1R c~1A", "go; a/0; b/0; c/0; a/0=1; a/0; b/0=1; b/0; c/0=1; a/0=-1; b/0=-1; quiet")[0]
+    assert (app.num_restarts, [each.restarts for each in app.replicas]) == (3, [2, 2, 1])
+
+
+def test_only_replicas_that_still_run_are_to_stop():
+    app = App()
+    record = [created("a*3"), fact("go"), *(fact(f"a/{k}") for k in range(3)), fact("cancel me 2")]
+    for event in record:
+        app.take({"t": int(START_S * 1e9), **event})
+    stopping = app.decide(START_S)
+    assert stopping is not None
+    app.take(stopping)
+    assert {each.name: grace_s for each, grace_s in app.to_stop.items()} == {"a/0": 2, "a/1": 2, "a/2": 2}
+    app.take(fact("a/1=-143"))
+    assert [each.name for each in app.to_stop] == ["a/0", "a/2"]
+    app.take(fact("cancel you 0"))
+    assert {each.name: grace_s for each, grace_s in app.to_stop.items()} == {"a/0": 0, "a/2": 0}
+
+
+@pytest.mark.parametrize(
+    ("code", "sentence"),
+    [
+        (1, "exited with 1"),
+        (128, "exited with 128"),
+        (129, "exited with 129 (128 + signal 1)"),
+        (192, "exited with 192 (128 + signal 64)"),
+        (193, "exited with 193"),
+        (255, "exited with 255"),
+        (None, "exited with None"),
+    ],
+)
+def test_an_exit_code_that_may_be_a_signal_names_it(code, sentence):
+    assert phrases.exited(code) == sentence
+    assert phrases.exited(code, "no file") == f"{sentence}: no file"
+
+
+@pytest.mark.parametrize(
+    ("facts", "sentence"),
+    [
+        ({"code": 2, "said": "no file"}, "exited with 2: no file"),
+        ({"code": 137, "signal": 9}, "was killed by signal 9"),
+        ({"code": 137, "signal": 9, "oom": True}, "was killed: out of memory"),
+        ({"code": 143, "signal": 15, "late": "not ready after 1 s"}, "was not ready after 1 s"),
+        ({"code": 127, "why": "no such file"}, "could not be started: no such file"),
+        ({"code": 127, "why": "no such file", "again": True}, "could not be started again: no such file"),
+        ({"code": 1, "lost": "its step ended"}, "was lost: its step ended"),
+    ],
+)
+def test_every_kind_of_end_has_one_sentence(facts, sentence):
+    assert phrases.cause(**facts) == sentence
+
+
+def test_the_sentences_about_needs_and_waits():
+    assert phrases.skipped("train", "failed") == "train failed"
+    assert phrases.skipped("train", "cancelled") == "train was cancelled"
+    assert phrases.waits_for_jobs(["a", "b"]) == "waits for a, b"
+    assert phrases.waits_for_jobs([]) == "is about to start"
+    assert phrases.waits_for_roles([("a", "ready"), ("b", "started")]) == "waiting for a (ready), b (started)"
+    assert phrases.waits_for_roles([]) == ""
+
+
+@pytest.mark.parametrize(
+    ("cancel", "sentence"),
+    [
+        ({}, "cancelled"),
+        ({"by": ""}, "cancelled"),
+        ({"by": "me"}, "cancelled by me"),
+        ({"by": "me", "interrupt": True}, "interrupted by me"),
+        ({"by": "", "signal": 15}, "stopped by signal 15"),
+    ],
+)
+def test_a_cancellation_names_the_client_or_the_signal(cancel, sentence):
+    assert phrases.cancelled(cancel) == sentence
+
+
+@pytest.mark.parametrize(
+    ("stopping", "sentence"),
+    [
+        ({"why": "end", "by": "", "message": ""}, "stopped at the end of the app"),
+        ({"why": "cancel", "by": "me", "message": "cancelled by me"}, "cancelled by me"),
+        ({"why": "cancel", "by": "me"}, ""),  # before the start, as versions up to 0.1 recorded it
+        ({"why": "peer", "by": "a/0", "message": "a/0 exited with 3", "code": 3}, "a/0 failed"),
+        ({"why": "peer", "by": "a/0", "message": "a/0 ended, and b waits", "code": 0}, "a/0 ended"),
+        ({"why": "peer", "by": "", "message": "nothing runs"}, "nothing runs"),
+        ({"why": "restart", "by": "a/0"}, "a/0 failed"),
+        ({"why": "lost", "by": "a/0", "message": "a/0 was lost"}, "a/0 was lost"),
+    ],
+)
+def test_a_stopped_replica_has_the_reason_of_the_stop(stopping, sentence):
+    assert phrases.stop_reason(stopping) == sentence
+
+
+@pytest.mark.parametrize(
+    ("number", "text"), [(60, "60 s"), (60.0, "60 s"), (0.5, "0.5 s"), (1000000, "1000000 s")]
+)
+def test_seconds_are_written_in_full(number, text):
+    assert phrases.seconds(number) == text
+
+
+def test_a_restart_without_a_pause_says_nothing_of_one():
+    _, record = play("a~1 b~1+5", "go; a/0; b/0; a/0=3; b/0=3")
+    assert [event.get("delay_s") for event in record.events if event["e"] == "restart"] == [None, 5]
