@@ -93,9 +93,9 @@ def around(real, before, after):
         did(after)
         return made
     return call
-def append(app_dir, kind, *args, real=record.append, **fields):
-    made = real(app_dir, kind, *args, **fields)
-    did(kind)
+def append(app_dir, e, real=record.append, **fields):
+    made = real(app_dir, e, **fields)
+    did(e)
     return made
 record.append = append
 network.start = around(network.start, "to start", "started")

@@ -177,7 +177,7 @@ class App:
         if not self.has_ended:
             self.state, self.is_quiet = "running", False
         self.order.drop([replica])
-        if replica.state == ENDED:  # no line of the record says that it was restarted
+        if replica.state in (RUNNING, ENDED):  # no line of the record says that it was restarted
             self._reset(replica)
             self._over = [each for each in self._over if each is not replica]
         if not replica.is_active:

@@ -26,7 +26,6 @@ from launcher.schedulers.docker.replicas import (
 )
 from launcher.schedulers.docker.status import DockerAppView, view
 from launcher.schedulers.docker.tombstones import Tombstone
-from launcher.schedulers.docker.unasked import judged, unrecorded
 from launcher.schedulers.owner import Owner
 from launcher.specs.attempt import WAITING_STATES, Attempt
 from launcher.specs.launch import JobKey
@@ -257,12 +256,19 @@ def _app(
     complete = not named or (stone is not None and not found)
     effective = journal
     if stone is not None and (journal is None or journal.outcome is None):
-        effective = replace(journal or Journal(), outcome=stone.outcome)
+        effective = Journal([*(journal.events if journal is not None else ()), tombstones.end_of(stone)])
     unseen = effective is None or effective.outcome is None
-    if unseen and unrecorded(found, effective or Journal()):
+    expected = () if complete else expected_replicas(labels)
+    view = status.view(found, effective, expected_replicas=expected, labels=labels)
+    if unseen and view is not None and view.is_unrecorded:
         engine.answer_anew()  # one that is stopping may be what ended it, and is not younger yet
-        effective = judged(found, effective or Journal(adopted=True), engine.started_at())
-    view = status.view(found, effective, expected_replicas=() if complete else expected_replicas(labels))
+        view = status.view(
+            found,
+            effective,
+            expected_replicas=expected,
+            labels=labels,
+            engine_started_at=engine.started_at(),
+        )
     if view is None:
         return None
     if stone is not None and view.started_at is None:

@@ -11,7 +11,6 @@ from launcher.schedulers.docker.client.parallel import run_parallel
 from launcher.schedulers.docker.client.view import EngineView
 from launcher.schedulers.docker.names import error_file
 from launcher.schedulers.docker.replicas import DockerReplica
-from launcher.schedulers.order import STOPPED_AT_END
 from launcher.schedulers.responses import DescribeAppResponse
 from launcher.specs.canonical import app_from_document
 from launcher.specs.replica_error import MOST_BYTES, error_text
@@ -27,8 +26,7 @@ def response(found: DockerApp, errors: Mapping[tuple[str, int], str]) -> Describ
     record = found.to_record()
     record.message = _message(found)
     record.num_restarts = found.view.num_restarts
-    reason = _stop_reason(found)
-    record.replicas = [_replica_record(each, found, errors, reason) for each in found.view.replicas]
+    record.replicas = [_replica_record(each, found, errors) for each in found.view.replicas]
     answer = description_of(record, app)
     answer.metadata = labels.metadata  # also where the document cannot be read
     return answer
@@ -65,7 +63,7 @@ def _message(found: DockerApp) -> str:
 
 
 def _replica_record(
-    replica: DockerReplica, found: DockerApp, errors: Mapping[tuple[str, int], str], reason: str
+    replica: DockerReplica, found: DockerApp, errors: Mapping[tuple[str, int], str]
 ) -> ReplicaRecord:
     return ReplicaRecord(
         replica.role,
@@ -75,35 +73,10 @@ def _replica_record(
         num_restarts=replica.num_restarts,
         started_at=replica.started_at,
         ended_at=replica.ended_at,
-        message=_replica_message(replica, found.ports_of(replica.role), reason),
+        message=replica.message or replica.waits or _published_ports(replica, found.ports_of(replica.role)),
         host=replica.hostname,
         structured_error_msg=errors.get((replica.role, replica.k), ""),
     )
-
-
-def _stop_reason(found: DockerApp) -> str:
-    """Why the replicas of an app were stopped; "" where that is not known yet."""
-    view, stop = found.view, found.journal.stop if found.journal is not None else None
-    failed = sorted((each.ended_at or 0.0, each.label) for each in view.replicas if each.state == "failed")
-    if (
-        failed
-        and (stop is None or stop.why in ("peer", "start"))
-        and not view.message.startswith("timed out")
-    ):
-        return f"{failed[0][1]} failed"
-    return view.message or (stop.message if stop is not None else "")
-
-
-def _replica_message(replica: DockerReplica, ports: Mapping[str, int], reason: str) -> str:
-    if replica.state == "lost":
-        return replica.lost or "its container was removed"
-    if replica.at_end:
-        return STOPPED_AT_END
-    if replica.late:
-        return replica.late
-    if replica.state == "cancelled":
-        return reason
-    return replica.waits or ("killed: out of memory" if replica.oom else _published_ports(replica, ports))
 
 
 def _published_ports(replica: DockerReplica, ports: Mapping[str, int]) -> str:

@@ -120,9 +120,13 @@ def holder(app_dir: str) -> Owner | None:
     return from_json(_read(lock(app_dir)).decode(errors="replace"))
 
 
-def append(app_dir: str, kind: str, **facts: Any) -> bool:
-    """Add a line to the journal; False when that is not possible: no such folder, or a full disk."""
-    line = json.dumps({"e": kind, "t": time.time(), **facts}, separators=(",", ":")).encode() + b"\n"
+def append(app_dir: str, e: str, **facts: Any) -> bool:
+    """Add an event of the kind `e` to the journal, with the time `t` in ns unless it has one.
+
+    False when that is not possible: no such folder, or a full disk.
+    """
+    facts["t"] = facts.get("t") or time.time_ns()
+    line = json.dumps({"e": e, **facts}, separators=(",", ":")).encode() + b"\n"
     try:
         fd = os.open(_journal(app_dir), os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     except OSError:
@@ -136,6 +140,35 @@ def append(app_dir: str, kind: str, **facts: Any) -> bool:
         return False
     finally:
         os.close(fd)
+
+
+class Recorder:
+    """The journal of an app for its watcher. What cannot be written counts, and is written later.
+
+    Other processes append to the same journal: a cancellation, for example.
+    """
+
+    def __init__(self, app_dir: str) -> None:
+        self._app_dir = app_dir
+        self._unwritten: list[dict[str, Any]] = []
+
+    def append(self, event: dict[str, Any]) -> None:
+        """Add an event, with the time `t` in ns unless it has one."""
+        event["t"] = event.get("t") or time.time_ns()
+        self._unwritten.append(event)
+        self.is_written()
+
+    def is_written(self) -> bool:
+        """Whether every event is on the disk; tries again to write those that are not."""
+        while self._unwritten and append(self._app_dir, **self._unwritten[0]):
+            del self._unwritten[0]
+        return not self._unwritten
+
+    def journal(self) -> Journal:
+        found = journal(self._app_dir) or Journal()
+        for event in self._unwritten:
+            found.take(event)
+        return found
 
 
 def journal(app_dir: str) -> Journal | None:

@@ -53,8 +53,8 @@ def read(app_id: str) -> AppRecord | None:
         return None
     found = of_labels(app_id, labels)
     journal = record.journal(app_dir)
-    if journal is not None and journal.going_at is not None:
-        found.state, found.started_at = "running", journal.going_at
+    if journal is not None and journal.started_at is not None:
+        found.state, found.started_at = "running", journal.started_at
     elif journal is not None and journal.held is not None:
         found.state, found.message = journal.held
     if journal is not None and journal.outcome is not None:
@@ -102,12 +102,12 @@ def attempt_elsewhere(engine: EngineView, app_id: str) -> Attempt | None:
             ended_at=outcome.at,
             inputs_changed=journal.inputs_changed if journal is not None else "",
         )
-    going_at = journal.going_at if journal is not None else None
-    state: AttemptState = "created" if going_at is None else "running"
+    began = journal.started_at if journal is not None else None
+    state: AttemptState = "created" if began is None else "running"
     if journal is not None and journal.held is not None:
         state, _ = journal.held
     host = str(facts.get("host"))
-    return replace(found, state=state, started_at=going_at, message=f"at the engine {host}", elsewhere=host)
+    return replace(found, state=state, started_at=began, message=f"at the engine {host}", elsewhere=host)
 
 
 def live_elsewhere(engine: EngineView, keys: Collection[JobKey], settled: Collection[str]) -> list[Attempt]:

@@ -1,105 +1,98 @@
-"""The restarts of a Docker app that its watcher makes, each as the journal gets it.
-
-The engine's own restarts are not among them: it reports them to its own events alone, without their cause.
-"""
+"""The restarts of a Docker app, each as the journal gets it: those of its watcher, and of the engine."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 from threading import Thread
 from typing import Any, TypeVar
 
+from launcher.holding.phrases import cause
 from launcher.schedulers.docker import record
+from launcher.schedulers.docker.journal import read_events
 from launcher.schedulers.docker.labels import Labels
+from launcher.schedulers.docker.old_journal import OldJournal
+from launcher.schedulers.docker.replicas import expected_replicas
 from launcher.schedulers.docker.watching.client import wait_for_exit
-from launcher.schedulers.last_line import exited
-from launcher.schedulers.restarts import POLICIES, Restart
+from launcher.schedulers.restarts import Restart
+
+Where = tuple[str, int]
 
 _LOOK_S = 0.25
 _LAST_S = 2.0  # for the last restarts, once the logs are complete
-_SCOPES = {policy: scope for scope, policy in POLICIES.items()}
 
 
 class _Reader:
     """Reads the restarts in a journal: each `read` continues where the last one ended."""
 
-    def __init__(self, app_dir: str, most: Mapping[str, int]) -> None:
+    def __init__(self, app_dir: str, labels: Labels) -> None:
         self._app_dir = app_dir
-        self._most = most
+        self._most = {role: rule[0] for role, rule in labels.retries.items()}
+        self._replicas = dict.fromkeys(expected_replicas(labels))
         self._offset = 0
-        self._exits: dict[tuple[str, int], Mapping[str, Any]] = {}
-        self._late: dict[tuple[str, int], str] = {}
-        self._counts: dict[tuple[Any, ...], int] = {}
-        self.ended = False
+        self._old = OldJournal()
+        self._ends: dict[Where, dict[str, Any]] = {}
+        self.has_ended = False
 
-    def read(self) -> Iterator[tuple[Restart, Collection[tuple[str, int]]]]:
+    def read(self) -> Iterator[tuple[Restart, Collection[Where]]]:
         """(restart, the replicas that start again)."""
         lines = record.journal_from(self._app_dir, self._offset)
         self._offset += len(lines)
-        for line in lines.splitlines():
-            try:
-                event = json.loads(line)
-                found = self._add(event)
-            except (ValueError, KeyError, TypeError):
-                continue  # torn, or of a later version
-            if found is not None:
-                yield found
+        for event in read_events(lines, self._old):
+            if event["e"] in ("spawn", "late", "exit"):
+                self._note((event["role"], event["k"]), event)
+            elif event["e"] == "restart":
+                yield self._restart(event), self._again(event)
+            elif event["e"] == "ended":
+                self.has_ended = True
 
-    def _add(self, event: Mapping[str, Any]) -> tuple[Restart, Collection[tuple[str, int]]] | None:
-        if event["e"] == "exit":
-            self._exits.pop((event["role"], event["k"]), None)  # in the order of ends
-            self._exits[event["role"], event["k"]] = event
-        elif event["e"] == "late":
-            self._late[event["role"], event["k"]] = event["why"]
-        elif event["e"] == "end":
-            self.ended = True
-        elif event["e"] == "restart":
-            return self._restart(event)
-        return None
+    def _note(self, where: Where, event: Mapping[str, Any]) -> None:
+        """Take over what an event says of the last run of a replica."""
+        self._replicas.setdefault(where)
+        if event["e"] == "spawn":
+            self._ends[where] = {}
+        else:
+            self._ends.setdefault(where, {}).update(event if event["e"] == "exit" else {"late": event["why"]})
 
-    def _restart(self, event: Mapping[str, Any]) -> tuple[Restart, Collection[tuple[str, int]]]:
-        role, policy = event["role"], event["policy"]
-        again = [(name, k) for name, k in event["again"]]
-        own = [where for where in self._exits if where[0] == role and where in again]
-        failed = [where for where in own if where in self._late or self._exits[where]["code"]]
-        _, k = cause = (*failed, *(where for where in again if where[0] == role), (role, 0))[0]
-        ended, late = self._exits.get(cause, {}), self._late.get(cause)
-        counter = {"REPLICA": (policy, role, k), "ROLE": (policy, role)}.get(policy, (policy,))
-        self._counts[counter] = number = self._counts.get(counter, 0) + 1
-        for where in again:
-            self._exits.pop(where, None)
-            self._late.pop(where, None)
-        made = Restart(
+    def _again(self, event: Mapping[str, Any]) -> list[Where]:
+        if "again" in event:  # of version 0.1
+            return [(role, k) for role, k in event["again"]]
+        if event["scope"] == "replica":
+            return [(event["role"], event["k"])]
+        return [each for each in self._replicas if event["scope"] == "app" or each[0] == event["role"]]
+
+    def _restart(self, event: Mapping[str, Any]) -> Restart:
+        role, k = event["role"], event["k"]
+        end = self._ends.get((role, k), {})
+        how = {name: end[name] for name in ("late", "oom", "said") if name in end}
+        code = end.get("code", event.get("code"))
+        return Restart(
             role=role,
             k=k,
-            scope=_SCOPES[policy],
-            number=number,
-            most=self._most.get(role, number),
+            scope=event["scope"],
+            number=event["n"],
+            most=self._most.get(role, event["n"]),
             delay_s=event.get("delay_s", 0),
-            cause=f"was {late}" if late else exited(ended.get("code", 0), ended.get("said", "")),
-            at=event["t"],
+            cause=cause(code, **how) if how or code is not None else "exited",
+            at=event["t"] / 1e9,
         )
-        return made, again
 
 
-def restarts(app_id: str) -> Iterator[tuple[Restart, Collection[tuple[str, int]]]]:
+def restarts(app_id: str) -> Iterator[tuple[Restart, Collection[Where]]]:
     """Each restart with the replicas that start again, from the first one on, until the watcher has exited.
 
     None for an app that this state folder has no record of.
     """
     app_dir = record.folder(app_id)
     labels = Labels((record.read_attempt(app_dir) or {}).get("labels", {}))
-    most = {role: rule[0] for role, rule in labels.retries.items()}
-    if not any(most.values()):
+    if not any(rule[0] for rule in labels.retries.values()):
         return
-    reader = _Reader(app_dir, most)
+    reader = _Reader(app_dir, labels)
     last = False
     while not last:
         # Before reading: what is read after the end is complete.
         last = wait_for_exit(app_dir, 0.0)
         yield from reader.read()
-        if reader.ended:
+        if reader.has_ended:
             return
         last = last or not record.exists(app_dir)
         if not last:

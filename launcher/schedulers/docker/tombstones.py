@@ -137,6 +137,13 @@ def read_all(engine: EngineView, key: JobKey | None = None) -> dict[str, Tombsto
     return {each.app_id: each for each in found if each is not None}
 
 
+def end_of(stone: Tombstone) -> dict[str, Any]:
+    """The event of that end."""
+    found = stone.outcome
+    how = {"message": found.message, "code": found.code, "drift": found.drift, "inputs": found.inputs_changed}
+    return {"e": "ended", "state": found.state, **how, "t": round((found.at or 0) * 1e9)}
+
+
 def write(engine: Engine, labels: Mapping[str, str], view: DockerAppView) -> None:
     """Write the outcome of an attempt at the engine, and remove those of its job that it replaces.
 

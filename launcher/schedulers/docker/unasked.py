@@ -27,12 +27,12 @@ is judged by the reason of the stop.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Mapping
+from typing import Any
 
 from launcher.schedulers.docker.client.container import Container
-from launcher.schedulers.docker.journal import Journal, RecordedExit
-from launcher.schedulers.docker.replicas import is_replica, is_stopped, restarts_of, waits_for_restart, where
+from launcher.schedulers.docker.facts import alone
+from launcher.schedulers.docker.journal import Journal
 
 ENGINE_STOPPED = "the Docker engine was stopped"
 UNSEEN = "ended while nothing watched it"
@@ -59,34 +59,8 @@ def why_lost(
     return ENGINE_STOPPED if watched or journal.was_killed(container.id, began) else UNSEEN
 
 
-def unrecorded(containers: Iterable[Container], journal: Journal) -> list[Container]:
-    """The replicas whose last run has ended unasked, and is not on record. Needs inspected containers."""
-    return [
-        each
-        for each in containers
-        if is_replica(each)
-        and each.ended
-        and each.inspected
-        and not (is_stopped(each, journal) or waits_for_restart(each, journal))
-        and journal.exit_of(*where(each), each.started_at) is None
-    ]
-
-
-def judged(containers: Iterable[Container], journal: Journal, engine_started_at: float | None) -> Journal:
-    """The journal as a watcher would go on with it now: with the ends that none has recorded."""
-    exits = dict(journal.exits)
-    for each in unrecorded(containers, journal):
-        if lost := why_lost(each, journal, engine_started_at):
-            exits[where(each)] = exit_of(each, journal, oom=each.oom, lost=lost)
-    return replace(journal, exits=exits)
-
-
-def exit_of(container: Container, journal: Journal, *, oom: bool, lost: str = "") -> RecordedExit:
-    return RecordedExit(
-        code=container.exit_code or 0,
-        oom=oom,
-        started_at=container.started_at,
-        ended_at=container.ended_at,
-        restarts=restarts_of(container, journal),
-        lost=lost,
-    )
+def end_of(container: Container, journal: Journal, engine_started_at: float | None) -> Mapping[str, Any]:
+    """The facts of an end that is not on record, as a watcher would record it now."""
+    lost = why_lost(container, journal, engine_started_at) if container.inspected else ""
+    by_hand = journal.was_stopped_by_hand(container.id, container.started_at) and not lost
+    return {"code": None, "lost": lost} if lost else {**alone(container), "hand": by_hand}

@@ -18,15 +18,15 @@ from tests.scenarios.test_kill import killed
 from tests.scenarios.test_roles import STEPS
 
 DEATHS = [
-    ("go", 1), ("ready", 1), ("to start", 1), ("started", 1), ("exit", 1), ("stop", 1), ("to stop", 1),
-    ("stopped", 1), ("renamed", 1), ("exit", 2), ("end", 1),
+    ("spawn", 1), ("ready", 1), ("to start", 1), ("started", 1), ("spawn", 2), ("exit", 1), ("stopping", 1),
+    ("halt", 1), ("to stop", 1), ("stopped", 1), ("renamed", 1), ("exit", 2), ("quiet", 1), ("ended", 1),
 ]  # fmt: skip
 
 
-LATE_DEATHS = [("late", 1), ("to stop", 1), ("stopped", 1), ("exit", 1)]
+LATE_DEATHS = [("late", 1), ("halt", 1), ("to stop", 1), ("stopped", 1), ("exit", 1), ("stopping", 1)]
 RESTART_DEATHS = [
-    ("restart", 1), ("to stop", 1), ("stopped", 1), ("to start", 2), ("started", 2), ("ready", 2),
-    ("to start", 3), ("started", 3),
+    ("stopping", 1), ("halt", 1), ("to stop", 1), ("stopped", 1), ("quiet", 1), ("restart", 1), ("to start", 2),
+    ("started", 2), ("ready", 2), ("to start", 3), ("started", 3),
 ]  # fmt: skip
 SERVER = "touch {up}; exec sleep 1000"
 CLIENT = "cat {up}; echo run >>{runs}"
@@ -201,7 +201,7 @@ def test_the_client_is_killed_and_the_next_apply_finishes_the_work(scenario, ste
     assert [attempt.number for attempt in scenario.attempts()] == [1]
 
 
-@pytest.mark.parametrize("death", sampled(DEATHS, ("ready", 1), ("exit", 1), ("stop", 1)), ids=str)
+@pytest.mark.parametrize("death", sampled(DEATHS, ("ready", 1), ("exit", 1), ("halt", 1)), ids=str)
 def test_the_watcher_is_killed_and_the_next_one_goes_on(scenario, death):
     act, n = death
     file = ordered(scenario)

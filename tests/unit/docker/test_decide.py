@@ -8,43 +8,27 @@ import pytest
 
 from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.journal import Journal
-from launcher.schedulers.docker.labels import Labels
-from launcher.schedulers.docker.status import view
-from launcher.schedulers.docker.watching.decide import (
-    Action,
-    End,
-    Halt,
-    Leave,
-    Restart,
-    Start,
-    Stop,
-    Wait,
-    aim,
-    cancel_message,
-    decide,
-)
+from tests.unit.docker.next_step import next_step
 from tests.unit.docker.test_status import EXPECTED, container, journal
 
 GO: dict[str, Any] = {"e": "go"}
 CANCEL: dict[str, Any] = {"e": "cancel", "by": "me"}
 OF_BOTH: dict[str, Any] = {"e": "stop", "of": ["id0", "id1"], "message": "so"}
-RESTARTED: dict[str, Any] = {"e": "restart", "role": "main", "policy": "APPLICATION", "again": []}
+RESTARTED: dict[str, Any] = {"e": "restart", "role": "main", "policy": "APPLICATION"}
+RESTARTED |= {"again": [["main", 0], ["main", 1]]}
 PENDING = {**RESTARTED, "was": {"id0": 10.0, "id1": 11.0}}  # as the start times of these containers
 DONE = {**RESTARTED, "was": {"id0": 1.0, "id1": 2.0}}
 ENDED: dict[str, Any] = {"e": "end", "state": "failed"}
-ALL = ("id0", "id1")
 
 
 def next_of(
     *said: str,
     told: tuple[dict[str, Any], ...] = (GO,),
     retries: tuple[int | str, ...] = (0, "APPLICATION"),
-    deadline: float | None = None,
-) -> Action:
-    found = [container(k, each, retries=list(retries)) for k, each in enumerate(said)]
-    known = journal(*told)
-    app = view(found, known, expected_replicas=EXPECTED)
-    return decide(app, found, known, retries=Labels(found[0].labels).retries, deadline=deadline, now=100.0)
+    timeout_s: float | None = None,
+) -> str:
+    found = both(*said, retries=retries)
+    return next_step(found, journal(*told), expected=EXPECTED, timeout_s=timeout_s)
 
 
 def both(*said: str, retries: tuple[int | str, ...] = (0, "APPLICATION")) -> tuple[Container, ...]:
@@ -57,168 +41,143 @@ ONCE = (1, "APPLICATION")
 @pytest.mark.parametrize(
     ("said", "facts", "action"),
     [
-        (("running", "running"), {}, Wait()),
-        (("running", "exited 0"), {"deadline": 200.0}, Wait(200.0)),
-        (("exited 0", "exited 0"), {}, End()),
-        (("exited 0", "exited 0"), {"told": (GO, ENDED)}, Leave()),
-        # what fails stops the rest; what ended by itself is not told to stop
-        (("exited 3", "running"), {}, Stop(("id1",), "peer")),
-        (("exited 3", "exited 0"), {}, End()),
-        (("exited 3", "created"), {}, End()),
-        # a limit, the second it is reached; none that has ended is told
-        (("running", "running"), {"deadline": 100.0}, Stop(ALL, "timeout")),
-        (("running", "exited 0"), {"deadline": 99.0}, Stop(("id0",), "timeout")),
-        (("exited 0", "exited 0"), {"deadline": 99.0}, End()),
+        (("running", "running"), {}, "wait"),
+        (("running", "exited 0"), {"timeout_s": 199}, "wait until 200"),
+        (("exited 0", "exited 0"), {}, "end succeeded"),
+        (("exited 0", "exited 0"), {"told": (GO, ENDED)}, "leave"),
+        # a failure stops the others, and not the replicas that have ended by themselves
+        (("exited 3", "running"), {}, "peer main/0 exited with 3, stop id1"),
+        (("exited 3", "exited 0"), {}, "peer main/0 exited with 3, end failed"),
+        (("exited 3", "created"), {}, "peer main/0 exited with 3, stop id1"),
+        # a limit, the second it is reached; a replica that has ended is not stopped
+        (("running", "running"), {"timeout_s": 99}, "timeout timed out after 99 s, stop id0 id1"),
+        (("running", "exited 0"), {"timeout_s": 98}, "timeout timed out after 98 s, stop id0"),
+        (("exited 0", "exited 0"), {"timeout_s": 98}, "end succeeded"),
         # a cancellation, with its words; one that came too late
-        (("running", "created"), {"told": (GO, CANCEL)}, Stop(ALL, "cancel", "cancelled by me")),
-        (("exited 0", "exited 0"), {"told": (GO, CANCEL)}, End()),
+        (("running", "created"), {"told": (GO, CANCEL)}, "cancel cancelled by me, stop id0 id1"),
+        (("exited 0", "exited 0"), {"told": (GO, CANCEL)}, "end succeeded"),
         (
             ("exited 3", "running"),
             {"told": (GO, CANCEL), "retries": ONCE},
-            Stop(("id1",), "cancel", "cancelled by me"),
+            "cancel cancelled by me, stop id1",
         ),
         # a stop that was begun goes on for its first reason
-        (
-            ("running", "exited 143"),
-            {"told": (GO, {**OF_BOTH, "why": "timeout"}, CANCEL)},
-            Stop(("id0",), "timeout", "so"),
-        ),
-        (("exited 143", "exited 0"), {"told": (GO, {**OF_BOTH, "why": "timeout"})}, End()),
-        # what was not started yet
-        (("running", "created"), {}, Start((container(1, "created"),))),
-        (("exited 0", "created"), {}, Start((container(1, "created"),))),
+        (("running", "exited 143"), {"told": (GO, {**OF_BOTH, "why": "timeout"}, CANCEL)}, "stop id0"),
+        (("exited 143", "exited 0"), {"told": (GO, {**OF_BOTH, "why": "timeout"})}, "end failed"),
+        # replicas that were not started yet
+        (("running", "created"), {}, "start id1"),
+        (("exited 0", "created"), {}, "start id1"),
         # restarts, until they are used up
+        (("exited 3", "running"), {"retries": ONCE}, "restart main/0, halt id1"),
+        (("exited 3", "exited 0"), {"retries": ONCE}, "restart app, start id0 id1"),
         (
             ("exited 3", "running"),
-            {"retries": ONCE},
-            Restart("main", "APPLICATION", both("exited 3", "running", retries=ONCE)),
+            {"retries": ONCE, "told": (GO, DONE)},
+            "peer main/0 exited with 3, stop id1",
         ),
-        (("exited 3", "running"), {"retries": ONCE, "told": (GO, DONE)}, Stop(("id1",), "peer")),
-        (("exited 3", "running"), {"retries": (1, "REPLICA")}, Stop(("id1",), "peer")),
-        (("exited 3", "running"), {"retries": ONCE, "told": (GO, {"e": "adopted"})}, Stop(("id1",), "peer")),
-        # by hand: no restart, and said so
+        (("exited 3", "running"), {"retries": (1, "REPLICA")}, "peer main/0 exited with 3, stop id1"),
+        (
+            ("exited 3", "running"),
+            {"retries": ONCE, "told": (GO, {"e": "adopted"})},
+            "peer main/0 exited with 3, stop id1",
+        ),
+        # by hand: no restart, and a reason that says so
         (
             ("exited 143", "running"),
             {"retries": ONCE, "told": (GO, {"e": "hand", "id": "id0"})},
-            Stop(("id1",), "hand"),
+            "hand main/0 was stopped by hand, stop id1",
         ),
     ],
 )
-def test_the_next_thing_to_do(said: tuple[str, ...], facts: dict[str, Any], action: Action) -> None:
+def test_the_next_thing_to_do(said: tuple[str, ...], facts: dict[str, Any], action: str) -> None:
     assert next_of(*said, **facts) == action
 
 
-def test_nothing_is_left_to_do_for_what_is_gone() -> None:
-    assert decide(None, [], Journal(), retries={}, deadline=None, now=0.0) == Leave()
-
-
 def test_a_removed_replica_ends_the_others() -> None:
-    assert next_of("running") == Stop(("id0",), "lost", "main/1 was removed by hand")
+    assert next_of("running") == "lost main/1 was removed by hand, stop id0"
 
 
-def test_a_restart_that_was_begun_is_resumed_and_not_counted_again() -> None:
-    """`again`: the journal has it, so that the watcher does not write it a second time."""
-    action = next_of("exited 3", "running", told=(GO, PENDING), retries=ONCE)
-    assert isinstance(action, Restart)
-    assert (action.again, [each.id for each in action.containers]) == (True, ["id0", "id1"])
-    fresh = next_of("exited 3", "running", retries=ONCE)
-    assert isinstance(fresh, Restart)
-    assert not fresh.again
+def test_a_restart_of_version_0_1_that_was_begun_is_resumed_and_not_counted_again() -> None:
+    """Its watcher recorded a restart before it stopped the peers: they are stopped before they start."""
+    assert next_of("exited 3", "running", told=(GO, PENDING), retries=ONCE) == "start id0 id1"
 
 
 def test_a_restart_resumes_with_the_containers_that_it_has_not_reached() -> None:
     half = {**RESTARTED, "was": {"id0": 10.0, "id1": 2.0}}
-    action = next_of("exited 3", "running", told=(GO, half), retries=ONCE)
-    assert isinstance(action, Restart)
-    assert [each.id for each in action.containers] == ["id0"]
+    assert next_of("exited 3", "running", told=(GO, half), retries=ONCE) == "start id0"
 
 
 def test_a_role_restarts_alone() -> None:
-    found = [container(0, "exited 3", retries=[1, "ROLE"]), container(1, "running", labels_of="other")]
-    app = view(found, journal(GO), expected_replicas=[("main", 0), ("other", 1)])
-    action = decide(app, found, journal(GO), retries={"main": (1, "ROLE", 0)}, deadline=None, now=0.0)
-    assert action == Restart("main", "ROLE", (found[0],))
+    found = [container(0, "exited 3", retries=[1, "ROLE"]), container(0, "running", labels_of="other")]
+    expected = [("main", 0), ("other", 0)]
+    assert next_step(found, journal(GO), expected=expected) == "restart role main, start id0"
 
 
-def test_the_aim_changes_when_a_container_has() -> None:
-    before, after = both("exited 3", "running"), both("running", "running")
-    action = Restart("main", "APPLICATION", before)
-    assert aim(action, before) == aim(action, before[::-1])
-    assert aim(action, before) != aim(action, after)
-    assert aim(action, before) != aim(Start(before), before)
-    assert aim(Stop(("id0",), "peer"), before) != aim(Stop(("id1",), "peer"), before)
-    assert aim(Wait(), before) is aim(End(), before) is aim(Leave(), before) is None
-
-
-def test_the_words_of_a_cancellation() -> None:
-    assert cancel_message("me") == "cancelled by me"
-    assert cancel_message("me", interrupt=True) == "interrupted by me"
-    assert cancel_message("") == "cancelled"
-
-
-ALONE = {**RESTARTED, "policy": "REPLICA"}
+ALONE = {**RESTARTED, "policy": "REPLICA", "again": [["main", 0]]}
 PAUSED = {**ALONE, "was": {"id0": 10.0}, "delay_s": 150}  # at 2, so until 152
-USED = {**ALONE, "was": {"id1": 2.0}, "delay_s": 9}
+USED = {**ALONE, "again": [["main", 1]], "was": {"id1": 2.0}, "delay_s": 9}
 SLOWLY = (2, "REPLICA", 9)
-
-
-def of_pause(k: int, *said: str, delay_s: int) -> Restart:
-    return Restart("main", "REPLICA", (both(*said, retries=SLOWLY)[k],), delay_s=delay_s)
 
 
 @pytest.mark.parametrize(
     ("said", "facts", "action"),
     [
-        (("exited 3", "running"), {}, of_pause(0, "exited 3", "running", delay_s=9)),
+        (("exited 3", "running"), {}, "restart replica main/0 in 9 s"),
         # each replica has retries of its own, and its pause doubles
-        (("exited 3", "running"), {"told": (GO, USED)}, of_pause(0, "exited 3", "running", delay_s=9)),
-        (("exited 0", "exited 3"), {"told": (GO, USED)}, of_pause(1, "exited 0", "exited 3", delay_s=18)),
+        (("exited 3", "running"), {"told": (GO, USED)}, "restart replica main/0 in 9 s"),
+        (("exited 0", "exited 3"), {"told": (GO, USED)}, "restart replica main/1 in 18 s"),
         # in the pause, with another replica that runs and with none
-        (("exited 3", "running"), {"told": (GO, PAUSED)}, Wait(152.0)),
-        (("exited 3", "exited 0"), {"told": (GO, PAUSED)}, Wait(152.0)),
-        (("exited 3", "running"), {"told": (GO, PAUSED), "deadline": 120.0}, Wait(120.0)),
-        (("exited 3", "running"), {"told": (GO, PAUSED), "deadline": 200.0}, Wait(152.0)),
+        (("exited 3", "running"), {"told": (GO, PAUSED)}, "wait until 152"),
+        (("exited 3", "exited 0"), {"told": (GO, PAUSED)}, "wait until 152"),
+        (("exited 3", "running"), {"told": (GO, PAUSED), "timeout_s": 119}, "wait until 120"),
+        (("exited 3", "running"), {"told": (GO, PAUSED), "timeout_s": 199}, "wait until 152"),
         # another failure: with retries left, and for good
-        (("exited 3", "exited 4"), {"told": (GO, PAUSED)}, of_pause(1, "exited 3", "exited 4", delay_s=9)),
-        (("exited 3", "exited 4"), {"told": (GO, PAUSED, USED, USED)}, Stop(("id0",), "peer")),
+        (("exited 3", "exited 4"), {"told": (GO, PAUSED)}, "restart replica main/1 in 9 s"),
+        (
+            ("exited 3", "exited 4"),
+            {"told": (GO, PAUSED, USED, USED)},
+            "peer main/1 exited with 4, stop id0",
+        ),
         # the end of the time, and a cancellation
-        (("exited 3", "exited 0"), {"told": (GO, PAUSED), "deadline": 100.0}, Stop(("id0",), "timeout")),
         (
             ("exited 3", "exited 0"),
-            {"told": (GO, PAUSED, CANCEL)},
-            Stop(("id0",), "cancel", "cancelled by me"),
+            {"told": (GO, PAUSED), "timeout_s": 99},
+            "timeout timed out after 99 s, stop id0",
         ),
-        (("exited 3", "exited 0"), {"told": (GO, PAUSED, CANCEL, {**OF_BOTH, "why": "cancel"})}, End()),
+        (("exited 3", "exited 0"), {"told": (GO, PAUSED, CANCEL)}, "cancel cancelled by me, stop id0"),
         # a client of another home cancels: its mark is all that shows it
-        (("exited 3.cancelled", "exited 0"), {"told": (GO, PAUSED)}, End()),
-        (
-            ("exited 3.cancelled", "running"),
-            {"told": (GO, PAUSED)},
-            Stop(("id1",), "cancel", "cancelled"),
-        ),
+        (("exited 3.cancelled", "exited 0"), {"told": (GO, PAUSED)}, "end cancelled"),
+        (("exited 3.cancelled", "running"), {"told": (GO, PAUSED)}, "stop id1"),
     ],
 )
-def test_a_pause_hides_nothing_else(said: tuple[str, ...], facts: dict[str, Any], action: Action) -> None:
+def test_a_pause_hides_nothing_else(said: tuple[str, ...], facts: dict[str, Any], action: str) -> None:
     assert next_of(*said, **{"retries": SLOWLY, **facts}) == action
 
 
 def test_after_its_pause_a_restart_is_resumed() -> None:
-    over = ({**PAUSED, "delay_s": 98}, {**PAUSED, "was": {"id1": 11.0}, "delay_s": 98})
-    said = ("exited 3", "exited 4")
-    first = both(*said, retries=SLOWLY)[:1]
-    assert next_of(*said, told=(GO, *over), retries=SLOWLY) == Restart("main", "REPLICA", first, again=True)
+    over = (
+        {**PAUSED, "delay_s": 98},
+        {**PAUSED, "again": [["main", 1]], "was": {"id1": 11.0}, "delay_s": 98},
+    )
+    assert next_of("exited 3", "exited 4", told=(GO, *over), retries=SLOWLY) == "start id0"
 
 
-def test_what_runs_is_stopped_before_the_pause_and_what_never_ran_waits_for_its_end() -> None:
+def test_a_role_in_its_pause_waits() -> None:
     retries = (1, "ROLE", 9)
-    told = (GO, {**RESTARTED, "policy": "ROLE", "was": {"id0": 10.0, "id1": 11.0}, "delay_s": 150})
-    found = both("exited 3", "running", retries=retries)
-    assert next_of("exited 3", "running", told=told, retries=retries) == Halt(found[1:])
-    told = (GO, {**RESTARTED, "policy": "ROLE", "was": {"id0": 10.0, "id1": None}, "delay_s": 150})
-    assert next_of("exited 3", "created", told=told, retries=retries) == Wait(152.0)
+    restart = {**RESTARTED, "policy": "ROLE", "was": {"id0": 10.0, "id1": None}, "delay_s": 150}
+    assert next_of("exited 3", "created", told=(GO, restart), retries=retries) == "wait until 152"
 
 
-def test_the_start_after_a_pause_has_another_aim_than_its_record() -> None:
-    found = both("exited 3", "running")
-    recorded = Restart("main", "REPLICA", found[:1], delay_s=9)
-    assert aim(recorded, found) != aim(Restart("main", "REPLICA", found[:1], again=True), found)
+def test_a_stop_that_an_earlier_run_was_given_is_not_of_this_one() -> None:
+    """As a watcher reads the record of one before it, which has restarted a role."""
+    events = [
+        {"e": "starting", "t": 10**9},
+        *({"e": "spawn", "role": "main", "k": k, "id": f"id{k}", "start": 1.0, "t": 10**9} for k in (0, 1)),
+        {"e": "exit", "role": "main", "k": 0, "code": 3, "t": 2 * 10**9},
+        {"e": "stopping", "why": "restart", "by": "main/0", "t": 2 * 10**9},
+        {"e": "exit", "role": "main", "k": 1, "code": 143, "stopped": True, "t": 3 * 10**9},
+        {"e": "quiet", "t": 3 * 10**9},
+        {"e": "restart", "scope": "app", "role": "main", "k": 0, "n": 1, "t": 3 * 10**9},
+    ]
+    found = both("running", "running", retries=ONCE)
+    assert next_step(found, Journal(events), expected=EXPECTED) == "wait"

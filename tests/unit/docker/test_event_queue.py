@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 
-from launcher.schedulers.docker import record
 from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.client.errors import EngineGone, EngineSilent, EngineUnreachable
 from launcher.schedulers.docker.client.events import Event
-from launcher.schedulers.docker.journal import Journal, RecordedExit
+from launcher.schedulers.docker.journal import Journal
 from launcher.schedulers.docker.unasked import ENGINE_STOPPED, UNSEEN
 from launcher.schedulers.docker.watching.observer import AppObserver, EventQueue
 from tests.unit.docker.test_status import container
@@ -90,90 +89,76 @@ def test_a_stream_that_was_silent_is_no_engine_that_went_away(queue: EventQueue)
     assert not queue.watched
 
 
-def _observed(
-    app_dir: Path, queue: EventQueue, said: str, told: Journal | None = None, *, keeps: bool = False
-) -> RecordedExit | None:
-    """The end that a watcher records, of a container as the engine shows it when it is back."""
-    record.append(str(app_dir), "go")
+def _observed(queue: EventQueue, said: str, *, keeps: bool = False) -> tuple[int | None, str]:
+    """Code and loss of an end, as a watcher records it when the engine is back."""
     back: Any = SimpleNamespace(
         started_at=lambda: 99.0, answer_anew=lambda: None, keeps_containers=lambda: keeps
     )
-    observer = AppObserver(back, str(app_dir), "app", queue)
-    if not observer.record_exits([replace(container(0, said), id="c")], told or Journal()):
-        return None
-    found = record.journal(str(app_dir))
-    assert found is not None
-    return found.exits["main", 0]
+    facts = AppObserver(back, "app", queue).end_of(replace(container(0, said), id="c"), Journal())
+    return facts["code"], facts.get("lost", "")
 
 
 def test_the_exit_code_of_an_event_counts_where_the_engine_was_killed_before_it_noted_it(
-    queue: EventQueue, tmp_path: Path
+    queue: EventQueue,
 ) -> None:
     put(queue, ("die", {"exitCode": "0"}), at=11.0)
     queue.disconnected(EngineGone("gone"))
-    end = _observed(tmp_path, queue, "exited 255")
-    assert end is not None
-    assert (end.code, end.lost) == (0, "")
-    deaf = EventQueue(str(tmp_path))  # of a later watcher
-    assert _observed(tmp_path, deaf, "exited 255", record.journal(str(tmp_path))) is None
-
-
-@pytest.mark.parametrize(("said", "code", "lost"), [("exited 255", 255, ENGINE_STOPPED), ("exited 0", 0, "")])
-def test_an_end_that_the_engine_has_missed_has_the_code_that_it_knows_when_it_is_back(
-    queue: EventQueue, tmp_path: Path, said: str, code: int, lost: str
-) -> None:
-    put(queue, ("die", {"exitCode": "255"}), at=11.0)
-    queue.disconnected(EngineGone("gone"))
-    end = _observed(tmp_path, queue, said)
-    assert end is not None
-    assert (end.code, end.lost) == (code, lost)
+    assert _observed(queue, "exited 255") == (0, "")
 
 
 @pytest.mark.parametrize(
-    ("said", "facts", "keeps", "lost"),
+    ("said", "code", "lost"), [("exited 255", None, ENGINE_STOPPED), ("exited 0", 0, "")]
+)
+def test_an_end_that_the_engine_has_missed_has_the_code_that_it_knows_when_it_is_back(
+    queue: EventQueue, said: str, code: int | None, lost: str
+) -> None:
+    put(queue, ("die", {"exitCode": "255"}), at=11.0)
+    queue.disconnected(EngineGone("gone"))
+    assert _observed(queue, said) == (code, lost)
+
+
+@pytest.mark.parametrize(
+    ("said", "facts", "keeps", "end"),
     [
-        ("exited 0", (), True, ""),
-        ("exited 255", (), True, ENGINE_STOPPED),  # it does not know the code
-        ("exited 0", (), False, ENGINE_STOPPED),
-        ("exited 0", (KILL,), True, ENGINE_STOPPED),  # its last run may have had another configuration
+        ("exited 0", (), True, (0, "")),
+        ("exited 255", (), True, (None, ENGINE_STOPPED)),  # it does not know the code
+        ("exited 0", (), False, (None, ENGINE_STOPPED)),
+        (
+            "exited 0",
+            (KILL,),
+            True,
+            (None, ENGINE_STOPPED),
+        ),  # its last run may have had another configuration
     ],
 )
 def test_an_end_while_an_engine_with_live_restore_was_away_counts_by_its_code(
-    queue: EventQueue, tmp_path: Path, said: str, facts: tuple[Facts, ...], keeps: bool, lost: str
+    queue: EventQueue, said: str, facts: tuple[Facts, ...], keeps: bool, end: tuple[int | None, str]
 ) -> None:
     put(queue, *facts, at=11.0)
     queue.disconnected(EngineGone("gone"))
-    end = _observed(tmp_path, queue, said, keeps=keeps)
-    assert end is not None
-    assert (f"exited {end.code}", end.lost) == (said, lost)
+    assert _observed(queue, said, keeps=keeps) == end
 
 
 def test_without_a_watcher_an_end_while_an_engine_with_live_restore_was_away_is_lost(
-    queue: EventQueue, tmp_path: Path
+    queue: EventQueue,
 ) -> None:
-    end = _observed(tmp_path, queue, "exited 0", keeps=True)
-    assert end is not None
-    assert end.lost == UNSEEN
+    assert _observed(queue, "exited 0", keeps=True) == (None, UNSEEN)
 
 
-def test_the_event_of_an_earlier_run_tells_nothing_of_this_one(queue: EventQueue, tmp_path: Path) -> None:
+def test_the_event_of_an_earlier_run_tells_nothing_of_this_one(queue: EventQueue) -> None:
     """Neither its code nor that it ended by itself."""
     put(queue, ("die", {"exitCode": "3"}), at=9.0)
     queue.wait(time.time())
-    end = _observed(tmp_path, queue, "exited 0")
-    assert end is not None
-    assert (end.code, end.lost) == (0, UNSEEN)
+    assert _observed(queue, "exited 0") == (None, UNSEEN)
 
 
-def test_a_code_that_tells_nothing_is_recorded_by_an_engine_that_goes_on_alone(
-    queue: EventQueue, tmp_path: Path
-) -> None:
+def test_a_code_that_tells_nothing_is_recorded_by_an_engine_that_goes_on_alone(queue: EventQueue) -> None:
     def stopping() -> None:
         raise EngineUnreachable("it stops")
 
     put(queue, ("die", {"exitCode": "255"}), at=11.0)
     queue.wait(time.time())
     engine: Any = SimpleNamespace(started_at=lambda: 1.0, answer_anew=stopping)
-    observer = AppObserver(engine, str(tmp_path), "app", queue)
+    observer = AppObserver(engine, "app", queue)
     with pytest.raises(EngineUnreachable):
-        observer.record_exits([replace(container(0, "exited 255"), id="c")], Journal())
+        observer.end_of(replace(container(0, "exited 255"), id="c"), Journal())

@@ -13,8 +13,8 @@ from launcher.schedulers.docker.labels import Labels
 from launcher.schedulers.docker.request.derive import build_request
 from launcher.schedulers.docker.request.labelling import app_labels, job_labels
 from launcher.schedulers.docker.status import DockerAppView, view
-from launcher.schedulers.docker.watching.decide import Action, End, Halt, Restart, Start, Stop, Wait, decide
 from launcher.specs import AppDef, Probe, Role
+from tests.unit.docker.next_step import NOW, next_step, opened
 from tests.unit.docker.test_status import journal
 
 SERVED: dict[str, dict[str, Any]] = {
@@ -25,7 +25,6 @@ CHAIN: dict[str, dict[str, Any]] = {"data": {}, "train": {"depends_on": {"data":
 GO: dict[str, Any] = {"e": "go"}
 READY: dict[str, Any] = {"e": "ready", "role": "server", "k": 0, "id": "server", "started_at": 10.0}
 LATE: dict[str, Any] = {**READY, "e": "late", "why": "not ready after 60 s: there is no file up"}
-AT_END = "stopped at the end of the app"
 
 
 def found_of(said: str, rules: dict[str, dict[str, Any]], retries: list[Any]) -> list[Container]:
@@ -71,26 +70,19 @@ class Seen:
         elsewhere: bool = False,
     ) -> None:
         self.containers = found_of(said, rules, retries or [0, "APPLICATION"])
+        self.expected = [(role, 0) for role in rules]
         self.journal = journal(GO, *told)
-        seen = view(
-            self.containers, None if elsewhere else self.journal, expected_replicas=[(r, 0) for r in rules]
-        )
+        seen = view(self.containers, None if elsewhere else self.journal, expected_replicas=self.expected)
         assert seen is not None
         self.view: DockerAppView = seen
 
-    def next(self, deadline: float | None = None) -> Action:
-        rules = Labels(self.containers[0].labels).retries
-        return decide(self.view, self.containers, self.journal, retries=rules, deadline=deadline, now=100.0)
+    def next(self, timeout_s: float | None = None, now: float = NOW) -> str:
+        return next_step(self.containers, self.journal, expected=self.expected, timeout_s=timeout_s, now=now)
 
     def states(self) -> list[str]:
         return [
             f"{each.role} {each.state}{' ' + each.waits if each.waits else ''}" for each in self.view.replicas
         ]
-
-
-def ids(action: Action) -> tuple[str, ...]:
-    assert isinstance(action, Start | Restart | Halt)
-    return tuple(each.id for each in action.containers)
 
 
 @pytest.mark.parametrize("elsewhere", [False, True])
@@ -102,7 +94,7 @@ def test_a_role_that_waits_is_pending_by_design(elsewhere: bool) -> None:
 
 def test_no_role_waits_once_the_end_is_on_record() -> None:
     seen = Seen("created|exited 4", {"e": "end", "state": "failed"})
-    assert [(each.state, each.waits) for each in seen.view.replicas] == [("pending", ""), ("failed", "")]
+    assert [(each.state, each.waits) for each in seen.view.replicas] == [("cancelled", ""), ("failed", "")]
 
 
 @pytest.mark.parametrize("elsewhere", [False, True])
@@ -114,7 +106,7 @@ def test_an_app_goes_on_while_nothing_of_it_runs(elsewhere: bool) -> None:
 def test_a_replica_that_the_client_left_unstarted_still_is() -> None:
     rules = {**SERVED, "other": {}}
     assert Seen("created|running|created", rules=rules).view.unstarted == 1
-    assert ids(Seen("created|running|created", rules=rules).next()) == ("other",)
+    assert Seen("created|running|created", rules=rules).next() == "start other"
 
 
 @pytest.mark.parametrize(
@@ -144,44 +136,39 @@ def test_an_app_has_not_ended_before_those_that_wait_are_stopped() -> None:
 
 def test_a_service_that_was_stopped_at_the_end_is_cancelled() -> None:
     [_, server] = Seen("exited 0|exited 0.ended", elsewhere=True).view.replicas
-    assert (server.state, server.at_end) == ("cancelled", True)
+    assert (server.state, server.message) == ("cancelled", "stopped at the end of the app")
 
 
 @pytest.mark.parametrize(
     ("said", "told", "facts", "action"),
     [
-        ("created|running", (), {}, Wait()),
-        ("created|running", (), {"deadline": 200.0}, Wait(200.0)),
-        ("created|running", (), {"deadline": 99.0}, Stop(("client", "server"), "timeout")),
-        ("running|running", (READY,), {}, Wait()),
+        ("created|running", (), {}, "wait"),
+        ("created|running", (), {"timeout_s": 199}, "wait until 200"),
+        ("created|running", (), {"timeout_s": 98}, "timeout timed out after 98 s, stop client server"),
+        ("running|running", (READY,), {}, "wait"),
         # the end: services are stopped, whatever else is asked for by then
-        ("exited 0|running", (READY,), {}, Stop(("server",), "end", AT_END)),
-        ("exited 0|running", ({"e": "cancel", "by": "me"},), {}, Stop(("server",), "end", AT_END)),
-        ("exited 0|exited 0", (), {}, End()),
-        ("exited 0|exited 3", (), {}, End()),
-        (
-            "exited 0|running",
-            ({"e": "stop", "why": "end", "of": ["server"]},),
-            {},
-            Stop(("server",), "end", ""),
-        ),
+        ("exited 0|running", (READY,), {}, "end, stop server"),
+        ("exited 0|running", ({"e": "cancel", "by": "me"},), {}, "end, stop server"),
+        ("exited 0|exited 0", (), {}, "end succeeded"),
+        ("exited 0|exited 3", (), {}, "end succeeded"),
+        ("exited 0|running", ({"e": "stop", "why": "end", "of": ["server"]},), {}, "stop server"),
         # a failure
-        ("exited 3|running", (READY,), {}, Stop(("server",), "peer")),
-        ("running|exited 4", (READY,), {}, Stop(("client",), "peer")),
-        ("created|exited 4", (), {}, Stop(("client",), "peer")),
-        ("running|exited 0", (READY,), {}, Wait()),
+        ("exited 3|running", (READY,), {}, "peer client/0 exited with 3, stop server"),
+        ("running|exited 4", (READY,), {}, "peer server/0 exited with 4, stop client"),
+        ("created|exited 4", (), {}, "peer server/0 exited with 4, stop client"),
+        ("running|exited 0", (READY,), {}, "wait"),
         (
             "created|exited 0",
             (),
             {},
-            Stop(("client",), "peer", "server/0 ended before it was ready, and client waits for it"),
+            "peer server/0 ended before it was ready, and client waits for it, stop client",
         ),
-        ("created|exited 0.cancelled", (), {}, Stop(("client",), "cancel")),
-        ("created.cancelled|running", (), {}, Stop(("client", "server"), "cancel", "cancelled")),
+        ("created|exited 0.cancelled", (), {}, "stop client"),
+        ("created.cancelled|running", (), {}, "stop server"),
     ],
 )
 def test_the_next_thing_to_do(
-    said: str, told: tuple[dict[str, Any], ...], facts: dict[str, Any], action: Action
+    said: str, told: tuple[dict[str, Any], ...], facts: dict[str, Any], action: str
 ) -> None:
     assert Seen(said, *told).next(**facts) == action
 
@@ -191,15 +178,15 @@ def test_the_next_thing_to_do(
 def test_nothing_is_restarted_once_all_but_the_services_have_succeeded(said: str, policy: str) -> None:
     seen = Seen(said, READY, retries=[1, policy])
     assert seen.view.state == "succeeded"
-    assert seen.next() == End()
+    assert seen.next() == "end succeeded"
 
 
-def test_what_waited_is_started_when_its_condition_holds() -> None:
-    assert ids(Seen("created|running", READY).next()) == ("client",)
-    assert ids(Seen("created|exited 0", READY).next()) == ("client",)
-    assert ids(Seen("exited 0|created", rules=CHAIN).next()) == ("train",)
+def test_a_role_is_started_when_its_condition_holds() -> None:
+    assert Seen("created|running", READY).next() == "start client"
+    assert Seen("created|exited 0", READY).next() == "start client"
+    assert Seen("exited 0|created", rules=CHAIN).next() == "start train"
     started = {**SERVED, "client": {"depends_on": {"server": "started"}}}
-    assert ids(Seen("created|running", rules=started).next()) == ("client",)
+    assert Seen("created|running", rules=started).next() == "start client"
 
 
 @pytest.mark.parametrize("state", ["removing", ""])
@@ -207,15 +194,16 @@ def test_only_those_are_left_that_wait_for_a_replica_that_was_removed(state: str
     """Whether a read shows the container while the engine removes it, or no more."""
     found = found_of("created|running", SERVED, [0, "APPLICATION"])
     found = [found[0], dataclasses.replace(found[1], state=state)] if state else found[:1]
-    lines = journal(GO)
-    seen = view(found, lines, expected_replicas=[("client", 0), ("server", 0)])
+    expected = [("client", 0), ("server", 0)]
+    seen = view(found, journal(GO), expected_replicas=expected)
     assert seen is not None
     assert (seen.state, seen.message, seen.started) == ("lost", "server/0 was removed by hand", True)
-    action = decide(seen, found, lines, retries={}, deadline=None, now=100.0)
-    assert isinstance(action, Stop)
-    assert (action.ids[0], action.why, action.message) == ("client", "lost", "server/0 was removed by hand")
-    lines = journal(GO, {"e": "stop", "why": "lost", "of": ["client"]})
-    assert decide(seen, found[:1], lines, retries={}, deadline=None, now=100.0) == End()
+    assert (
+        next_step(found, journal(GO), expected=expected) == "lost server/0 was removed by hand, stop client"
+    )
+    lines = journal(GO, {"e": "stop", "why": "lost", "of": ["client"], "message": "gone"})
+    marked = dataclasses.replace(found[0], name="app-client-0.stopped")
+    assert next_step([marked], lines, expected=expected) == "end lost"
 
 
 def test_an_app_that_is_being_made_is_not_lost() -> None:
@@ -227,35 +215,42 @@ def test_an_app_that_is_being_made_is_not_lost() -> None:
 
 def test_a_cancel_reaches_those_that_wait_while_nothing_runs() -> None:
     seen = Seen("exited 0|created", {"e": "cancel", "by": "me"}, rules=CHAIN)
-    assert seen.next() == Stop(("train",), "cancel", "cancelled by me")
+    assert seen.next() == "cancel cancelled by me, stop train"
 
 
 def test_an_earlier_run_that_was_ready_does_not_count() -> None:
-    assert Seen("created|running", {**READY, "started_at": 5.0}).next() == Wait()
-    assert Seen("created|running", {**READY, "id": "another"}).next() == Wait()
+    for run in ({"started_at": 5.0}, {"id": "another"}):
+        seen = Seen("created|running", {**READY, **run})
+        app = opened(seen.containers, seen.journal, seen.expected)
+        assert not app.roles["server"].replicas[0].is_ready
 
 
 def test_a_replica_that_was_not_ready_in_time_is_stopped_and_has_failed() -> None:
-    action = Seen("created|running", LATE).next()
-    assert isinstance(action, Halt)
-    assert ids(action) == ("server",)
-    seen = Seen("created.stopped|exited 0", LATE, {"e": "stop", "why": "peer", "of": ["client"]})
+    assert Seen("created|running", LATE).next() == "halt server"
+    halt = {"e": "stop", "why": "restart", "of": ["server"]}
+    seen = Seen("created|exited 137", LATE, halt)
+    assert seen.next() == f"peer server/0 was {LATE['why']}, stop client"
+    ended = {"e": "exit", "role": "server", "k": 0, "code": 0, "started_at": 10.0, "ended_at": 20.0}
+    stop = {"e": "stop", "why": "peer", "of": ["client"]}
+    seen = Seen("created.stopped|exited 0", LATE, halt, ended, stop)
     assert (seen.view.state, seen.view.message) == ("failed", f"server/0 was {LATE['why']}")
 
 
-@pytest.mark.parametrize("policy", ["REPLICA", "ROLE", "APPLICATION"])
-def test_a_replica_that_was_not_ready_in_time_is_restarted_by_its_policy(policy: str) -> None:
-    action = Seen("created|exited 137", LATE, retries=[1, policy]).next()
-    assert isinstance(action, Restart)
-    assert action.policy == policy
-    assert "server" in ids(action)
+@pytest.mark.parametrize(
+    ("policy", "action"),
+    [
+        ("REPLICA", "restart replica server/0, start server"),
+        ("ROLE", "restart role server, start server"),
+        ("APPLICATION", "restart app, start server"),
+    ],
+)
+def test_a_replica_that_was_not_ready_in_time_is_restarted_by_its_policy(policy: str, action: str) -> None:
+    assert Seen("created|exited 137", LATE, retries=[1, policy]).next() == action
 
 
 def test_a_restart_of_the_app_starts_its_roles_in_order_again() -> None:
-    seen = Seen("exited 3|running", READY, retries=[1, "APPLICATION"])
-    first = seen.next()
-    assert isinstance(first, Restart)
-    assert (ids(first), set(first.held)) == (("client", "server"), {"client"})
+    retries = [1, "APPLICATION"]
+    assert Seen("exited 3|running", READY, retries=retries).next() == "restart client/0, halt server"
     restart = {
         "e": "restart",
         "role": "client",
@@ -263,24 +258,21 @@ def test_a_restart_of_the_app_starts_its_roles_in_order_again() -> None:
         "was": {"client": 10.0, "server": 10.0},
         "again": [["client", 0], ["server", 0]],
     }
-    # killed before the server was stopped: stop it first, then start it alone
-    assert ids(Seen("exited 3|running", READY, restart, retries=[1, "APPLICATION"]).next()) == ("server",)
-    assert isinstance(Seen("exited 3|running", READY, restart, retries=[1, "APPLICATION"]).next(), Halt)
-    again = Seen("exited 3|exited 143", READY, restart, retries=[1, "APPLICATION"])
-    assert (type(again.next()), ids(again.next())) == (Restart, ("server",))
+    # killed before the server was stopped: it is stopped first, then started alone
+    assert Seen("exited 3|running", READY, restart, retries=retries).next() == "start server"
+    again = Seen("exited 3|exited 143", READY, restart, retries=retries)
+    assert again.next() == "start server"
     assert again.states()[0] == "client pending waiting for server (ready)"
     restart["was"] = {"client": 10.0, "server": 5.0}  # the server was started again, and is not ready yet
     old = {**READY, "started_at": 5.0}
-    assert Seen("exited 3|running", old, restart, retries=[1, "APPLICATION"]).next() == Wait()
-    assert ids(Seen("exited 3|running", old, restart, READY, retries=[1, "APPLICATION"]).next()) == (
-        "client",
-    )
+    assert Seen("exited 3|running", old, restart, retries=retries).next() == "wait"
+    assert Seen("exited 3|running", old, restart, READY, retries=retries).next() == "start client"
 
 
 def test_a_restart_of_a_role_waits_for_no_other() -> None:
-    restart = {"e": "restart", "role": "client", "policy": "ROLE", "was": {"client": 10.0}, "again": []}
-    seen = Seen("exited 3|running", restart, retries=[1, "ROLE"])
-    assert (type(seen.next()), ids(seen.next())) == (Restart, ("client",))
+    restart = {"e": "restart", "role": "client", "policy": "ROLE", "was": {"client": 10.0}}
+    seen = Seen("exited 3|running", {**restart, "again": [["client", 0]]}, retries=[1, "ROLE"])
+    assert seen.next() == "start client"
 
 
 def test_the_label_tells_the_rules_and_apps_without_them_have_none() -> None:

@@ -46,7 +46,7 @@ def test_a_lock_is_held_by_one_process_that_it_names(app_dir: str) -> None:
 
 def test_the_record_is_private(app_dir: str) -> None:
     record.claim(app_dir).release()
-    record.append(app_dir, "go")
+    record.append(app_dir, "starting")
     record.write_attempt(app_dir, {"app_id": "app"})
     assert stat.S_IMODE(os.stat(app_dir).st_mode) == 0o700
     assert {stat.S_IMODE(os.stat(os.path.join(app_dir, name)).st_mode) for name in os.listdir(app_dir)} == {
@@ -66,17 +66,18 @@ def test_a_lock_is_worth_nothing_once_its_folder_was_removed(app_dir: str) -> No
 
 def test_lines_are_added_whole_after_one_that_a_full_disk_cut_short(app_dir: str) -> None:
     record.claim(app_dir).release()
-    record.append(app_dir, "go")
+    record.append(app_dir, "starting")
     with open(os.path.join(app_dir, "journal.jsonl"), "a") as file:
         file.write('{"e":"end","sta')
     assert record.append(app_dir, "cancel", by="me")
     told = record.journal(app_dir)
     assert told is not None
-    assert (told.going_at is not None, told.cancelled_by, told.outcome) == (True, "me", None)
+    assert told.cancel is not None
+    assert (told.started_at is not None, told.cancel["by"], told.outcome) == (True, "me", None)
 
 
 def test_without_a_folder_nothing_is_written(app_dir: str) -> None:
-    assert not record.append(app_dir, "go")
+    assert not record.append(app_dir, "starting")
     assert record.journal(app_dir) is None
     assert record.app_ids() == []
 

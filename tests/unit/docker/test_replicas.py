@@ -1,4 +1,4 @@
-"""Replicas out of containers, journal and expected_replicas."""
+"""Replicas out of containers, journal and the replicas that are expected."""
 
 from __future__ import annotations
 
@@ -6,21 +6,42 @@ from typing import Any
 
 import pytest
 
-from launcher.schedulers.docker.journal import Journal, RecordedExit, RecordedStop
-from launcher.schedulers.docker.replicas import replicas
+from launcher.schedulers.docker.journal import Journal
+from launcher.schedulers.docker.replicas import DockerReplica
+from launcher.schedulers.docker.status import DockerAppView, view
 from tests.unit.docker.test_status import container
 
+STARTING: dict[str, Any] = {"e": "starting", "t": 10**9}
 
-def only(said: str, told: Journal | None = None, **facts: Any) -> Any:
-    (found,) = replicas([container(0, said, **facts)], told or Journal(), [])
-    return found
+
+def spawn(k: int, start: float | None = None) -> dict[str, Any]:
+    return {"e": "spawn", "role": "main", "k": k, "id": f"id{k}", "start": start, "t": 10**9}
+
+
+def exit_(k: int, code: int | None, **facts: Any) -> dict[str, Any]:
+    return {"e": "exit", "role": "main", "k": k, "id": f"id{k}", "code": code, "t": 2 * 10**9, **facts}
+
+
+def halt(k: int, start: float | None = None) -> dict[str, Any]:
+    return {"e": "halt", "of": {f"id{k}": start}}
+
+
+def seen(*said: str, told: list[dict[str, Any]] | None = None, **facts: Any) -> DockerAppView:
+    """An app of replicas that were started, as far as containers and events show."""
+    found = [container(k, each, **facts) for k, each in enumerate(said) if each]
+    app = view(found, Journal([STARTING, *(told or [])]), expected_replicas=[("main", k) for k in (0, 1)])
+    assert app is not None
+    return app
+
+
+def only(said: str, *told: dict[str, Any], **facts: Any) -> DockerReplica:
+    return seen(said, "running", told=list(told), **facts).replicas[0]
 
 
 @pytest.mark.parametrize(
-    ("said", "stopped", "state", "exit_code"),
+    ("said", "halted", "state", "exit_code"),
     [
         ("created", False, "pending", None),
-        ("created", True, "cancelled", None),
         ("created.cancelled", False, "cancelled", None),
         ("running", False, "running", None),
         ("running", True, "running", None),
@@ -34,55 +55,58 @@ def only(said: str, told: Journal | None = None, **facts: Any) -> Any:
         ("exited 143.stopped", False, "cancelled", 143),
     ],
 )
-def test_the_state_of_a_replica(said: str, stopped: bool, state: str, exit_code: int | None) -> None:
-    found = only(said, Journal(stopped={"id0"}) if stopped else None)
+def test_the_state_of_a_replica(said: str, halted: bool, state: str, exit_code: int | None) -> None:
+    found = only(said, *([halt(0)] if halted else []))
     assert (found.state, found.exit_code) == (state, exit_code)
 
 
-def test_why_it_was_stopped_does_not_change_that_it_was() -> None:
-    told = Journal(stopped={"id0"}, stop=RecordedStop(why="timeout"))
-    assert only("exited 137", told).state == "cancelled"
-
-
-def test_one_that_ended_by_itself_when_the_others_timed_out_ended_as_it_did() -> None:
-    told = Journal(stopped={"id1"}, stop=RecordedStop(why="timeout"))
-    assert only("exited 0", told).state == "succeeded"
-    assert only("exited 3", told).state == "failed"
+@pytest.mark.parametrize(("start", "state"), [(9.0, "failed"), (10.0, "cancelled"), (11.0, "cancelled")])
+def test_a_stop_of_an_earlier_run_is_none_of_this_one(start: float, state: str) -> None:
+    """The start that the engine reports of a run may move back a little when the run ends."""
+    assert only("exited 143", spawn(0, 10.0), halt(0, start)).state == state
 
 
 @pytest.mark.parametrize(("code", "state"), [(0, "succeeded"), (3, "failed")])
 def test_a_pruned_replica_is_as_its_end_on_record(code: int, state: str) -> None:
-    end = RecordedExit(code=code, oom=code == 3, started_at=1.0, ended_at=2.0, restarts=4)
-    (found,) = replicas([], Journal(exits={("main", 0): end}), [])
+    found = seen("", "running", told=[spawn(0, 1.0), exit_(0, code)]).replicas[0]
     assert (found.state, found.exit_code, found.id) == (state, code, "")
-    assert (found.oom, found.started_at, found.ended_at, found.num_restarts) == (code == 3, 1.0, 2.0, 4)
+    assert (found.started_at, found.ended_at) == (1.0, 2.0)
 
 
-@pytest.mark.parametrize(("started_at", "code"), [(10.0, 0), (5.0, 255), (None, 255)])
-def test_the_exit_code_on_record_counts_for_its_own_run(started_at: float | None, code: int) -> None:
-    """An engine that was killed as a container ended says 255 of it when it is back."""
-    told = Journal(exits={("main", 0): RecordedExit(code=0, started_at=started_at)})
-    assert only("exited 255", told).exit_code == code
+@pytest.mark.parametrize(("start", "code"), [(10.0, 0), (10.5, 0), (5.0, 255)])
+def test_the_exit_code_on_record_counts_for_its_own_run(start: float, code: int) -> None:
+    """An engine that was killed as a container ended shows 255 for it when it is back."""
+    assert only("exited 255", spawn(0, start), exit_(0, 0)).exit_code == code
 
 
-def test_a_container_speaks_louder_than_an_end_on_record() -> None:
-    assert only("running", Journal(exits={("main", 0): RecordedExit(code=3)})).state == "running"
+def test_a_container_that_runs_counts_more_than_an_end_on_record() -> None:
+    assert only("running", spawn(0, 10.0), exit_(0, 3)).state == "running"
 
 
-@pytest.mark.parametrize(
-    ("told", "state"),
-    [
-        (Journal(), "pending"),
-        (Journal(going_at=1.0), "lost"),
-        (Journal(exits={("other", 0): RecordedExit(code=0)}), "lost"),
-    ],
-)
-def test_one_without_a_container_is_lost_once_the_app_was_started(told: Journal, state: str) -> None:
-    by_label = {each.label: each.state for each in replicas([], told, [("main", 0)])}
-    assert by_label["main/0"] == state
+def test_a_replica_that_was_spared_has_ended_by_itself_whatever_its_end_on_record_says() -> None:
+    told = [spawn(0, 10.0), halt(0, 10.0), exit_(0, 0, stopped=True), {"e": "spared", "of": ["id0"]}]
+    assert only("exited 0", *told).state == "succeeded"
+
+
+def test_a_replica_without_a_container_is_lost_once_the_app_was_started() -> None:
+    found = seen("running", "")
+    assert [each.state for each in found.replicas] == ["running", "lost"]
+    assert found.replicas[1].message == "its container was removed"
+    assert [each.state for each in seen("created", "").replicas] == ["pending", "pending"]
 
 
 def test_roles_come_in_the_expected_order_and_replicas_by_number() -> None:
     known = [("z", 0), ("z", 1), ("a", 0)]
-    found = replicas([container(1, labels_of="z"), container(0, labels_of="z")], Journal(), known)
-    assert [each.label for each in found] == ["z/0", "z/1", "a/0"]
+    found = view([container(1, labels_of="z"), container(0, labels_of="z")], expected_replicas=known)
+    assert found is not None
+    assert [each.label for each in found.replicas] == ["z/0", "z/1"]
+
+
+def test_each_restart_of_the_engine_counts_once() -> None:
+    told = [
+        spawn(0, 5.0),
+        {"e": "restart", "scope": "replica", "role": "main", "k": 0, "n": 1, "by": "engine"},
+    ]
+    found = seen("running", "running", told=told, restarts=3)
+    assert [each.num_restarts for each in found.replicas] == [3, 3]
+    assert found.num_restarts == 6

@@ -25,19 +25,21 @@ def journal(history: str, retries: dict[str, Any] = RETRIES) -> str:
     record.write_attempt(folder, {"labels": {"launcher.retries": json.dumps(retries)}})
     lines = []
     for number, event in enumerate(history.split("; ")):
-        words = event.split()
+        words, at = event.split(), 10.0 + number
         where, _, end = words[0].partition("=")
         role, _, k = where.partition("/")
         if words[0] in ("REPLICA", "ROLE", "APPLICATION"):
             again = [[each.split("/")[0], int(each.split("/")[1])] for each in words[1:]]
             about = {"e": "restart", "role": again[0][0], "policy": words[0], "again": again}
-            lines.append(json.dumps({**about, "t": 10.0 + number, "delay_s": 5}))
+            was = {f"{name}-{each}": None for name, each in again}
+            lines.append(json.dumps({**about, "was": was, "t": at, "delay_s": 5}))
         elif event == "end":
-            lines.append(json.dumps({"e": "end"}))
+            lines.append(json.dumps({"e": "end", "t": at, "state": "failed"}))
         elif end == "!":
-            lines.append(json.dumps({"e": "late", "role": role, "k": int(k), "why": "not ready"}))
+            late = {"e": "late", "role": role, "k": int(k), "id": f"{role}-{k}", "why": "not ready"}
+            lines.append(json.dumps({**late, "t": at}))
         elif end:
-            lines.append(json.dumps({"e": "exit", "role": role, "k": int(k), "code": int(end)}))
+            lines.append(json.dumps({"e": "exit", "role": role, "k": int(k), "code": int(end), "t": at}))
         else:
             lines.append(event)
     with open(os.path.join(folder, "journal.jsonl"), "w") as file:
@@ -66,7 +68,7 @@ def journal(history: str, retries: dict[str, Any] = RETRIES) -> str:
         ("a/0=0; a/0=!; REPLICA a/0; end", ["a/0 was not ready; restart 1 of 2 in 5 s"]),
         # Of several ends of one replica the last one counts, and the replica that ended first is the cause.
         ("b/0=3; b/1=4; b/0=5; ROLE b/0 b/1; end", ["b/1 exited with 4; restart 1 of 1 in 5 s"]),
-        ("ROLE b/1 b/0; end", ["b/1 exited with 0; restart 1 of 1 in 5 s"]),
+        ("ROLE b/1 b/0; end", ["b/1 exited; restart 1 of 1 in 5 s"]),
         # What was before the restart is not the cause of the next one.
         (
             "b/0=3; b/0=!; ROLE b/0 b/1; b/1=4; ROLE b/0 b/1; end",

@@ -54,11 +54,11 @@ def test_a_row_says_what_the_labels_say() -> None:
 
 
 def test_a_lost_store_is_filled_from_the_records(launcher_home: Path) -> None:
-    end = {"state": "failed", "message": "main/0 exited with 3", "code": 3, "at": 9.5}
+    end = {"state": "failed", "message": "main/0 exited with 3", "code": 3, "t": 9_500_000_000}
     make_record("reserved")
-    make_record("running", ("go", {}))
-    make_record("ended", ("go", {}), ("end", end))
-    make_record("told", ("go", {}), ("end", end), ("reaped", {}))
+    make_record("running", ("starting", {}))
+    make_record("ended", ("starting", {}), ("ended", end))
+    make_record("told", ("starting", {}), ("ended", end), ("reaped", {}))
     record.claim(record.folder("empty")).release()
     for readonly in (True, False):
         with open_store(readonly=readonly) as store:

@@ -160,10 +160,10 @@ def test_an_intent_to_cancel_allows_no_restart() -> None:
     assert (found.state, found.message) == ("cancelled", "by me")
 
 
-def test_what_ended_before_it_could_be_cancelled_ended_as_it_did() -> None:
+def test_an_app_that_had_succeeded_before_it_could_be_cancelled_has_succeeded() -> None:
     told = journal({"e": "go"}, {"e": "cancel", "by": "me"})
     assert seen("exited 0", "exited 0", told=told).state == "succeeded"
-    assert seen("exited 0", "exited 4", told=told).exit_code == 4
+    assert seen("exited 0", "exited 4", told=told).state == "cancelled"
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ def test_what_was_never_started_is_counted() -> None:
 
 def test_a_torn_line_tells_nothing() -> None:
     assert fold(b'{"e":"go","t":1.0}\n{"e":"end","t":2.0,"sta').outcome is None
-    assert fold(b'garbage\n[1]\n{"e":"go","t":1.0}\n').going_at == 1.0
+    assert fold(b'garbage\n[1]\n{"e":"go","t":1.0}\n').started_at == 1.0
 
 
 def test_what_is_being_removed_is_gone_and_has_not_succeeded() -> None:
@@ -209,7 +209,8 @@ def test_what_was_never_started_is_not_while_it_is_being_removed() -> None:
 
 def test_a_start_that_failed_is_why_the_app_has() -> None:
     stop = {"e": "stop", "of": [], "why": "start", "message": "main/0 could not be restarted: no port"}
-    found = seen("exited 3", "exited 0", told=journal({"e": "go"}, stop), **RESTARTS)
+    ended = {"e": "exit", "role": "main", "k": 0, "code": 3, "started_at": 10.0, "ended_at": 20.0}
+    found = seen("exited 3", "exited 0", told=journal({"e": "go"}, ended, stop), **RESTARTS)
     assert (found.state, found.message, found.exit_code) == ("failed", stop["message"], 3)
 
 
@@ -220,8 +221,9 @@ def test_a_first_start_that_failed_is_why_the_app_has() -> None:
 
 
 def test_what_the_engine_could_not_start_again_says_so_without_a_record() -> None:
-    found = seen("exited 128", "exited 0", error="Bind for 0.0.0.0:80 failed: port is already allocated")
-    assert found.message.startswith("main/0 could not be restarted: Bind for")
+    error = "Bind for 0.0.0.0:80 failed: port is already allocated"
+    found = seen("exited 128", "exited 0", error=error, restarts=1)
+    assert found.message.startswith("main/0 could not be started again: Bind for")
 
 
 def test_all_that_was_removed_is_lost_and_not_still_to_come() -> None:

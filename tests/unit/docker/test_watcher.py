@@ -19,6 +19,7 @@ from launcher.schedulers.docker import network, record
 from launcher.schedulers.docker.apps import inspect_app
 from launcher.schedulers.docker.client.engine import connect
 from launcher.schedulers.docker.client.errors import EngineError
+from launcher.schedulers.docker.journal import Journal
 from launcher.schedulers.docker.watching import stop
 from launcher.schedulers.docker.watching.client import ensure_watched, wait_for_exit
 from launcher.schedulers.docker.watching.watcher import Watcher
@@ -195,7 +196,7 @@ def test_an_app_is_known_to_run_while_its_watcher_still_loads(app: Make) -> None
     journal = record.journal(made.app_dir)
     os.kill(watcher.pid, signal.SIGCONT)
     assert journal is not None
-    assert journal.going_at is not None
+    assert journal.started_at is not None
 
 
 def test_a_replica_stopped_by_hand_while_the_watcher_still_loads_cancels_the_app(app: Make) -> None:
@@ -223,7 +224,7 @@ def test_a_start_that_was_recorded_is_completed_though_its_client_died_before_it
     made = app({"r": [SLEEP, SLEEP]})
     watcher = made.spawn()
     made.create()
-    record.append(made.app_dir, "go")
+    record.append(made.app_dir, "starting")
     made.release()
     watcher.close()
     made.until(lambda: [each.state for each in made.containers()] == ["running"] * 2)
@@ -294,7 +295,7 @@ def test_a_restart_that_the_engine_refuses_ends_the_app_with_its_words(app: Make
     assert ensure_watched(made.engine, made.app_id)
     found = made.end()
     assert (found.state, found.num_restarts, found.final) == ("failed", 1, True)
-    assert re.fullmatch(r"r/0 could not be restarted: network \w+ not found", found.message)
+    assert re.fullmatch(r"r/0 could not be started again: network \w+ not found", found.message)
 
 
 def test_a_watcher_survives_requests_that_the_engine_refuses(
@@ -327,7 +328,7 @@ def test_a_watcher_survives_requests_that_the_engine_refuses(
 def _in_this_process(made: HandMade) -> Watcher:
     orders = {"app_id": made.app_id, "attached": False, "resumed": True}
     made.lock = record.claim(made.app_dir)
-    record.append(made.app_dir, "go")
+    record.append(made.app_dir, "starting")
     return Watcher(made.engine, made.lock, orders, iter(()))
 
 
@@ -353,16 +354,23 @@ def test_what_cannot_be_written_down_is_not_done_for_ever(app: Make, monkeypatch
     made = app({"r": ["true", "true"]})
     first, _ = made.create()
     made.engine.start(first)
-    watcher, asked = _in_this_process(made), []
+    watcher, asked, refused = _in_this_process(made), [], []
+    append = record.append
 
     def refuse(_: object, container: str) -> None:
         asked.append(container)
         raise EngineError("cannot start it: no more room")
 
     monkeypatch.setattr(network, "start", refuse)
-    monkeypatch.setattr(record, "append", lambda *_, **__: False)
+
+    def append_later(app_dir: str, e: str, **facts: object) -> bool:
+        refused.append(e)
+        return len(refused) > 3 and append(app_dir, e, **facts)
+
+    monkeypatch.setattr(record, "append", append_later)
     watcher.run()
     assert len(asked) == 1
+    assert made.states() == ["r/0 succeeded", "r/1 failed"]
 
 
 def test_what_ends_by_itself_before_it_is_stopped_has_ended_as_it_did(app: Make) -> None:
@@ -373,7 +381,7 @@ def test_what_ends_by_itself_before_it_is_stopped_has_ended_as_it_did(app: Make)
     outdated = made.containers()
     _let_end(made, "b", 1)
     made.until(lambda: all(each.ended for each in made.containers()))
-    stop.stop(made.engine, made.app_dir, outdated, "peer", "", 0.0)
+    stop.stop(made.engine, made.app_dir, stop.unended(Journal(), outdated), "peer", 0.0)
     assert made.states() == ["b/0 failed", "b/1 failed"]
     assert [each.name for each in made.containers()] == [made.name("b", 0), made.name("b", 1)]
 
@@ -423,7 +431,7 @@ def test_a_replica_removed_by_hand_loses_the_app(app: Make) -> None:
     made.engine.remove(made.name("r", 1), force=True)
     found = made.end()
     assert (found.state, found.live) == ("lost", ())
-    assert found.drift == "1 container was removed by hand"
+    assert found.drift in ("r/1 was removed by hand", "1 container was removed by hand")
 
 
 def test_a_replica_stopped_by_hand_cancels_the_app(app: Make) -> None:
@@ -439,7 +447,7 @@ def test_a_replica_stopped_by_hand_cancels_the_app(app: Make) -> None:
 def test_a_pruned_replica_that_had_succeeded_is_no_loss(app: Make) -> None:
     made = app({"r": ["true", "sleep 1000"]})
     made.start()
-    made.until(lambda: (told := record.journal(made.app_dir)) is not None and bool(told.exits))
+    made.until(lambda: (told := record.journal(made.app_dir)) is not None and _has_end(told))
     made.engine.remove(made.name("r", 0))
     seen = made.view()
     assert seen is not None
@@ -489,6 +497,10 @@ def test_a_client_and_its_watcher_killed_leave_an_app_that_goes_on(app: Make, la
     seen = made.view()
     assert seen is not None
     assert (seen.state, seen.unstarted, seen.needs_watcher) == ("running", 1, True)
+
+
+def _has_end(journal: Journal) -> bool:
+    return any(event["e"] == "exit" for event in journal.events)
 
 
 def _let_end(made: HandMade, role: str = "r", k: int = 0) -> None:

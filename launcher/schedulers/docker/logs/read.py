@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
 
 from launcher.errors import SchedulerError
@@ -31,11 +32,9 @@ def app_records(
     (container,) = _containers(found, [replica])
     if follow:  # over restarts that are still to come
         return records(engine, container, query, _followed_app(engine, app_id))
-    restart = found.journal.last_restart.get(container) if found.journal is not None else None
-    if restart is None:
-        return records(engine, container, query)
-    ended_at, due_at = restart.ended_at.get(replica), restart.due_at
-    return records(engine, container, query, begun=lambda at: _begun(at, ended_at, due_at))
+    known, coming = _runs(found.journal or Journal(), *replica)
+    last = coming if coming.due_at or not known else known[-1]
+    return records(engine, container, query, begun=lambda at: _begun(at, last.ended_before, last.due_at))
 
 
 def app_chunks(
@@ -57,7 +56,7 @@ def app_chunks(
 def run_starts(
     engine: EngineView, app_id: str, replicas: Sequence[tuple[str, int]]
 ) -> dict[tuple[str, int], list[tuple[int, float]]]:
-    """See `Scheduler.run_starts`. A restart in the journal has the start of the run before it.
+    """See `Scheduler.run_starts`. The journal has the start of each run.
 
     Raises LogsUnsupported where the engine restarted a container by itself, or the record is elsewhere.
     """
@@ -79,13 +78,45 @@ def starts_of(container: Container, journal: Journal) -> list[tuple[int, float]]
     if container.restarts:
         message = f"the engine restarted {role}/{k} by itself, and keeps no times of that"
         raise LogsUnsupported(message, hint=_OURS)
-    restarts = [each for each in journal.restarts if container.id in each.was]
-    times = [*(each.was[container.id] for each in restarts), container.started_at]
-    begun = {started_at: _begun(started_at) for started_at in times[:1] if started_at is not None}
-    for restart, started_at in zip(restarts, times[1:], strict=True):
-        if started_at is not None and started_at not in begun:
-            begun[started_at] = _begun(started_at, restart.ended_at.get((role, k)), restart.due_at)
-    return [(number, at) for number, at in enumerate(begun.values())]
+    runs, coming = _runs(journal, role, k)
+    if not runs or (container.started_at or 0.0) > (runs[-1].start or 0.0):
+        runs.append(replace(coming, start=container.started_at))
+    times = [(each.start, each) for each in runs if each.start is not None]
+    begun = [_begun(start, each.ended_before, each.due_at) for start, each in times]
+    return list(enumerate(begun))
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """A run of a replica.
+
+    Attributes:
+        ended_before: when the run before it ended; None where that is not on record.
+        due_at: when launcher was to start it; 0.0 for the first run.
+    """
+
+    start: float | None = None
+    ended_before: float | None = None
+    due_at: float = 0.0
+
+
+def _runs(journal: Journal, role: str, k: int) -> tuple[list[_Run], _Run]:
+    """The runs of a replica on record, and the one that comes after them."""
+    runs: list[_Run] = []
+    ended_at: float | None = None
+    due_at = 0.0
+    for event in journal.events:
+        is_of = event.get("role") == role and event.get("k") == k
+        if event["e"] == "spawn" and is_of:
+            runs.append(_Run(event.get("start"), ended_at, due_at))
+            ended_at, due_at = None, 0.0
+        elif event["e"] == "exit" and is_of:
+            ended_at = event.get("t", 0) / 1e9
+        elif event["e"] == "restart" and (
+            is_of or event["scope"] == "app" or (event["scope"], event["role"]) == ("role", role)
+        ):
+            due_at = event.get("t", 0) / 1e9 + event.get("delay_s", 0)
+    return runs, _Run(None, ended_at, due_at)
 
 
 def _begun(started_at: float, ended_at: float | None = None, due_at: float = 0.0) -> float:

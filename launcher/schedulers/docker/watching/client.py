@@ -117,7 +117,7 @@ class WatcherClient:
 
         Recorded by the client, since the watcher may be busy with its imports while the containers run.
         """
-        record.append(self.app_dir, "go")
+        record.append(self.app_dir, "starting")
         self._send({"op": "go"})
 
     def hold(self, message: dict[str, Any]) -> AttemptState | None:

@@ -82,7 +82,7 @@ class Hold:
         if recorded is not None:
             record.write_attempt(self._app_dir, {**recorded, "labels": self._labels})
         jobs = [each.job for each in self._needs]
-        if jobs and not self._accept("wait", **{"for": jobs}):
+        if jobs and not self._accept("waiting", **{"for": jobs}):
             return False
         self._follow(_REMOVED, self._removed)
         for each in self._needs:
@@ -271,7 +271,7 @@ class Hold:
                 raise
             self._engine.answer_anew()  # one that stops refuses for reasons of its own
             return self._fail(error)
-        record.append(self._app_dir, "go")
+        record.append(self._app_dir, "starting")
         return True
 
     def _create(self) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, replace
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -14,16 +13,11 @@ from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import EngineSilent
 from launcher.schedulers.docker.client.events import Event, EventStream
+from launcher.schedulers.docker.facts import alone
 from launcher.schedulers.docker.journal import Journal
 from launcher.schedulers.docker.labels import Labels
-from launcher.schedulers.docker.replicas import (
-    code_of,
-    expected_replicas,
-    is_replica,
-    waits_for_restart,
-    where,
-)
-from launcher.schedulers.docker.unasked import exit_of, unrecorded, why_lost
+from launcher.schedulers.docker.replicas import expected_replicas, is_replica
+from launcher.schedulers.docker.unasked import why_lost
 from launcher.schedulers.docker.watching.said import said
 
 _LATE_S = 0.5  # by how much the event of an end may lag behind `inspect`
@@ -195,10 +189,9 @@ class EventQueue:
 class AppObserver:
     """The containers of one app: those with an event since the last inspect are inspected again."""
 
-    def __init__(self, engine: Engine, app_dir: str, app_id: str, events: EventQueue) -> None:
+    def __init__(self, engine: Engine, app_id: str, events: EventQueue) -> None:
         self.expected_replicas: list[tuple[str, int]] = []
         self._engine = engine
-        self._app_dir = app_dir
         self._app_id = app_id
         self._events = events
         self._inspected: dict[str, Container] = {}
@@ -219,42 +212,32 @@ class AppObserver:
         self._inspected.update((each.id, each) for each in self._engine.inspect_all(ask))
         return [self._inspected.get(each.id, each) for each in listed]
 
-    def record_exits(self, found: list[Container], journal: Journal) -> bool:
-        """Write to the journal which containers ended and why, in case they are removed before the app ends.
+    def end_of(self, ended: Container, journal: Journal) -> Mapping[str, Any]:
+        """The facts of the end of a run that is not on record, and for which launcher did not ask.
 
-        True when the journal has grown.
+        Raises EngineUnreachable where the engine may be what ended it.
         """
-        grown = [self._record_exit(each, journal) for each in found if _has_ended(each, journal)]
-        return any(grown)
-
-    def _record_exit(self, ended: Container, journal: Journal) -> bool:
-        grown, events = False, self._events
+        events, start = self._events, ended.started_at
         if ended.id not in journal.stop_requested:
             events.wait_for_cause(ended)
-        by_event = events.code_of_itself(ended)
-        ended = replace(ended, exit_code=code_of(ended, journal) if by_event is None else by_event)
-        lost = self._why_lost(ended, journal)
-        is_external = ended.id in events.stopped_externally and not lost
-        if is_external and not journal.was_stopped_externally(ended.id, ended.started_at):
-            grown = record.append(self._app_dir, "hand", id=ended.id, started_at=ended.started_at)
+        facts = dict(alone(ended))
+        facts["oom"] = ended.oom or ended.id in events.oom
+        if (by_event := events.code_of_itself(ended)) is not None:
+            facts["code"] = by_event
+        lost = self._why_lost(ended, journal, facts["code"])
+        by_hand = ended.id in events.stopped_externally or journal.was_stopped_by_hand(ended.id, start)
         events.stopped_externally.discard(ended.id)
-        role, k = where(ended)
-        seen = exit_of(ended, journal, oom=ended.oom or ended.id in events.oom, lost=lost)
-        known = journal.exits.get((role, k))
-        if known is None or replace(known, said="") != seen:
-            by_itself = ended.id not in journal.stop_requested and not is_external
-            if seen.code and not seen.oom and not lost and by_itself:
-                seen = replace(seen, said=said(self._engine, ended, journal))
-            grown = record.append(self._app_dir, "exit", role=role, k=k, **asdict(seen)) or grown
-        return grown
+        if lost:
+            return {"code": None, "lost": lost}
+        if by_hand:
+            return {**facts, "hand": True}
+        if facts["code"] and not facts["oom"] and ended.id not in journal.stop_requested:
+            facts["said"] = said(self._engine, ended, journal)
+        return facts
 
-    def _why_lost(self, ended: Container, journal: Journal) -> str:
-        """See `unasked.why_lost`. Raises EngineUnreachable where the engine may be what ended it."""
-        if (known := journal.exit_of(*where(ended), ended.started_at)) is not None:
-            return known.lost
-        if not unrecorded([ended], journal):
-            return ""
-        is_unknown = ended.exit_code == _UNKNOWN
+    def _why_lost(self, ended: Container, journal: Journal, code: int) -> str:
+        """See `unasked.why_lost`."""
+        is_unknown = code == _UNKNOWN
         if is_unknown or ended.id in self._events.killed:
             self._engine.answer_anew()
         return why_lost(
@@ -279,7 +262,3 @@ def _code_in(die: Event) -> int | None:
     """
     text = die.attributes.get("exitCode", "")
     return int(text) if text.isdecimal() and int(text) != _UNKNOWN else None
-
-
-def _has_ended(container: Container, journal: Journal) -> bool:
-    return container.ended and container.inspected and not waits_for_restart(container, journal)

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
 from typing import Any
 
-from launcher.schedulers.docker import record
+from launcher.holding.replica import RUNNING
 from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import EngineUnreachable
-from launcher.schedulers.docker.journal import Journal, RecordedProbe
-from launcher.schedulers.docker.progress import Progress
-from launcher.schedulers.docker.replicas import is_stopped, where
+from launcher.schedulers.docker.journal import Journal
+from launcher.schedulers.docker.replicas import where
 from launcher.schedulers.docker.watching.probes import why_not_ready
 
 _FIRST_PAUSE_S = 0.02
@@ -35,42 +34,44 @@ class _Run:
 
 
 class Prober:
-    """Finds out which replicas are ready, and which are not in time; writes both to the journal.
+    """Finds out which replicas are ready, and which are not in time.
 
     Args:
-        wake: wakes the watcher, which then calls `record`.
+        rules: role → its probe, of the roles that have one.
+        wake: wakes the watcher, which then calls `facts`.
         resumed: replicas may run for a while already when they are seen first.
     """
 
-    def __init__(self, engine: Engine, app_dir: str, wake: Callable[[], None], *, resumed: bool) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        rules: Mapping[str, Mapping[str, Any]],
+        wake: Callable[[], None],
+        *,
+        resumed: bool,
+    ) -> None:
         self._engine = engine
-        self._app_dir = app_dir
+        self._rules = rules
         self._wake = wake
         self._resumed = resumed
         self._runs: dict[tuple[str, float | None], _Run] = {}
         self._results: SimpleQueue[tuple[Container, str]] = SimpleQueue()
-        self._found: dict[tuple[str, int], RecordedProbe] = {}  # also where the journal could not be written
 
-    def record(self) -> None:
-        """Write the results since the last call to the journal."""
+    def facts(self, app: Journal) -> Iterator[dict[str, Any]]:
+        """The results since the last call, as events."""
         while True:
             try:
                 container, why = self._results.get_nowait()
             except Empty:
                 return
             role, k = where(container)
-            run: dict[str, Any] = {"id": container.id, "started_at": container.started_at}
-            self._found[role, k] = RecordedProbe(why=why, **run)
-            kind, more = ("late", {"why": why}) if why else ("ready", {})
-            record.append(self._app_dir, kind, role=role, k=k, **run, **more)
+            if app.roles[role].replicas[k].run == (container.id, container.started_at):
+                run = {"role": role, "k": k, "id": container.id, "start": container.started_at}
+                yield {"e": "late", **run, "why": why} if why else {"e": "ready", **run}
 
-    def complete(self, journal: Journal) -> None:
-        """Add what was found to a journal, in case it could not be written."""
-        journal.probes.update(self._found)
-
-    def follow(self, containers: Iterable[Container], journal: Journal, progress: Progress) -> None:
+    def follow(self, containers: Iterable[Container], app: Journal) -> None:
         """Begin to probe the replicas that run now, and end with those that run no more."""
-        wanted = {} if journal.stop else dict(_to_probe(containers, journal, progress))
+        wanted = {} if app.stop is not None else dict(self._to_probe(containers, app))
         for run in [run for run in self._runs if run not in wanted]:
             self._runs.pop(run).over.set()
         now = time.time()
@@ -107,14 +108,12 @@ class Prober:
                 return
             pause_s = min(pause_s, left_s)
 
-
-def _to_probe(
-    containers: Iterable[Container], journal: Journal, progress: Progress
-) -> Iterable[tuple[tuple[str, float | None], tuple[Container, Mapping[str, Any]]]]:
-    for each in containers:
-        role, k = where(each)
-        probe = progress.probe_of(role)
-        if probe is None or each.state != "running" or is_stopped(each, journal):
-            continue
-        if journal.probe_of(role, k, each.id, each.started_at) is None:
-            yield (each.id, each.started_at), (each, probe)
+    def _to_probe(
+        self, containers: Iterable[Container], app: Journal
+    ) -> Iterator[tuple[tuple[str, float | None], tuple[Container, Mapping[str, Any]]]]:
+        for each in containers:
+            role, k = where(each)
+            replica = app.roles[role].replicas[k]
+            is_open = replica.state == RUNNING and not (replica.is_ready or replica.late)
+            if role in self._rules and is_open and each.state == "running":
+                yield (each.id, each.started_at), (each, self._rules[role])

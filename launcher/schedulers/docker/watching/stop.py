@@ -6,10 +6,12 @@ repeating one changes nothing.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from launcher.actor import actor
+from launcher.holding.events import stopping
+from launcher.holding.phrases import cancelled
 from launcher.schedulers.docker import apps, record
 from launcher.schedulers.docker.apps import inspect_app, list_containers
 from launcher.schedulers.docker.client.container import Container
@@ -26,14 +28,12 @@ from launcher.schedulers.docker.replicas import (
     is_waiting,
     mark_of,
     own_name,
-    waits_for_restart,
+    where,
 )
 from launcher.schedulers.docker.status import DockerAppView, has_retries
 from launcher.schedulers.docker.watching.client import wait_for_exit
-from launcher.schedulers.docker.watching.decide import cancel_message
 from launcher.schedulers.docker.watching.give_up import give_up
 from launcher.schedulers.docker.watching.write_end import write_end
-from launcher.schedulers.order import STOPPED_AT_END
 from launcher.specs.attempt import WAITING_STATES
 
 _ROUNDS = 20  # a watcher in the middle of a restart reads the intent after its next start
@@ -50,6 +50,7 @@ def cancel(engine: Engine, app_id: str, grace_s: float | None = None, *, interru
         interrupt: the caller was attached to the app; it is recorded as interrupted.
     """
     app_dir = record.folder(app_id)
+    request = {"by": actor(), "interrupt": interrupt, "grace_s": grace_s}
     intended = False
     for _ in range(_ROUNDS):
         seen, found = inspect_app(engine, app_id)
@@ -58,25 +59,39 @@ def cancel(engine: Engine, app_id: str, grace_s: float | None = None, *, interru
                 break
             continue
         if seen.state in WAITING_STATES:
-            if not give_up(engine, app_id, "cancelled", cancel_message(actor(), interrupt=interrupt)):
+            if not give_up(engine, app_id, "cancelled", cancelled(request)):
                 wait_for_exit(app_dir, _LATE_S)  # it is being started, or its watcher records its end
             continue
         if not seen.started:
             remove_app(engine, app_id, force=False)
             continue
         if not intended:
-            record.append(app_dir, "cancel", by=actor(), grace_s=grace_s, interrupt=interrupt)
+            record.append(app_dir, "cancel", **request)
             intended = True
         if seen.live or not seen.ended:
             grace = Labels(found[0].labels).grace_s if grace_s is None else grace_s
-            why, message = "cancel", cancel_message(actor(), interrupt=interrupt)
-            if seen.done:  # its work was done before: only its services are left
-                why, message = "end", STOPPED_AT_END
-            stop(engine, app_dir, found, why, message, grace)
+            why = _decide(app_dir, request, is_done=seen.done)
+            journal = record.journal(app_dir) or Journal()
+            stop(engine, app_dir, unended(journal, found), why, grace)
         if wait_for_exit(app_dir, _MARGIN_S) and not seen.live:
             record_end(engine, app_id)
             break
     wait_for_exit(app_dir, _MARGIN_S)
+
+
+def _decide(app_dir: str, request: Mapping[str, Any], *, is_done: bool) -> str:
+    """Record the stop that follows from a cancellation, unless one is on record; returns its reason."""
+    journal = record.journal(app_dir)
+    if journal is not None and journal.stop is not None:
+        return str(journal.stop["why"])
+    if is_done:  # its work was done before: only its services are left
+        decision = stopping("end", "succeeded", "", code=0)
+    else:
+        decision = stopping(
+            "cancel", "cancelled", cancelled(request), by=request["by"], grace_s=request["grace_s"]
+        )
+    record.append(app_dir, **decision)
+    return str(decision["why"])
 
 
 def _cancel_paused(engine: Engine, seen: DockerAppView, labels: Labels) -> bool:
@@ -97,38 +112,46 @@ def _cancel_paused(engine: Engine, seen: DockerAppView, labels: Labels) -> bool:
     return True
 
 
-def stop(
-    engine: Engine,
-    app_dir: str,
-    containers: Sequence[Container],
-    why: str,
-    message: str,
-    grace_s: float,
-) -> None:
-    """Stop the unended ones of these containers for good, and mark their names with the reason.
-
-    A container that ends by itself before it can be stopped gets no mark: its own exit counts.
+def unended(journal: Journal, containers: Iterable[Container]) -> list[Container]:
+    """The containers of replicas that run, were never started, or wait to be restarted, and have no mark.
 
     Args:
         containers: inspected, so that those which wait to be restarted are known.
     """
-    recorded = record.exists(app_dir)
-    journal = record.journal(app_dir) or Journal()
-    waiting = {each.id for each in containers if waits_for_restart(each, journal)}
-    if why == "start":  # what could not be started again has failed
-        now = time.time()
-        waiting = {each for each in waiting if journal.last_restart[each].due_at > now}
-    wanted = waiting.union(each.id for each in containers if not each.ended)
-    todo = [each for each in containers if each.id in wanted and is_replica(each)]
-    if recorded:
-        record.append(app_dir, "stop", why=why, of=[each.id for each in todo], message=message)
-    started = [each for each in todo if each.was_started]
-    stopped = run_parallel(lambda each: stop_one(engine, each.id, grace_s), started)
-    spared = {each.id for each, by_us in zip(started, stopped, strict=True) if not by_us} - waiting
-    if recorded and spared:
-        record.append(app_dir, "spared", of=sorted(spared))
+
+    def is_idle(each: Container) -> bool:
+        return not each.ended or journal.is_to_restart(*where(each), each.started_at)
+
+    replicas = (each for each in containers if is_replica(each) and each.state != "removing")
+    return [each for each in replicas if each.live or (is_idle(each) and not mark_of(each))]
+
+
+def stop(engine: Engine, app_dir: str, unended: Sequence[Container], why: str, grace_s: float) -> None:
+    """Stop these containers for good, and mark their names with the reason.
+
+    A container that ends by itself before it can be stopped gets no mark: its own exit counts.
+    """
+    spared = halt(engine, app_dir, [each for each in unended if each.was_started], grace_s)
     mark = MARKS.get(why, STOPPED)
-    run_parallel(lambda each: _mark(engine, each, mark), [each for each in todo if each.id not in spared])
+    run_parallel(lambda each: _mark(engine, each, mark), [each for each in unended if each.id not in spared])
+
+
+def halt(engine: Engine, app_dir: str, containers: Sequence[Container], grace_s: float) -> set[str]:
+    """Stop containers that were started; returns the ids of those that had ended by themselves, or are gone.
+
+    The record has the request first, so that the end of a container counts as launcher's doing.
+    """
+    if not containers:
+        return set()
+    is_recorded = record.exists(app_dir)
+    if is_recorded:
+        runs = {each.id: each.started_at if each.live else None for each in containers}
+        record.append(app_dir, "halt", of=runs)
+    stopped = run_parallel(lambda each: stop_one(engine, each.id, grace_s), containers)
+    spared = {each.id for each, by_us in zip(containers, stopped, strict=True) if each.live and not by_us}
+    if is_recorded and spared:
+        record.append(app_dir, "spared", of=sorted(spared))
+    return spared
 
 
 def stop_one(engine: Engine, container: str, grace_s: float) -> bool:

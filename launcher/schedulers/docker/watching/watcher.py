@@ -14,50 +14,30 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-from launcher.schedulers.docker import network, record
-from launcher.schedulers.docker.apps import list_containers
+from launcher.holding.hold import AGAIN_S, decide
+from launcher.schedulers.docker import record
 from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.client.engine import Engine, connect
-from launcher.schedulers.docker.client.errors import (
-    EngineError,
-    EngineSilent,
-    EngineUnreachable,
-    NotFound,
-    is_half_started,
-    may_pass,
-)
-from launcher.schedulers.docker.client.parallel import run_parallel
+from launcher.schedulers.docker.client.errors import EngineError, EngineSilent, EngineUnreachable
 from launcher.schedulers.docker.client.persist import (
     GIVE_UP_S,
     LONGEST_PAUSE_S,
     SHORTEST_PAUSE_S,
     Patience,
 )
-from launcher.schedulers.docker.journal import Journal, RecordedStop
+from launcher.schedulers.docker.facts import containers_to_events, has_begun, open_app
+from launcher.schedulers.docker.journal import Journal
 from launcher.schedulers.docker.labels import APP_ID, Labels
-from launcher.schedulers.docker.progress import Progress, progress
-from launcher.schedulers.docker.record import RecordLock
-from launcher.schedulers.docker.replicas import where
-from launcher.schedulers.docker.status import DockerAppView, view
-from launcher.schedulers.docker.unasked import ENGINE_STOPPED
+from launcher.schedulers.docker.record import Recorder, RecordLock
+from launcher.schedulers.docker.status import view
 from launcher.schedulers.docker.watching import stop
+from launcher.schedulers.docker.watching.actions import Actions
 from launcher.schedulers.docker.watching.client import BELLS_FD, LOCK_FD
-from launcher.schedulers.docker.watching.decide import (
-    Action,
-    End,
-    Halt,
-    Leave,
-    Restart,
-    Start,
-    Stop,
-    aim,
-    decide,
-    unended,
-)
 from launcher.schedulers.docker.watching.observer import AppObserver, EventQueue
 from launcher.schedulers.docker.watching.write_end import write_end
 
@@ -84,11 +64,11 @@ class Watcher:
         self._resumed: bool = order["resumed"]
         self._ops = ops
         self._events = EventQueue(self._app_dir)
-        self._observer = AppObserver(engine, self._app_dir, self._app_id, self._events)
-        self._prober: Prober | None = None  # only apps whose roles wait or serve have one
-        self._restarts = True
-        self._stopping: RecordedStop | None = None  # also where the journal could not be written
-        self._aim: object = None  # the aim of the last action, see `decide.aim`
+        self._observer = AppObserver(engine, self._app_id, self._events)
+        self._prober: Prober | None = None  # only apps with probes have one
+        self._found: list[Container] = []
+        self._recorder = _Recorder(self._app_dir, self._write_end)
+        self._actions = Actions(engine, self._app_dir, self._recorder)
 
     def run(self) -> None:
         try:
@@ -100,6 +80,8 @@ class Watcher:
     def _run(self) -> None:
         if not self._resumed and not self._submission():
             return
+        if not self._resumed and self._recorder.journal().started_at is None:  # the disk was full
+            self._recorder.append({"e": "starting"})
         if self._reads_client:
             Thread(target=self._events.read_client, args=(self._ops,), daemon=True).start()
         try:
@@ -114,14 +96,14 @@ class Watcher:
         stopped while this process loaded its modules, or while no watcher lived.
         """
         since = self._events.seen_until
-        unheard = self._read_journal().going_at if since is None else since
+        unheard = self._recorder.journal().started_at if since is None else since
         try:
             with self._engine.events(f"{APP_ID}={self._app_id}", since=unheard) as events:
                 self._events.connected(self._engine.started_at())
                 Thread(target=self._events.read_events, args=(events,), daemon=True).start()
                 self._follow()
         except EngineUnreachable as error:
-            self._aim = None  # the action that failed may be repeated
+            self._actions.forget()
             self._events.disconnected(error)
             if not isinstance(error, EngineSilent):
                 self._observer.invalidate()
@@ -145,7 +127,7 @@ class Watcher:
                 return False
             elif op == "close":
                 self._events.closed = True
-        if going or self._read_journal().going_at is not None or not self._lock.is_valid:
+        if going or self._recorder.journal().started_at is not None or not self._lock.is_valid:
             return self._lock.is_valid  # the watch loop starts the rest
         return not self._remove_app(force=False)
 
@@ -190,192 +172,110 @@ class Watcher:
             except EngineError:
                 if time.monotonic() - since > GIVE_UP_S:
                     raise
-                self._aim = None  # the action that failed may be repeated
+                self._actions.forget()
                 self._observer.invalidate()
                 time.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE_S)
 
     def _has_ended(self) -> bool:
-        """Read the app once and do its next action; True when none is left to do."""
-        found = self._observer.containers()
-        if self._prober is not None:
-            self._prober.record()  # before the ends: what was ready before it ended was ready
-        journal = self._read_journal()
-        if self._observer.record_exits(found, journal):
-            journal = self._read_journal()
-        seen = view(found, journal, expected_replicas=self._observer.expected_replicas)
-        roles = progress(found, journal)
-        if roles is not None:
-            if self._is_replaced(found, journal):
-                return True
-            self._probe(found, journal, roles)
-        action = self._next(seen, found, journal)
-        if isinstance(action, (End, Leave)):
-            if isinstance(action, End) and seen is not None:
-                if self._place is not None:
-                    self._place.leave()  # no container is left, and comparing input files takes a while
-                write_end(self._engine, self._app_dir, seen, found[0].labels if found else {})
+        """Read the app once, record what is new, and carry out what follows; True when it has ended.
+
+        Each time the machine is made anew: clients add to the record, too, and an engine that comes back
+        shows what has happened meanwhile.
+        """
+        self._found = found = self._observer.containers()
+        journal = self._recorder.journal()
+        if journal.outcome is not None or not (found or journal.events):
             return True
-        new = aim(action, found)
-        if new is None or new != self._aim:
-            self._aim = new or self._aim
-            self._act(action, found)
-        else:
-            self._aim = None
-            self._do_not_repeat(action)
+        labels = self._labels()
+        if labels.order and self._is_replaced(labels, journal):
+            return True
+        app = open_app(labels, found, journal, self._observer.expected_replicas)
+        self._record_facts(app, journal)
+        decide(app, self._recorder, time.time())
+        if self._actions.stop(app, found) or self._actions.halt(app, found):
+            self._observer.invalidate()
+            return False
+        is_written = self._recorder.is_written()
+        if is_written and app.wants_quiet and not any(each.live for each in found):
+            self._take(app, {"e": "quiet"})
+            decide(app, self._recorder, time.time())
+        if app.has_ended:
+            return True
+        if is_written and self._actions.start(app, found):
+            self._observer.invalidate()
+            return False
+        self._wait(app, labels, is_written=is_written)
         return False
 
-    def _probe(self, found: list[Container], journal: Journal, roles: Progress) -> None:
-        if self._prober is None:
+    def _wait(self, app: Journal, labels: Labels, *, is_written: bool) -> None:
+        """Wait for the next event, or until the app has something to do."""
+        self._probe(app, labels)
+        again_at = None if is_written else time.time() + AGAIN_S
+        if app.stop is not None or app.to_stop:  # a stop that had no effect
+            again_at = again_at or time.time() + LONGEST_PAUSE_S
+        self._events.wait(min((at for at in (app.deadline(), again_at) if at is not None), default=None))
+
+    def _record_facts(self, app: Journal, journal: Journal) -> None:
+        """Record the events that the engine, the probes and the client show and the journal lacks."""
+        for fact in self._prober.facts(app) if self._prober is not None else ():
+            self._take(app, fact)  # before the ends: a replica that was ready before it ended was ready
+        if self._events.orphaned and not app.orphaned:
+            self._take(app, {"e": "orphaned", "why": self._why_orphaned()})
+        if has_begun(self._found, journal) or not self._found:
+            for fact in containers_to_events(
+                app, self._found, lambda each: self._observer.end_of(each, journal)
+            ):
+                self._take(app, fact)
+
+    def _take(self, app: Journal, fact: dict[str, Any]) -> None:
+        self._recorder.append(fact)
+        app.take(fact)
+
+    def _probe(self, app: Journal, labels: Labels) -> None:
+        rules = {role: rules["ready"] for role, _, rules in labels.order if rules.get("ready")}
+        if rules and self._prober is None:
             from launcher.schedulers.docker.watching.readiness import Prober
 
-            self._prober = Prober(self._engine, self._app_dir, self._events.wake, resumed=self._resumed)
-        self._prober.follow(found, journal, roles)
-
-    def _is_replaced(self, found: list[Container], journal: Journal) -> bool:
-        """Whether the app's own record has a watcher again, which alone is to start what waits."""
-        owner = Labels(found[0].labels).owner
-        return journal.adopted and record.is_locked_elsewhere(self._app_id, owner)
-
-    def _next(self, seen: DockerAppView | None, found: list[Container], journal: Journal) -> Action:
-        goes_on = seen is not None and not (seen.ended or seen.done)
-        if self._events.orphaned and journal.stop is None and goes_on:
-            return Stop(unended(found, journal), "parent", self._why_orphaned())
-        return self._decide(seen, found, journal)
-
-    def _do_not_repeat(self, action: Action) -> None:
-        """Give up an action that the engine accepted without effect: it would be repeated for ever."""
-        if isinstance(action, (Start, Restart)):
-            self._give_up(f"{_label(action.containers[0])} could not be started: it never began to run")
-        else:
-            self._events.wait(time.time() + LONGEST_PAUSE_S)
-
-    def _read_journal(self) -> Journal:
-        journal = record.journal(self._app_dir) or Journal()
-        journal.stop = journal.stop or self._stopping
-        journal.adopted = journal.adopted or not self._restarts
+            self._prober = Prober(self._engine, rules, self._events.wake, resumed=self._resumed)
         if self._prober is not None:
-            self._prober.complete(journal)
-        return journal
+            self._prober.follow(self._found, app)
 
-    def _decide(self, seen: DockerAppView | None, found: list[Container], journal: Journal) -> Action:
-        labels = Labels(found[0].labels if found else {})
-        started = journal.going_at or (seen.started_at if seen else None)
-        limit = labels.timeout_s
-        return decide(
-            seen,
-            found,
-            journal,
-            retries=labels.retries,
-            deadline=started + limit if started and limit else None,
-            now=time.time(),
+    def _labels(self) -> Labels:
+        if self._found:
+            return Labels(self._found[0].labels)
+        return Labels((record.read_attempt(self._app_dir) or {}).get("labels") or {})
+
+    def _is_replaced(self, labels: Labels, journal: Journal) -> bool:
+        """Whether the app's own record has a watcher again, which alone is to start what waits."""
+        return journal.adopted and record.is_locked_elsewhere(self._app_id, labels.owner)
+
+    def _write_end(self, event: dict[str, Any]) -> None:
+        if self._place is not None:
+            self._place.leave()  # no container is left, and comparing input files takes a while
+        seen = view(
+            self._found,
+            self._recorder.journal(),
+            expected_replicas=self._observer.expected_replicas,
+            labels=self._labels(),
         )
-
-    def _act(self, action: Action, found: list[Container]) -> None:
-        if isinstance(action, Stop):
-            self._stop(action, found)
-        elif isinstance(action, Restart):
-            self._restart(action)
-        elif isinstance(action, Halt):
-            self._halt(action.containers)
-        elif isinstance(action, Start):
-            self._start(action.containers)
-        elif not isinstance(action, (End, Leave)):
-            self._events.wait(action.deadline)
-
-    def _stop(self, action: Stop, found: list[Container]) -> None:
-        message = action.message
-        if action.why == "timeout":
-            message = f"timed out after {Labels(found[0].labels).timeout_s} s"
-        journal = record.journal(self._app_dir)
-        asked = journal.grace_s if journal else None  # a cancellation may set another grace period
-        grace = _grace(found) if asked is None else asked
-        self._stopping = self._stopping or RecordedStop(why=action.why, message=message, at=time.time())
-        stop.stop(self._engine, self._app_dir, found, action.why, message, grace)
-        self._observer.invalidate()
-
-    def _restart(self, action: Restart) -> None:
-        """Restart containers. Journal first: if this watcher is killed, the next one completes it."""
-        delay = {"delay_s": action.delay_s} if action.delay_s else {}
-        todo = self._engine.inspect_all(each.id for each in action.containers)
-        if not action.again and not record.append(
-            self._app_dir,
-            "restart",
-            role=action.role,
-            policy=action.policy,
-            was={each.id: each.started_at for each in todo},
-            again=[list(where(each)) for each in todo],
-            **delay,
-        ):
-            self._restarts = False  # a restart that cannot be counted is not made
-            return
-        if delay:
-            self._observer.invalidate()
-            return  # the next read stops those that run
-        self._halt([each for each in todo if each.live])
-        self._start([each for each in todo if each.id not in action.held])
-
-    def _halt(self, live: Sequence[Container]) -> None:
-        grace = _grace(live)
-        record.append(self._app_dir, "stop", why="restart", of=[each.id for each in live])
-        run_parallel(lambda each: stop.stop_one(self._engine, each.id, grace), live)
-        self._observer.invalidate()
-
-    def _start(self, todo: Sequence[Container]) -> None:
-        self._observer.invalidate()
-        journal = record.journal(self._app_dir)
-        if journal is not None and journal.cancelled_by is not None:
-            return
-        failed = [why for why in run_parallel(self._start_one, todo) if why]
-        if failed:
-            self._give_up(failed[0])
-
-    def _start_one(self, container: Container) -> str:
-        """Why it could not be started; "" when it was, or is gone, as the next read will show."""
-        if not container.was_started and self._was_started_since(container):
-            return ""
-        if why := self._taken_port(container):
-            return f"{_label(container)} could not be started: {why}"
-        try:
-            network.start(self._engine, container.id)
-        except EngineError as error:
-            if isinstance(error, NotFound) and self._engine.inspect(container.id) is None:
-                return ""
-            if may_pass(error):
-                raise
-            self._engine.answer_anew()  # one that stops refuses for reasons of its own
-            if is_half_started(error):
-                return ENGINE_STOPPED
-            again = "restarted" if container.was_started else "started"
-            return f"{_label(container)} could not be {again}: {error.cause}"
-        return ""
-
-    def _was_started_since(self, container: Container) -> bool:
-        """Whether a role that waited was started by another process meanwhile: it must not run twice."""
-        if not Labels(container.labels).order:
-            return False
-        now = self._engine.inspect(container.id)
-        return now is not None and now.was_started
-
-    def _taken_port(self, container: Container) -> str:
-        """See `probes.taken_port`: of replica 0, before its first start."""
-        role, k = where(container)
-        if container.network != "host" or k or container.was_started:
-            return ""
-        from launcher.schedulers.docker.watching.probes import taken_port
-
-        rules = {name: rules for name, _, rules in Labels(container.labels).order}
-        return taken_port(self._engine, container.network, rules.get(role, {}).get("ready"))
-
-    def _give_up(self, message: str) -> None:
-        """End the app as failed, or lost: it cannot run without one of its replicas."""
-        found = self._engine.inspect_all(each.id for each in list_containers(self._engine, self._app_id))
-        why = "lost" if message == ENGINE_STOPPED else "start"
-        self._stop(Stop(unended(found, self._read_journal()), why, message), found)
+        assert seen is not None, "an app without containers and events does not end"
+        end = replace(seen, state=event["state"], message=event["message"], exit_code=event["code"])
+        write_end(self._engine, self._app_dir, end, self._found[0].labels if self._found else {})
 
 
-def _grace(containers: Sequence[Container]) -> float:
-    return Labels(containers[0].labels).grace_s if containers else 0.0
+class _Recorder(Recorder):
+    """Writes the end of the app at the engine, too, before its record has it."""
+
+    def __init__(self, app_dir: str, write_end: Callable[[dict[str, Any]], None]) -> None:
+        super().__init__(app_dir)
+        self._write_end = write_end
+
+    def append(self, event: dict[str, Any]) -> None:
+        if event["e"] == "ended":
+            self._write_end(event)
+        else:
+            super().append(event)
 
 
 def _inherited(order: Mapping[str, Any]) -> Place | None:
@@ -384,11 +284,6 @@ def _inherited(order: Mapping[str, Any]) -> Place | None:
     from launcher.schedulers.docker import share
 
     return share.from_json(order["place"], BELLS_FD)
-
-
-def _label(container: Container) -> str:
-    role, k = where(container)
-    return f"{role}/{k}"
 
 
 def main() -> None:

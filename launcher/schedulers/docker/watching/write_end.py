@@ -25,10 +25,10 @@ def write_end(engine: Engine, app_dir: str, seen: DockerAppView, labels: Mapping
     tombstones.write(engine, own, seen)
     record.append(
         app_dir,
-        "end",
+        "ended",
         state=seen.state,
         message=seen.message,
         code=seen.exit_code,
         drift=seen.drift,
-        at=seen.ended_at,
+        t=round((seen.ended_at or 0) * 1e9),
     )

@@ -1,0 +1,240 @@
+"""What the containers of an app show and its journal lacks, as events. Pure.
+
+Facts match runs, each a container and its start, and never times: two hosts have two clocks. The journal may
+vanish: the labels have the roles, and containers alone show every start and end; the mark in a container's
+name shows why launcher stopped it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from launcher.holding.events import stopping
+from launcher.holding.replica import ENDED, RUNNING, Replica
+from launcher.schedulers.docker.client.container import Container
+from launcher.schedulers.docker.client.errors import cause_of
+from launcher.schedulers.docker.journal import Journal
+from launcher.schedulers.docker.labels import Labels
+from launcher.schedulers.docker.old_journal import restart_of_engine
+from launcher.schedulers.docker.replicas import AT_END, CANCELLED, STOPPED, TIMED_OUT, mark_of, where
+
+Event = dict[str, Any]
+Where = tuple[str, int]
+EndOf = Callable[[Container], Mapping[str, Any]]
+"""The facts of the end of a run for which launcher did not ask: code, oom, why, lost, hand, said."""
+
+UNNAMED = ""
+"""The role that stands for missing replicas of which only the number is known."""
+REMOVED = "its container was removed"
+ALL_REMOVED = "its containers were removed"
+_UNKNOWN_CODE = 255  # of a container that the engine lists as dead
+
+
+def open_app(
+    labels: Labels, containers: Sequence[Container], journal: Journal, expected: Sequence[Where] = ()
+) -> Journal:
+    """The machine, with the roles of the labels and all that the journal has.
+
+    Args:
+        containers: of its replicas.
+        expected: every (role, replica) that it should have, where known.
+    """
+    present = {where(each) for each in containers if each.state != "removing"}
+    known = present | _ended(journal)
+    counts = {role: count for role, count, _ in labels.order}
+    missing = (labels.expected or len(expected)) - len(known)
+    for role, k in (*(expected if missing > 0 else ()), *_in_order(known, expected)):
+        counts[role] = max(counts.get(role, 0), k + 1)
+    if (missing > 0 and sum(counts.values()) == len(known)) or not counts:
+        counts[UNNAMED] = 1
+    app = Journal([_created(labels, counts)])
+    app.num_missing = max(missing, 0)
+    for event in journal.events:
+        app.take(event)
+    return app
+
+
+def _ended(journal: Journal) -> set[Where]:
+    return {(each.role.name, each.k) for each in journal.replicas if each.state == ENDED}
+
+
+def _in_order(known: Iterable[Where], expected: Iterable[Where]) -> list[Where]:
+    """The replicas by number, and their roles as expected."""
+    at = {role: number for number, role in enumerate(dict.fromkeys(role for role, _ in expected))}
+    return sorted(known, key=lambda each: (at.get(each[0], len(at)), each))
+
+
+def _created(labels: Labels, counts: Mapping[str, int]) -> Event:
+    """The event that declares the app. The restarts that the engine makes are not the machine's to decide."""
+    retries, rules = labels.retries, {role: rules for role, _, rules in labels.order}
+    policies = [retries.get(role, (0, "", 0)) for role in counts]
+    probed = [bool(rules.get(role, {}).get("ready")) for role in counts]
+    return {
+        "e": "created",
+        "roles": list(counts.items()),
+        "retries": [
+            (0 if is_by_engine(rule, is_probed=is_probed) else rule[0], rule[1])
+            for rule, is_probed in zip(policies, probed, strict=True)
+        ],
+        "delays": [delay_s for _, _, delay_s in policies],
+        "order": [
+            (role, bool(rule.get("service")), list((rule.get("depends_on") or {}).items()))
+            for role, rule in rules.items()
+            if role in counts
+        ],
+        "timeout": labels.timeout_s,
+        "t": round(labels.created_at * 1e9),
+    }
+
+
+def is_by_engine(rule: tuple[int, str, int], *, is_probed: bool) -> bool:
+    """Whether the engine restarts the replicas of a role: of the policy REPLICA, without a pause.
+
+    Only the watcher knows whether a replica has failed that is probed.
+    """
+    _, policy, delay_s = rule
+    return policy not in ("APPLICATION", "ROLE", "REPLICA") or (
+        policy == "REPLICA" and not (delay_s or is_probed)
+    )
+
+
+def has_begun(containers: Sequence[Container], journal: Journal, *, is_complete: bool = True) -> bool:
+    """Whether a replica was started, also one whose container is gone.
+
+    Those that wait for others may be all that is left: the order to start comes after the last is created.
+
+    Args:
+        containers: of the replicas.
+        is_complete: no container is left that reserves the app, or stands for it.
+    """
+    if any(each.was_started for each in containers):
+        return True
+    if any(each.state == ENDED and not each.why for each in journal.replicas):
+        return True
+    if journal.started_at is None or not (is_complete and containers):
+        return False
+    labels = Labels(containers[0].labels)
+    return bool(labels.order) and len(containers) < labels.expected
+
+
+def alone(container: Container) -> Mapping[str, Any]:
+    """The facts of an end that the container alone shows."""
+    code = _UNKNOWN_CODE if container.exit_code is None else container.exit_code
+    why = cause_of(container.error) if code and container.error else ""
+    return {"code": code, "oom": container.oom, "why": why}
+
+
+def containers_to_events(
+    app: Journal, containers: Iterable[Container], end_of: EndOf = alone
+) -> Iterator[Event]:
+    """The events that the containers of an app that has begun show and the app lacks. The caller takes them.
+
+    Args:
+        containers: of its replicas. Those that do not run should be inspected.
+    """
+    there = {where(each): each for each in containers if each.state != "removing"}
+    if app.started_at is None and not app.has_ended:
+        starts = [each.started_at for each in there.values() if each.started_at is not None]
+        yield {"e": "starting", "t": _ns(min(starts, default=None))}
+    if app.stop is None and not app.has_ended and (stop := _stop_of_marks(there.values())) is not None:
+        yield stop
+    found: list[Event] = []
+    gone: list[Replica] = []
+    for replica in app.replicas:
+        container = there.get((replica.role.name, replica.k))
+        if container is not None:
+            found += _of_container(app, replica, container, end_of)
+        elif replica.state != ENDED and not app.has_ended:
+            gone.append(replica)
+    yield from sorted(found, key=lambda event: event["t"])
+    yield from _of_gone(app, gone)
+    if app.stop is None and not app.active and _is_stopped(app, there.values()):
+        yield stopping("cancel", "cancelled", "cancelled")  # the engine was faster than the stop
+
+
+def _of_container(app: Journal, replica: Replica, container: Container, end_of: EndOf) -> Iterator[Event]:
+    if not container.was_started:
+        return
+    role, k = replica.role.name, replica.k
+    run = {"role": role, "k": k, "id": container.id, "start": container.started_at}
+    is_new = _is_new(replica, container)
+    if is_new:
+        at = _ns(container.started_at)
+        unknown = container.restarts - app.of_engine.get((role, k), 0)
+        for number in range(replica.retries + 1, replica.retries + 1 + unknown):
+            yield {**restart_of_engine(role, k, number), "t": at}
+        yield {"e": "spawn", **run, "t": at}
+    if not container.ended:
+        return
+    is_late = bool(replica.late) and not is_new
+    is_halted = app.is_halted(container.id, container.started_at)
+    is_stopped = (is_halted or bool(mark_of(container))) and not is_late
+    was_spared = replica.state == ENDED and replica.is_stopped and not is_stopped
+    if is_new or replica.state == RUNNING or was_spared:
+        how = {"code": container.exit_code, "stopped": True} if is_stopped else end_of(container)
+        known = {name: value for name, value in how.items() if value or name == "code"}
+        yield {"e": "exit", **run, **known, "t": max(_ns(container.ended_at), _ns(container.started_at))}
+
+
+def _is_new(replica: Replica, container: Container) -> bool:
+    """Whether the container shows a later run than the one that the app knows.
+
+    The start that the engine reports of one run may move back a little when the run ends.
+    """
+    known, start = replica.run
+    if known is None and start is None:
+        return replica.state != ENDED or container.live
+    if known is not None and known != container.id:
+        return True
+    if start is not None and container.started_at is not None and container.started_at > start:
+        return True
+    return container.live and (
+        replica.state == ENDED or (replica.state != RUNNING and not container.inspected)
+    )
+
+
+def _stop_of_marks(containers: Iterable[Container]) -> Event | None:
+    """The stop whose reason the names of containers show."""
+    marks = {mark_of(each) for each in containers if not each.live}
+    if AT_END in marks:
+        return stopping("end", "succeeded", "", code=0)
+    if TIMED_OUT in marks:
+        return stopping("timeout", "failed", "timed out")
+    return stopping("cancel", "cancelled", "cancelled") if CANCELLED in marks else None
+
+
+def _is_stopped(app: Journal, containers: Iterable[Container]) -> bool:
+    """Whether names show a stop that follows from no failure."""
+    ends = (each for each in app.replicas if each.state == ENDED and not each.is_stopped)
+    has_failed = any(each.has_failed or each.code is None for each in ends)
+    return not has_failed and any(mark_of(each) == STOPPED for each in containers)
+
+
+def _of_gone(app: Journal, gone: Sequence[Replica]) -> Iterator[Event]:
+    """The ends of replicas without a container. Those that an edited request left out count as succeeded."""
+    named = [each.name for each in gone if each.role.name != UNNAMED]
+    why = message_of_gone(named, app.num_missing) or ("" if named else ALL_REMOVED)
+    for each in gone:
+        at = {"role": each.role.name, "k": each.k}
+        if why:
+            yield {"e": "exit", **at, "code": None, "lost": why, "removed": True}
+        else:
+            yield {"e": "spawn", **at}
+            yield {"e": "ready", **at}
+            yield {"e": "exit", **at, "code": 0, "removed": True}
+
+
+def message_of_gone(named: Sequence[str], number: int) -> str:
+    """Why an app is lost of which containers are gone; "" when none is missing."""
+    if number <= 0:
+        return ""
+    if len(named) == 1:
+        return f"{named[0]} was removed by hand"
+    if named:
+        return f"{', '.join(named[:3])}{', …' if len(named) > 3 else ''} were removed by hand"
+    return "1 container was removed by hand" if number == 1 else f"{number} containers were removed by hand"
+
+
+def _ns(seconds: float | None) -> int:
+    return round((seconds or 0) * 1e9)

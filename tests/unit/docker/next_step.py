@@ -1,0 +1,93 @@
+"""What a watcher does next with an app, in words: by the machine, without an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from launcher.holding.hold import decide
+from launcher.schedulers.docker.client.container import Container
+from launcher.schedulers.docker.facts import containers_to_events, has_begun, open_app
+from launcher.schedulers.docker.journal import Journal
+from launcher.schedulers.docker.labels import Labels
+from launcher.schedulers.docker.unasked import end_of
+from launcher.schedulers.docker.watching import stop
+
+NOW = 100.0
+
+
+class Recorded:
+    """The decisions of one step."""
+
+    def __init__(self) -> None:
+        self.events: list[Mapping[str, Any]] = []
+
+    def append(self, event: Mapping[str, Any]) -> None:
+        event["t"] = round(NOW * 1e9)  # type: ignore[index]
+        self.events.append(event)
+
+    def is_written(self) -> bool:
+        return True
+
+
+def opened(
+    containers: Sequence[Container], journal: Journal, expected: Sequence[tuple[str, int]] = ()
+) -> Journal:
+    """The app as a watcher sees it, before it decides."""
+    app = open_app(Labels(containers[0].labels), containers, journal, expected)
+    if has_begun(containers, journal):
+        for event in containers_to_events(app, containers, lambda each: end_of(each, journal, None)):
+            app.take(event)
+    return app
+
+
+def next_step(
+    containers: Sequence[Container],
+    journal: Journal,
+    *,
+    expected: Sequence[tuple[str, int]] = (),
+    timeout_s: float | None = None,
+    now: float = NOW,
+) -> str:
+    """`stop peer, end failed`; `restart app in 9 s, halt id1, start id0`; `wait`, `wait until 120`."""
+    app = opened(containers, journal, expected)
+    app.timeout_s = timeout_s
+    made = Recorded()
+    decide(app, made, now)
+    is_live = any(each.live for each in containers)
+    unended = stop.unended(app, containers) if app.stop is not None else []
+    if app.wants_quiet and not (is_live or unended):
+        app.take({"e": "quiet"})
+        decide(app, made, now)
+    words = [_words(each) for each in made.events]
+    if unended:
+        words.append("stop " + " ".join(each.id for each in unended))
+    elif app.to_stop and app.stop is None:
+        names = [(each.role.name, each.k) for each in app.to_stop if each.is_active]
+        words.append("halt " + " ".join(each.id for each in containers if _where(each) in names))
+    elif due := [(each.role.name, each.k) for each in app.take_to_start(99)]:
+        words.append("start " + " ".join(each.id for each in containers if _where(each) in due))
+    if not words:
+        words = [
+            "leave"
+            if app.has_ended
+            else "wait"
+            if app.deadline() is None
+            else f"wait until {app.deadline():g}"
+        ]
+    return ", ".join(words)
+
+
+def _where(container: Container) -> tuple[str, int]:
+    labels = Labels(container.labels)
+    return labels.role, labels.replica
+
+
+def _words(event: Mapping[str, Any]) -> str:
+    if event["e"] == "restart":
+        who = f" {event['role']}" if event["scope"] == "role" else f" {event['role']}/{event['k']}"
+        pause = f" in {event['delay_s']} s" if "delay_s" in event else ""
+        return f"restart {event['scope']}{'' if event['scope'] == 'app' else who}{pause}"
+    if event["e"] == "stopping":
+        return f"{event['why']} {event.get('message') or event['by']}".strip()
+    return f"end {event['state']}"
