@@ -294,7 +294,8 @@ class App:
     def _on_ended(self, event: "Event", at: float) -> None:
         self.state, self.message, self.code = event["state"], event["message"], event["code"]
         self.ended_at = at
-        self.order.to_start, self.wants_quiet = {}, False
+        self.order.drop(self.replicas)
+        self.wants_quiet = False
 
     # -- consequences of events ----------------------------------------------------------------------------
 
