@@ -3,6 +3,7 @@
 The loop of every holder. A driver knows the processes, the containers or the steps; it decides nothing.
 """
 
+from launcher.holding.app import App
 from launcher.holding.events import ended
 
 TYPE_CHECKING = False
@@ -10,7 +11,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import Any, Optional, Protocol
 
-    from launcher.holding.app import App
     from launcher.holding.replica import Replica
 
     class Record(Protocol):
@@ -48,7 +48,7 @@ AGAIN_S = 1.0
 """How long to wait for space on the disk before the next try."""
 
 
-def hold(app: "App", record: "Record", driver: "Driver", starts: int = STARTS) -> None:
+def hold(app: App, record: "Record", driver: "Driver", starts: int = STARTS) -> None:
     """Hold an app until its end is recorded.
 
     Args:
@@ -75,7 +75,7 @@ def hold(app: "App", record: "Record", driver: "Driver", starts: int = STARTS) -
             app.take(fact)
 
 
-def decide(app: "App", record: "Record", now: float) -> None:
+def decide(app: App, record: "Record", now: float) -> None:
     """Record and take every decision that follows from the events so far."""
     decision = app.decide(now)
     while decision is not None:
@@ -84,12 +84,14 @@ def decide(app: "App", record: "Record", now: float) -> None:
         decision = app.decide(now)
 
 
-def implied_end(app: "App") -> "Optional[dict[str, Any]]":
-    """The end of an app whose holder has died, as it follows from the record; None where it is open.
+def implied_end(events: "Iterable[dict[str, Any]]") -> "Optional[dict[str, Any]]":
+    """The end of an app whose holder has died, as it follows from its record; None where it is open.
 
-    Only an end and a final stop count: a restart that the holder was about to make is not made. This takes
-    the decisions on the way: where the end is open, the app is not what its record says any more.
+    Only an end and a final stop count: a restart that the holder was about to make is not made.
     """
+    app = App()
+    for event in events:
+        app.take(event)
     app.take({"e": "quiet"})
     while app.stop is None:
         decision = app.decide(app.last_at)

@@ -6,16 +6,12 @@ from typing import Any
 
 import pytest
 
-from launcher.holding.app import App
 from launcher.holding.events import stop_for_restart, stopping
 from launcher.holding.hold import implied_end
 
 
 def implied(events: list[dict[str, Any]]) -> dict[str, Any] | None:
-    app = App()
-    for event in events:
-        app.take({"t": 10**9, **event})
-    return implied_end(app)
+    return implied_end({"t": 10**9, **event} for event in events)
 
 
 NONE = None

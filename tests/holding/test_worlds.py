@@ -192,6 +192,6 @@ def test_the_end_that_a_record_implies_is_the_one_that_its_holder_recorded(seeds
         if stop is None:
             continue
         for cut in range(stop + 1, len(world.record)):
-            end = implied_end(fold(world.record[:cut]))
+            end = implied_end(world.record[:cut])
             assert end is not None
             assert (end["state"], end["message"]) == (app.state, app.message), (seed, cut)

@@ -23,7 +23,7 @@ _FAST = {
         "list log_reader logs main queue start status wait"
     ),
     "launcher.cli.render": "apps document queue_text status_text tables values",
-    "launcher.holding": "app events hold order phrases replica",
+    "launcher.holding": "app events hold order phrases replica state",
     "launcher.inventory": (
         "ends engine_attempts find installed listing logs needs project recorded status turns"
     ),

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 
 from launcher.errors import StateError
-from launcher.holding.app import App
-from launcher.holding.hold import implied_end
+from launcher.holding.state import AppState
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ NOT_COMPARED = "its supervisor was killed before it compared the input files"
 LOST = "its supervisor ended without a word (killed, or the machine was restarted)"
 
 
-class AppView(App):
+class AppView(AppState):
     """An app according to its record and its lock.
 
     Attributes:
@@ -64,27 +63,27 @@ def fold(record: bytes, *, locked: bool) -> AppView:
     Raises StateError for a record that a newer version wrote.
     """
     events = _events(record)
-    view = _taken(events)
-    view.lock_held = locked
-    if view.state != "running" or locked:
-        return view
-    end = implied_end(view)
-    if end is None:
-        view = _taken(events)  # without the restarts that were not made
-        view.state, view.message = "lost", LOST
-    else:
-        view.take({**end, "t": int(view.last_at * 1e9)})
-        if end["state"] == "succeeded" and view.compares_inputs:
-            view.inputs_changed = view.inputs_changed or NOT_COMPARED
-    view.abandoned = True
-    return view
-
-
-def _taken(events: list[dict[str, Any]]) -> AppView:
     view = AppView()
+    view.lock_held = locked
     for event in events:
         view.take(event)
+    if view.state == "running" and not locked:
+        _end_abandoned(view, events)
     return view
+
+
+def _end_abandoned(view: AppView, events: list[dict[str, Any]]) -> None:
+    """End an app whose supervisor has died as its record implies."""
+    from launcher.holding.hold import implied_end
+
+    view.abandoned = True
+    end = implied_end(events)
+    if end is None:
+        view.state, view.message = "lost", LOST
+        return
+    view.take({**end, "t": int(view.last_at * 1e9)})
+    if end["state"] == "succeeded" and view.compares_inputs:
+        view.inputs_changed = view.inputs_changed or NOT_COMPARED
 
 
 def _events(record: bytes) -> list[dict[str, Any]]:

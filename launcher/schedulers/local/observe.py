@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from launcher.errors import StateError
-from launcher.holding.app import ENDED_STATES
+from launcher.holding.state import ENDED_STATES
 from launcher.schedulers.appstore import open_store
 from launcher.schedulers.local import rebuild, rundir
 from launcher.schedulers.local.apprecord import app_record

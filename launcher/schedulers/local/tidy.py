@@ -6,7 +6,7 @@ import os
 import time
 
 from launcher.errors import SchedulerError
-from launcher.holding.app import ENDED_STATES
+from launcher.holding.state import ENDED_STATES
 from launcher.schedulers import pids
 from launcher.schedulers.appstore import open_store
 from launcher.schedulers.local import rundir

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from launcher.holding.app import App
+from launcher.holding.state import AppState
 from launcher.schedulers.restarts import Restart
 
 Event = dict[str, Any]
@@ -13,7 +13,7 @@ Event = dict[str, Any]
 
 def restarts(events: Iterable[Event]) -> list[Restart]:
     """The restarts, in the order in which they were decided."""
-    app, found = App(), []
+    app, found = AppState(), []
     for event in events:
         if event["e"] == "restart":
             role = app.roles[event["role"]]

@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from launcher.holding.app import App
 from launcher.holding.events import ended as ended_event
 from launcher.holding.phrases import WITHDRAWN, skipped, waits_for_jobs
+from launcher.holding.state import AppState
 from launcher.schedulers import owner as owners
 from launcher.schedulers.slurm.known import SLURM
 from launcher.schedulers.slurm.site.replicas import recorded_exit, row
@@ -330,9 +330,9 @@ def whole_record_of(facts: Facts, view: View) -> AppRecord:
     return record
 
 
-def _folded(facts: Facts, view: View) -> App:
+def _folded(facts: Facts, view: View) -> AppState:
     """The app as its events have made it, in the state of the view."""
-    app = App()
+    app = AppState()
     roles = list(Counter(role for role, _ in names_of(facts)).items())
     for event in facts.get("events") or [{"e": "created", "roles": roles}]:
         app.take(event)

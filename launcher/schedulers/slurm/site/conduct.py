@@ -103,10 +103,7 @@ class Conductor:
 
     def _begin_anew(self, app: App, record: Record) -> None:
         """Go on after a run that Slurm has cut off, or record the end that follows from its events."""
-        last = App()
-        for event in read_events(self.folder):
-            last.take(event)
-        end = implied_end(last)
+        end = implied_end(read_events(self.folder))
         if end is None:
             forget_last_run(self.folder)
         tell(app, record, end or {"e": "requeued", "n": self.run_number})

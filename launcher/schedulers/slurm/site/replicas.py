@@ -2,13 +2,13 @@
 
 from typing import Any, Dict, Optional
 
-from launcher.holding.app import App
 from launcher.holding.replica import Replica
+from launcher.holding.state import AppState
 
 Json = Dict[str, Any]
 
 
-def row(app: App, replica: Replica) -> Json:
+def row(app: AppState, replica: Replica) -> Json:
     """A replica as readers show it; a line of the outcome, where the app has ended."""
     state, message = app.shown(replica)
     ended_at = replica.ended_at
