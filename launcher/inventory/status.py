@@ -50,11 +50,12 @@ def wait_for(app: AppRecord, timeout_s: float | None) -> str:
     Raises UnknownAppException.
     """
     scheduler = scheduler_of(app)
-    recorder = EndRecorder()  # opened now, so that no time passes between the end and the return
+    # Opened now, so that no time passes between the end and the return.
+    recorder = None if app.has_ended else EndRecorder()
     seen = scheduler.wait_record(app.app_id, timeout_s)
     if seen is None:
         return inspect(app).state
-    if seen.has_ended:
+    if seen.has_ended and recorder is not None:
         recorder.record(seen)
     return seen.state
 

@@ -41,9 +41,6 @@ def app_record(scheduler: str, session: str, app_id: str, view: AppView) -> AppR
 
 def replica_records(app_dir: str, view: AppView) -> list[ReplicaRecord]:
     """The replicas of the app, with their error files."""
-    from launcher.schedulers.local.errorfiles import read
-
-    errors = read(app_dir, view)
     found = []
     for each in view.replicas:
         state, message = view.shown(each)
@@ -58,7 +55,22 @@ def replica_records(app_dir: str, view: AppView) -> list[ReplicaRecord]:
             ended_at=each.ended_at,
             message=message or why,
             host=_HOST,
-            structured_error_msg=errors.get((each.role.name, each.k), ""),
         )
         found.append(made)
+    _add_errors(app_dir, view, found)
     return found
+
+
+def _add_errors(app_dir: str, view: AppView, replicas: list[ReplicaRecord]) -> None:
+    """Add the error files of the replicas that failed, or were stopped by a failure.
+
+    The error file of a replica that a user stopped describes the stop, and no failure.
+    """
+    blamed = ("failed", "cancelled", "lost") if view.state in ("failed", "lost") else ("failed",)
+    if not any(each.state in blamed for each in replicas):
+        return
+    from launcher.schedulers.local.errorfiles import read
+
+    errors = read(app_dir, [(each.role, each.k) for each in replicas if each.state in blamed])
+    for each in replicas:
+        each.structured_error_msg = errors.get((each.role, each.k), "")

@@ -9,18 +9,11 @@ from launcher.schedulers.local import attemptfile, rundir
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from launcher.schedulers.local.appview import AppView
+    from collections.abc import Iterable
 
 
-def read(app_dir: str, view: AppView) -> dict[tuple[str, int], str]:
-    """(role, replica) → its error (`error_text`), for replicas that failed or were stopped by a failure.
-
-    The error file of a replica that a user stopped is ignored: it describes the stop, not a failure.
-    """
-    blamed = {"failed", "cancelled", "lost"} if view.state in ("failed", "lost") else {"failed"}
-    wanted = [(each.role.name, each.k) for each in view.replicas if view.shown(each)[0] in blamed]
-    if not wanted:
-        return {}
+def read(app_dir: str, wanted: Iterable[tuple[str, int]]) -> dict[tuple[str, int], str]:
+    """(role, replica) → its error (`error_text`), of those of these replicas that have left one."""
     folders = (attemptfile.read_request(app_dir) or {}).get("role_log_dirs") or {}
     found = {}
     for role, k in wanted:
