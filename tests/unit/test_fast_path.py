@@ -32,7 +32,7 @@ _FAST = {
     "launcher.schedulers.docker.client": "errors view wire",
     "launcher.schedulers.docker.watching": "client",
     "launcher.schedulers.local": (
-        "appview apprecord attemptfile claim control driver errorfiles eventfile filewatch kernel logs "
+        "appview apprecord attemptfile claim control driver eventfile filewatch kernel logs "
         "logwriter loop needs observe prepare probes process readback rebuild "
         "replicas rundir scheduler spawn stop supervisor turn waiting"
     ),
