@@ -176,6 +176,22 @@ def test_replicas_know_the_hosts_of_roles(site: Site) -> None:
     assert site.log("client").decode().strip() == (site.dir / "hosts/server").read_text()
 
 
+def test_a_replica_that_waits_for_the_host_of_a_role_can_be_cancelled(site: Site) -> None:
+    site.app(
+        role("client", "", argv=["echo", "\x01host:server\x01"]),
+        role("server", "true"),
+        order={"server": {"depends_on": {"client": "succeeded"}}},
+    )
+    process = site.start()
+    until(lambda: len(site.pids("replica")) == 2)
+    (site.dir / "new").write_text(json.dumps({"grace_s": None, "interrupt": False}))
+    (site.dir / "new").rename(site.dir / "cancel")
+    process.send_signal(signal.SIGUSR2)
+    assert process.wait(END_S) == 1
+    assert states(site.outcome()) == ["client/0 cancelled 143 cancelled", "server/0 cancelled None cancelled"]
+    assert "Error" not in site.said()
+
+
 # -- restarts ----------------------------------------------------------------------------------------------
 
 TRIES = 'echo "try $LAUNCHER_RESTART"; test "$LAUNCHER_RESTART" -ge 2 || exit 5'
