@@ -6,9 +6,9 @@ Theory of operation
     the record and the view of every client are one thing: a client folds the same record, by `AppState`.
 
     Facts come from outside, through the driver: `starting`, `spawn`, `ready`, `late`, `exit`, `quiet`,
-    `cancel`, `orphaned`. `decide` returns what follows from them as `restart`, `stopping` or `ended`, one at
-    a time; the holder records it, takes it and asks again, until there is none. `to_start`, `to_stop` and
-    `wants_quiet` are the work that the driver then does; the results are facts again.
+    `cancel`, `orphaned`, `requeued`. `decide` returns what follows from them as `restart`, `stopping` or
+    `ended`, one at a time; the holder records it, takes it and asks again, until there is none. `to_start`,
+    `to_stop` and `wants_quiet` are the work that the driver then does; the results are facts again.
 
     A replica goes round: pending → due → starting → running → ended, and to pending again by a restart. The
     driver is to start the due ones: all of a role, once each condition of the role holds. `decide` judges the

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from launcher.holding.events import ended as ended_event
+from launcher.holding.hold import implied_end
 from launcher.holding.phrases import WITHDRAWN, skipped, waits_for_jobs
 from launcher.holding.state import AppState
 from launcher.schedulers import owner as owners
@@ -200,8 +201,12 @@ def _cancelled_by(facts: Facts) -> str:
 
 def _derived(facts: Facts) -> Outcome:
     """How an app ended that Slurm has no job of any more, and that left no outcome."""
-    ended = facts.get("ended") or {}
-    state, message, code = _end_by_slurm(facts, ended)
+    ended, app = facts.get("ended") or {}, _recorded(facts)
+    num_restarts, end = app.num_restarts, implied_end(_events(facts))
+    if end is not None:  # its conductor died before it could say so
+        state, message, code = end["state"], end["message"], end["code"]
+    else:
+        state, message, code = _end_by_slurm(facts, ended)
     started = facts.get("started") or {}
     return {
         "state": state,
@@ -209,7 +214,7 @@ def _derived(facts: Facts) -> Outcome:
         "exit_code": code,
         "started_at": started.get("at"),
         "ended_at": ended.get("end"),
-        "restarts": 0,
+        "restarts": num_restarts,
         "replicas": [],
     }
 
@@ -332,10 +337,7 @@ def whole_record_of(facts: Facts, view: View) -> AppRecord:
 
 def _folded(facts: Facts, view: View) -> AppState:
     """The app as its events have made it, in the state of the view."""
-    app = AppState()
-    roles = list(Counter(role for role, _ in names_of(facts)).items())
-    for event in facts.get("events") or [{"e": "created", "roles": roles}]:
-        app.take(event)
+    app = _recorded(facts)
     for found in facts.get("replicas") or ():
         end = recorded_exit(found, app.roles[found["role"]].replicas[found["k"]])
         if end is not None:
@@ -346,6 +348,20 @@ def _folded(facts: Facts, view: View) -> AppState:
     elif view.state != "running" and app.state == "running":  # Slurm has stopped it, to run it again
         app.take({"e": "requeued"})
     return app
+
+
+def _recorded(facts: Facts) -> AppState:
+    """The app as its events have made it; as it was created, where facts have none."""
+    app = AppState()
+    for event in _events(facts):
+        app.take(event)
+    return app
+
+
+def _events(facts: Facts) -> list[dict[str, Any]]:
+    """The recorded events of the app; its creation, where facts have none."""
+    roles = list(Counter(role for role, _ in names_of(facts)).items())
+    return facts.get("events") or [{"e": "created", "roles": roles}]
 
 
 def _replica(found: Mapping[str, Any]) -> ReplicaRecord:

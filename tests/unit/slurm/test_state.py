@@ -393,6 +393,7 @@ def test_an_expected_start_has_a_date_unless_that_is_today(days, form):
 # Replicas
 
 CREATED = {"e": "created", "roles": [["a", 2], ["b", 1]], "retries": [[1, "REPLICA"]] * 2}
+NAMES = [("a", 0), ("a", 1), ("b", 0)]
 BEHIND = {**CREATED, "order": [["b", False, [["a", "ready"]]]]}
 
 
@@ -434,7 +435,7 @@ def test_replicas_are_as_the_events_of_a_live_app_say():
 
 def test_replicas_of_an_app_that_has_not_started_are_pending():
     found = shown(submitted(queue=[row()]))
-    assert found == [(*name, "pending", None, "") for name in (("a", 0), ("a", 1), ("b", 0))]
+    assert found == [(*name, "pending", None, "") for name in NAMES]
 
 
 def test_replicas_of_an_app_that_never_started_and_has_gone_are_cancelled_or_lost():
@@ -466,6 +467,38 @@ def test_the_ends_that_wrappers_recorded_count_where_no_conductor_did():
     ]
     assert (record.replicas[0].ended_at, record.replicas[0].structured_error_msg) == (9.0, "{}")
     assert record.replicas[1].ended_at == 99.0
+
+
+STOPPING = {
+    "e": "stopping",
+    "why": "peer",
+    "by": "a/1",
+    "state": "failed",
+    "message": "a/1 failed",
+    "code": 3,
+}
+
+
+@pytest.mark.parametrize(
+    ("events", "state", "message", "code"),
+    [
+        ([STOPPING], "failed", "a/1 failed", 3),
+        (
+            [at(4, "exit", code=3), at(4, "exit", 1, code=0)],
+            "failed",
+            "killed by signal 9",
+            137,
+        ),  # it restarts
+        ([at(4, "exit", k, name, code=0) for name, k in NAMES], "succeeded", "", 0),
+        ([], "failed", "killed by signal 9", 137),
+    ],
+)
+def test_an_end_that_follows_from_the_events_of_a_dead_conductor_counts(events, state, message, code):
+    found = held(at(3, "spawn"), at(3, "spawn", 1), at(3, "spawn", role="b"), *events)
+    found |= {**gone("FAILED", exit="0:9"), "queue": []}
+    assert seen(found) == (state, message)
+    (outcome,) = new_ends({"x": found}).values()
+    assert (outcome["state"], outcome["exit_code"]) == (state, code)
 
 
 def test_the_outcome_has_the_replicas_of_an_app_that_has_ended():

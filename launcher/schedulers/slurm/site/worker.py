@@ -67,6 +67,7 @@ class Worker:
         self.host = socket.gethostname()
         self.record = {"role": role["name"], "k": k, "run": what["run"], "host": self.host}
         self.secrets: tuple = ()
+        self.error_path: Any = ""
         self.pipes: dict = {}
         self.forwarded: dict = {}
         self.commands = b""

@@ -65,7 +65,19 @@ def look(
         for app_id in unexplained:
             if app_id in apps and _is_unexplained(apps[app_id]):
                 apps[app_id]["vanished"] = True
+    for app_id, facts in apps.items():
+        if facts["vanished"] and facts["outcome"] is None:
+            _add_events(site, app_id, facts)
     return apps
+
+
+def _add_events(site: Site, app_id: str, facts: Json) -> None:
+    """Add what the conductor of an app has recorded before it died."""
+    try:
+        with site.open(app_id) as folder:
+            facts["events"] = folder.events()
+    except OpError:
+        pass  # it is being removed
 
 
 def _look(

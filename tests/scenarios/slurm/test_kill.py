@@ -1,4 +1,4 @@
-"""Wrappers and steps that are killed while their app runs: its replicas are started again."""
+"""Wrappers, steps and conductors that are killed while their app runs."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 
 from launcher.specs import AppState
 from tests import processes
+from tests.scenarios.slurm.test_faults import conductor_of
 
 RETRIES = "max_retries: 1\nretry_policy: replica"
 
@@ -73,3 +74,19 @@ def test_the_replicas_of_a_step_that_is_killed_are_started_again(scenario):
     until(lambda: len(runs.list()) == 4)
     runs.end()
     assert runs.list() == ["0 0", "0 1", "1 0", "1 1"]
+
+
+@pytest.mark.slow
+def test_the_end_that_a_conductor_had_decided_before_it_was_killed_counts(scenario):
+    up = scenario.folder / "up"
+    fails = f"until [ -e {up} ]; do sleep 0.1; done; exit 3"
+    stays = f"trap '' TERM; touch {up}; while :; do sleep 0.1; done"
+    script = f"if [ $<replica_id> = 0 ]; then {fails}; else {stays}; fi"
+    scenario.apply(scenario.job(script, replicas=2))
+    [app_id] = scenario.apps()
+    events = scenario.job_dir / "apps" / app_id / "events"
+    until(lambda: events.exists() and '"stopping"' in events.read_text())
+    processes.kill([conductor_of(scenario.cluster, scenario.job_of(app_id))])
+    scenario.wait("job", code=5)
+    assert scenario.status("job")["message"] == "main/0 exited with 3"
+    assert scenario.cluster.clear() == []

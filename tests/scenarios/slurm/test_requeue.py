@@ -1,0 +1,37 @@
+"""A job that Slurm puts back into its queue: its app begins anew, and is the same attempt."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from launcher.specs import AppState
+from tests import processes
+
+
+def until(condition):
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come true"
+        time.sleep(0.1)
+
+
+@pytest.mark.slow
+def test_an_app_whose_job_is_requeued_runs_again_from_its_beginning(scenario):
+    runs = scenario.folder / "runs"
+    script = f"echo $LAUNCHER_RESTART >>{runs}; [ $LAUNCHER_RESTART = 1 ] || exec sleep 1000"
+    scenario.apply(scenario.job(script, top="cfg: {on_preempted: requeue}"))
+    until(runs.exists)
+    [app_id] = scenario.apps()
+    replicas, job = scenario.processes_of(app_id), scenario.job_of(app_id)
+    scenario.cluster.run("scontrol", "requeue", job)
+    assert processes.gone(replicas, timeout_s=60)
+    until(lambda: [each.state for each in scenario.queue()] == ["PENDING"])
+    assert scenario.state("job") is AppState.PENDING
+    assert [each["state"] for each in scenario.status("job")["replicas"]] == ["PENDING"]
+    time.sleep(2)  # within a second, Slurm takes the credential of the next run for that of the last one
+    scenario.cluster.run("scontrol", "update", f"JobId={job}", "StartTime=now")
+    scenario.wait("job")
+    [attempt] = scenario.attempts()
+    assert (attempt.state, runs.read_text()) == ("succeeded", "0\n1\n")
