@@ -17,7 +17,15 @@ from launcher.schedulers.docker.client.errors import cause_of
 from launcher.schedulers.docker.journal import Journal
 from launcher.schedulers.docker.labels import Labels
 from launcher.schedulers.docker.old_journal import restart_of_engine
-from launcher.schedulers.docker.replicas import AT_END, CANCELLED, STOPPED, TIMED_OUT, mark_of, where
+from launcher.schedulers.docker.replicas import (
+    AT_END,
+    CANCELLED,
+    STOPPED,
+    TIMED_OUT,
+    is_replica,
+    mark_of,
+    where,
+)
 
 Event = dict[str, Any]
 Where = tuple[str, int]
@@ -234,6 +242,20 @@ def message_of_gone(named: Sequence[str], number: int) -> str:
     if named:
         return f"{', '.join(named[:3])}{', …' if len(named) > 3 else ''} were removed by hand"
     return "1 container was removed by hand" if number == 1 else f"{number} containers were removed by hand"
+
+
+def unended(journal: Journal, containers: Iterable[Container]) -> list[Container]:
+    """The containers of replicas that a stop has not reached: they run, or may be started, without a mark.
+
+    Args:
+        containers: inspected, so that those which wait to be restarted are known.
+    """
+
+    def is_idle(each: Container) -> bool:
+        return not each.ended or journal.waits(*where(each), each.id, each.started_at)
+
+    replicas = (each for each in containers if is_replica(each) and each.state != "removing")
+    return [each for each in replicas if each.live or (is_idle(each) and not mark_of(each))]
 
 
 def _ns(seconds: float | None) -> int:

@@ -102,11 +102,12 @@ class Journal(App):
         halted = self._halted[container]
         return halted is None or start is None or start <= halted
 
-    def is_to_restart(self, role: str, k: int, start: float | None) -> bool:
-        """Whether a restart is to start this replica, and has not: `start` is of its last run."""
+    def waits(self, role: str, k: int, container: str, start: float | None) -> bool:
+        """Whether a restart is to start this replica after this run, and no stop has forbidden that since."""
         found = self.roles[role].replicas[k : k + 1] if role in self.roles else []
-        waits = any(each.restarts and each.state != ENDED for each in found)
-        return waits and all(start is None or each.run[1] is None or start <= each.run[1] for each in found)
+        is_due = any(each.restarts and each.state != ENDED for each in found)
+        is_last = all(start is None or each.run[1] is None or start <= each.run[1] for each in found)
+        return is_due and is_last and self._halted.get(container, 0.0) is not None
 
     def was_stopped_by_hand(self, container: str, start: float | None) -> bool:
         """Whether another program stopped this run of the container."""

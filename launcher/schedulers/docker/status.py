@@ -20,6 +20,7 @@ from launcher.schedulers.docker.facts import (
     containers_to_events,
     has_begun,
     open_app,
+    unended,
 )
 from launcher.schedulers.docker.journal import Journal, RecordedOutcome
 from launcher.schedulers.docker.labels import Labels
@@ -169,14 +170,15 @@ def _named(app: Journal) -> list[Replica]:
 def _conclude(app: Journal, containers: Sequence[Container], *, is_held: bool) -> None:
     """Take the decisions that the app's watcher is about to make, but restarts.
 
-    A stop for which it has something to do first is not its end yet.
+    Args:
+        is_held: this record has a watcher, or gets one: the app has not ended before that has stopped all.
     """
     if not any(each.live for each in containers):
         app.take({"e": "quiet"})
     while (decision := app.decide(_NEVER)) is not None and decision["e"] != "restart":
-        app.take(decision)
-        if is_held and decision["e"] == "stopping" and any(each.state != ENDED for each in app.replicas):
+        if is_held and app.stop is not None and unended(app, containers):
             return
+        app.take(decision)
 
 
 def _show(app: Journal, containers: Sequence[Container], journal: Journal) -> DockerAppView:
