@@ -51,7 +51,7 @@ def open_app(
     present = {where(each) for each in containers if each.state != "removing"}
     known = present | _ended(journal)
     counts = {role: count for role, count, _ in labels.order}
-    missing = (labels.expected or len(expected)) - len(known)
+    missing = (labels.expected or len(expected) or len(journal.replicas)) - len(known)
     for role, k in (*(expected if missing > 0 else ()), *_in_order(known, expected)):
         counts[role] = max(counts.get(role, 0), k + 1)
     if (missing > 0 and sum(counts.values()) == len(known)) or not counts:
@@ -155,8 +155,8 @@ def containers_to_events(
             found += _of_container(app, replica, container, end_of)
         elif replica.state != ENDED and not app.has_ended:
             gone.append(replica)
-    yield from sorted(found, key=lambda event: event["t"])
     yield from _of_gone(app, gone)
+    yield from sorted(found, key=lambda event: event["t"])
     if app.stop is None and not app.active and _is_stopped(app, there.values()):
         yield stopping("cancel", "cancelled", "cancelled")  # the engine was faster than the stop
 
@@ -179,7 +179,8 @@ def _of_container(app: Journal, replica: Replica, container: Container, end_of: 
     is_halted = app.is_halted(container.id, container.started_at)
     is_stopped = (is_halted or bool(mark_of(container))) and not is_late
     was_spared = replica.state == ENDED and replica.is_stopped and not is_stopped
-    if is_new or replica.state == RUNNING or was_spared:
+    was_stopped = is_stopped and (role, k) in app.nameless_ends
+    if is_new or replica.state == RUNNING or was_spared or was_stopped:
         how = {"code": container.exit_code, "stopped": True} if is_stopped else end_of(container)
         known = {name: value for name, value in how.items() if value or name == "code"}
         yield {"e": "exit", **run, **known, "t": max(_ns(container.ended_at), _ns(container.started_at))}
