@@ -171,7 +171,7 @@ def _of_container(app: Journal, replica: Replica, container: Container, end_of: 
         at = _ns(container.started_at)
         unknown = container.restarts - app.of_engine.get((role, k), 0)
         for number in range(replica.retries + 1, replica.retries + 1 + unknown):
-            yield {**restart_of_engine(role, k, number), "t": at}
+            yield {**restart_of_engine(role, k, number), "id": container.id, "t": at}
         yield {"e": "spawn", **run, "t": at}
     if not container.ended:
         return

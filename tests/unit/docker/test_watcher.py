@@ -57,6 +57,19 @@ def test_what_fails_is_restarted_as_often_as_asked(app: Make, policy: str) -> No
     assert (found.state, found.exit_code, found.num_restarts) == ("failed", 5, 2)
 
 
+def test_each_restart_that_the_engine_makes_is_an_event(app: Make) -> None:
+    made = app({"r": ["sleep 0.3; exit 5"]}, retries={"r": (2, "REPLICA")})
+    made.start()
+    assert made.end().num_restarts == 2
+    journal = record.journal(made.app_dir)
+    assert journal is not None
+    restarts = [event for event in journal.events if event["e"] == "restart"]
+    assert [(event["n"], event["by"], event["code"]) for event in restarts] == [
+        (1, "engine", 5),
+        (2, "engine", 5),
+    ]
+
+
 @pytest.mark.parametrize(("policy", "restarted"), [("APPLICATION", True), ("ROLE", False)])
 def test_a_restart_takes_the_whole_role_or_the_whole_app(app: Make, policy: str, restarted: bool) -> None:
     once = "test -e /go || { until test -e /go; do usleep 20000; done; exit 1; }; sleep 1000"
