@@ -17,7 +17,15 @@ from launcher.schedulers.docker.client.errors import cause_of
 from launcher.schedulers.docker.journal import Journal
 from launcher.schedulers.docker.labels import Labels
 from launcher.schedulers.docker.old_journal import restart_of_engine
-from launcher.schedulers.docker.replicas import AT_END, CANCELLED, STOPPED, TIMED_OUT, mark_of, where
+from launcher.schedulers.docker.replicas import (
+    AT_END,
+    CANCELLED,
+    STOPPED,
+    TIMED_OUT,
+    is_replica,
+    mark_of,
+    where,
+)
 
 Event = dict[str, Any]
 Where = tuple[str, int]
@@ -43,7 +51,7 @@ def open_app(
     present = {where(each) for each in containers if each.state != "removing"}
     known = present | _ended(journal)
     counts = {role: count for role, count, _ in labels.order}
-    missing = (labels.expected or len(expected)) - len(known)
+    missing = (labels.expected or len(expected) or len(journal.replicas)) - len(known)
     for role, k in (*(expected if missing > 0 else ()), *_in_order(known, expected)):
         counts[role] = max(counts.get(role, 0), k + 1)
     if (missing > 0 and sum(counts.values()) == len(known)) or not counts:
@@ -147,8 +155,8 @@ def containers_to_events(
             found += _of_container(app, replica, container, end_of)
         elif replica.state != ENDED and not app.has_ended:
             gone.append(replica)
-    yield from sorted(found, key=lambda event: event["t"])
     yield from _of_gone(app, gone)
+    yield from sorted(found, key=lambda event: event["t"])
     if app.stop is None and not app.active and _is_stopped(app, there.values()):
         yield stopping("cancel", "cancelled", "cancelled")  # the engine was faster than the stop
 
@@ -163,7 +171,7 @@ def _of_container(app: Journal, replica: Replica, container: Container, end_of: 
         at = _ns(container.started_at)
         unknown = container.restarts - app.of_engine.get((role, k), 0)
         for number in range(replica.retries + 1, replica.retries + 1 + unknown):
-            yield {**restart_of_engine(role, k, number), "t": at}
+            yield {**restart_of_engine(role, k, number), "id": container.id, "t": at}
         yield {"e": "spawn", **run, "t": at}
     if not container.ended:
         return
@@ -171,7 +179,8 @@ def _of_container(app: Journal, replica: Replica, container: Container, end_of: 
     is_halted = app.is_halted(container.id, container.started_at)
     is_stopped = (is_halted or bool(mark_of(container))) and not is_late
     was_spared = replica.state == ENDED and replica.is_stopped and not is_stopped
-    if is_new or replica.state == RUNNING or was_spared:
+    was_stopped = is_stopped and (role, k) in app.nameless_ends
+    if is_new or replica.state == RUNNING or was_spared or was_stopped:
         how = {"code": container.exit_code, "stopped": True} if is_stopped else end_of(container)
         known = {name: value for name, value in how.items() if value or name == "code"}
         yield {"e": "exit", **run, **known, "t": max(_ns(container.ended_at), _ns(container.started_at))}
@@ -234,6 +243,20 @@ def message_of_gone(named: Sequence[str], number: int) -> str:
     if named:
         return f"{', '.join(named[:3])}{', …' if len(named) > 3 else ''} were removed by hand"
     return "1 container was removed by hand" if number == 1 else f"{number} containers were removed by hand"
+
+
+def unended(journal: Journal, containers: Iterable[Container]) -> list[Container]:
+    """The containers of replicas that a stop has not reached: they run, or may be started, without a mark.
+
+    Args:
+        containers: inspected, so that those which wait to be restarted are known.
+    """
+
+    def is_idle(each: Container) -> bool:
+        return not each.ended or journal.waits(*where(each), each.id, each.started_at)
+
+    replicas = (each for each in containers if is_replica(each) and each.state != "removing")
+    return [each for each in replicas if each.live or (is_idle(each) and not mark_of(each))]
 
 
 def _ns(seconds: float | None) -> int:

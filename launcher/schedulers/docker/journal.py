@@ -52,6 +52,8 @@ class Journal(App):
         killed: id → when another program last signalled the container, epoch seconds of the engine.
         of_engine: (role, replica) → how often the engine has restarted it.
         removed: the replicas that have ended because their containers were removed.
+        nameless_ends: the replicas whose last end has no container, as version 0.1 recorded it: whether they
+            were stopped is not known without their containers.
         num_missing: how many replicas have neither a container nor an end on record.
         end_recorded: the ledger has the outcome.
     """
@@ -65,6 +67,7 @@ class Journal(App):
         self.killed: dict[str, float] = {}
         self.of_engine: dict[tuple[str, int], int] = {}
         self.removed: set[tuple[str, int]] = set()
+        self.nameless_ends: set[tuple[str, int]] = set()
         self.num_missing = 0
         self.end_recorded = False
         self._halted: dict[str, float | None] = {}
@@ -102,11 +105,12 @@ class Journal(App):
         halted = self._halted[container]
         return halted is None or start is None or start <= halted
 
-    def is_to_restart(self, role: str, k: int, start: float | None) -> bool:
-        """Whether a restart is to start this replica, and has not: `start` is of its last run."""
+    def waits(self, role: str, k: int, container: str, start: float | None) -> bool:
+        """Whether a restart is to start this replica after this run, and no stop has forbidden that since."""
         found = self.roles[role].replicas[k : k + 1] if role in self.roles else []
-        waits = any(each.restarts and each.state != ENDED for each in found)
-        return waits and all(start is None or each.run[1] is None or start <= each.run[1] for each in found)
+        is_due = any(each.restarts and each.state != ENDED for each in found)
+        is_last = all(start is None or each.run[1] is None or start <= each.run[1] for each in found)
+        return is_due and is_last and self._halted.get(container, 0.0) is not None
 
     def was_stopped_by_hand(self, container: str, start: float | None) -> bool:
         """Whether another program stopped this run of the container."""
@@ -121,6 +125,7 @@ class Journal(App):
         super()._on_exit(event, at)
         where = event["role"], event["k"]
         (self.removed.add if event.get("removed") else self.removed.discard)(where)
+        (self.nameless_ends.discard if event.get("id") else self.nameless_ends.add)(where)
 
     def _on_restart(self, event: Event, at: float) -> None:
         super()._on_restart(event, at)

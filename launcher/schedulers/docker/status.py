@@ -20,6 +20,7 @@ from launcher.schedulers.docker.facts import (
     containers_to_events,
     has_begun,
     open_app,
+    unended,
 )
 from launcher.schedulers.docker.journal import Journal, RecordedOutcome
 from launcher.schedulers.docker.labels import Labels
@@ -116,16 +117,24 @@ def view(
         return _unstarted(app, found, parts, recorded, "reserved" if is_reserved else "created")
     if journal is None:
         app.take({"e": "adopted"})
-    inspected = {each.id for each in parts if each.inspected}
-    is_unrecorded = False
-    for event in containers_to_events(app, parts, lambda each: end_of(each, recorded, engine_started_at)):
-        is_unrecorded |= event["e"] == "exit" and event.get("id") in inspected and not event.get("stopped")
-        app.take(event)
+    is_unrecorded = _take_containers(app, parts, recorded, engine_started_at)
     is_held = journal is not None and not journal.adopted
     _conclude(app, parts, is_held=is_held)
     shown = _show(app, parts, recorded)
     final = shown.final or (shown.ended and shown.state != "lost" and not is_held)
     return replace(shown, final=final, started=has_started or shown.final, is_unrecorded=is_unrecorded)
+
+
+def _take_containers(
+    app: Journal, containers: Sequence[Container], journal: Journal, engine_started_at: float | None
+) -> bool:
+    """Take the events that the journal lacks; returns whether a run has ended unasked among them."""
+    inspected = {each.id for each in containers if each.inspected}
+    is_unrecorded = False
+    for event in containers_to_events(app, containers, lambda each: end_of(each, journal, engine_started_at)):
+        is_unrecorded |= event["e"] == "exit" and event.get("id") in inspected and not event.get("stopped")
+        app.take(event)
+    return is_unrecorded
 
 
 def _held(containers: Iterable[Container], journal: Journal) -> tuple[AttemptState, str] | None:
@@ -169,14 +178,15 @@ def _named(app: Journal) -> list[Replica]:
 def _conclude(app: Journal, containers: Sequence[Container], *, is_held: bool) -> None:
     """Take the decisions that the app's watcher is about to make, but restarts.
 
-    A stop for which it has something to do first is not its end yet.
+    Args:
+        is_held: this record has a watcher, or gets one: the app has not ended before that has stopped all.
     """
     if not any(each.live for each in containers):
         app.take({"e": "quiet"})
     while (decision := app.decide(_NEVER)) is not None and decision["e"] != "restart":
-        app.take(decision)
-        if is_held and decision["e"] == "stopping" and any(each.state != ENDED for each in app.replicas):
+        if is_held and app.stop is not None and unended(app, containers):
             return
+        app.take(decision)
 
 
 def _show(app: Journal, containers: Sequence[Container], journal: Journal) -> DockerAppView:

@@ -25,8 +25,8 @@ DEATHS = [
 
 LATE_DEATHS = [("late", 1), ("halt", 1), ("to stop", 1), ("stopped", 1), ("exit", 1), ("stopping", 1)]
 RESTART_DEATHS = [
-    ("stopping", 1), ("halt", 1), ("to stop", 1), ("stopped", 1), ("quiet", 1), ("restart", 1), ("to start", 2),
-    ("started", 2), ("ready", 2), ("to start", 3), ("started", 3),
+    ("stopping", 1), ("halt", 1), ("to stop", 1), ("stopped", 1), ("quiet", 1), ("restart", 1),
+    ("to start", 2), ("started", 2), ("ready", 2), ("to start", 3), ("started", 3),
 ]  # fmt: skip
 SERVER = "touch {up}; exec sleep 1000"
 CLIENT = "cat {up}; echo run >>{runs}"

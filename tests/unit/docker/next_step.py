@@ -7,11 +7,10 @@ from typing import Any
 
 from launcher.holding.hold import decide
 from launcher.schedulers.docker.client.container import Container
-from launcher.schedulers.docker.facts import containers_to_events, has_begun, open_app
+from launcher.schedulers.docker.facts import containers_to_events, has_begun, open_app, unended
 from launcher.schedulers.docker.journal import Journal
 from launcher.schedulers.docker.labels import Labels
 from launcher.schedulers.docker.unasked import end_of
-from launcher.schedulers.docker.watching import stop
 
 NOW = 100.0
 
@@ -55,13 +54,13 @@ def next_step(
     made = Recorded()
     decide(app, made, now)
     is_live = any(each.live for each in containers)
-    unended = stop.unended(app, containers) if app.stop is not None else []
-    if app.wants_quiet and not (is_live or unended):
+    left = unended(app, containers) if app.stop is not None else []
+    if app.wants_quiet and not (is_live or left):
         app.take({"e": "quiet"})
         decide(app, made, now)
     words = [_words(each) for each in made.events]
-    if unended:
-        words.append("stop " + " ".join(each.id for each in unended))
+    if left:
+        words.append("stop " + " ".join(each.id for each in left))
     elif app.to_stop and app.stop is None:
         names = [(each.role.name, each.k) for each in app.to_stop if each.is_active]
         words.append("halt " + " ".join(each.id for each in containers if _where(each) in names))

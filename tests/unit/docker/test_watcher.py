@@ -19,6 +19,7 @@ from launcher.schedulers.docker import network, record
 from launcher.schedulers.docker.apps import inspect_app
 from launcher.schedulers.docker.client.engine import connect
 from launcher.schedulers.docker.client.errors import EngineError
+from launcher.schedulers.docker.facts import unended
 from launcher.schedulers.docker.journal import Journal
 from launcher.schedulers.docker.watching import stop
 from launcher.schedulers.docker.watching.client import ensure_watched, wait_for_exit
@@ -54,6 +55,19 @@ def test_what_fails_is_restarted_as_often_as_asked(app: Make, policy: str) -> No
     made.start()
     found = made.end()
     assert (found.state, found.exit_code, found.num_restarts) == ("failed", 5, 2)
+
+
+def test_each_restart_that_the_engine_makes_is_an_event(app: Make) -> None:
+    made = app({"r": ["sleep 0.3; exit 5"]}, retries={"r": (2, "REPLICA")})
+    made.start()
+    assert made.end().num_restarts == 2
+    journal = record.journal(made.app_dir)
+    assert journal is not None
+    restarts = [event for event in journal.events if event["e"] == "restart"]
+    assert [(event["n"], event["by"], event["code"]) for event in restarts] == [
+        (1, "engine", 5),
+        (2, "engine", 5),
+    ]
 
 
 @pytest.mark.parametrize(("policy", "restarted"), [("APPLICATION", True), ("ROLE", False)])
@@ -381,7 +395,7 @@ def test_what_ends_by_itself_before_it_is_stopped_has_ended_as_it_did(app: Make)
     outdated = made.containers()
     _let_end(made, "b", 1)
     made.until(lambda: all(each.ended for each in made.containers()))
-    stop.stop(made.engine, made.app_dir, stop.unended(Journal(), outdated), "peer", 0.0)
+    stop.stop(made.engine, made.app_dir, unended(Journal(), outdated), "peer", 0.0)
     assert made.states() == ["b/0 failed", "b/1 failed"]
     assert [each.name for each in made.containers()] == [made.name("b", 0), made.name("b", 1)]
 

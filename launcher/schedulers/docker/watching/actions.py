@@ -9,6 +9,7 @@ from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import EngineError, NotFound, is_half_started, may_pass
 from launcher.schedulers.docker.client.parallel import run_parallel
+from launcher.schedulers.docker.facts import unended
 from launcher.schedulers.docker.journal import Journal
 from launcher.schedulers.docker.labels import Labels
 from launcher.schedulers.docker.record import Recorder
@@ -42,7 +43,7 @@ class Actions:
 
     def stop(self, app: Journal, containers: Sequence[Container]) -> bool:
         """Stop all of an app that is to end."""
-        todo = stop.unended(app, containers) if app.stop is not None else []
+        todo = unended(app, containers) if app.stop is not None else []
         if not self._is_new(todo):
             return False
         assert app.stop is not None

@@ -35,6 +35,7 @@ class EventQueue:
         oom: containers with an out-of-memory event; a busy engine reports it in the event alone.
         stopped_externally: containers that another program stopped, whose end is not on record yet.
         killed: containers that got a signal which launcher did not send, since their last start.
+        codes: container → exit code of its last end, None where the event does not say.
         by_itself: containers that ended without one, while the engine was up → time, and exit code if known.
         seen_until: time of the last event, by the engine's clock; None before the first.
         watched: the engine has gone away, and this process has seen it.
@@ -49,6 +50,7 @@ class EventQueue:
         self.oom: set[str] = set()
         self.stopped_externally: set[str] = set()
         self.killed: set[str] = set()
+        self.codes: dict[str, int | None] = {}
         self.by_itself: dict[str, tuple[float, int | None]] = {}
         self.seen_until: float | None = None
         self.watched = False
@@ -166,6 +168,7 @@ class EventQueue:
                 self.stopped_externally.add(container)
         elif item.action == "die":
             self._dead.add(container)
+            self.codes[container] = _code_in(item)
             # As it starts, an engine may report the ends of its last run.
             if container not in self.killed and item.time >= (self.engine_started_at or 0.0):
                 self.by_itself[container] = (item.time, _code_in(item))

@@ -18,6 +18,7 @@ from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import Conflict, EngineError, EngineUnreachable, NotFound
 from launcher.schedulers.docker.client.parallel import run_parallel
+from launcher.schedulers.docker.facts import unended
 from launcher.schedulers.docker.journal import Journal
 from launcher.schedulers.docker.labels import APP_ID, OWNER, Labels
 from launcher.schedulers.docker.replicas import (
@@ -28,7 +29,6 @@ from launcher.schedulers.docker.replicas import (
     is_waiting,
     mark_of,
     own_name,
-    where,
 )
 from launcher.schedulers.docker.status import DockerAppView, has_retries
 from launcher.schedulers.docker.watching.client import wait_for_exit
@@ -112,28 +112,14 @@ def _cancel_paused(engine: Engine, seen: DockerAppView, labels: Labels) -> bool:
     return True
 
 
-def unended(journal: Journal, containers: Iterable[Container]) -> list[Container]:
-    """The containers of replicas that run, were never started, or wait to be restarted, and have no mark.
-
-    Args:
-        containers: inspected, so that those which wait to be restarted are known.
-    """
-
-    def is_idle(each: Container) -> bool:
-        return not each.ended or journal.is_to_restart(*where(each), each.started_at)
-
-    replicas = (each for each in containers if is_replica(each) and each.state != "removing")
-    return [each for each in replicas if each.live or (is_idle(each) and not mark_of(each))]
-
-
-def stop(engine: Engine, app_dir: str, unended: Sequence[Container], why: str, grace_s: float) -> None:
+def stop(engine: Engine, app_dir: str, containers: Sequence[Container], why: str, grace_s: float) -> None:
     """Stop these containers for good, and mark their names with the reason.
 
     A container that ends by itself before it can be stopped gets no mark: its own exit counts.
     """
-    spared = halt(engine, app_dir, [each for each in unended if each.was_started], grace_s)
-    mark = MARKS.get(why, STOPPED)
-    run_parallel(lambda each: _mark(engine, each, mark), [each for each in unended if each.id not in spared])
+    spared = halt(engine, app_dir, [each for each in containers if each.was_started], grace_s)
+    mark, stopped = MARKS.get(why, STOPPED), [each for each in containers if each.id not in spared]
+    run_parallel(lambda each: _mark(engine, each, mark), stopped)
 
 
 def halt(engine: Engine, app_dir: str, containers: Sequence[Container], grace_s: float) -> set[str]:

@@ -226,6 +226,8 @@ class Watcher:
             for fact in containers_to_events(
                 app, self._found, lambda each: self._observer.end_of(each, journal)
             ):
+                if fact.get("by") == "engine":
+                    fact["code"] = self._events.codes.get(fact["id"])
                 self._take(app, fact)
 
     def _take(self, app: Journal, fact: dict[str, Any]) -> None:
