@@ -202,3 +202,25 @@ def test_seconds_are_written_in_full(number, text):
 def test_a_restart_without_a_pause_says_nothing_of_one():
     _, record = play("a~1 b~1+5", "go; a/0; b/0; a/0=3; b/0=3")
     assert [event.get("delay_s") for event in record.events if event["e"] == "restart"] == [None, 5]
+
+
+def test_a_replica_that_another_program_starts_after_the_end_changes_no_outcome():
+    app = play("a", "go; a/0; a/0=3; quiet; a/0")[0]
+    assert (app.state, app.message) == ("failed", "a/0 exited with 3")
+    assert app.shown(app.replicas[0]) == ("cancelled", "a/0 failed")
+
+
+def test_a_probe_that_gives_up_after_the_exit_of_its_replica_stops_nothing():
+    app = App()
+    for event in (created("a*2"), fact("go"), fact("a/0"), fact("a/1"), fact("a/0=0"), fact("a/0 late")):
+        app.take(event)
+    assert not app.to_stop
+    assert app.shown(app.replicas[0]) == ("succeeded", "")
+
+
+def test_a_stop_that_was_recorded_before_the_start_stops_nothing():
+    """Version 0.1 recorded a stop before the end of an app that had not started."""
+    app = play("a", "waiting x")[0]
+    app.take({"e": "stopping", "why": "cancel", "by": "me"})
+    assert (app.stop, app.stop_why, app.stop_by) == (None, "cancel", "me")
+    assert not app.to_stop
