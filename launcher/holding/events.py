@@ -1,7 +1,8 @@
-"""The decisions about an app, as events. Pure; imports nothing; Python >= 3.6."""
+"""The declaration of an app and the decisions about it, as events. Pure; imports nothing; Python >= 3.6."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
     from typing import Any, Optional
 
     Event = dict[str, Any]
@@ -13,6 +14,29 @@ LONGEST_DELAY_S = 300
 def pause_s(first_s: int, number: int) -> int:
     """The pause before restart `number` of a role whose first one waits `first_s`: it doubles each time."""
     return min(first_s << min(number - 1, 20), LONGEST_DELAY_S)
+
+
+def created(
+    roles: "Iterable[tuple[str, int, int, str]]",
+    rules: "Mapping[str, Mapping[str, Any]]",
+    timeout_s: "Optional[float]" = None,
+) -> "Event":
+    """The event that declares an app.
+
+    Args:
+        roles: (name, number of replicas, retries, retry policy) of each, in order.
+        rules: role → its fields `service`, `depends_on` and `retry_delay`, where they are set.
+    """
+    declared = list(roles)
+    event = {"e": "created", "roles": [[name, count] for name, count, _, _ in declared]}  # type: Event
+    event["retries"] = [[most, policy] for _, _, most, policy in declared]
+    event["order"] = [
+        [name, bool(rule.get("service")), [list(each) for each in (rule.get("depends_on") or {}).items()]]
+        for name, rule in rules.items()
+    ]
+    event["delays"] = [rules.get(name, {}).get("retry_delay", 0) for name, _, _, _ in declared]
+    event["timeout"] = timeout_s
+    return {name: value for name, value in event.items() if value}
 
 
 def ended(state: str, message: str, code: "Optional[int]" = None) -> "Event":

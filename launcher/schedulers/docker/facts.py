@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from launcher.holding.events import stopping
+from launcher.holding.events import created, stopping
 from launcher.holding.replica import ENDED, RUNNING, Replica
 from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.client.errors import cause_of
@@ -78,22 +78,15 @@ def _created(labels: Labels, counts: Mapping[str, int]) -> Event:
     retries, rules = labels.retries, {role: rules for role, _, rules in labels.order}
     policies = [retries.get(role, (0, "", 0)) for role in counts]
     probed = [bool(rules.get(role, {}).get("ready")) for role in counts]
-    return {
-        "e": "created",
-        "roles": list(counts.items()),
-        "retries": [
-            (0 if is_by_engine(rule, is_probed=is_probed) else rule[0], rule[1])
-            for rule, is_probed in zip(policies, probed, strict=True)
-        ],
-        "delays": [delay_s for _, _, delay_s in policies],
-        "order": [
-            (role, bool(rule.get("service")), list((rule.get("depends_on") or {}).items()))
-            for role, rule in rules.items()
-            if role in counts
-        ],
-        "timeout": labels.timeout_s,
-        "t": round(labels.created_at * 1e9),
+    roles = [
+        (name, count, 0 if is_by_engine(rule, is_probed=is_probed) else rule[0], rule[1])
+        for (name, count), rule, is_probed in zip(counts.items(), policies, probed, strict=True)
+    ]
+    known = {
+        role: {**rules.get(role, {}), "retry_delay": delay_s}
+        for role, (_, _, delay_s) in zip(counts, policies, strict=True)
     }
+    return {**created(roles, known, labels.timeout_s), "t": round(labels.created_at * 1e9)}
 
 
 def is_by_engine(rule: tuple[int, str, int], *, is_probed: bool) -> bool:

@@ -13,6 +13,8 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from launcher.errors import SchedulerError
+from launcher.holding.app import App
+from launcher.holding.events import created
 from launcher.schedulers.checks import refuse_outputs
 from launcher.schedulers.docker import apps, handover, outputs, record, rows
 from launcher.schedulers.docker.apps import DockerApp
@@ -30,7 +32,6 @@ from launcher.schedulers.docker.reserve import ReservedId, release, reserve
 from launcher.schedulers.docker.watching import inputs
 from launcher.schedulers.docker.watching.client import WatcherClient, place_again, wait_for_exit
 from launcher.schedulers.ids import make_unique, normalise
-from launcher.schedulers.order import Order, has_order
 from launcher.schedulers.owner import this_process
 from launcher.schedulers.staged import Reservation
 from launcher.specs import needs
@@ -78,7 +79,7 @@ class Submission:
         self._watcher: WatcherClient | None = None
         self._to_start: list[tuple[str, DockerContainer]] = []
         self._rules: Mapping[str, Mapping[str, Any]] = {}
-        self._order: Order | None = None  # None: all of `_to_start` is started at once
+        self._counts: Mapping[str, int] = {}
         self._place: Place | None = None  # until the watcher has it
         self._held: dict[str, Any] | None = None  # the message to the watcher of an app that waits
         self.accepted: AttemptState = "running"  # the state after `start`
@@ -113,9 +114,7 @@ class Submission:
             self._engine.remove(self._marker)
             self._marker = ""
         self._to_start = list(zip(self._setup.ids, job.containers, strict=True))
-        self._rules = job.role_rules
-        if has_order(job.role_rules):
-            self._order = Order(job.counts, job.role_rules)
+        self._rules, self._counts = job.role_rules, job.counts
 
     def resume(self, job: DockerJob, app: DockerApp) -> None:
         """Take over the containers that a dead owner created; `start` starts those that it did not.
@@ -124,7 +123,7 @@ class Submission:
         """
         self._place = place_again(self._engine, app.containers[0])
         self._spawn(job.app_id)
-        self._rules = job.role_rules
+        self._rules, self._counts = job.role_rules, job.counts
         of = {(each.role, each.replica): each for each in job.containers}
         pending = [each for each in app.view.replicas if each.state == "pending" and not each.waits]
         self._to_start = [(each.id, of[each.role, each.k]) for each in pending]
@@ -200,14 +199,19 @@ class Submission:
         self.accepted = accepted
 
     def _start_all(self) -> None:
-        if self._order is None:
-            start_all(self._engine, self._to_start, self._rules)
-            return
-        while free := self._order.release():
-            now = [each for each in self._to_start if each[1].role in free]
-            start_all(self._engine, now, self._rules)
-            for _, container in now:
-                self._order.reach(container.role, container.replica, "started")
+        """Start the replicas whose roles wait for nothing, or only for the start of others."""
+        app = App()
+        app.take(created(((name, count, 0, "") for name, count in self._counts.items()), self._rules))
+        app.take({"e": "starting"})
+        while due := app.take_to_start(len(app.to_start)):
+            names = {(each.role.name, each.k) for each in due}
+            start_all(
+                self._engine,
+                [each for each in self._to_start if (each[1].role, each[1].replica) in names],
+                self._rules,
+            )
+            for role, k in names:
+                app.take({"e": "spawn", "role": role, "k": k})
 
     def abort(self) -> None:
         """Remove all created objects, running or not, and the record."""

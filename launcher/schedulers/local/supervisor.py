@@ -11,6 +11,7 @@ import os
 import time
 
 from launcher.holding.app import App
+from launcher.holding.events import created
 from launcher.holding.hold import decide, hold
 from launcher.schedulers import pids
 from launcher.schedulers.local import kernel, rundir
@@ -22,7 +23,7 @@ from launcher.schedulers.local.loop import Loop
 from launcher.schedulers.local.prepare import Preparation
 from launcher.schedulers.local.replicas import NO_PROBE, Replica, RunningRole
 from launcher.schedulers.local.spawn import Spawner, SpawnError, pack
-from launcher.schedulers.order import has_order, made_by_others, to_list
+from launcher.schedulers.order import made_by_others
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -212,9 +213,18 @@ class Supervisor:
         )
         self._driver.on_spawn_error = self._cannot_start
         self._driver.on_swept = self._swept
-        self._note("created", **_created(message["roles"], rules, message["timeout_s"]))
+        self._declare(message, rules)
         if self._wanted():
             self._answer({"ok": "created"})
+
+    def _declare(self, message: Mapping[str, Any], rules: Mapping[str, Mapping[str, Any]]) -> None:
+        roles = [
+            (each["name"], len(each["replicas"]), each["max_retries"], each["retry_policy"])
+            for each in message["roles"]
+        ]
+        event = created(roles, rules, message["timeout_s"])
+        self.append(event)
+        self._app.take(event)
 
     def _begin_record(self, handle: str) -> None:
         try:
@@ -463,22 +473,6 @@ def _role(given: Mapping[str, Any]) -> RunningRole:
         Replica(role, k, pack(each, common), ReplicaLog(each["log_dir"])) for k, each in enumerate(replicas)
     ]
     return role
-
-
-def _created(roles: Sequence[Mapping[str, Any]], rules: Mapping[str, Any], timeout_s: float | None) -> Event:
-    """The fields of the event `created`. `rules`: role → its rules, where it has any."""
-    event: Event = {
-        "roles": [[each["name"], len(each["replicas"])] for each in roles],
-        "retries": [[each["max_retries"], each["retry_policy"]] for each in roles],
-    }
-    if has_order(rules):
-        event["order"] = to_list(rules)
-    delays = [rules.get(each["name"], {}).get("retry_delay", 0) for each in roles]
-    if any(delays):
-        event["delays"] = delays
-    if timeout_s:
-        event["timeout"] = timeout_s
-    return event
 
 
 def main() -> None:

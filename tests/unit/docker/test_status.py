@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from launcher.holding.events import pause_s
 from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.journal import Journal, fold
 from launcher.schedulers.docker.status import DockerAppView, longest_pause_s, paused, view
-from launcher.schedulers.order import pause_s
 
 EXPECTED = [("main", 0), ("main", 1)]
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from launcher.holding.events import LONGEST_DELAY_S, pause_s
 from launcher.schedulers.local import rundir
 from launcher.schedulers.local.logwriter import RECORD_BYTES, RESTART
-from launcher.schedulers.order import LONGEST_DELAY_S, pause_s
 from launcher.specs.app import LONGEST_DELAY_S as BOUND
 from tests.lanes import sampled
 from tests.unit.local.driving import Driven, replicas, sh

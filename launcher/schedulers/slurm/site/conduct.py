@@ -13,7 +13,7 @@ import time
 from typing import Any, Optional
 
 from launcher.holding.app import App
-from launcher.holding.events import ended
+from launcher.holding.events import created, ended
 from launcher.holding.hold import decide, hold, implied_end
 from launcher.schedulers.slurm.site.driver import Driver, Requeued
 from launcher.schedulers.slurm.site.job import Job
@@ -97,7 +97,7 @@ class Conductor:
             app.take(event)
         record = Record(self.folder, app, {role["name"]: role["folder"] for role in settings["roles"]})
         if not app.roles:
-            tell(app, record, created(settings))
+            tell(app, record, declared(settings))
         record.keep_room()
         return record
 
@@ -133,19 +133,12 @@ class Conductor:
         return 1
 
 
-def created(settings: Json) -> Json:
+def declared(settings: Json) -> Json:
     """The first event of an app, from its `app.json`."""
-    roles, rules = settings["roles"], settings.get("order") or {}
-    made = {"e": "created", "roles": [[role["name"], len(role["replicas"])] for role in roles]}  # type: Json
-    made["retries"] = [[role["retries"], role["policy"]] for role in roles]
-    made["order"] = [
-        [name, bool(rule.get("service")), [list(each) for each in (rule.get("depends_on") or {}).items()]]
-        for name, rule in rules.items()
+    roles = [
+        (each["name"], len(each["replicas"]), each["retries"], each["policy"]) for each in settings["roles"]
     ]
-    made["delays"] = [rules.get(role["name"], {}).get("retry_delay", 0) for role in roles]
-    if settings.get("timeout_s"):
-        made["timeout"] = settings["timeout_s"]
-    return made
+    return created(roles, settings.get("order") or {}, settings.get("timeout_s"))
 
 
 def tell(app: App, record: Record, event: Json) -> None:
