@@ -204,14 +204,10 @@ class Submission:
         app.take(created(((name, count, 0, "") for name, count in self._counts.items()), self._rules))
         app.take({"e": "starting"})
         while due := app.take_to_start(len(app.to_start)):
-            names = {(each.role.name, each.k) for each in due}
-            start_all(
-                self._engine,
-                [each for each in self._to_start if (each[1].role, each[1].replica) in names],
-                self._rules,
-            )
-            for role, k in names:
-                app.take({"e": "spawn", "role": role, "k": k})
+            roles = {each.role.name for each in due}  # whole ones, whatever the numbers of their replicas
+            start_all(self._engine, [each for each in self._to_start if each[1].role in roles], self._rules)
+            for each in due:
+                app.take({"e": "spawn", "role": each.role.name, "k": each.k})
 
     def abort(self) -> None:
         """Remove all created objects, running or not, and the record."""
