@@ -280,22 +280,24 @@ def _app(
     ):
         view = status.DockerAppView(state="waiting")  # its watcher is about to record that
     app = DockerApp(labels, found, view, journal)
-    if unseen and _is_unasked(view) and not lock_held and _is_watched(app):
-        # Its watcher knows more, and records the end.
-        running = replace(view, state="running", message="", ended_at=None, final=False)
-        return replace(app, view=running, is_ending=True)
+    if unseen and view.ended and not lock_held:
+        if _is_watched(app):
+            if _is_unasked(view) or _is_compared(app):  # its watcher knows more, and records the end
+                running = replace(view, state="running", message="", ended_at=None, final=False)
+                return replace(app, view=running, is_ending=True)
+        elif (known := record.journal(app.app_dir)) is not None and known.outcome is not None:
+            # Its watcher has recorded more since the journal was read, and left.
+            return _app(
+                engine, app_id, found, known, stone, lock_held=lock_held, take_over=take_over, named=named
+            )
     if journal is None and stone is None and (paused_by := _paused_by(app, take_over=take_over)):
         return replace(app, view=status.paused(view), paused_by=paused_by)
-    if not lock_held and _is_compared(app, effective):
-        return replace(app, view=replace(view, state="running", ended_at=None), is_ending=True)
     return replace(app, owner=_owner(app, lock_held=lock_held, take_over=take_over))
 
 
-def _is_compared(app: DockerApp, journal: Journal | None) -> bool:
+def _is_compared(app: DockerApp) -> bool:
     """Whether it has succeeded, and its watcher compares its input files before it records that."""
-    if app.view.state != "succeeded" or INPUTS not in app.labels or (journal and journal.outcome):
-        return False
-    return _is_watched(app)
+    return app.view.state == "succeeded" and INPUTS in app.labels
 
 
 def _labels(
