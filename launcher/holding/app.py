@@ -120,10 +120,9 @@ class App(AppState):
         return None
 
     def _go_on(self, now: float) -> "Optional[Event]":
-        if self.restarting is None:
-            self.order.resume(now)
-            if self.order.waiting and not (self.active or self.to_start or self.order.paused):
-                return stopping("peer", "failed", NOTHING_LEFT)
+        self.order.resume(now)
+        if self.order.waiting and not (self.active or self.to_start or self.order.paused):
+            return stopping("peer", "failed", NOTHING_LEFT)
         return None
 
     def _judge(self, replica: Replica) -> "Optional[Event]":

@@ -86,6 +86,10 @@ HISTORIES = [
     ("a~1", "go; a/0; a/0=3; a/0!no; quiet",
      ["restart replica a/0 1", "stopping peer a/0", "ended failed 127 a/0 could not be started again: no"]),
     ("a~1", "go; a/0; a/0=?; quiet", ["stopping lost a/0", "ended lost a/0 was lost"]),
+    ("a~1", "go; a/0!no; quiet",
+     ["stopping peer a/0", "ended failed 127 a/0 could not be started: no"]),
+    # The line of its restart is lost: its last run counts
+    ("a", "go; a/0; a/0=0; a/0; a/0=3; quiet", ["stopping peer a/0", "ended failed 3 a/0 exited with 3"]),
     # An engine has restarted it: its restart is a fact that counts
     ("a~2", "go; a/0; restart a/0; a/0; a/0=3; a/0; a/0=0; quiet", ["restart replica a/0 2", DONE]),
     ("a~1", "go; a/0; restart a/0; a/0; a/0=3; quiet",

@@ -21,6 +21,8 @@ VIEWS = [
     ("a b<a:ready", "go; a/0; a/0 ready; b/0", "running: ", ["running: ", "running: "]),
     ("a~1+5", "go; a/0; a/0=3", "running: ", ["pending: "]),
     ("a*2", "go; a/0; a/1; a/0=0", "running: ", ["succeeded: ", "running: "]),
+    ("a b<a:ready", "waiting x", "waiting: waits for x", ["pending: ", "pending: "]),
+    ("s.s~1 a~1+5<s:ready", "go; s/0; s/0 ready; a/0; s/0=3; a/0=3", "running: ", ["pending: ", "pending: "]),
     # Ends of replicas
     ("a*2", "go; a/0; a/1; a/0=3; a/1=-143", "running: ", ["failed: ", "cancelled: a/0 failed"]),
     ("a", "go; a/0; a/0 late; a/0=143", "running: ", ["failed: not ready after 60 s"]),
@@ -224,3 +226,86 @@ def test_a_stop_that_was_recorded_before_the_start_stops_nothing():
     app.take({"e": "stopping", "why": "cancel", "by": "me"})
     assert (app.stop, app.stop_why, app.stop_by) == (None, "cancel", "me")
     assert not app.to_stop
+
+
+def taken(roles: str, facts: str) -> App:
+    """The app after these facts, without a holder that decides."""
+    app = App()
+    for event in (created(roles), *(fact(each) for each in facts.split("; "))):
+        app.take({"t": int(START_S * 1e9), **event})
+    return app
+
+
+def test_a_deadline_is_the_next_pause_or_the_time_limit():
+    assert taken("a", "go; a/0").deadline() is None
+    assert taken("a %60", "waiting x").deadline() is None
+    app = taken("a~1+5 %60", "go; a/0; a/0=3")
+    assert app.deadline() == START_S + 60
+    restart = app.decide(START_S)
+    assert restart is not None
+    app.take({**restart, "t": int(START_S * 1e9)})
+    assert app.deadline() == START_S + 5
+    app.take(fact("a/0"))
+    assert app.deadline() == START_S + 60
+
+
+def test_an_app_that_stops_or_has_ended_has_no_deadline():
+    assert play("a~1+5 %60", "go; a/0; a/0=3; cancel me")[0].deadline() is None
+    assert play("a %60", "go; a/0; a/0=0; quiet")[0].deadline() is None
+
+
+def test_an_app_without_events_has_no_times_and_is_reserved():
+    app = App()
+    assert (app.created_at, app.started_at, app.ended_at, app.state) == (None, None, None, "reserved")
+
+
+@pytest.mark.parametrize("state", ["succeeded", "failed", "cancelled", "skipped", "lost"])
+def test_every_outcome_is_an_end(state):
+    app = taken("a", "go; a/0")
+    app.take({"e": "ended", "state": state, "message": "", "code": None})
+    assert app.has_ended
+    assert app.decide(0.0) is None
+
+
+def test_a_record_without_the_start_of_its_app_takes_it_from_the_first_event():
+    """As version 0.1 recorded it."""
+    app = taken("a*2<b:ready b", "a/0")
+    app.take({"e": "started", "t": 7 * 10**9})
+    assert (app.state, app.started_at) == ("running", 7.0)
+    assert [app.shown(each) for each in app.replicas] == [("running", ""), ("pending", ""), ("pending", "")]
+
+
+def test_a_cancellation_stops_nothing_before_its_decision_is_on_record():
+    app = taken("a", "go; a/0; cancel me 2; cancel you 1")
+    assert not app.to_stop
+    stopping = app.decide(START_S)
+    assert stopping is not None
+    assert (stopping["message"], stopping["grace_s"]) == ("cancelled by me", 1)
+
+
+def test_a_replica_that_starts_again_counts_once_as_started():
+    app = taken("a*2~1 b<a:started", "go; a/0; restart a/0; a/0")
+    assert [each.name for each in app.to_start] == ["a/1"]
+    app.take(fact("a/1"))
+    assert [each.name for each in app.to_start] == ["b/0"]
+
+
+def test_a_run_that_began_after_the_stop_of_the_last_one_is_not_stopped():
+    app = taken("a*2~1R", "go; a/0; a/1; a/0=3")
+    stopping = app.decide(START_S)
+    assert stopping is not None
+    app.take(stopping)
+    assert [each.name for each in app.to_stop] == ["a/1"]
+    app.take(fact("a/1"))
+    assert not app.to_stop
+
+
+@pytest.mark.parametrize("code", [None, 0, 127])
+def test_a_replica_that_could_not_be_started_has_failed_whatever_its_code(code):
+    app = taken("a", "go; a/0")
+    app.take({"e": "exit", "role": "a", "k": 0, "code": code, "why": "no such file"})
+    assert app.shown(app.replicas[0]) == ("failed", "no such file")
+    assert not app.is_done
+    stopping = app.decide(START_S)
+    assert stopping is not None
+    assert (stopping["why"], stopping["message"]) == ("peer", "a/0 could not be started: no such file")
