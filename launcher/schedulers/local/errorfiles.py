@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterable
 
 from launcher.schedulers.local import attemptfile, rundir
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from launcher.specs.replica_error import MOST_BYTES, error_text
 
 
 def read(app_dir: str, wanted: Iterable[tuple[str, int]]) -> dict[tuple[str, int], str]:
@@ -26,8 +24,6 @@ def read(app_dir: str, wanted: Iterable[tuple[str, int]]) -> dict[tuple[str, int
 
 def _text(path: str) -> str:
     """The text of a file; "" when it is missing or not a regular file, as reading a pipe might never end."""
-    from launcher.specs.replica_error import MOST_BYTES, error_text
-
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
         with open(fd, "rb", buffering=0) as file:
