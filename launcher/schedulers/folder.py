@@ -17,19 +17,22 @@ import json
 import os
 import time
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 
 from launcher import paths
 from launcher.errors import LauncherError, ReservedError, SchedulerError, StartError
 from launcher.files import write_whole
+from launcher.holding.events import created
+from launcher.holding.hold import implied_end
 from launcher.schedulers import appfolder
 from launcher.schedulers.answers import description_of, listed_of
 from launcher.schedulers.api import LogsUnsupported
 from launcher.schedulers.appstore import open_store
 from launcher.schedulers.checks import check_runnable
 from launcher.schedulers.ids import make_unique, normalise
-from launcher.schedulers.last_line import exited
 from launcher.schedulers.logs import LogRecord
 from launcher.schedulers.responses import DescribeAppResponse, ListAppResponse
 from launcher.schedulers.staged import Reservation, StagedScheduler
@@ -370,16 +373,27 @@ def time_of(path: str) -> float | None:
 
 def _conclude(record: AppRecord) -> None:
     """Derive the state of a started app from those of its replicas; the first one to end decides."""
+    record.state = "running"
     if any(each.state in ("pending", "running") for each in record.replicas):
-        record.state = "running"
         return
-    first = sorted(record.replicas, key=lambda each: each.ended_at or 0.0)
-    order = ("cancelled", "lost", "failed", "succeeded")
-    cause = min(first, key=lambda each: order.index(each.state))
-    record.state, record.ended_at = cause.state, first[-1].ended_at
-    if cause.state == "failed":
-        record.exit_code = cause.exit_code
-        record.message = f"{cause.role}/{cause.k} {exited(cause.exit_code)}"
+    end = implied_end(_events(record.replicas))
+    assert end is not None, "an app of which no replica restarts ends with its last replica"
+    record.state, record.message, record.exit_code = end["state"], end["message"], end["code"]
+    record.ended_at = max((each.ended_at or 0.0 for each in record.replicas), default=None)
+
+
+def _events(replicas: Sequence[ReplicaRecord]) -> Iterator[dict[str, Any]]:
+    """What the replicas of an app show, all of which have ended, as its events."""
+    counts = Counter(each.role for each in replicas)
+    yield created([(role, count, 0, "") for role, count in counts.items()], {})
+    yield {"e": "starting"}
+    if any(each.state == "cancelled" for each in replicas):
+        yield {"e": "cancel"}
+    for each in sorted(replicas, key=lambda each: each.ended_at or 0.0):
+        run = {"role": each.role, "k": each.k}
+        code = None if each.state == "lost" else each.exit_code
+        yield {"e": "spawn", **run}
+        yield {"e": "exit", **run, "code": code, "stopped": each.state == "cancelled"}
 
 
 def _filled(app: AppDef, app_id: str) -> list[Role]:

@@ -1,18 +1,12 @@
-"""The words for a replica that exited, with the last line that it wrote to stderr.
+"""The last line that a replica wrote to stderr, for the message of its app.
 
-Every holder of an app makes its message here. Nothing is imported: the supervisor must stay small, and the
-text of this module becomes part of the programs that run on a cluster (`slurm/cluster.py`), with Python 3.6.
+Nothing is imported: the supervisor must stay small, and this module travels to clusters, with Python 3.6.
 """
 
 TAIL_BYTES = 8192
 """How much of the end of stderr is enough to find the line."""
 
 _WIDTH = 160
-
-
-def exited(code: object, said: str = "") -> str:
-    """`exited with 1`, or `exited with 1: FileNotFoundError: …`. `said`: the line, of `last_line`."""
-    return "exited with {}{}".format(code, ": " + said if said else "")
 
 
 def last_line(tail: bytes, secrets: "tuple[str, ...]" = (), *, whole: bool = True) -> str:

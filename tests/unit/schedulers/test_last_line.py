@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from launcher.schedulers import last_line as module
-from launcher.schedulers.last_line import exited, last_line
+from launcher.schedulers.last_line import last_line
 
 SECRET = "hunter2-0123456789"
 
@@ -57,11 +57,6 @@ def test_each_line_of_a_secret_is_masked() -> None:
 
 def test_a_coloured_secret_is_masked() -> None:
     assert last_line(b"bad token hunter2-\x1b[1m0123456789", (SECRET,)) == "bad token ***"
-
-
-def test_the_words_of_an_exit() -> None:
-    assert exited(17) == "exited with 17"
-    assert exited(17, "KeyError: 'x'") == "exited with 17: KeyError: 'x'"
 
 
 def test_no_bytes_make_more_than_one_short_printable_line() -> None:
