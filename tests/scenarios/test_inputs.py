@@ -207,8 +207,8 @@ def comparing(scenario):
     scenario.apply(file)
     gate.entered()
     os.truncate(data, LARGE)
+    [supervisor] = scenario.supervisors().values()  # before it has a child, which looks like it until it runs
     gate.open()
-    [supervisor] = scenario.supervisors().values()
     deadline = time.monotonic() + 30
     while not (found := _comparing(supervisor)):
         assert time.monotonic() < deadline
