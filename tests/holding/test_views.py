@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from launcher.holding import phrases
+from launcher.holding import events, phrases
 from launcher.holding.app import App
 from tests.holding.histories import START_S, created, fact, play
 
@@ -309,3 +309,34 @@ def test_a_replica_that_could_not_be_started_has_failed_whatever_its_code(code):
     stopping = app.decide(START_S)
     assert stopping is not None
     assert (stopping["why"], stopping["message"]) == ("peer", "a/0 could not be started: no such file")
+
+
+def test_an_app_is_declared_with_its_roles_retries_order_pauses_and_limit():
+    rules = {"b": {"service": True, "depends_on": {"a": "ready"}, "retry_delay": 5}}
+    assert events.created([("a", 2, 1, "ROLE"), ("b", 1, 0, "REPLICA")], rules, 60) == {
+        "e": "created",
+        "roles": [["a", 2], ["b", 1]],
+        "retries": [[1, "ROLE"], [0, "REPLICA"]],
+        "order": [["b", True, [["a", "ready"]]]],
+        "delays": [0, 5],
+        "timeout": 60,
+    }
+
+
+def test_no_role_is_released_while_its_app_stops():
+    app = taken("a.s b<a:ready", "go; a/0; cancel me")
+    stopping = app.decide(START_S)
+    assert stopping is not None
+    app.take(stopping)
+    app.take(fact("a/0 ready"))
+    assert not app.to_start
+
+
+def test_after_its_pause_an_app_starts_in_the_order_of_its_roles():
+    app, _ = play("a~1A+2 b<a:ready", "go; a/0; a/0=3; quiet; @2")
+    assert [each.name for each in app.to_start] == ["a/0"]
+
+
+def test_a_restart_takes_back_the_reason_of_the_stop_before_it():
+    app, _ = play("a~1A b", "go; a/0; b/0; a/0=3; b/0=-143; quiet")
+    assert (app.num_restarts, app.stop_why, app.stop_by, app.stop_reason) == (1, "", "", "")
