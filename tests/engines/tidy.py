@@ -80,10 +80,7 @@ def part() -> None:
 
 
 def leave(before: Iterable[Thing]) -> list[Thing]:
-    """Remove what tests share, if no other session runs; what of ours is left and was not `before`.
-
-    As after one test, what a finished app leaves goes without a word: it may end a moment after its test.
-    """
+    """Remove what tests share, if nobody else runs tests; what of ours is left and was not `before`."""
     part()
     with open(lock_file("engine"), "a") as lock:
         try:
@@ -95,7 +92,4 @@ def leave(before: Iterable[Thing]) -> list[Thing]:
         shared = made_by_tests()
         shared += [net for net in daemon.networks() if net.name == "launcher" and net.id not in known]
         daemon.remove(shared)
-        left = [thing for thing in daemon.everything() if is_ours(thing) and thing.id not in known]
-        wrong = [*unfinished(left), *(each for each in left if each.kind == "image")]
-        daemon.remove(each for each in left if each not in wrong)
-        return wrong
+        return [thing for thing in daemon.everything() if is_ours(thing) and thing.id not in known]
