@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import textwrap
+import time
 from pathlib import Path
 
 from tests import processes
 from tests.engines.slurm import Job, SlurmCluster
 from tests.scenario import Scenario
+
+CLEARED_S = 60.0
 
 
 class SlurmScenario(Scenario):
@@ -32,6 +35,13 @@ class SlurmScenario(Scenario):
         """The jobs of this test that Slurm has."""
         user = self.cluster.user
         return self.cluster.jobs(user=user, below="" if user else str(self.job_dir))
+
+    def left_in_queue(self) -> list[Job]:
+        """The jobs of this test that stay in the queue; Slurm clears one away after its app has ended."""
+        deadline = time.monotonic() + CLEARED_S
+        while (found := self.queue()) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        return found
 
     def apps(self) -> list[str]:
         folder = self.job_dir / "apps"

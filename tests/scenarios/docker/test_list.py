@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 
 import pytest
 
@@ -63,7 +62,7 @@ def test_a_record_that_was_removed_is_no_end(scenario, running):
 
 
 def test_a_project_lists_the_apps_that_only_the_engine_knows(scenario, tmp_path, monkeypatch):
-    name = f"p{os.getpid()}"
+    name = f"{scenario.token}-p"
     scenario.apply(scenario.job("exec sleep 1000", top=f"project: {name}"))
     [app_id] = scenario.supervisors()
 

@@ -29,11 +29,6 @@ LATER = "cfg: {sbatch: {begin: now+1hour}}"
 """Lines of a job that Slurm does not start while a test runs."""
 
 
-def left_in_queue(scenario):
-    """The jobs that Slurm has, but for those that it is clearing away."""
-    return [job for job in scenario.queue() if job.state != "COMPLETING"]
-
-
 def test_a_job_runs_to_its_end_on_the_cluster(scenario):
     file = scenario.job("echo it ran as $LAUNCHER_JOB_ID", replicas=2)
     assert scenario.actions(file) == {"job": "create"}
@@ -43,12 +38,12 @@ def test_a_job_runs_to_its_end_on_the_cluster(scenario):
     assert scenario.logs("job").count("it ran") == 2
     assert scenario.actions(file) == {"job": "keep"}
     assert processes.gone(scenario.processes_of(app), timeout_s=60)
-    assert left_in_queue(scenario) == []
+    assert scenario.left_in_queue() == []
 
 
 def test_a_plan_submits_nothing_and_makes_no_app(scenario):
     scenario.plan(scenario.job("true"))
-    assert (scenario.apps(), left_in_queue(scenario)) == ([], [])
+    assert (scenario.apps(), scenario.left_in_queue()) == ([], [])
     assert not scenario.home.exists()
 
 
@@ -73,7 +68,7 @@ def test_a_queued_job_says_what_slurm_says_and_can_be_withdrawn_by_a_change(scen
     file = scenario.job("echo new")
     scenario.run_to_end(file)
     assert [attempt.state for attempt in scenario.attempts()] == ["skipped", "succeeded"]
-    assert left_in_queue(scenario) == []
+    assert scenario.left_in_queue() == []
 
 
 def test_a_queued_job_that_is_cancelled_never_starts(scenario):
@@ -81,7 +76,7 @@ def test_a_queued_job_that_is_cancelled_never_starts(scenario):
     scenario.apply(file)
     scenario.cancel("job")
     assert scenario.state("job") is AppState.CANCELLED
-    assert left_in_queue(scenario) == []
+    assert scenario.left_in_queue() == []
     assert not (scenario.folder / "ran").exists()
     assert scenario.actions(file) == {"job": "hold"}
 
@@ -101,7 +96,7 @@ def test_a_job_that_slurm_refuses_leaves_nothing(scenario):
     file = scenario.job("true", top="cfg: {partition: nosuch}")
     got = scenario.apply(file, code=1)
     assert "invalid partition" in got.err
-    assert (scenario.apps(), left_in_queue(scenario)) == ([], [])
+    assert (scenario.apps(), scenario.left_in_queue()) == ([], [])
     assert scenario.actions(file) == {"job": "create"}
 
 
@@ -131,7 +126,7 @@ def test_killed_at_a_named_step_the_next_apply_finishes_the_work(scenario, runs,
     file, log = runs
     assert killed(scenario, "step", step, "1", argv=["apply", file, "--yes"])
     assert_as_if_never_killed(scenario, file, log)
-    assert left_in_queue(scenario) == []
+    assert scenario.left_in_queue() == []
 
 
 def test_jobs_that_need_each_other_run_in_order_and_hand_on_their_output(scenario):
@@ -149,7 +144,7 @@ def test_a_job_whose_need_fails_is_skipped_with_the_reason(scenario):
     [skipped] = scenario.attempts("train")
     assert (skipped.state, skipped.message) == ("skipped", "prepare failed")
     assert not (scenario.folder / "ran").exists()
-    assert left_in_queue(scenario) == []
+    assert scenario.left_in_queue() == []
 
 
 def test_a_workspace_travels_without_what_is_ignored_and_no_run_edits_that_of_another(scenario):

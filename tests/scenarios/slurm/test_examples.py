@@ -51,7 +51,7 @@ def test_example(scenario, name):
     [attempt] = scenario.attempts(job_of(file), target="slurm")
     assert scenario.state(attempt.app_id) is AppState.SUCCEEDED
     assert scenario.apps() == [attempt.app_id]
-    assert scenario.queue() == []
+    assert scenario.left_in_queue() == []
     scenario.plan(file, "--target", "slurm", "--detailed-exitcode", code=0)
 
 

@@ -27,7 +27,7 @@ def test_more_nodes_than_there_are_is_refused_or_waits_and_says_so(scenario):
         assert scenario.state("job") is AppState.CANCELLED
     else:
         assert scenario.apps() == []
-    assert scenario.queue() == []
+    assert scenario.left_in_queue() == []
 
 
 def test_an_app_that_takes_more_memory_than_it_asked_for_has_failed(scenario):
