@@ -57,6 +57,14 @@ def of_app(
     }
 
 
+def reserved(attempt: Attempt) -> dict[str, Any]:
+    """The contents of `attempt.json` for an attempt; number 0 is an app that no job file made."""
+    recorded = attempt.to_json()
+    if attempt.number:
+        return recorded
+    return {**recorded, "key": None, "name": attempt.key.job, "session": attempt.key.session}
+
+
 def name_of(recorded: Recorded) -> str:
     """The name of the job, or of the AppDef; "" where nothing is recorded."""
     key = recorded.get("key")
