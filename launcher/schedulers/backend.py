@@ -28,9 +28,11 @@ if TYPE_CHECKING:
     from launcher.state.records import AppRecord
 
     T = TypeVar("T")
-    Where = tuple[str, int]
 else:
     T = None
+
+Where = tuple[str, int]
+"""Role and number of a replica."""
 
 
 class BackendReservation(Reservation, ABC):

@@ -33,7 +33,7 @@ from launcher.schedulers.appstore import open_store
 from launcher.schedulers.backend import AppLogs, BackendReservation, BackendScheduler, LogPart, Where
 from launcher.schedulers.checks import check_runnable
 from launcher.schedulers.logs import LogRecord
-from launcher.schedulers.record import Recorded, SeenApp, reserved, row_of
+from launcher.schedulers.record import SeenApp, reserved, row_of
 from launcher.secrets import resolve
 from launcher.specs.app import AppDef, CfgVal, Role
 from launcher.specs.attempt import Attempt
@@ -148,7 +148,7 @@ class FolderScheduler(BackendScheduler["list[Role]"]):
             record.state = "created"  # a submission of a dead client begins again
         return SeenApp(record, recorded, owner if started_at is None and locked else "")
 
-    def _reservation(self, app_id: str) -> tuple[Recorded, str]:
+    def _reservation(self, app_id: str) -> tuple[dict[str, Any], str]:
         """The reservation and its client; {} for an unknown app."""
         try:
             with open(self.place(app_id, "app.json"), encoding="utf-8") as file:
