@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from launcher.errors import SchedulerError
-from launcher.schedulers.docker.client.contexts import shares_folders
+from launcher.schedulers.docker.client.configuration import shares_folders
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import Conflict
 from launcher.schedulers.docker.client.view import EngineView
