@@ -42,6 +42,9 @@ def test_replica_policy_restarts_that_replica_alone(case: Case) -> None:
     assert case.end(app_id).state is AppState.SUCCEEDED
     assert case.lines(app_id, k=0) == ["try 0\n"]
     assert case.lines(app_id, k=1) == ["try 0\n", "try 1\n"]
+    record = case.scheduler.record(app_id)
+    assert record is not None
+    assert [replica.num_restarts for replica in record.replicas] == [0, 1]
 
 
 def _two_roles(case: Case, policy: RetryPolicy) -> str:

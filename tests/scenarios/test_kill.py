@@ -153,21 +153,6 @@ def test_finished_work_is_not_repeated_when_the_supervisor_died_before_it_record
     assert processes.with_argument(mark) == []
 
 
-def test_a_lost_job_runs_again_when_its_file_says_so(scenario):
-    gate = scenario.gate()
-    file = scenario.job(gate.script, top="lifecycle: {on_lost: rerun}")
-    scenario.apply(file)
-    gate.entered()
-    [supervisor] = scenario.supervisors().values()
-    os.kill(supervisor, signal.SIGKILL)
-    assert processes.gone([supervisor], timeout_s=60)
-    scenario.apply(file)
-    gate.entered()
-    gate.open()
-    scenario.wait("job")
-    assert [attempt.state for attempt in scenario.attempts()] == ["lost", "succeeded"]
-
-
 def test_waiting_for_a_job_ends_when_its_supervisor_is_killed(scenario):
     gate = scenario.gate()
     scenario.apply(scenario.job(gate.script))

@@ -174,11 +174,6 @@ def test_run_without_a_secret_starts_nothing(scenario):
     assert scenario.apps() == []
 
 
-def test_path_cannot_be_a_secret(scenario):
-    file = scenario.job("true", role='env: {PATH: {secret: "env:HOME"}}')
-    assert "PATH cannot be a secret" in scenario.launcher("plan", file, code=6).err
-
-
 def test_the_request_on_disk_tells_a_reference_from_a_literal(secret):
     secret.run_to_end(
         secret.job("true", role='env: {A: {secret: "env:CANARY_TOKEN"}, B: "env:CANARY_TOKEN"}')

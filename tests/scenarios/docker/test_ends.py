@@ -10,25 +10,10 @@ from launcher.specs import AppState
 from tests import processes
 from tests.scenarios.test_cancel import (  # noqa: F401
     test_a_cancelled_job_is_held_at_the_next_apply,
-    test_a_failing_replica_takes_the_others_with_it,
-    test_a_job_past_its_timeout_failed_and_nothing_of_it_is_left,
-    test_a_replica_that_obeys_term_may_clean_up,
     test_a_replica_that_was_stopped_says_why_in_status_whatever_its_exit_code,
     test_a_second_interrupt_kills_the_run,
     test_an_interrupted_run_is_followed_to_its_end,
-    test_cancelling_twice_and_cancelling_what_has_ended_changes_nothing,
 )
-
-
-def test_cancel_stops_what_ignores_term_after_the_grace_period(scenario):
-    gate = scenario.gate()
-    file = scenario.job(f"trap '' TERM; {gate.script}", replicas=1, top="cfg: {grace_s: 0.2}")
-    scenario.apply(file)
-    gate.entered()
-    [app] = scenario.apps()
-    scenario.cancel("job")
-    assert [one.state for one in scenario.containers(app)] == ["exited"]
-    assert scenario.state("job") is AppState.CANCELLED
 
 
 def test_a_cancelled_job_is_cancelled_for_clients_that_ask_the_engine_alone(scenario):

@@ -79,31 +79,6 @@ def test_describe_tells_origin_and_document_without_secrets(scenario):
     assert document["digest"].startswith("lr1:")
 
 
-def test_logs_of_one_replica_are_its_bytes(scenario):
-    scenario.run_to_end(scenario.job(r"printf 'a\nb\r\377no newline'"))
-    got = scenario.launcher("logs", "job", errors="surrogateescape").out
-    assert got.encode("utf-8", "surrogateescape") in (b"a\nb\r\xffno newline", b"a\nb\n\xffno newline")
-
-
-def test_logs_of_several_replicas_say_whose_they_are(failed):
-    lines = failed.logs("job").splitlines()
-    assert {line.split(" | ")[0] for line in lines} <= {"main/0", "main/1"}
-    assert failed.logs("job/main", "--no-prefix").splitlines().count("trying") == len(
-        [line for line in lines if line.endswith("trying")]
-    )
-
-
-def test_logs_are_picked_by_stream_pattern_and_number(scenario):
-    scenario.run_to_end(scenario.job("for i in 1 2 3; do echo out $i; echo err $i >&2; done"))
-    assert scenario.logs("job", "--stream", "stderr") == "err 1\nerr 2\nerr 3\n"
-    assert scenario.logs("job", "--stream", "stdout", "--tail", "2") == "out 2\nout 3\n"
-    assert scenario.logs("job", "--stream", "stdout", "--regex", "[13]$", "--tail", "1") == "out 3\n"
-    assert scenario.logs("job", "--until", "@1") == ""
-    assert len(scenario.logs("job", "--since", "1h").splitlines()) == 6
-    stamped = scenario.logs("job", "--timestamps", "--stream", "stdout")
-    assert re.fullmatch(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}[+-]\d{4} out \d\n){3}", stamped)
-
-
 def test_logs_of_an_unknown_role_or_replica_name_what_there_is(failed):
     assert "`main`" in failed.launcher("logs", "job/mian", code=1).err
     assert "it has 2" in failed.launcher("logs", "job/main/7", code=1).err
@@ -145,12 +120,6 @@ def test_cancel_says_what_became_of_each_app(scenario):
     gate.entered()
     assert scenario.cancel("job").err.endswith(" CANCELLED\n")
     assert "had already ended" in scenario.cancel("job").err
-
-
-def test_an_unknown_app_is_an_error_everywhere(scenario):
-    for command in ("status", "describe", "logs", "wait", "cancel"):
-        for app in ("nope", "local_cwd://default/nope-1-aaaaa"):
-            assert "nope" in scenario.launcher(command, app, code=1).err
 
 
 def test_run_shows_the_output_and_how_it_ended(scenario):
