@@ -41,10 +41,7 @@ def test_waiting_for_a_disabled_job_is_waiting_for_nothing(scenario):
 
 
 def test_applying_a_running_job_keeps_it(scenario):
-    gate = scenario.gate()
-    file = scenario.job(gate.script)
-    scenario.apply(file)
-    gate.entered()
+    file, gate = scenario.running()
     supervisors = scenario.supervisors()
     scenario.apply(file)
     assert scenario.supervisors() == supervisors
@@ -104,10 +101,7 @@ def test_a_changed_argument_is_shown_as_exactly_that_path(scenario):
 
 
 def test_replacing_a_running_job_needs_approval_and_stops_the_old_one_first(scenario):
-    gate = scenario.gate()
-    file = scenario.job(gate.script)
-    scenario.apply(file)
-    gate.entered()
+    file, _ = scenario.running()
     [old] = scenario.supervisors()
     scenario.job("echo new")
     assert scenario.actions(file) == {"job": "replace"}
@@ -121,10 +115,7 @@ def test_replacing_a_running_job_needs_approval_and_stops_the_old_one_first(scen
 
 
 def test_a_protected_job_is_never_stopped(scenario):
-    gate = scenario.gate()
-    file = scenario.job(gate.script, top="lifecycle: {protect: true}")
-    scenario.apply(file)
-    gate.entered()
+    file, gate = scenario.running(top="lifecycle: {protect: true}")
     scenario.job("true", top="lifecycle: {protect: true}")
     scenario.apply(file, "--allow-destructive", code=3)
     assert len(scenario.supervisors()) == 1
@@ -147,10 +138,7 @@ def test_a_job_without_its_file_is_an_orphan_that_prune_destroys(scenario):
 
 
 def test_a_disabled_job_is_stopped(scenario):
-    gate = scenario.gate()
-    file = scenario.job(gate.script)
-    scenario.apply(file)
-    gate.entered()
+    file, gate = scenario.running()
     scenario.job(gate.script, top="enabled: false")
     assert scenario.actions(file) == {"job": "destroy"}
     scenario.apply(file, "--allow-destructive")

@@ -40,10 +40,7 @@ def test_cancel_leaves_no_process_of_a_job_that_ignores_term(scenario):
 @pytest.mark.parametrize("command", ["cancel", "replace"])
 @pytest.mark.slow
 def test_a_supervisor_that_stays_suspended_is_killed_and_the_wait_for_it_is_said(scenario, command):
-    gate = scenario.gate()
-    file = scenario.job(gate.script, top="cfg: {grace_s: 0.1}")
-    scenario.apply(file)
-    gate.entered()
+    scenario.running(top="cfg: {grace_s: 0.1}")
     [(app, supervisor)] = scenario.supervisors().items()
     with processes.held(supervisor):
         if command == "cancel":
@@ -57,9 +54,7 @@ def test_a_supervisor_that_stays_suspended_is_killed_and_the_wait_for_it_is_said
 
 
 def test_a_suspended_supervisor_is_continued_when_its_app_is_replaced(scenario):
-    gate = scenario.gate()
-    scenario.apply(scenario.job(gate.script))
-    gate.entered()
+    scenario.running()
     [(app, supervisor)] = scenario.supervisors().items()
     os.kill(supervisor, signal.SIGSTOP)
     scenario.run_to_end(scenario.job("true"), "--allow-destructive")
@@ -68,10 +63,7 @@ def test_a_suspended_supervisor_is_continued_when_its_app_is_replaced(scenario):
 
 
 def test_a_cancelled_job_is_held_at_the_next_apply(scenario):
-    gate = scenario.gate()
-    file = scenario.job(gate.script)
-    scenario.apply(file)
-    gate.entered()
+    file, _ = scenario.running()
     scenario.cancel("job")
     assert scenario.actions(file) == {"job": "hold"}
 

@@ -53,10 +53,7 @@ def test_a_missing_executable_fails_in_front_of_the_user_naming_role_and_argv(sc
 
 
 def test_when_the_replacement_cannot_start_the_old_attempt_is_never_touched(scenario):
-    gate = scenario.gate()
-    file = scenario.job(gate.script)
-    scenario.apply(file)
-    gate.entered()
+    file, gate = scenario.running()
     before = scenario.supervisors()
     scenario.write("job.launcher.yaml", "version: 1\nname: job\nroles: {main: {entrypoint: ./nowhere}}\n")
     scenario.apply(file, "--allow-destructive", code=1)

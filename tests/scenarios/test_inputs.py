@@ -81,10 +81,7 @@ def test_a_rerun_with_other_files_is_a_new_edition_of_the_same_document(scenario
 
 
 def test_an_edit_while_it_runs_stops_nothing_and_counts_at_the_end(scenario, code):
-    gate = scenario.gate()
-    file = scenario.job(gate.script, top=TOP)
-    scenario.apply(file)
-    gate.entered()
+    file, gate = scenario.running(top=TOP)
     code.write_text("two")
     scenario.apply(file)  # approval of everything
     assert "out of date once it has ended: train.py changed" in scenario.plan(file)
@@ -97,10 +94,7 @@ def test_an_edit_while_it_runs_stops_nothing_and_counts_at_the_end(scenario, cod
 
 
 def test_an_edit_that_is_undone_before_the_end_of_a_run_is_not_seen(scenario, code):
-    gate = scenario.gate()
-    file = scenario.job(gate.script, top=TOP)
-    scenario.apply(file)
-    gate.entered()
+    file, gate = scenario.running(top=TOP)
     code.write_text("two")
     code.write_text("one")
     gate.open()
@@ -162,10 +156,7 @@ def test_a_success_whose_supervisor_was_killed_before_it_compared_is_not_current
 def comparing(scenario):
     """A job whose input grew while it ran: its supervisor's process compares for minutes."""
     data = scenario.write("data.bin", "small")
-    gate = scenario.gate()
-    file = scenario.job(gate.script, top="inputs: [data.bin]\ntimeout: 4s")
-    scenario.apply(file)
-    gate.entered()
+    file, gate = scenario.running(top="inputs: [data.bin]\ntimeout: 4s")
     os.truncate(data, LARGE)
     [supervisor] = scenario.supervisors().values()  # before it has a child, which looks like it until it runs
     gate.open()

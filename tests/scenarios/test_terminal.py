@@ -70,10 +70,7 @@ def test_a_terminal_is_not_asked_where_nothing_is_to_do(scenario):
 
 
 def test_approval_at_a_terminal_covers_stopping_what_runs(scenario):
-    gate = scenario.gate()
-    file = scenario.job(gate.script)
-    scenario.apply(file)
-    gate.entered()
+    file, _ = scenario.running()
     scenario.job("true")
     got, shown = at_a_terminal(scenario, "apply", file, "--wait", answer=b"y\n")
     assert got == 0, shown

@@ -70,10 +70,7 @@ def test_the_engine_alone_tells_of_an_ended_job_when_our_records_are_lost(scenar
 
 
 def test_a_running_job_is_kept_and_described_when_our_records_are_lost(scenario):
-    gate = scenario.gate()
-    file = scenario.job(gate.script)
-    scenario.apply(file)
-    gate.entered()
+    file, gate = scenario.running()
     [app] = scenario.apps()
     scenario.forget()
     assert scenario.actions(file) == {"job": "keep"}
@@ -86,10 +83,7 @@ def test_a_running_job_is_kept_and_described_when_our_records_are_lost(scenario)
 
 
 def test_when_the_replacement_has_no_image_the_old_attempt_is_never_touched(scenario):
-    gate = scenario.gate()
-    file = scenario.job(gate.script)
-    scenario.apply(file)
-    gate.entered()
+    file, gate = scenario.running()
     [old] = scenario.apps()
     started = scenario.daemon.inspect(scenario.container(old).id)["State"]["StartedAt"]
 

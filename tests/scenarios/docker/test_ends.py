@@ -17,10 +17,7 @@ from tests.scenarios.test_cancel import (  # noqa: F401
 
 
 def test_a_cancelled_job_is_cancelled_for_clients_that_ask_the_engine_alone(scenario):
-    gate = scenario.gate()
-    file = scenario.job(gate.script)
-    scenario.apply(file)
-    gate.entered()
+    file, _ = scenario.running()
     [app] = scenario.apps()
     scenario.cancel("job")
     assert processes.gone(scenario.supervisors().values(), timeout_s=60)
@@ -30,9 +27,7 @@ def test_a_cancelled_job_is_cancelled_for_clients_that_ask_the_engine_alone(scen
 
 
 def test_a_job_from_another_home_can_be_cancelled(scenario, tmp_path, monkeypatch):
-    gate = scenario.gate()
-    scenario.apply(scenario.job(gate.script))
-    gate.entered()
+    scenario.running()
     [app] = scenario.apps()
     with monkeypatch.context() as elsewhere:
         elsewhere.setenv("LAUNCHER_HOME", str(tmp_path / "other"))

@@ -81,9 +81,7 @@ def test_a_queued_job_that_is_cancelled_never_starts(scenario):
 
 
 def test_what_an_operator_cancels_is_cancelled(scenario):
-    gate = scenario.gate()
-    scenario.apply(scenario.job(gate.script))
-    gate.entered()
+    scenario.running()
     [job] = scenario.queue()
     scenario.cluster.cancel([job])
     scenario.wait("job", code=5)

@@ -57,9 +57,7 @@ def test_status_shows_every_replica_with_its_exit_code(failed):
 
 def test_status_without_an_app_shows_what_runs(scenario):
     assert "no apps are running" in scenario.launcher("status").err
-    gate = scenario.gate()
-    scenario.apply(scenario.job(gate.script))
-    gate.entered()
+    _, gate = scenario.running()
     assert "RUNNING" in scenario.launcher("status").out
     [item] = json.loads(scenario.launcher("status", "--json").out)
     assert (item["job"], item["state"]) == ("job", "RUNNING")
@@ -106,18 +104,14 @@ def test_wait_prints_how_each_app_ended(failed):
 
 
 def test_wait_gives_up_in_time(scenario):
-    gate = scenario.gate()
-    scenario.apply(scenario.job(gate.script))
-    gate.entered()
+    scenario.running()
     assert scenario.launcher("wait", "job", "--timeout", "50ms", code=5).out.endswith(" RUNNING\n")
     scenario.cancel("job")
     assert scenario.launcher("wait", "job", code=5).out.endswith(" CANCELLED\n")
 
 
 def test_cancel_says_what_became_of_each_app(scenario):
-    gate = scenario.gate()
-    scenario.apply(scenario.job(gate.script))
-    gate.entered()
+    scenario.running()
     assert scenario.cancel("job").err.endswith(" CANCELLED\n")
     assert "had already ended" in scenario.cancel("job").err
 
