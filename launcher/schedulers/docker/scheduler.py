@@ -235,9 +235,9 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
         return recorded.attempt_elsewhere(self.view, app_id) if is_id(app_id) else None
 
     def kept_notes(self, kept: Mapping[str, AppDef]) -> Mapping[str, Sequence[str]]:
-        from launcher.schedulers.docker.images import tag_changes
+        from launcher.schedulers.docker.images.pull import changed_tags
 
-        return tag_changes.notes(self.view, kept)
+        return changed_tags(self.view, kept)
 
     def reap(self) -> list[Attempt]:
         from launcher.schedulers.docker.watching.record_ends import record_ends

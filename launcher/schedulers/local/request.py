@@ -25,6 +25,7 @@ from launcher.specs.order import host_variable, rules_of, serving
 from launcher.specs.outputs import OUTPUT_VARIABLE, SYMBOLIC_OUTPUT
 from launcher.specs.secret import Secret
 from launcher.text import plural
+from launcher.turns.deal import GPUS
 
 STDOUT_LOG = "stdout.log"
 STDERR_LOG = "stderr.log"
@@ -229,8 +230,6 @@ def _show_gpus(request: PopenRequest, app: AppDef) -> None:
         wanted = plural(requested_gpus(app), "GPU is", "GPUs are")
         request.notes.append(f"{wanted} asked for; each replica sees all that this host has")
         return
-    from launcher.turns.deal import GPUS
-
     for role in app.roles:
         if role.resource.gpu > 0:
             request.role_gpus[role.name] = role.resource.gpu
@@ -242,8 +241,6 @@ def without_gpus(request: PopenRequest) -> PopenRequest:
     """The request of an app without a turn: each replica sees all GPUs. A new value."""
     if not request.role_gpus:
         return request
-    from launcher.turns.deal import GPUS
-
     hidden = (ENV_CUDA_VISIBLE_DEVICES, GPUS)
     params = {
         role: [_without_variable(param, hidden) for param in each]

@@ -1,4 +1,4 @@
-"""Bind a request to an app id, and check what was edited in it before. Pure.
+"""Bind a request to an app id and to GPUs, and check what was edited in it before. Pure.
 
 A request has the symbolic app id until it is scheduled, so that one dry run can be scheduled more than
 once. Each edit of it takes effect, or is refused here.
@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
+from typing import Any
 
 from launcher.errors import SchedulerError
 from launcher.schedulers.docker.labels import PREFIX
 from launcher.schedulers.docker.names import OUTPUT, container_name, is_of_need, stem
-from launcher.schedulers.docker.request import sdk_values
-from launcher.schedulers.docker.request.body import check_parameters
+from launcher.schedulers.docker.request.body import argv, check_parameters, environment, labels
 from launcher.schedulers.docker.request.job import DockerContainer, DockerJob
 from launcher.schedulers.docker.request.labelling import replica_labels
 from launcher.schedulers.docker.request.rules import shares_host_name
@@ -22,6 +22,7 @@ from launcher.specs.macros import SYMBOLIC_APP_ID, hosts_of, substitute
 from launcher.specs.order import HOST_VARIABLES
 from launcher.specs.outputs import OUTPUT_VARIABLE
 from launcher.specs.secret import Secret
+from launcher.turns.deal import GPUS, shares
 
 RANK0_ENV = "LAUNCHER_RANK0_HOST"
 
@@ -72,17 +73,16 @@ def _bind_container(
     def bind(text: str) -> str:
         return substitute(text, values)
 
-    environment = sdk_values.environment(kwargs.get("environment") or {})
     named = {symbolic_name(role, 0): host for role, host in hosts.items()}
     kwargs["environment"] = {
         name: named[value] if _names_host(name) and value in named else _bound(value, bind)
-        for name, value in environment.items()
+        for name, value in environment(kwargs.get("environment") or {}).items()
     }
     if not outputs:
         kwargs["mounts"] = [each for each in kwargs.get("mounts") or () if each.get("target") != OUTPUT]
         if kwargs["environment"].get(OUTPUT_VARIABLE) == OUTPUT:
             del kwargs["environment"][OUTPUT_VARIABLE]
-    kwargs["labels"] = sdk_values.labels(kwargs.get("labels") or {})
+    kwargs["labels"] = labels(kwargs.get("labels") or {})
     for mount in kwargs.get("mounts") or ():
         for name in mount.keys() & {"source", "Source"}:
             mount[name] = substitute(mount[name] or "", {**values, **outputs})
@@ -91,8 +91,8 @@ def _bind_container(
     if kwargs.get("devices"):
         kwargs["devices"] = [bind(each) if isinstance(each, str) else each for each in kwargs["devices"]]
     if kwargs.get("entrypoint"):
-        kwargs["entrypoint"] = [bind(part) for part in sdk_values.argv(kwargs["entrypoint"])]
-    command = [bind(part) for part in sdk_values.argv(container.command)]
+        kwargs["entrypoint"] = [bind(part) for part in argv(kwargs["entrypoint"])]
+    command = [bind(part) for part in argv(container.command)]
     return replace(container, command=command, kwargs=kwargs)
 
 
@@ -123,7 +123,7 @@ def _check_edits(container: DockerContainer, name: str) -> None:
             hint="it is made of the app id; set `hostname`, or an alias in `networking_config`",
         )
     own = replica_labels(container.role, container.replica)
-    for label, value in sdk_values.labels(container.kwargs.get("labels") or {}).items():
+    for label, value in labels(container.kwargs.get("labels") or {}).items():
         if label.startswith(PREFIX) and own.get(label) != value:
             raise SchedulerError(
                 f"the label `{label}` cannot be edited: labels that begin with `{PREFIX}` are launcher's",
@@ -153,3 +153,47 @@ def check_head(job: DockerJob, derived: DockerJob) -> None:
         raise SchedulerError(
             "`network` of a request cannot be edited", hint="edit `kwargs['network']` of its containers"
         )
+
+
+# GPUs
+
+
+def with_gpus(job: DockerJob, dealt: Sequence[str]) -> DockerJob:
+    """The request with the ids of each replica's GPUs in place of `$<gpus>`.
+
+    A replica for which too few were dealt, as without a turn, leaves the choice to the engine.
+    """
+    wanted = [sum(_number(each) for each in _asked(container)) for container in job.containers]
+    found = [[device for device in text.split(",") if device] for text in shares(dealt, wanted)]
+    return replace(job, containers=[_filled(*pair) for pair in zip(job.containers, found, strict=True)])
+
+
+def _filled(container: DockerContainer, devices: Sequence[str]) -> DockerContainer:
+    requests, begin = [], 0
+    for each in container.kwargs.get("device_requests") or ():
+        if _is_symbolic(each):
+            end = begin + _number(each)
+            requests.append(_request(each, devices[begin:end]))
+            begin = end
+        else:
+            requests.append(each)
+    return replace(container, kwargs={**container.kwargs, "device_requests": requests})
+
+
+def _request(symbolic: Mapping[str, Any], devices: Sequence[str]) -> dict[str, Any]:
+    """The engine takes a count or ids, not both."""
+    left_out = "count" if len(devices) == _number(symbolic) else "device_ids"
+    filled = {**symbolic, "device_ids": list(devices)}
+    return {name: value for name, value in filled.items() if name != left_out}
+
+
+def _asked(container: DockerContainer) -> list[Mapping[str, Any]]:
+    return [each for each in container.kwargs.get("device_requests") or () if _is_symbolic(each)]
+
+
+def _is_symbolic(request: Mapping[str, Any]) -> bool:
+    return request.get("device_ids") == [GPUS] and isinstance(request.get("count"), int)
+
+
+def _number(request: Mapping[str, Any]) -> int:
+    return max(int(request["count"]), 0)
