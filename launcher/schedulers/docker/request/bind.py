@@ -6,7 +6,7 @@ once. Each edit of it takes effect, or is refused here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any
@@ -18,13 +18,10 @@ from launcher.schedulers.docker.request.body import argv, check_parameters, envi
 from launcher.schedulers.docker.request.job import DockerContainer, DockerJob
 from launcher.schedulers.docker.request.labelling import replica_labels
 from launcher.schedulers.docker.request.rules import shares_host_name
-from launcher.specs.macros import SYMBOLIC_APP_ID, hosts_of, substitute
+from launcher.schedulers.replica_request import RANK0_ENV, binder, without_output
+from launcher.specs.macros import SYMBOLIC_APP_ID, hosts_of
 from launcher.specs.order import HOST_VARIABLES
-from launcher.specs.outputs import OUTPUT_VARIABLE
-from launcher.specs.secret import Secret
 from launcher.turns.deal import GPUS, shares
-
-RANK0_ENV = "LAUNCHER_RANK0_HOST"
 
 
 def bind_request(job: DockerJob, app_id: str, outputs: Mapping[str, str] | None = None) -> DockerJob:
@@ -36,11 +33,7 @@ def bind_request(job: DockerJob, app_id: str, outputs: Mapping[str, str] | None 
 
     Raises SchedulerError for a container that was edited into what cannot be created.
     """
-    values = {"app_id": app_id}
-
-    def bind(text: str) -> str:
-        return substitute(text, values)
-
+    bind = binder(app_id)
     roles = list(dict.fromkeys(each.role for each in job.containers))
     return replace(
         job,
@@ -68,32 +61,27 @@ def _bind_container(
     if kwargs.get("hostname") == symbolic:  # an edited hostname stays
         kwargs["hostname"] = None if alone else kwargs["name"]
     hosts = {role: "localhost" if alone else container_name(app_id, role, 0) for role in roles}
-    values = {"app_id": app_id, **hosts_of(hosts)}
-
-    def bind(text: str) -> str:
-        return substitute(text, values)
-
+    known = hosts_of(hosts)
+    bind, bind_source = binder(app_id, known), binder(app_id, {**known, **outputs})
     named = {symbolic_name(role, 0): host for role, host in hosts.items()}
     kwargs["environment"] = {
-        name: named[value] if _names_host(name) and value in named else _bound(value, bind)
+        name: named[value] if _names_host(name) and value in named else bind(value)
         for name, value in environment(kwargs.get("environment") or {}).items()
     }
     if not outputs:
         kwargs["mounts"] = [each for each in kwargs.get("mounts") or () if each.get("target") != OUTPUT]
-        if kwargs["environment"].get(OUTPUT_VARIABLE) == OUTPUT:
-            del kwargs["environment"][OUTPUT_VARIABLE]
+        kwargs["environment"] = without_output(kwargs["environment"], OUTPUT)
     kwargs["labels"] = labels(kwargs.get("labels") or {})
     for mount in kwargs.get("mounts") or ():
         for name in mount.keys() & {"source", "Source"}:
-            mount[name] = substitute(mount[name] or "", {**values, **outputs})
+            mount[name] = bind_source(mount[name] or "")
         if is_of_need(mount) and mount["source"].startswith("/"):
             mount["type"] = "bind"  # a folder of this machine
     if kwargs.get("devices"):
         kwargs["devices"] = [bind(each) if isinstance(each, str) else each for each in kwargs["devices"]]
     if kwargs.get("entrypoint"):
-        kwargs["entrypoint"] = [bind(part) for part in argv(kwargs["entrypoint"])]
-    command = [bind(part) for part in argv(container.command)]
-    return replace(container, command=command, kwargs=kwargs)
+        kwargs["entrypoint"] = bind(argv(kwargs["entrypoint"]))
+    return replace(container, command=bind(argv(container.command)), kwargs=kwargs)
 
 
 def symbolic_name(role: str, k: int) -> str:
@@ -104,10 +92,6 @@ def symbolic_name(role: str, k: int) -> str:
 def _names_host(variable: str) -> bool:
     """Whether the value of a variable is a host: unlike other text, its name may have to be cut."""
     return variable == RANK0_ENV or variable.startswith(HOST_VARIABLES)
-
-
-def _bound(value: object, bind: Callable[[str], str]) -> object:
-    return bind(value) if isinstance(value, str) and not isinstance(value, Secret) else value
 
 
 def _check_edits(container: DockerContainer, name: str) -> None:
@@ -140,19 +124,13 @@ def check_head(job: DockerJob, derived: DockerJob) -> None:
     for name in ("app_id", "handle", "scratch"):
         if getattr(job, name) != getattr(derived, name):
             raise SchedulerError(f"`{name}` of a request cannot be edited: it is made when it is scheduled")
-    if job.role_retries != derived.role_retries:
-        raise SchedulerError(
-            "`role_retries` of a request cannot be edited",
-            hint="set `max_retries` and `retry_policy` of the role before the dry run",
-        )
-    if job.role_rules != derived.role_rules:
-        raise SchedulerError(
-            "`role_rules` of a request cannot be edited", hint="set them in the role before the dry run"
-        )
-    if job.network != derived.network:
-        raise SchedulerError(
-            "`network` of a request cannot be edited", hint="edit `kwargs['network']` of its containers"
-        )
+    for name, hint in (
+        ("role_retries", "set `max_retries` and `retry_policy` of the role before the dry run"),
+        ("role_rules", "set them in the role before the dry run"),
+        ("network", "edit `kwargs['network']` of its containers"),
+    ):
+        if getattr(job, name) != getattr(derived, name):
+            raise SchedulerError(f"`{name}` of a request cannot be edited", hint=hint)
 
 
 # GPUs

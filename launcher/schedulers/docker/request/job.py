@@ -8,7 +8,7 @@ from typing import Any
 
 from launcher.schedulers.docker.options import DEFAULT_GRACE_S
 from launcher.schedulers.docker.request.body import argv, engine_config, environment
-from launcher.specs.secret import Secret
+from launcher.schedulers.replica_request import shown_value
 from launcher.specs.sensitive import hide
 from launcher.specs.yamltext import to_yaml
 
@@ -116,7 +116,7 @@ def _shown(container: DockerContainer) -> dict[str, Any]:
         "command": hide(argv(container.command)),
         **kwargs,
         "environment": {
-            name: f"(secret {value})" if isinstance(value, Secret) else value and hide(value, name)
+            name: value and shown_value(name, value)
             for name, value in environment(container.kwargs.get("environment") or {}).items()
         },
     }
