@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from launcher.specs.app import AppDef, Role
-from launcher.specs.order import host_variable, serving
 from launcher.specs.probe import CONDITIONS
-
-RANK0_ENV = "LAUNCHER_RANK0_HOST"
 
 
 def awaited(role: Role, app: AppDef) -> dict[str, int]:
@@ -33,11 +30,6 @@ def awaited(role: Role, app: AppDef) -> dict[str, int]:
 def starts_after(role: Role, other: Role, app: AppDef) -> bool:
     """Whether `role` starts only when `other` has: its host is unknown to `other` for good."""
     return other.name in awaited(role, app)
-
-
-def variables(app: AppDef) -> dict[str, str]:
-    """Variable → the role whose host it holds."""
-    return {RANK0_ENV: app.roles[0].name, **{host_variable(name): name for name in serving(app)}}
 
 
 def known_at_start(role: Role, app: AppDef, names: Collection[str]) -> list[str]:

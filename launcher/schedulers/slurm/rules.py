@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from math import ceil
 
 from launcher.schedulers.checks import BUILT_IMAGE, check_runnable, overridden
-from launcher.schedulers.slurm.hosts import known_at_start, starts_after, variables
+from launcher.schedulers.replica_request import host_variables
+from launcher.schedulers.slurm.hosts import known_at_start, starts_after
 from launcher.schedulers.slurm.options import options
 from launcher.schedulers.slurm.sbatch import KNOWN, MEMORY, OWN_OPTION, REFUSED, minutes_of
 from launcher.specs.app import AppDef, CfgVal, Role
@@ -232,7 +233,7 @@ def _of_options(cfg: Mapping[str, CfgVal]) -> Iterator[str]:
 
 
 def _of_roles(app: AppDef) -> Iterator[str]:
-    hosts = variables(app)
+    hosts = host_variables(app)
     for role in app.roles:
         if role.mounts:
             yield f"role `{role.name}`: mounts are not made by slurm; the paths of its nodes are used"
