@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from launcher.schedulers.checks import check_runnable, overridden
+from launcher.schedulers.checks import check_runnable, overridden, without_containers
 from launcher.schedulers.local.options import options
 from launcher.specs.app import AppDef, CfgVal
 from launcher.specs.check import Problem
@@ -39,14 +39,5 @@ def notes(app: AppDef, scheduler: str) -> list[str]:
     for role in app.roles:
         if role.resource.cpu > 0 or role.resource.memMB > 0:
             out.append(f"role `{role.name}`: cpu and memory are not enforced by {scheduler}")
-        if role.mounts:
-            out.append(
-                f"role `{role.name}`: mounts are not made by {scheduler}; the paths of this machine are used"
-            )
-        if role.port_map:
-            out.append(
-                f"role `{role.name}`: ports are not mapped by {scheduler}; replicas share this host's ports"
-            )
-        if role.min_replicas is not None and role.min_replicas < role.num_replicas:
-            out.append(f"role `{role.name}`: {scheduler} starts all {role.num_replicas} replicas or none")
+        out += without_containers(role, scheduler, "this machine", "this host's ports")
     return out
