@@ -107,7 +107,7 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
     # Dry run and submission
 
     def _run_opts(self) -> runopts:
-        from launcher.schedulers.local.options import options
+        from launcher.schedulers.local.rules import options
 
         return options(self.backend)
 

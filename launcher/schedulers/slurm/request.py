@@ -25,19 +25,18 @@ from launcher.schedulers.replica_request import (
     shown_value,
     without_output,
 )
-from launcher.schedulers.slurm.hosts import known_at_start
 from launcher.schedulers.slurm.known import DEFAULT_JOB_DIR
-from launcher.schedulers.slurm.options import DEFAULT_GRACE_S
+from launcher.schedulers.slurm.options import DEFAULT_GRACE_S, minutes_of, slurm_time
 from launcher.schedulers.slurm.rules import (
     MARK,
     check,
     count_of,
     cpus_per_task,
     gpus_per_task,
+    known_at_start,
     mem_per_cpu,
     notes,
 )
-from launcher.schedulers.slurm.sbatch import minutes_of, slurm_time
 from launcher.schedulers.slurm.script import batch_script
 from launcher.specs.app import AppDef, CfgVal, Role
 from launcher.specs.macros import SYMBOLIC_APP_ID, escape, hosts_of

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from math import ceil
 
 from launcher.schedulers.checks import BUILT_IMAGE, check_runnable, overridden, without_containers
 from launcher.schedulers.replica_request import host_variables
-from launcher.schedulers.slurm.hosts import known_at_start, starts_after
-from launcher.schedulers.slurm.options import options
-from launcher.schedulers.slurm.sbatch import KNOWN, MEMORY, OWN_OPTION, REFUSED, minutes_of
+from launcher.schedulers.slurm.options import KNOWN, MEMORY, OWN_OPTION, REFUSED, minutes_of, options
 from launcher.specs.app import AppDef, CfgVal, Role
 from launcher.specs.check import Problem, macro_texts, macros_in
 from launcher.specs.macros import role_of_host
 from launcher.specs.mounts import BindMount, DeviceMount, VolumeMount
+from launcher.specs.probe import CONDITIONS
 from launcher.text import nearest, plural
 
 OWN_MB = 25
@@ -239,3 +238,43 @@ def _of_roles(app: AppDef) -> Iterator[str]:
         if later := [variable for variable, name in hosts.items() if name not in known]:
             named = " and ".join(filter(None, (", ".join(later[:-1]), later[-1])))
             yield f"role `{role.name}`: no {named}, for it may start before that host is known"
+
+
+# Hosts: Slurm chooses the node of a role when the role starts
+
+
+def awaited(role: Role, app: AppDef) -> dict[str, int]:
+    """Every role that must have started before this one, with the strongest of its conditions (0 to 2)."""
+    roles = {each.name: each for each in app.roles}
+    found: dict[str, int] = {}
+    waiting = [role]
+    seen = set()
+    while waiting:
+        each = waiting.pop()
+        if each.name in seen:
+            continue
+        seen.add(each.name)
+        for name, condition in each.depends_on.items():
+            rank = CONDITIONS.index(condition) if condition in CONDITIONS else 0
+            found[name] = max(found.get(name, 0), rank)
+            if name in roles:
+                waiting.append(roles[name])
+    return found
+
+
+def starts_after(role: Role, other: Role, app: AppDef) -> bool:
+    """Whether `role` starts only when `other` has: its host is unknown to `other` for good."""
+    return other.name in awaited(role, app)
+
+
+def known_at_start(role: Role, app: AppDef, names: Collection[str]) -> list[str]:
+    """Those of the roles `names` that have started, or start along with it, when `role` starts."""
+    before = awaited(role, app)
+    roles = {each.name: each for each in app.roles}
+    return [
+        name
+        for name in names
+        if name == role.name
+        or name in before
+        or all(before.get(each, -1) >= rank for each, rank in awaited(roles[name], app).items())
+    ]
