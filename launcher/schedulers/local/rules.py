@@ -1,4 +1,4 @@
-"""The run options of local schedulers, and the requirements of apps that they reject or ignore with a note."""
+"""The run options of local schedulers, and requirements of apps that they reject or ignore with a note."""
 
 from __future__ import annotations
 
