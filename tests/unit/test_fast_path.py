@@ -98,6 +98,7 @@ ON_BRANCH = {
     "launcher.schedulers.local.outputs": "archives, for apps whose outputs are not copied",
     "launcher.schedulers.docker.watching.actions": "probes, for apps without them",
     "launcher.schedulers.docker.watching.watcher": "probes, needs and turns, for apps without them",
+    "launcher.schedulers.local.request": "launcher.turns, for apps without GPUs",
     "launcher.schedulers.slurm.cluster": "ssh, for clusters of this machine",
     "launcher.schedulers.turns": "launcher.turns, for apps that ask for nothing",
     "launcher.secrets": "typing, for every process that reads a secret",

@@ -28,7 +28,6 @@ from launcher.specs.app import AppDef, CfgVal, Role
 from launcher.specs.macros import SYMBOLIC_APP_ID, escape, hosts_of
 from launcher.specs.outputs import SYMBOLIC_OUTPUT
 from launcher.text import plural
-from launcher.turns.deal import GPUS
 
 STDOUT_LOG = "stdout.log"
 STDERR_LOG = "stderr.log"
@@ -203,6 +202,8 @@ def _show_gpus(request: PopenRequest, app: AppDef) -> None:
         wanted = plural(requested_gpus(app), "GPU is", "GPUs are")
         request.notes.append(f"{wanted} asked for; each replica sees all that this host has")
         return
+    from launcher.turns.deal import GPUS
+
     for role in app.roles:
         if role.resource.gpu > 0:
             request.role_gpus[role.name] = role.resource.gpu
@@ -214,6 +215,8 @@ def without_gpus(request: PopenRequest) -> PopenRequest:
     """The request of an app without a turn: each replica sees all GPUs. A new value."""
     if not request.role_gpus:
         return request
+    from launcher.turns.deal import GPUS
+
     hidden = (ENV_CUDA_VISIBLE_DEVICES, GPUS)
 
     def bare(param: ReplicaParam) -> ReplicaParam:
