@@ -16,8 +16,8 @@ from launcher.schedulers.logs import COMBINED, DROPPED, RESTART, LogRecord, sinc
 def records(
     folder: str, stream: str = COMBINED, since: float | None = None, until: float | None = None
 ) -> Iterator[LogRecord]:
-    """Yield the available output of a replica with times, including restart marks."""
-    yield from RecordReader(folder, stream, since, until).read()
+    """The present output of a replica with times, and a mark of each restart."""
+    return RecordReader(folder, stream, since, until).read()
 
 
 class RecordReader:

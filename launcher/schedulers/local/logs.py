@@ -1,4 +1,4 @@
-"""Read the present log of a replica: one of its streams as bytes, whole or by time or line."""
+"""Read the logs of local replicas. The present log of one: a stream as bytes, whole or by time or line."""
 
 from __future__ import annotations
 
@@ -6,15 +6,60 @@ import os
 from array import array
 from bisect import bisect_left, bisect_right
 
-from launcher.schedulers.local.logfiles import KINDS, Segment, marker, segments
+from launcher.schedulers.local.logfiles import KINDS, Segment, folder_of, marker, segments
 from launcher.schedulers.logs import COMBINED, since_ns, until_ns
+from launcher.schedulers.readback import AppLogs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+
+    from launcher.schedulers.logs import LogRecord
+    from launcher.schedulers.readback import Selection
+    from launcher.schedulers.restarts import RestartNotes, RestartReader
 
 CHUNK = 1 << 18  # large enough for few system calls, small enough to stay in the processor's cache
 _BLOCK = 1 << 16
+
+
+class LocalLogs(AppLogs):
+    """The logs of local replicas. Raises SchedulerError when there is no such app, role or replica."""
+
+    def __init__(self, app_dir: str, replicas: Sequence[tuple[str, int]]) -> None:
+        super().__init__(os.path.basename(app_dir), replicas)
+        self.app_dir = app_dir
+        self.folders = [folder_of(app_dir, role, k) for role, k in replicas]
+
+    def present(self, want: Selection) -> Iterator[tuple[int, bytes]]:
+        for at, folder in enumerate(self.folders):
+            with LogView(folder, want.stream) as view:
+                for data in view.chunks(*view.selected(want)):
+                    yield at, data
+
+    def records(self, want: Selection) -> Iterator[LogRecord]:
+        from launcher.schedulers.local.logrecords import records
+
+        return records(self.folders[0], want.stream, want.since, want.until)
+
+    def followed(
+        self, want: Selection, notes: RestartNotes | None, *, marks: bool
+    ) -> Iterator[tuple[int, LogRecord]]:
+        from launcher.schedulers.local.follow import follow_logs
+
+        return follow_logs(self, want, notes, marks=marks)
+
+    def restart_reader(self) -> RestartReader:
+        from launcher.schedulers.local.follow import recorded_events
+        from launcher.schedulers.restarts import RestartReader
+
+        return RestartReader(recorded_events(self.app_dir))
+
+    def place(self, at: int, want: Selection) -> int:
+        """The place in the log of a replica to begin at, when it is followed."""
+        if want.since is None and want.tail is None:
+            return 0
+        with LogView(self.folders[at], want.stream) as view:
+            return view.place_of(view.selected(want)[0])
 
 
 class LogView:
@@ -141,6 +186,11 @@ class LogView:
             start += len(data)
 
     # -- parts ---------------------------------------------------------------------------------------------
+
+    def selected(self, want: Selection) -> tuple[int, int]:
+        """The offsets around the selected lines."""
+        start, end = self.window(want.since, want.until)
+        return (start if want.tail is None else self.tail_start(want.tail, start, end)), end
 
     def window(self, since: float | None = None, until: float | None = None) -> tuple[int, int]:
         """The offsets around the lines that began from `since` to `until` (epoch seconds)."""

@@ -500,11 +500,11 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
         follow: bool = False,
         streams: Stream | str | None = None,
     ) -> Iterator[LogRecord]:
-        from launcher.schedulers import logs
-        from launcher.schedulers.local import readback
+        from launcher.schedulers.local.logs import LocalLogs
+        from launcher.schedulers.readback import Selection
 
-        source = readback.ReplicaLogSource(self._app_dir(app_id), role_name, k, self.on_restart)
-        return source.records(logs.stream_name(streams), since, until, follow=follow)
+        found = LocalLogs(self._app_dir(app_id), [(role_name, k)])
+        return found.read_records(Selection(streams, since, until), follow=follow, on_restart=self.on_restart)
 
     def log_chunks(
         self,
@@ -517,23 +517,27 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
         tail: int | None = None,
         follow: bool = False,
     ) -> Iterator[tuple[str, int, bytes]]:
-        from launcher.schedulers.local import readback
+        from launcher.schedulers.local.logs import LocalLogs
+        from launcher.schedulers.readback import Selection
 
-        app_dir, report = self._app_dir(app_id), self.on_restart
-        sources = [readback.ReplicaLogSource(app_dir, role, k, report) for role, k in replicas]
-        return readback.chunks(sources, stream, since, until, tail=tail, follow=follow)
+        want = Selection(stream, since, until, tail)
+        found = LocalLogs(self._app_dir(app_id), replicas)
+        return found.read_chunks(want, follow=follow, on_restart=self.on_restart)
 
     def run_starts(
         self, app_id: str, replicas: Sequence[tuple[str, int]]
     ) -> Mapping[tuple[str, int], Sequence[tuple[int, float]]]:
-        from launcher.schedulers.local.restarts import run_starts
+        from launcher.schedulers.local.follow import recorded_events
+        from launcher.schedulers.restarts import run_starts
 
-        return run_starts(self._app_dir(app_id), replicas)
+        return run_starts(recorded_events(self._app_dir(app_id))(), replicas)
 
     def restarts(self, app_id: str) -> Iterator[Restart]:
-        from launcher.schedulers.local.follow import follow_restarts
+        from launcher.schedulers.local.follow import recorded_events, rounds
+        from launcher.schedulers.restarts import RestartReader, followed
 
-        return follow_restarts(self._app_dir(app_id))
+        app_dir = self._app_dir(app_id)
+        return followed(RestartReader(recorded_events(app_dir)), rounds(app_dir))
 
 
 def _ours(reservation: Reservation) -> LocalReservation:

@@ -4,29 +4,44 @@ from __future__ import annotations
 
 from base64 import b64decode
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from launcher.errors import SchedulerError
 from launcher.schedulers.ids import path_names
-from launcher.schedulers.logs import (
-    COMBINED,
-    RESTART,
-    STDOUT,
-    LogRecord,
-    lines,
-    require_replica,
-    since_ns,
-    until_ns,
-)
-from launcher.schedulers.logs import tail as last_lines
+from launcher.schedulers.logs import COMBINED, RESTART, STDOUT, LogRecord, require_replica, tail
+from launcher.schedulers.readback import AppLogs, Selection
+from launcher.schedulers.restarts import Event, RestartNotes, RestartReader
 from launcher.schedulers.slurm.cluster import Cluster
+from launcher.schedulers.slurm.observe import Clusters, find, is_removed, seen, settled
 from launcher.schedulers.slurm.state import Facts, names_of
 
 _BLOCK = 4 << 20  # bytes of one answer
 _UNSURE_S = 10.0  # of silence, before the queue is asked whether the app still runs
 
-OnMark = Callable[[str, int, int], None]
-"""Called with role, replica and the time (ns) of a restart, before the output that follows it."""
+
+def found(clusters: Clusters, app_id: str) -> tuple[Cluster, Facts]:
+    """The cluster and the facts of an app that may have logs. Raises SchedulerError when there is none."""
+    answer = find(clusters, app_id)
+    if answer is None:
+        raise SchedulerError(f"there is no app `{app_id}`", hint="`launcher list` shows what there is")
+    if is_removed(answer[1]):
+        raise SchedulerError(f"the logs of {app_id} were removed", hint="only its outcome is still recorded")
+    return answer
+
+
+class RecordedEvents:
+    """The events of an app in its record on the cluster. A call returns those that are new."""
+
+    def __init__(self, cluster: Cluster, app_id: str) -> None:
+        self._cluster = cluster
+        self._app_id = app_id
+        self._count = 0
+
+    def __call__(self) -> list[Event]:
+        events: list[Event] = self._cluster.ask("events", app_id=self._app_id)["events"]
+        new, self._count = events[self._count :], len(events)
+        return new
 
 
 class Parser:
@@ -71,200 +86,165 @@ class Parser:
                 self._run = (time_ns, stream)
 
 
-class Source:
-    """The logs of some replicas of one app.
+class _Selected:
+    """The selected records of one log.
 
     Args:
-        facts: of the app.
-        settle: called when an app that seems to run has been silent for long: it records how Slurm ended it.
+        by_line: whether a line that began before `since` is left out whole.
 
-    Raises SchedulerError for an unknown role or replica, with what there is.
+    Attributes:
+        is_over: whether all that comes is later than `until`.
     """
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        facts: Facts,
-        replicas: Sequence[tuple[str, int]],
-        *,
-        settle: Callable[[], None],
-    ) -> None:
+    def __init__(self, want: Selection, *, by_line: bool) -> None:
+        self._want = want
+        self._first_ns = want.first_ns
+        self._last_ns = want.last_ns
+        self._by_line = by_line
+        self._is_in_line: dict[str, bool] = {}  # stream → whether it is within a line that began before
+        self.is_over = False
+
+    def of(self, records: Iterable[LogRecord]) -> Iterator[LogRecord]:
+        for record in records:
+            if self._last_ns is not None and record.time_ns > self._last_ns:
+                self.is_over = True
+            if self.is_over:
+                return
+            if not self._want.has(record):
+                continue
+            if record.time_ns < self._first_ns:
+                self._is_in_line[record.stream] = self._by_line and not record.data.endswith(b"\n")
+            elif self._is_in_line.get(record.stream):
+                _, newline, rest = record.data.partition(b"\n")
+                self._is_in_line[record.stream] = not newline
+                yield LogRecord(record.time_ns, record.stream, rest)
+            else:
+                yield record
+
+
+class _Blocks:
+    """The logs of some replicas, block by block: (index of the replica, its new records).
+
+    Args:
+        parts: folder and number of each replica.
+
+    Attributes:
+        is_live: whether the app may write more than was read.
+    """
+
+    def __init__(self, cluster: Cluster, app_id: str, parts: Sequence[tuple[str, int]]) -> None:
         self._cluster = cluster
-        self._app_id = str(facts["attempt"]["app_id"])
-        self._settle = settle
-        folders = _folders(facts)
-        counts = Counter(role for role, _ in names_of(facts))
-        for role, k in replicas:
-            require_replica(self._app_id, counts, role, k)
-        self._folders = [folders[role] for role, _ in replicas]
-        self.replicas = list(replicas)
-        self._parsers = [Parser() for _ in replicas]
+        self._app_id = app_id
+        self._parts = parts
+        self._parsers = [Parser() for _ in parts]
         self.is_live = True
 
-    def read(self, wait_s: float = 0.0) -> list[tuple[int, list[LogRecord]]]:
-        """The next block: (index of the replica, its new records) of each with any.
+    def present(self, wait_s: float = 0.0) -> Iterator[tuple[int, list[LogRecord]]]:
+        """The logs as they are, or until they have been silent for so long."""
+        while blocks := self._read(wait_s):
+            yield from blocks
 
-        `is_live` is then whether the app may write more.
+    def to_the_end(self) -> Iterator[tuple[int, list[LogRecord]]]:
+        """The logs to the end of the app."""
+        while True:
+            yield from self.present(_UNSURE_S)
+            if not self.is_live:
+                return
+            # It is perhaps over: record how Slurm ended it.
+            settled(self._cluster, seen(self._cluster, app_ids=[self._app_id], ended=True))
 
-        Args:
-            wait_s: how long to wait for anything new while the app is live.
-        """
+    def _read(self, wait_s: float) -> list[tuple[int, list[LogRecord]]]:
         parts = [
             [folder, k, parser.offset, parser.index_offset]
-            for folder, (_, k), parser in zip(self._folders, self.replicas, self._parsers, strict=True)
+            for (folder, k), parser in zip(self._parts, self._parsers, strict=True)
         ]
         fields = {"app_id": self._app_id, "parts": parts, "limit": _BLOCK, "seconds": wait_s}
         answer = self._cluster.ask("read", **fields)
         self.is_live = bool(answer["live"])
-        found = []
-        for at, (data, index) in enumerate(answer["parts"]):
-            if records := list(self._parsers[at].feed(b64decode(data), index)):
-                found.append((at, records))
-        return found
-
-    def last_lines(self, count: int) -> list[bytes | None]:
-        """The last lines of each log; None for a log of which they are too long for one answer."""
-        parts = [[folder, k] for folder, (_, k) in zip(self._folders, self.replicas, strict=True)]
-        answer = self._cluster.ask("tail", app_id=self._app_id, parts=parts, lines=count, limit=_BLOCK)
-        return [None if part is None else b64decode(part) for part in answer["parts"]]
-
-    def blocks(self, *, follow: bool) -> Iterator[tuple[int, list[LogRecord]]]:
-        """`read`, to the end of the present logs or, followed, to the end of the app."""
-        while True:
-            found = self.read(_UNSURE_S if follow else 0.0)
-            yield from found
-            if not found:
-                if not (follow and self.is_live):
-                    return
-                self._settle()
+        read = (
+            (at, list(self._parsers[at].feed(b64decode(data), index)))
+            for at, (data, index) in enumerate(answer["parts"])
+        )
+        return [(at, records) for at, records in read if records]
 
 
-def records(
-    source: Source,
-    stream: str,
-    since: float | None,
-    until: float | None,
-    *,
-    follow: bool,
-    on_mark: OnMark | None = None,
-) -> Iterator[LogRecord]:
-    """The records of a source of one replica."""
-    first = 0 if since is None else since_ns(since)
-    last = None if until is None else until_ns(until)
-    (name,) = source.replicas
-    for _, found in source.blocks(follow=follow):
-        for record in found:
-            if last is not None and record.time_ns > last:
-                return
-            is_wanted = stream in (COMBINED, record.stream) or record.stream == RESTART
-            if record.time_ns < first or not is_wanted:
-                continue
-            if record.stream == RESTART and on_mark is not None:
-                on_mark(*name, record.time_ns)
-            yield record
-
-
-def chunks(
-    make: Callable[[Sequence[tuple[str, int]]], Source],
-    replicas: Sequence[tuple[str, int]],
-    stream: str,
-    since: float | None,
-    until: float | None,
-    *,
-    tail: int | None,
-    follow: bool,
-    on_mark: OnMark | None = None,
-) -> Iterator[tuple[str, int, bytes]]:
-    """(role, replica, bytes): one replica after the other, or as they write when they are followed.
+class SlurmLogs(AppLogs):
+    """The logs of replicas on a cluster. Raises SchedulerError for an unknown one, with what there is.
 
     Args:
-        make: the source of some replicas.
+        facts: of the app.
     """
-    if follow and until is None:
-        yield from _followed(make(replicas), stream, since, tail, on_mark)
-        return
-    if tail is not None and stream == COMBINED and since is None and until is None:
-        yield from _tails(make, replicas, tail)
-        return
-    for role, k in replicas:
-        found = _selected(make([(role, k)]), stream, since, until, follow=follow)
-        for data in found if tail is None or follow else last_lines(found, tail):
-            yield role, k, data
+
+    def __init__(self, cluster: Cluster, facts: Facts, replicas: Sequence[tuple[str, int]]) -> None:
+        super().__init__(str(facts["attempt"]["app_id"]), replicas)
+        self._cluster = cluster
+        self._facts = facts
+        names = [role["name"] for role in _roles(facts)]
+        folders = dict(zip(names, path_names(names), strict=True))
+        counts = Counter(role for role, _ in names_of(facts))
+        for role, k in replicas:
+            require_replica(self.app_id, counts, role, k)
+        self._parts = [(folders[role], k) for role, k in replicas]
+
+    def present(self, want: Selection) -> Iterator[tuple[int, bytes]]:
+        is_plain = want.stream == COMBINED and want.since is None and want.until is None
+        tails = self._last_lines(want.tail) if is_plain and want.tail is not None else []
+        for at, part in enumerate(self._parts):
+            if tails and (last := tails[at]) is not None:
+                found: Iterable[bytes] = [last] if last else []
+            else:
+                found = self._selected(part, want)
+                found = found if want.tail is None else tail(found, want.tail)
+            yield from ((at, data) for data in found)
+
+    def _last_lines(self, count: int) -> list[bytes | None]:
+        """The last lines of each log; None for a log of which they are too long for one answer."""
+        answer = self._cluster.ask("tail", app_id=self.app_id, parts=self._parts, lines=count, limit=_BLOCK)
+        return [None if part is None else b64decode(part) for part in answer["parts"]]
+
+    def _selected(self, part: tuple[str, int], want: Selection) -> Iterator[bytes]:
+        selected = _Selected(want, by_line=True)
+        for _, records in _Blocks(self._cluster, self.app_id, [part]).present():
+            yield from (record.data for record in selected.of(records) if record.data)
+            if selected.is_over:
+                return
+
+    def records(self, want: Selection) -> Iterator[LogRecord]:
+        selected = _Selected(want, by_line=False)
+        for _, records in _Blocks(self._cluster, self.app_id, self._parts).present():
+            yield from selected.of(records)
+            if selected.is_over:
+                return
+
+    def followed(
+        self, want: Selection, notes: RestartNotes | None, *, marks: bool
+    ) -> Iterator[tuple[int, LogRecord]]:
+        blocks = _Blocks(self._cluster, self.app_id, self._parts)
+        selected = [_Selected(want, by_line=not marks) for _ in self._parts]
+        if want.tail is not None:  # the logs as they are, and then what follows
+            held: list[list[bytes]] = [[] for _ in self._parts]
+            for at, records in blocks.present():
+                new = (record.data for record in selected[at].of(records))
+                held[at] = list(tail([*held[at], *new], want.tail))
+            for at, last in enumerate(held):
+                yield from ((at, LogRecord(0, STDOUT, line)) for line in last)
+        for at, records in blocks.to_the_end():
+            yield from ((at, record) for record in selected[at].of(records))
+            if all(each.is_over for each in selected):
+                return
+
+    def restart_reader(self) -> RestartReader:
+        return restart_reader(self._cluster, self._facts)
 
 
-def _tails(
-    make: Callable[[Sequence[tuple[str, int]]], Source], replicas: Sequence[tuple[str, int]], count: int
-) -> Iterator[tuple[str, int, bytes]]:
-    """The last lines of each replica, read from the end of its log where they are short enough."""
-    for (role, k), found in zip(replicas, make(replicas).last_lines(count), strict=True):
-        if found is None:
-            whole = _selected(make([(role, k)]), COMBINED, None, None, follow=False)
-            yield from ((role, k, data) for data in last_lines(whole, count))
-        elif found:
-            yield role, k, found
+def restart_reader(cluster: Cluster, facts: Facts) -> RestartReader:
+    """Reads the restarts of an app; one whose roles have no retries is not asked about."""
+    retries = [[role.get("max_retries") or 0, ""] for role in _roles(facts)]
+    roles = [[role["name"], role.get("num_replicas", 1)] for role in _roles(facts)]
+    declared = {"e": "created", "roles": roles, "retries": retries}
+    return RestartReader(RecordedEvents(cluster, str(facts["attempt"]["app_id"])), declared)
 
 
-def _selected(
-    source: Source, stream: str, since: float | None, until: float | None, *, follow: bool
-) -> Iterator[bytes]:
-    """The output of one replica, or of the lines that began in time."""
-    every = records(source, stream, None, until, follow=follow)
-    if since is None and until is None:
-        yield from (record.data for record in every if record.data)
-        return
-    first = 0 if since is None else since_ns(since)
-    yield from (line for time_ns, line in lines(every) if time_ns >= first)
-
-
-class _Begin:
-    """Where the followed output of one replica begins: at the first line that began in time."""
-
-    def __init__(self, since: float | None) -> None:
-        self._first = None if since is None else since_ns(since)
-        self._is_in_line: dict[str, bool] = {}
-
-    def cut(self, record: LogRecord) -> bytes:
-        """What of a record is to be shown."""
-        if self._first is None:
-            return record.data
-        within = self._is_in_line.get(record.stream, False)
-        if record.time_ns < self._first:
-            self._is_in_line[record.stream] = not record.data.endswith(b"\n")
-            return b""
-        if not within:
-            return record.data
-        _, newline, rest = record.data.partition(b"\n")
-        self._is_in_line[record.stream] = not newline
-        return rest
-
-
-def _followed(
-    source: Source, stream: str, since: float | None, tail: int | None, on_mark: OnMark | None
-) -> Iterator[tuple[str, int, bytes]]:
-    begins = [_Begin(since) for _ in source.replicas]
-
-    def shown(at: int, found: Sequence[LogRecord], mark: OnMark | None) -> Iterator[bytes]:
-        for record in found:
-            if record.stream == RESTART:
-                if mark is not None and record.time_ns >= since_ns(since or 0.0):
-                    mark(*source.replicas[at], record.time_ns)
-            elif stream in (COMBINED, record.stream) and (data := begins[at].cut(record)):
-                yield data
-
-    if tail is not None:  # the log as it is, and then what follows
-        held: list[list[bytes]] = [[] for _ in source.replicas]
-        while found := source.read():
-            for at, each in found:
-                held[at] = list(last_lines([*held[at], *shown(at, each, None)], max(tail, 1)))
-        for at, parts in enumerate(held):
-            for data in parts if tail else ():
-                yield *source.replicas[at], data
-    for at, each in source.blocks(follow=True):
-        for data in shown(at, each, on_mark):
-            yield *source.replicas[at], data
-
-
-def _folders(facts: Facts) -> dict[str, str]:
+def _roles(facts: Facts) -> list[dict[str, Any]]:
     document: Any = facts["attempt"].get("document") or {}
-    names = [role["name"] for role in document.get("roles") or ()]
-    return dict(zip(names, path_names(names), strict=True))
+    return document.get("roles") or []

@@ -6,7 +6,6 @@ This state folder only notes which clusters it knows.
 
 from __future__ import annotations
 
-import time
 from _thread import allocate_lock
 
 from launcher.schedulers.appfolder import is_id
@@ -423,16 +422,12 @@ class SlurmScheduler(StagedScheduler["SlurmRequest"]):
         follow: bool = False,
         streams: Stream | str | None = None,
     ) -> Iterator[LogRecord]:
-        from launcher.schedulers.logs import stream_name
-        from launcher.schedulers.slurm.logs import records
-        from launcher.schedulers.slurm.reading import Reader
+        from launcher.schedulers.readback import Selection
+        from launcher.schedulers.slurm.logs import SlurmLogs, found
 
-        replicas = [(role_name, k)]
-        reader = Reader(self._clusters, app_id, self.on_restart if follow else None)
-        mark = reader.notes(replicas, since, of_cause=True)
-        return records(
-            reader.source(replicas), stream_name(streams), since, until, follow=follow, on_mark=mark
-        )
+        want = Selection(streams, since, until)
+        logs = SlurmLogs(*found(self._clusters, app_id), [(role_name, k)])
+        return logs.read_records(want, follow=follow, on_restart=self.on_restart)
 
     def log_chunks(
         self,
@@ -445,36 +440,30 @@ class SlurmScheduler(StagedScheduler["SlurmRequest"]):
         tail: int | None = None,
         follow: bool = False,
     ) -> Iterator[tuple[str, int, bytes]]:
-        from launcher.schedulers.logs import stream_of
-        from launcher.schedulers.slurm.logs import chunks
-        from launcher.schedulers.slurm.reading import Reader
+        from launcher.schedulers.readback import Selection
+        from launcher.schedulers.slurm.logs import SlurmLogs, found
 
-        stream_of(stream)
-        reader = Reader(self._clusters, app_id, self.on_restart if follow else None)
-        mark = reader.notes(replicas, since if tail is None else time.time())
-        return chunks(reader.source, replicas, stream, since, until, tail=tail, follow=follow, on_mark=mark)
+        want = Selection(stream, since, until, tail)
+        logs = SlurmLogs(*found(self._clusters, app_id), replicas)
+        return logs.read_chunks(want, follow=follow, on_restart=self.on_restart)
 
     def run_starts(
         self, app_id: str, replicas: Sequence[tuple[str, int]]
     ) -> Mapping[tuple[str, int], Sequence[tuple[int, float]]]:
-        from launcher.schedulers.slurm.events import run_starts
-        from launcher.schedulers.slurm.reading import Reader
+        from launcher.schedulers.restarts import run_starts
+        from launcher.schedulers.slurm.logs import RecordedEvents, found
 
-        return run_starts(Reader(self._clusters, app_id).events(), replicas)
+        cluster, _ = found(self._clusters, app_id)
+        return run_starts(RecordedEvents(cluster, app_id)(), replicas)
 
     def restarts(self, app_id: str) -> Iterator[Restart]:
-        from launcher.schedulers.slurm.reading import Reader
+        from itertools import chain, repeat
 
-        reader = Reader(self._clusters, app_id)
-        reported = 0
-        while reader.may_restart:
-            is_over = self._has_ended(app_id, _AGAIN_S if reported or reader.has_waited else 1.0)
-            reader.has_waited = True
-            found = reader.restarts()
-            yield from found[reported:]
-            reported = len(found)
-            if is_over:
-                return
+        from launcher.schedulers.restarts import followed
+        from launcher.schedulers.slurm.logs import found, restart_reader
+
+        reader = restart_reader(*found(self._clusters, app_id))
+        return followed(reader, (self._has_ended(app_id, each) for each in chain([1.0], repeat(_AGAIN_S))))
 
     def _has_ended(self, app_id: str, within_s: float) -> bool:
         from launcher.schedulers.slurm.state import view_of
