@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from _thread import allocate_lock
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -106,8 +107,7 @@ class RestartReader:
 
     @property
     def _has_retries(self) -> bool:
-        roles = self._app.roles.values()
-        return not roles or any(role.retries for role in roles)
+        return self._app.created_at is None or any(role.retries for role in self._app.roles.values())
 
     def read(self) -> Iterator[Restart]:
         for event in () if self.is_over else self._events():
@@ -153,6 +153,8 @@ def followed(reader: RestartReader, rounds: Iterable[bool]) -> Iterator[Restart]
 class RestartNotes:
     """Reports the restarts of replicas that are followed, each between the outputs that it separates.
 
+    May be used by several threads.
+
     Args:
         report: called with each restart, once.
         names: the replicas that are followed.
@@ -176,11 +178,13 @@ class RestartNotes:
         self._since = since or 0.0
         self._of_cause = of_cause
         self._pending: dict[Where, deque[Restart]] = {}  # by `_scope`
+        self._lock = allocate_lock()
 
     def look(self) -> float:
         """Read what is new; the time of the last restart that is not reported yet, 0.0 for none."""
-        self._read()
-        return max((queue[-1].at for queue in self._pending.values()), default=0.0)
+        with self._lock:
+            self._read()
+            return max((queue[-1].at for queue in self._pending.values()), default=0.0)
 
     def _read(self) -> None:
         for restart in self._reader.read():
@@ -203,12 +207,14 @@ class RestartNotes:
 
     def before(self, role: str, k: int, time_ns: int) -> None:
         """Report the restarts that come before the output of a replica that was restarted at `time_ns`."""
-        self._read()
-        self._flush([(role, k), (role, _ALL), _APP], time_ns / 1e9)
+        with self._lock:
+            self._read()
+            self._flush([(role, k), (role, _ALL), _APP], time_ns / 1e9)
 
     def flush(self, until: float) -> None:
         """Report the restarts up to a time."""
-        self._flush([*self._pending], until)
+        with self._lock:
+            self._flush([*self._pending], until)
 
     def _flush(self, scopes: Iterable[Where], until: float) -> None:
         due = []

@@ -496,19 +496,12 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
         follow: bool = False,
         streams: Stream | None = None,
     ) -> Iterator[LogRecord]:
-        from launcher.schedulers.docker.logs import read
-        from launcher.schedulers.docker.logs.reader import LogQuery
+        from launcher.schedulers.docker.logs.read import logs_of
+        from launcher.schedulers.readback import Selection
 
-        query = LogQuery(streams, since, until)
-        found = read.app_records(self.view, app_id, (role_name, k), query, follow=follow)
-        if not follow or self.on_restart is None:
-            return found
-        from launcher.schedulers.docker.restarts import RestartNotes, noted
-
-        def wanted(restart: Restart, again: Collection[tuple[str, int]]) -> bool:
-            return (restart.role, restart.k) == (role_name, k)  # of several, the one that failed reports it
-
-        return noted(found, RestartNotes(app_id, self.on_restart, wanted, since or 0.0))
+        want = Selection(streams, since, until)
+        found = logs_of(self.view, app_id, [(role_name, k)])
+        return found.read_records(want, follow=follow, on_restart=self.on_restart)
 
     def log_chunks(
         self,
@@ -521,25 +514,18 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
         tail: int | None = None,
         follow: bool = False,
     ) -> Iterator[tuple[str, int, bytes]]:
-        from launcher.schedulers.docker.logs import read
-        from launcher.schedulers.docker.logs.reader import LogQuery
+        from launcher.schedulers.docker.logs.read import logs_of
+        from launcher.schedulers.readback import Selection
 
-        query = LogQuery(stream, since, until)
-        found = read.app_chunks(self.view, app_id, replicas, query, tail=tail, follow=follow)
-        if not follow or self.on_restart is None:
-            return found
-        from launcher.schedulers.docker.restarts import RestartNotes, noted
-
-        def wanted(restart: Restart, again: Collection[tuple[str, int]]) -> bool:
-            return not set(replicas).isdisjoint(again)
-
-        began = since or 0.0 if tail is None else time.time()
-        return noted(found, RestartNotes(app_id, self.on_restart, wanted, began))
+        want = Selection(stream, since, until, tail)
+        found = logs_of(self.view, app_id, replicas)
+        return found.read_chunks(want, follow=follow, on_restart=self.on_restart)
 
     def restarts(self, app_id: str) -> Iterator[Restart]:
-        from launcher.schedulers.docker.restarts import restarts
+        from launcher.schedulers.docker.logs.read import restart_reader, rounds
+        from launcher.schedulers.restarts import followed
 
-        return (restart for restart, _ in restarts(app_id))
+        return followed(restart_reader(app_id), rounds(app_id))
 
     def run_starts(
         self, app_id: str, replicas: Sequence[tuple[str, int]]

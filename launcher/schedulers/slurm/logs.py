@@ -241,7 +241,7 @@ def restart_reader(cluster: Cluster, facts: Facts) -> RestartReader:
     """Reads the restarts of an app; one whose roles have no retries is not asked about."""
     retries = [[role.get("max_retries") or 0, ""] for role in _roles(facts)]
     roles = [[role["name"], role.get("num_replicas", 1)] for role in _roles(facts)]
-    declared = {"e": "created", "roles": roles, "retries": retries}
+    declared = {"e": "created", "t": 0, "roles": roles, "retries": retries}
     return RestartReader(RecordedEvents(cluster, str(facts["attempt"]["app_id"])), declared)
 
 
