@@ -6,7 +6,7 @@ import os
 from array import array
 from bisect import bisect_left, bisect_right
 
-from launcher.schedulers.local.logfiles import KINDS, Segment, folder_of, marker, segments
+from launcher.schedulers.local.logfiles import CHUNK, KINDS, Segment, folder_of, marker, numbers
 from launcher.schedulers.logs import COMBINED, since_ns, until_ns
 from launcher.schedulers.readback import AppLogs
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from launcher.schedulers.readback import Selection
     from launcher.schedulers.restarts import RestartNotes, RestartReader
 
-CHUNK = 1 << 18  # large enough for few system calls, small enough to stay in the processor's cache
 _BLOCK = 1 << 16
 
 
@@ -74,43 +73,54 @@ class LogView:
     """
 
     def __init__(self, folder: str, stream: str = COMBINED) -> None:
-        self._segments = segments(folder)
+        self._segments: list[tuple[int, int, Segment]] = []  # begin, end, files
         self._starts = array("Q")  # offset of each run
         self._places = array("Q")  # and its place
         self._markers: dict[int, bytes] = {}  # by number of the run
         self._cache = (0, b"")  # place and bytes of the last block
         self.size = 0
         self.end = 0
-        for segment in self._segments:
-            if segment.begin > self.end:
-                self._add_marker(segment.begin)
-            self._add_runs(segment, stream)
-            self.end = segment.end
+        for number in numbers(folder):
+            self._add_segment(Segment(folder, number), stream)
 
     def __enter__(self) -> LogView:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for segment in self._segments:
-            segment.close()
+        for found in self._segments:
+            found[2].close()
 
     # -- runs ----------------------------------------------------------------------------------------------
 
-    def _add_runs(self, segment: Segment, stream: str) -> None:
-        if stream == COMBINED:
-            self._add_run(segment.begin, segment.end)
+    def _add_segment(self, segment: Segment, stream: str) -> None:
+        segment.open()
+        size = segment.size
+        if segment.number:
+            segment.read_index()
+        if segment.begin is None or (segment.number and segment.fd < 0):
+            segment.close()  # empty, or removed meanwhile
             return
-        begin, wanted = segment.begin, False
-        places = segment.words
-        for n in range(0, len(places), 2):
-            if (KINDS[places[n + 1] & 3] == stream) is not wanted:
+        begin, end = segment.begin, segment.begin + size
+        if begin > self.end:
+            self._add_marker(begin)
+        self._segments.append((begin, end, segment))
+        if stream == COMBINED:
+            self._add_run(begin, end)
+        else:
+            self._add_runs(begin, end, segment.read_index(), stream)
+        self.end = end
+
+    def _add_runs(self, begin: int, end: int, index: array[int], stream: str) -> None:
+        wanted = False
+        for n in range(0, len(index), 2):
+            if (KINDS[index[n + 1] & 3] == stream) is not wanted:
                 # Places decrease in a file that was truncated by hand and then written again.
-                place = max(begin, min(places[n], segment.end))
+                place = max(begin, min(index[n], end))
                 if wanted:
                     self._add_run(begin, place)
                 begin, wanted = place, not wanted
         if wanted:
-            self._add_run(begin, segment.end)
+            self._add_run(begin, end)
 
     def _add_run(self, begin: int, end: int) -> None:
         if begin == end:
@@ -168,13 +178,13 @@ class LogView:
         if text is not None:
             return text[within : within + size]
         place = self._places[run] + within
-        segment = next(each for each in reversed(self._segments) if each.begin <= place)
+        segment = next(each for begin, _, each in reversed(self._segments) if begin <= place)
         if size >= _BLOCK or len(self._starts) == 1:
-            return os.pread(segment.fd, size, place - segment.begin)
+            return segment.read(place, size)
         # Lines of two streams alternate: many runs of a few bytes each.
         begin, block = self._cache
         if not begin <= place <= place + size <= begin + len(block):
-            begin, block = place, os.pread(segment.fd, CHUNK, place - segment.begin)
+            begin, block = place, segment.read(place, CHUNK)
             self._cache = begin, block
         return block[place - begin : place - begin + size]
 
@@ -201,12 +211,13 @@ class LogView:
     def _offset_at(self, time_ns: int) -> int:
         """The first offset at or after a time; approximate when the clock was set back."""
         before = 0
-        for segment in self._segments:
-            record = bisect_left(segment.words[1::2], time_ns << 2)
-            if 2 * record < len(segment.words):
+        for _, end, segment in self._segments:
+            index = segment.read_index()
+            record = bisect_left(index[1::2], time_ns << 2)
+            if 2 * record < len(index):
                 # A match on the first record of a segment may also cover the removed output before it.
-                return self._offset_of(min(segment.words[2 * record], segment.end) if record else before)
-            before = segment.end
+                return self._offset_of(min(index[2 * record], end) if record else before)
+            before = end
         return self.size
 
     def _line_start(self, at: int) -> int:
