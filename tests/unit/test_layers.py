@@ -75,6 +75,7 @@ NAMES = {"local_cwd", "local_dir", "local_docker", "slurm"}
 WRITTEN_FOR_USERS = {"HELP", "EXAMPLES", "USAGE", "description", "examples", "help", "hint"}
 SHARED_BY_ENGINES = {"launcher.schedulers.api", "launcher.schedulers.staged", "launcher.schedulers.bound"}
 SHARED_BY_ENGINES |= {
+    "launcher.schedulers.readback",
     "launcher.schedulers.restarts",
     "launcher.schedulers.registry",
     "launcher.schedulers.turns",

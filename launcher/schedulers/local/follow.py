@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from launcher.limits import allow_open_files
 from launcher.schedulers import pids
 from launcher.schedulers.local import appview, rundir
 from launcher.schedulers.local.filewatch import FileWatch
 from launcher.schedulers.local.logrecords import RecordReader
-from launcher.schedulers.local.logs import LocalLogs
 from launcher.schedulers.logs import LogRecord
-from launcher.schedulers.readback import Selection
 from launcher.schedulers.restarts import RecordedEvents, RestartNotes
 
-_FILES_PER_READER = 2
 _UNOWNED_S = 0.5  # before there is a supervisor: the client may die without touching a file
 
 
@@ -81,25 +77,20 @@ def wait_for_start(app_dir: str) -> None:
 
 
 def follow_logs(
-    logs: LocalLogs, want: Selection, notes: RestartNotes | None, *, marks: bool
-) -> Iterator[tuple[int, LogRecord]]:
-    """The records of replicas as they are written; see `AppLogs.followed`."""
-    keep_open = not marks and allow_open_files(_FILES_PER_READER * len(logs.folders))
-    numbers = {folder: at for at, folder in enumerate(logs.folders)}
-    readers = {
-        folder: RecordReader(
-            folder,
-            want.stream,
-            want.since if marks else None,
-            want.until,
-            start=0 if marks else logs.place(at, want),
-            keep_open=keep_open,
-        )
-        for folder, at in numbers.items()
-    }
-    folders = dict(zip(logs.replicas, logs.folders, strict=True))
+    app_dir: str,
+    readers: Mapping[str, RecordReader],
+    names: Mapping[tuple[str, int], str],
+    notes: RestartNotes | None,
+) -> Iterator[tuple[str, LogRecord]]:
+    """(folder, record) of replicas as they are written, until the app has ended or all readers are finished.
+
+    Args:
+        readers: by the folder of the log. They are closed at the end.
+        names: (role, replica) → its folder.
+        notes: reports restarts, each after the output before it.
+    """
     try:
-        with AppWatch(logs.app_dir) as watch:
+        with AppWatch(app_dir) as watch:
             for folder in readers:
                 watch.add(folder)
             changed = set(readers)
@@ -107,10 +98,10 @@ def follow_logs(
                 ended = watch.ended  # before reading: data read after the end is complete
                 seen = notes.look() if notes else 0.0  # all output before these restarts is on disk
                 if notes and seen:
-                    changed = changed | {folders[each] for each in notes.waiting()}
+                    changed = changed | {names[each] for each in notes.waiting()}
                 for folder in readers if ended else sorted(changed):
                     for record in readers[folder].read():
-                        yield numbers[folder], record
+                        yield folder, record
                 if all(reader.finished for reader in readers.values()):
                     return
                 if notes:

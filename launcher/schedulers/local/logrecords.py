@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from launcher.schedulers.local.logfiles import CHUNK, KINDS, Segment, marker, numbers
 from launcher.schedulers.logs import COMBINED, DROPPED, RESTART, LogRecord, since_ns, until_ns
 
+FILES_PER_READER = 2
+
 
 def records(
     folder: str, stream: str = COMBINED, since: float | None = None, until: float | None = None

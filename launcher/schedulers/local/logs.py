@@ -43,9 +43,27 @@ class LocalLogs(AppLogs):
     def followed(
         self, want: Selection, notes: RestartNotes | None, *, marks: bool
     ) -> Iterator[tuple[int, LogRecord]]:
+        from launcher.limits import allow_open_files
         from launcher.schedulers.local.follow import follow_logs
+        from launcher.schedulers.local.logrecords import FILES_PER_READER, RecordReader
 
-        return follow_logs(self, want, notes, marks=marks)
+        keep_open = not marks and allow_open_files(FILES_PER_READER * len(self.folders))
+        since = want.since if marks else None
+        readers = {
+            folder: RecordReader(
+                folder,
+                want.stream,
+                since,
+                want.until,
+                start=0 if marks else self._place(folder, want),
+                keep_open=keep_open,
+            )
+            for folder in self.folders
+        }
+        names = dict(zip(self.replicas, self.folders, strict=True))
+        numbers = {folder: at for at, folder in enumerate(self.folders)}
+        found = follow_logs(self.app_dir, readers, names, notes)
+        return ((numbers[folder], record) for folder, record in found)
 
     def restart_reader(self) -> RestartReader:
         from launcher.schedulers.local.follow import recorded_events
@@ -53,11 +71,11 @@ class LocalLogs(AppLogs):
 
         return RestartReader(recorded_events(self.app_dir))
 
-    def place(self, at: int, want: Selection) -> int:
+    def _place(self, folder: str, want: Selection) -> int:
         """The place in the log of a replica to begin at, when it is followed."""
         if want.since is None and want.tail is None:
             return 0
-        with LogView(self.folders[at], want.stream) as view:
+        with LogView(folder, want.stream) as view:
             return view.place_of(view.selected(want)[0])
 
 
