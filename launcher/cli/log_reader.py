@@ -118,7 +118,7 @@ def _of_apps(logs: Logs) -> Iterator[bytes]:
     if logs[0][1].follow:
         from launcher.schedulers.readback import as_they_come
 
-        return (text for _, text in as_they_come([read(app, request) for app, request in logs]))
+        return as_they_come([read(app, request) for app, request in logs])
     return _with_times(logs)
 
 
@@ -245,7 +245,7 @@ def _with_times(logs: Logs) -> Iterator[bytes]:
     elif follow:
         from launcher.schedulers.readback import as_they_come
 
-        yield from (text for _, (_, text) in as_they_come(sources))
+        yield from (text for _, text in as_they_come(sources))
     else:
         from heapq import merge
 

@@ -1,158 +1,126 @@
-"""Read the logs of an app back: a selection of them, followed or not, with reports of restarts between."""
+"""Read the logs of an app back, followed or not, with the restarts between; merge what comes from several."""
 
 from __future__ import annotations
 
 import time
+from abc import abstractmethod
 
-from launcher.schedulers.logs import COMBINED, RESTART, STREAMS, since_ns, stream_name, stream_of, until_ns
+from launcher.schedulers.backend import AppLogs
+from launcher.schedulers.logs import RESTART
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from queue import Queue
     from threading import Thread
     from typing import Any, TypeVar
 
     from launcher.schedulers.api import OnRestart
+    from launcher.schedulers.backend import LogPart, Where
     from launcher.schedulers.logs import LogRecord
-    from launcher.schedulers.responses import Stream
-    from launcher.schedulers.restarts import RestartNotes, RestartReader
+    from launcher.schedulers.restarts import Event, Restart, RestartNotes, RestartReader
 
     T = TypeVar("T")
-    Where = tuple[str, int]
 
 _QUEUED = 64  # pieces of all sources that wait for the reader
 _LEAVE_S = 2.0
 
 
-class Selection:
-    """The part of each log to read.
+class RecordedLogs(AppLogs):
+    """The logs of an app that has a record of events. A subclass reads the logs and the record.
 
-    Attributes:
-        stream: stdout, stderr or combined.
-        since, until: only the lines that began between these, epoch seconds, both inclusive.
-        tail: only so many last lines of the log as it is when reading starts.
+    Args:
+        on_restart: called with the app id and each restart while logs are followed.
     """
 
-    __slots__ = ("since", "stream", "tail", "until")
-
-    def __init__(
-        self,
-        stream: Stream | str | None = None,
-        since: float | None = None,
-        until: float | None = None,
-        tail: int | None = None,
-    ) -> None:
-        """Raises UsageError for an unknown stream."""
-        name = stream_name(stream)
-        self.stream = name if name in STREAMS else stream_of(name).value
-        self.since = since
-        self.until = until
-        self.tail = tail
-
-    def has(self, record: LogRecord) -> bool:
-        """Whether a record is of the stream, or marks a restart."""
-        return self.stream in (COMBINED, record.stream) or record.stream == RESTART
-
-    @property
-    def first_ns(self) -> int:
-        return 0 if self.since is None else since_ns(self.since)
-
-    @property
-    def last_ns(self) -> int | None:
-        return None if self.until is None else until_ns(self.until)
-
-
-class AppLogs:
-    """The logs of some replicas of one app. A subclass for each scheduler reads them.
-
-    Attributes:
-        replicas: role and number of each.
-    """
-
-    def __init__(self, app_id: str, replicas: Sequence[Where]) -> None:
+    def __init__(self, app_id: str, on_restart: OnRestart | None) -> None:
         self.app_id = app_id
-        self.replicas = replicas
+        self._on_restart = on_restart
 
-    # To be implemented by a subclass
+    # To be implemented
 
-    def present(self, want: Selection) -> Iterator[tuple[int, bytes]]:
-        """The selected output as far as it is written, one replica after the other, in chunks.
+    @abstractmethod
+    def present(self, replicas: Sequence[Where], part: LogPart) -> Iterator[tuple[Where, bytes]]:
+        """The output as far as it is written, one replica after the other."""
 
-        Of each chunk the place of its replica in `replicas`, and the bytes.
-        """
-        raise NotImplementedError
+    @abstractmethod
+    def present_records(self, where: Where, part: LogPart) -> Iterator[LogRecord]:
+        """The records of a replica as far as they are written, with a mark of each restart."""
 
-    def records(self, want: Selection) -> Iterator[LogRecord]:
-        """The records of the only replica as far as they are written, with a mark of each restart."""
-        raise NotImplementedError
-
+    @abstractmethod
     def followed(
-        self, want: Selection, notes: RestartNotes | None, *, marks: bool
-    ) -> Iterator[tuple[int, LogRecord]]:
-        """The records of all replicas as they are written, each with its place in `replicas`.
-
-        Ends when the app has ended, or when every log has come to `until`.
+        self, replicas: Sequence[Where], part: LogPart, notes: RestartNotes | None, *, marks: bool
+    ) -> Iterator[tuple[Where, LogRecord]]:
+        """The records of replicas as they are written, until the app has ended, or every log is past `until`.
 
         Args:
-            notes: reports restarts. Those before a mark of a restart are reported without the subclass.
+            notes: reports restarts. The caller does that for those before the mark of a restart.
             marks: whether each restart is marked, and `since` selects records, not lines.
         """
-        raise NotImplementedError
+
+    @abstractmethod
+    def events(self) -> Callable[[], Iterable[Event]]:
+        """A function whose calls return the new events of the record, from the first one on."""
+
+    @abstractmethod
+    def rounds(self) -> Iterator[bool]:
+        """Blocks until the record may have more events; whether it will have no more after these."""
 
     def restart_reader(self) -> RestartReader:
-        raise NotImplementedError
+        from launcher.schedulers.restarts import RestartReader
 
-    # For the façades
+        return RestartReader(self.events())
 
-    def read_chunks(
-        self, want: Selection, *, follow: bool, on_restart: OnRestart | None = None
-    ) -> Iterator[tuple[str, int, bytes]]:
-        """See `Scheduler.log_chunks`."""
-        if not follow:
-            return ((*self.replicas[at], data) for at, data in self.present(want))
+    # The logs
+
+    def records(self, where: Where, part: LogPart) -> Iterator[LogRecord]:
+        if not part.follow:
+            return self.present_records(where, part)
+        # Of several replicas that are read one by one, the one that failed reports the restart.
+        found = self._noted([where], part, part.since, of_cause=True)
+        return (record for _, record in found)
+
+    def chunks(self, replicas: Sequence[Where], part: LogPart) -> Iterator[tuple[str, int, bytes]]:
+        if not part.follow:
+            return ((*where, data) for where, data in self.present(replicas, part))
         # Restarts of before have no place among the last lines.
-        since = want.since if want.tail is None else time.time()
-        found = self._noted(want, since, on_restart, marks=False)
-        return ((*self.replicas[at], record.data) for at, record in found if record.data)
-
-    def read_records(
-        self, want: Selection, *, follow: bool, on_restart: OnRestart | None = None
-    ) -> Iterator[LogRecord]:
-        """See `Scheduler.log_records`: of the only replica."""
-        if not follow:
-            return self.records(want)
-        return (record for _, record in self._noted(want, want.since, on_restart, marks=True))
+        found = self._noted(replicas, part, part.since if part.tail is None else time.time())
+        return ((*where, record.data) for where, record in found if record.data)
 
     def _noted(
-        self, want: Selection, since: float | None, on_restart: OnRestart | None, *, marks: bool
-    ) -> Iterator[tuple[int, LogRecord]]:
-        """What is followed, and between it the reports of restarts from `since` on.
-
-        Of several replicas that are read one by one, the one that failed reports the restart.
-        """
+        self, replicas: Sequence[Where], part: LogPart, since: float | None, *, of_cause: bool = False
+    ) -> Iterator[tuple[Where, LogRecord]]:
+        """The followed records, and between them the reports of restarts from `since` on."""
         notes = None
-        if on_restart is not None:
+        if self._on_restart is not None:
             from launcher.schedulers.restarts import RestartNotes
 
-            report, app_id = on_restart, self.app_id
+            on_restart, app_id = self._on_restart, self.app_id
             notes = RestartNotes(
                 self.restart_reader(),
-                lambda restart: report(app_id, restart),
-                self.replicas,
+                lambda restart: on_restart(app_id, restart),
+                replicas,
                 since,
-                of_cause=marks,
+                of_cause=of_cause,
             )
-        for at, record in self.followed(want, notes, marks=marks):
+        for where, record in self.followed(replicas, part, notes, marks=of_cause):
             if notes and record.stream == RESTART:
-                notes.before(*self.replicas[at], record.time_ns)
-            yield at, record
+                notes.before(where, record.time_ns)
+            yield where, record
+
+    def run_starts(self, replicas: Sequence[Where]) -> Mapping[Where, Sequence[tuple[int, float]]]:
+        from launcher.schedulers.restarts import run_starts
+
+        return run_starts(self.events()(), replicas)
+
+    def restarts(self) -> Iterator[Restart]:
+        from launcher.schedulers.restarts import followed
+
+        return followed(self.restart_reader(), self.rounds())
 
 
-def as_they_come(
-    sources: Sequence[Iterable[T]], close: Callable[[], None] | None = None
-) -> Iterator[tuple[int, T]]:
-    """Merge sources in the order of arrival: (number of the source, piece). Several have a thread each.
+def as_they_come(sources: Sequence[Iterable[T]], close: Callable[[], None] | None = None) -> Iterator[T]:
+    """Merge sources in the order of arrival. Several have a thread each.
 
     Args:
         close: ends the reading of all sources; called when the caller stops, or a source fails.
@@ -160,39 +128,38 @@ def as_they_come(
     from queue import Queue
     from threading import Thread
 
-    waiting: Queue[tuple[int, T | BaseException | None]] = Queue(_QUEUED)
+    waiting: Queue[T | BaseException | None] = Queue(_QUEUED)
     threads: list[Thread] = []
     try:
         if len(sources) == 1:
-            for piece in sources[0]:
-                yield 0, piece
+            yield from sources[0]
             return
-        for number, source in enumerate(sources):
-            threads.append(Thread(target=_pump, args=(number, source, waiting), daemon=True))
+        for source in sources:
+            threads.append(Thread(target=_pump, args=(source, waiting), daemon=True))
             threads[-1].start()
         left = len(sources)
         while left:
-            number, found = waiting.get()
+            found = waiting.get()
             if isinstance(found, BaseException):
                 raise found
             if found is None:
                 left -= 1
             else:
-                yield number, found
+                yield found
     finally:
         if close is not None:
             close()
             _drain(waiting, threads)
 
 
-def _pump(number: int, source: Iterable[T], into: Queue[tuple[int, T | BaseException | None]]) -> None:
+def _pump(source: Iterable[T], into: Queue[T | BaseException | None]) -> None:
     try:
         for piece in source:
-            into.put((number, piece))
+            into.put(piece)
     except BaseException as error:
-        into.put((number, error))
+        into.put(error)
     else:
-        into.put((number, None))
+        into.put(None)
 
 
 def _drain(waiting: Queue[Any], threads: Sequence[Thread]) -> None:

@@ -205,11 +205,11 @@ class RestartNotes:
             {where for where in self._names if where[0] in roles} if roles else set()
         )
 
-    def before(self, role: str, k: int, time_ns: int) -> None:
+    def before(self, where: Where, time_ns: int) -> None:
         """Report the restarts that come before the output of a replica that was restarted at `time_ns`."""
         with self._lock:
             self._read()
-            self._flush([(role, k), (role, _ALL), _APP], time_ns / 1e9)
+            self._flush([where, (where[0], _ALL), _APP], time_ns / 1e9)
 
     def flush(self, until: float) -> None:
         """Report the restarts up to a time."""

@@ -12,6 +12,8 @@ from launcher.schedulers.local.logrecords import RecordReader
 from launcher.schedulers.logs import LogRecord
 from launcher.schedulers.restarts import RecordedEvents, RestartNotes
 
+Where = tuple[str, int]
+
 _UNOWNED_S = 0.5  # before there is a supervisor: the client may die without touching a file
 
 
@@ -78,37 +80,37 @@ def wait_for_start(app_dir: str) -> None:
 
 def follow_logs(
     app_dir: str,
-    readers: Mapping[str, RecordReader],
-    names: Mapping[tuple[str, int], str],
+    folders: Mapping[Where, str],
+    readers: Mapping[Where, RecordReader],
     notes: RestartNotes | None,
-) -> Iterator[tuple[str, LogRecord]]:
-    """(folder, record) of replicas as they are written, until the app has ended or all readers are finished.
+) -> Iterator[tuple[Where, LogRecord]]:
+    """The records of replicas as they are written, until the app has ended or all readers are finished.
 
     Args:
-        readers: by the folder of the log. They are closed at the end.
-        names: (role, replica) → its folder.
+        readers: one for each of the folders. They are closed at the end.
         notes: reports restarts, each after the output before it.
     """
+    names = {folder: where for where, folder in folders.items()}
     try:
         with AppWatch(app_dir) as watch:
-            for folder in readers:
+            for folder in names:
                 watch.add(folder)
             changed = set(readers)
             while True:
                 ended = watch.ended  # before reading: data read after the end is complete
                 seen = notes.look() if notes else 0.0  # all output before these restarts is on disk
                 if notes and seen:
-                    changed = changed | {names[each] for each in notes.waiting()}
-                for folder in readers if ended else sorted(changed):
-                    for record in readers[folder].read():
-                        yield folder, record
+                    changed |= notes.waiting()
+                for where in readers if ended else sorted(changed):
+                    for record in readers[where].read():
+                        yield where, record
                 if all(reader.finished for reader in readers.values()):
                     return
                 if notes:
                     notes.flush(seen)
                 if ended:
                     return
-                changed = watch.wait() & readers.keys()
+                changed = {names[folder] for folder in watch.wait() & names.keys()}
     finally:
         for reader in readers.values():
             reader.close()

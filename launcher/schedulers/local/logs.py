@@ -8,75 +8,79 @@ from bisect import bisect_left, bisect_right
 
 from launcher.schedulers.local.logfiles import CHUNK, KINDS, Segment, folder_of, marker, numbers
 from launcher.schedulers.logs import COMBINED, since_ns, until_ns
-from launcher.schedulers.readback import AppLogs
+from launcher.schedulers.readback import RecordedLogs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from launcher.schedulers.api import OnRestart
+    from launcher.schedulers.backend import LogPart, Where
     from launcher.schedulers.logs import LogRecord
-    from launcher.schedulers.readback import Selection
-    from launcher.schedulers.restarts import RestartNotes, RestartReader
+    from launcher.schedulers.restarts import Event, RestartNotes
 
 _BLOCK = 1 << 16
 
 
-class LocalLogs(AppLogs):
-    """The logs of local replicas. Raises SchedulerError when there is no such app, role or replica."""
+class LocalLogs(RecordedLogs):
+    """The logs of a local app. Reading them raises SchedulerError for an unknown app, role or replica."""
 
-    def __init__(self, app_dir: str, replicas: Sequence[tuple[str, int]]) -> None:
-        super().__init__(os.path.basename(app_dir), replicas)
-        self.app_dir = app_dir
-        self.folders = [folder_of(app_dir, role, k) for role, k in replicas]
+    def __init__(self, app_dir: str, on_restart: OnRestart | None = None) -> None:
+        super().__init__(os.path.basename(app_dir), on_restart)
+        self._app_dir = app_dir
 
-    def present(self, want: Selection) -> Iterator[tuple[int, bytes]]:
-        for at, folder in enumerate(self.folders):
-            with LogView(folder, want.stream) as view:
-                for data in view.chunks(*view.selected(want)):
-                    yield at, data
+    def present(self, replicas: Sequence[Where], part: LogPart) -> Iterator[tuple[Where, bytes]]:
+        for where, folder in self._folders(replicas).items():
+            with LogView(folder, part.stream) as view:
+                for data in view.chunks(*view.selected(part)):
+                    yield where, data
 
-    def records(self, want: Selection) -> Iterator[LogRecord]:
+    def present_records(self, where: Where, part: LogPart) -> Iterator[LogRecord]:
         from launcher.schedulers.local.logrecords import records
 
-        return records(self.folders[0], want.stream, want.since, want.until)
+        return records(folder_of(self._app_dir, *where), part.stream, part.since, part.until)
 
     def followed(
-        self, want: Selection, notes: RestartNotes | None, *, marks: bool
-    ) -> Iterator[tuple[int, LogRecord]]:
+        self, replicas: Sequence[Where], part: LogPart, notes: RestartNotes | None, *, marks: bool
+    ) -> Iterator[tuple[Where, LogRecord]]:
         from launcher.limits import allow_open_files
         from launcher.schedulers.local.follow import follow_logs
         from launcher.schedulers.local.logrecords import FILES_PER_READER, RecordReader
 
-        keep_open = not marks and allow_open_files(FILES_PER_READER * len(self.folders))
-        since = want.since if marks else None
+        keep_open = not marks and allow_open_files(FILES_PER_READER * len(replicas))
+        folders, since = self._folders(replicas), part.since if marks else None
         readers = {
-            folder: RecordReader(
+            where: RecordReader(
                 folder,
-                want.stream,
+                part.stream,
                 since,
-                want.until,
-                start=0 if marks else self._place(folder, want),
+                part.until,
+                start=0 if marks else self._place(folder, part),
                 keep_open=keep_open,
             )
-            for folder in self.folders
+            for where, folder in folders.items()
         }
-        names = dict(zip(self.replicas, self.folders, strict=True))
-        numbers = {folder: at for at, folder in enumerate(self.folders)}
-        found = follow_logs(self.app_dir, readers, names, notes)
-        return ((numbers[folder], record) for folder, record in found)
+        return follow_logs(self._app_dir, folders, readers, notes)
 
-    def restart_reader(self) -> RestartReader:
+    def events(self) -> Callable[[], Iterable[Event]]:
         from launcher.schedulers.local.follow import recorded_events
-        from launcher.schedulers.restarts import RestartReader
 
-        return RestartReader(recorded_events(self.app_dir))
+        return recorded_events(self._app_dir)
 
-    def _place(self, folder: str, want: Selection) -> int:
-        """The place in the log of a replica to begin at, when it is followed."""
-        if want.since is None and want.tail is None:
+    def rounds(self) -> Iterator[bool]:
+        from launcher.schedulers.local.follow import rounds
+
+        return rounds(self._app_dir)
+
+    def _folders(self, replicas: Sequence[Where]) -> dict[Where, str]:
+        return {where: folder_of(self._app_dir, *where) for where in replicas}
+
+    def _place(self, folder: str, part: LogPart) -> int:
+        """The place in a log to begin at, when it is followed."""
+        if part.since is None and part.tail is None:
             return 0
-        with LogView(folder, want.stream) as view:
-            return view.place_of(view.selected(want)[0])
+        with LogView(folder, part.stream) as view:
+            return view.place_of(view.selected(part)[0])
 
 
 class LogView:
@@ -215,10 +219,10 @@ class LogView:
 
     # -- parts ---------------------------------------------------------------------------------------------
 
-    def selected(self, want: Selection) -> tuple[int, int]:
+    def selected(self, part: LogPart) -> tuple[int, int]:
         """The offsets around the selected lines."""
-        start, end = self.window(want.since, want.until)
-        return (start if want.tail is None else self.tail_start(want.tail, start, end)), end
+        start, end = self.window(part.since, part.until)
+        return (start if part.tail is None else self.tail_start(part.tail, start, end)), end
 
     def window(self, since: float | None = None, until: float | None = None) -> tuple[int, int]:
         """The offsets around the lines that began from `since` to `until` (epoch seconds)."""

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from base64 import b64decode
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from launcher.errors import SchedulerError
+from launcher.schedulers.backend import LogPart
 from launcher.schedulers.ids import path_names
 from launcher.schedulers.logs import COMBINED, RESTART, STDOUT, LogRecord, require_replica, tail
-from launcher.schedulers.readback import AppLogs, Selection
-from launcher.schedulers.restarts import Event, RestartNotes, RestartReader
+from launcher.schedulers.readback import RecordedLogs
+from launcher.schedulers.restarts import Event, RestartNotes, RestartReader, Where
 from launcher.schedulers.slurm.cluster import Cluster
 from launcher.schedulers.slurm.observe import Clusters, find, is_removed, seen, settled
 from launcher.schedulers.slurm.state import Facts, names_of
 
+if TYPE_CHECKING:
+    from launcher.schedulers.api import OnRestart
+
 _BLOCK = 4 << 20  # bytes of one answer
+_AGAIN_S = 10.0  # how often the restarts of an app are read while it runs
 _UNSURE_S = 10.0  # of silence, before the queue is asked whether the app still runs
 
 
@@ -28,20 +33,6 @@ def found(clusters: Clusters, app_id: str) -> tuple[Cluster, Facts]:
     if is_removed(answer[1]):
         raise SchedulerError(f"the logs of {app_id} were removed", hint="only its outcome is still recorded")
     return answer
-
-
-class RecordedEvents:
-    """The events of an app in its record on the cluster. A call returns those that are new."""
-
-    def __init__(self, cluster: Cluster, app_id: str) -> None:
-        self._cluster = cluster
-        self._app_id = app_id
-        self._count = 0
-
-    def __call__(self) -> list[Event]:
-        events: list[Event] = self._cluster.ask("events", app_id=self._app_id)["events"]
-        new, self._count = events[self._count :], len(events)
-        return new
 
 
 class Parser:
@@ -96,10 +87,10 @@ class _Selected:
         is_over: whether all that comes is later than `until`.
     """
 
-    def __init__(self, want: Selection, *, by_line: bool) -> None:
-        self._want = want
-        self._first_ns = want.first_ns
-        self._last_ns = want.last_ns
+    def __init__(self, part: LogPart, *, by_line: bool) -> None:
+        self._part = part
+        self._first_ns = part.first_ns
+        self._last_ns = part.last_ns
         self._by_line = by_line
         self._is_in_line: dict[str, bool] = {}  # stream → whether it is within a line that began before
         self.is_over = False
@@ -110,7 +101,7 @@ class _Selected:
                 self.is_over = True
             if self.is_over:
                 return
-            if not self._want.has(record):
+            if self._part.stream not in (COMBINED, record.stream) and record.stream != RESTART:
                 continue
             if record.time_ns < self._first_ns:
                 self._is_in_line[record.stream] = self._by_line and not record.data.endswith(b"\n")
@@ -123,128 +114,145 @@ class _Selected:
 
 
 class _Blocks:
-    """The logs of some replicas, block by block: (index of the replica, its new records).
+    """The logs of some replicas, block by block: the replica and its new records.
 
     Args:
-        parts: folder and number of each replica.
-
-    Attributes:
-        is_live: whether the app may write more than was read.
+        places: folder and number of each replica's log.
     """
 
-    def __init__(self, cluster: Cluster, app_id: str, parts: Sequence[tuple[str, int]]) -> None:
+    def __init__(self, cluster: Cluster, app_id: str, places: Mapping[Where, tuple[str, int]]) -> None:
         self._cluster = cluster
         self._app_id = app_id
-        self._parts = parts
-        self._parsers = [Parser() for _ in parts]
-        self.is_live = True
+        self._places = places
+        self._parsers = {where: Parser() for where in places}
+        self._is_live = True  # whether the app may write more than was read
 
-    def present(self, wait_s: float = 0.0) -> Iterator[tuple[int, list[LogRecord]]]:
+    def present(self, wait_s: float = 0.0) -> Iterator[tuple[Where, list[LogRecord]]]:
         """The logs as they are, or until they have been silent for so long."""
-        while blocks := self._read(wait_s):
-            yield from blocks
+        while found := self._read(wait_s):
+            yield from found
 
-    def to_the_end(self) -> Iterator[tuple[int, list[LogRecord]]]:
+    def to_the_end(self) -> Iterator[tuple[Where, list[LogRecord]]]:
         """The logs to the end of the app."""
         while True:
             yield from self.present(_UNSURE_S)
-            if not self.is_live:
+            if not self._is_live:
                 return
             # It is perhaps over: record how Slurm ended it.
             settled(self._cluster, seen(self._cluster, app_ids=[self._app_id], ended=True))
 
-    def _read(self, wait_s: float) -> list[tuple[int, list[LogRecord]]]:
+    def _read(self, wait_s: float) -> list[tuple[Where, list[LogRecord]]]:
         parts = [
-            [folder, k, parser.offset, parser.index_offset]
-            for (folder, k), parser in zip(self._parts, self._parsers, strict=True)
+            [*place, self._parsers[where].offset, self._parsers[where].index_offset]
+            for where, place in self._places.items()
         ]
-        fields = {"app_id": self._app_id, "parts": parts, "limit": _BLOCK, "seconds": wait_s}
-        answer = self._cluster.ask("read", **fields)
-        self.is_live = bool(answer["live"])
-        read = (
-            (at, list(self._parsers[at].feed(b64decode(data), index)))
-            for at, (data, index) in enumerate(answer["parts"])
-        )
-        return [(at, records) for at, records in read if records]
+        answer = self._cluster.ask("read", app_id=self._app_id, parts=parts, limit=_BLOCK, seconds=wait_s)
+        self._is_live = bool(answer["live"])
+        found = [
+            (where, list(self._parsers[where].feed(b64decode(data), index)))
+            for where, (data, index) in zip(self._places, answer["parts"], strict=True)
+        ]
+        return [(where, records) for where, records in found if records]
 
 
-class SlurmLogs(AppLogs):
-    """The logs of replicas on a cluster. Raises SchedulerError for an unknown one, with what there is.
+class SlurmLogs(RecordedLogs):
+    """The logs of an app on a cluster. Reading them raises SchedulerError for an unknown replica.
 
     Args:
-        facts: of the app.
+        has_ended: waits for the end of an app, for so many seconds; whether it has come.
     """
 
-    def __init__(self, cluster: Cluster, facts: Facts, replicas: Sequence[tuple[str, int]]) -> None:
-        super().__init__(str(facts["attempt"]["app_id"]), replicas)
+    def __init__(
+        self,
+        cluster: Cluster,
+        facts: Facts,
+        on_restart: OnRestart | None,
+        has_ended: Callable[[str, float], bool],
+    ) -> None:
+        super().__init__(str(facts["attempt"]["app_id"]), on_restart)
         self._cluster = cluster
-        self._facts = facts
-        names = [role["name"] for role in _roles(facts)]
-        folders = dict(zip(names, path_names(names), strict=True))
-        counts = Counter(role for role, _ in names_of(facts))
-        for role, k in replicas:
-            require_replica(self.app_id, counts, role, k)
-        self._parts = [(folders[role], k) for role, k in replicas]
+        self._has_ended = has_ended
+        document: Any = facts["attempt"].get("document") or {}
+        self._roles: list[dict[str, Any]] = document.get("roles") or []
+        self._counts = Counter(role for role, _ in names_of(facts))
 
-    def present(self, want: Selection) -> Iterator[tuple[int, bytes]]:
-        is_plain = want.stream == COMBINED and want.since is None and want.until is None
-        tails = self._last_lines(want.tail) if is_plain and want.tail is not None else []
-        for at, part in enumerate(self._parts):
-            if tails and (last := tails[at]) is not None:
+    def present(self, replicas: Sequence[Where], part: LogPart) -> Iterator[tuple[Where, bytes]]:
+        is_plain = part.stream == COMBINED and part.since is None and part.until is None
+        tails = self._last_lines(replicas, part.tail) if is_plain and part.tail is not None else {}
+        for where in replicas:
+            if (last := tails.get(where)) is not None:
                 found: Iterable[bytes] = [last] if last else []
+            elif part.tail is None:
+                found = self._selected(where, part)
             else:
-                found = self._selected(part, want)
-                found = found if want.tail is None else tail(found, want.tail)
-            yield from ((at, data) for data in found)
+                found = tail(self._selected(where, part), part.tail)
+            yield from ((where, data) for data in found)
 
-    def _last_lines(self, count: int) -> list[bytes | None]:
+    def _last_lines(self, replicas: Sequence[Where], count: int) -> dict[Where, bytes | None]:
         """The last lines of each log; None for a log of which they are too long for one answer."""
-        answer = self._cluster.ask("tail", app_id=self.app_id, parts=self._parts, lines=count, limit=_BLOCK)
-        return [None if part is None else b64decode(part) for part in answer["parts"]]
+        parts = [self._place(where) for where in replicas]
+        answer = self._cluster.ask("tail", app_id=self.app_id, parts=parts, lines=count, limit=_BLOCK)
+        lines = (None if each is None else b64decode(each) for each in answer["parts"])
+        return dict(zip(replicas, lines, strict=True))
 
-    def _selected(self, part: tuple[str, int], want: Selection) -> Iterator[bytes]:
-        selected = _Selected(want, by_line=True)
-        for _, records in _Blocks(self._cluster, self.app_id, [part]).present():
-            yield from (record.data for record in selected.of(records) if record.data)
-            if selected.is_over:
-                return
+    def _selected(self, where: Where, part: LogPart) -> Iterator[bytes]:
+        return (record.data for record in self._records(where, part, by_line=True) if record.data)
 
-    def records(self, want: Selection) -> Iterator[LogRecord]:
-        selected = _Selected(want, by_line=False)
-        for _, records in _Blocks(self._cluster, self.app_id, self._parts).present():
+    def present_records(self, where: Where, part: LogPart) -> Iterator[LogRecord]:
+        return self._records(where, part, by_line=False)
+
+    def _records(self, where: Where, part: LogPart, *, by_line: bool) -> Iterator[LogRecord]:
+        selected = _Selected(part, by_line=by_line)
+        for _, records in self._blocks([where]).present():
             yield from selected.of(records)
             if selected.is_over:
                 return
 
     def followed(
-        self, want: Selection, notes: RestartNotes | None, *, marks: bool
-    ) -> Iterator[tuple[int, LogRecord]]:
-        blocks = _Blocks(self._cluster, self.app_id, self._parts)
-        selected = [_Selected(want, by_line=not marks) for _ in self._parts]
-        if want.tail is not None:  # the logs as they are, and then what follows
-            held: list[list[bytes]] = [[] for _ in self._parts]
-            for at, records in blocks.present():
-                new = (record.data for record in selected[at].of(records))
-                held[at] = list(tail([*held[at], *new], want.tail))
-            for at, last in enumerate(held):
-                yield from ((at, LogRecord(0, STDOUT, line)) for line in last)
-        for at, records in blocks.to_the_end():
-            yield from ((at, record) for record in selected[at].of(records))
-            if all(each.is_over for each in selected):
+        self, replicas: Sequence[Where], part: LogPart, notes: RestartNotes | None, *, marks: bool
+    ) -> Iterator[tuple[Where, LogRecord]]:
+        blocks = self._blocks(replicas)
+        selected = {where: _Selected(part, by_line=not marks) for where in replicas}
+        if part.tail is not None:  # the logs as they are, and then what follows
+            held: dict[Where, list[bytes]] = {where: [] for where in replicas}
+            for where, records in blocks.present():
+                new = (record.data for record in selected[where].of(records))
+                held[where] = list(tail([*held[where], *new], part.tail))
+            for where, lines in held.items():
+                yield from ((where, LogRecord(0, STDOUT, line)) for line in lines)
+        for where, records in blocks.to_the_end():
+            for record in selected[where].of(records):
+                yield where, record
+            if all(each.is_over for each in selected.values()):
                 return
 
+    def _blocks(self, replicas: Sequence[Where]) -> _Blocks:
+        return _Blocks(self._cluster, self.app_id, {where: self._place(where) for where in replicas})
+
+    def _place(self, where: Where) -> tuple[str, int]:
+        """The folder of a replica's log, and its number there."""
+        role, k = where
+        require_replica(self.app_id, self._counts, role, k)
+        names = [each["name"] for each in self._roles]
+        return path_names(names)[names.index(role)], k
+
+    def events(self) -> Callable[[], Iterable[Event]]:
+        known = 0
+
+        def new() -> list[Event]:
+            nonlocal known
+            events: list[Event] = self._cluster.ask("events", app_id=self.app_id)["events"]
+            found, known = events[known:], len(events)
+            return found
+
+        return new
+
     def restart_reader(self) -> RestartReader:
-        return restart_reader(self._cluster, self._facts)
+        retries = [[role.get("max_retries") or 0, ""] for role in self._roles]
+        roles = [[role["name"], role.get("num_replicas", 1)] for role in self._roles]
+        return RestartReader(self.events(), {"e": "created", "t": 0, "roles": roles, "retries": retries})
 
-
-def restart_reader(cluster: Cluster, facts: Facts) -> RestartReader:
-    """Reads the restarts of an app; one whose roles have no retries is not asked about."""
-    retries = [[role.get("max_retries") or 0, ""] for role in _roles(facts)]
-    roles = [[role["name"], role.get("num_replicas", 1)] for role in _roles(facts)]
-    declared = {"e": "created", "t": 0, "roles": roles, "retries": retries}
-    return RestartReader(RecordedEvents(cluster, str(facts["attempt"]["app_id"])), declared)
-
-
-def _roles(facts: Facts) -> list[dict[str, Any]]:
-    document: Any = facts["attempt"].get("document") or {}
-    return document.get("roles") or []
+    def rounds(self) -> Iterator[bool]:
+        yield self._has_ended(self.app_id, 1.0)
+        while True:
+            yield self._has_ended(self.app_id, _AGAIN_S)

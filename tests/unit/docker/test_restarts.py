@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from launcher.schedulers.docker import record
-from launcher.schedulers.docker.logs.read import restart_reader, rounds
-from launcher.schedulers.restarts import Restart, RestartNotes, followed
+from launcher.schedulers.docker.client.engine import connect
+from launcher.schedulers.docker.logs.read import DockerLogs
+from launcher.schedulers.restarts import Restart, RestartNotes
 
 RETRIES = {"a": [2, "REPLICA"], "b": [1, "ROLE"]}
 
@@ -49,8 +50,12 @@ def journal(history: str, retries: dict[str, Any] = RETRIES) -> str:
     return "app"
 
 
+def _logs(app_id: str) -> DockerLogs:
+    return DockerLogs(connect(readonly=True, environ={"DOCKER_HOST": "unix:///nowhere"}), app_id)
+
+
 def restarts(app_id: str) -> Iterator[Restart]:
-    return followed(restart_reader(app_id), rounds(app_id))
+    return _logs(app_id).restarts()
 
 
 @pytest.mark.parametrize(
@@ -97,7 +102,7 @@ def test_restarts_are_reported_from_a_time_on_for_the_replicas_that_are_followed
 
     def reported(names, since=None, *, of_cause=False):
         found: list[Restart] = []
-        notes = RestartNotes(restart_reader(app), found.append, names, since, of_cause=of_cause)
+        notes = RestartNotes(_logs(app).restart_reader(), found.append, names, since, of_cause=of_cause)
         notes.flush(notes.look())
         return [f"{each.role}/{each.k}" for each in found]
 

@@ -100,7 +100,7 @@ def test_restarts_are_put_between_the_output_in_time_that_grows_with_their_numbe
             notes.waiting()
             for role, k in names:
                 for record in records(str(app.logs / role / str(k))):
-                    notes.before(role, k, record.time_ns)
+                    notes.before((role, k), record.time_ns)
             notes.flush(seen)
 
         executed[count] = _lines_of(read)

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from launcher.errors import SchedulerError
+from launcher.schedulers.backend import LogPart
 from launcher.schedulers.local import attemptfile, logfiles
 from launcher.schedulers.local.logs import LocalLogs
-from launcher.schedulers.readback import Selection
 
 _hooked: list[bool] = []
 _opened: list[str] = []
@@ -46,8 +46,8 @@ def app_of(folder: Path, replicas: int) -> str:
 def test_the_request_is_read_once_however_many_replicas_are_read(tmp_path: Path, opened: list[str]) -> None:
     app_dir = app_of(tmp_path / "app", 50)
     opened.clear()
-    logs = LocalLogs(app_dir, [("main", k) for k in range(50)])
-    text = b"".join(data for _, _, data in logs.read_chunks(Selection(), follow=False))
+    found = LocalLogs(app_dir).chunks([("main", k) for k in range(50)], LogPart())
+    text = b"".join(data for _, _, data in found)
     assert text.count(b"\n") == 50
     assert [path for path in opened if path.endswith("request.json")] == [f"{app_dir}/request.json"]
 

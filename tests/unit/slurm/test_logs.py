@@ -7,8 +7,8 @@ from base64 import b64encode
 import pytest
 
 from launcher.errors import SchedulerError
+from launcher.schedulers.backend import LogPart
 from launcher.schedulers.logs import LogRecord
-from launcher.schedulers.readback import Selection
 from launcher.schedulers.restarts import RestartReader, run_starts
 from launcher.schedulers.slurm.logs import Parser, SlurmLogs
 
@@ -89,8 +89,12 @@ class FakeCluster:
         return {"parts": found, "live": False}
 
 
-def logs_of(written, *replicas, size=4):
-    return SlurmLogs(FakeCluster(written, size), FACTS, replicas)
+def logs_of(cluster):
+    return SlurmLogs(cluster, FACTS, None, lambda app_id, within_s: True)
+
+
+def chunks(written, *replicas, **how):
+    return list(logs_of(FakeCluster(written)).chunks(replicas, LogPart(**how)))
 
 
 def log(*lines):
@@ -106,9 +110,8 @@ THREE = log((1, "stdout", b"a\n"), (2, "stderr", b"b\n"), (3, "stdout", b"c\n"))
 LOGS = {("a-b", 0): THREE, ("a-b", 1): log((1, "stdout", b"other\n"))}
 
 
-def read(stream="combined", since=None, until=None, *, tail=None, follow=False):
-    want = Selection(stream, since, until, tail)
-    return b"".join(data for _, _, data in logs_of(LOGS, ("a b", 0)).read_chunks(want, follow=follow))
+def read(stream="combined", **how):
+    return b"".join(data for _, _, data in chunks(LOGS, ("a b", 0), stream=stream, **how))
 
 
 @pytest.mark.parametrize("follow", [False, True])
@@ -128,7 +131,7 @@ def test_the_output_of_a_time_is_that_of_the_lines_that_began_in_it(follow):
 @pytest.mark.parametrize("follow", [False, True])
 def test_a_line_that_began_before_is_left_out_whole(follow):
     long = {("a-b", 0): log((1, "stdout", b"be"), (2, "stdout", b"gan"), (3, "stdout", b"\nnew\n"))}
-    found = logs_of(long, ("a b", 0)).read_chunks(Selection(since=2), follow=follow)
+    found = chunks(long, ("a b", 0), since=2, follow=follow)
     assert b"".join(data for _, _, data in found) == b"new\n"
 
 
@@ -142,8 +145,7 @@ def test_the_tail_of_several_replicas_is_one_request_and_long_lines_are_read_in_
     cluster = FakeCluster({("a-b", 0): THREE, ("a-b", 1): log((1, "stdout", b"a\n" + b"x" * 90 + b"\n"))})
     monkeypatch.setattr("launcher.schedulers.slurm.logs._BLOCK", 50)
 
-    logs = SlurmLogs(cluster, FACTS, [("a b", 0), ("a b", 1)])
-    found = list(logs.read_chunks(Selection(tail=1), follow=False))
+    found = list(logs_of(cluster).chunks([("a b", 0), ("a b", 1)], LogPart(tail=1)))
     assert found == [("a b", 0, b"c\n"), ("a b", 1, b"x" * 90 + b"\n")]
     assert cluster.asked[0] == "tail"
     assert set(cluster.asked[1:]) == {"read"}
@@ -152,7 +154,7 @@ def test_the_tail_of_several_replicas_is_one_request_and_long_lines_are_read_in_
 def test_several_replicas_come_in_order_or_as_they_write():
     names = [("a b", 0), ("a b", 1), ("c", 0)]
     for follow in (False, True):
-        found = list(logs_of(LOGS, *names).read_chunks(Selection(), follow=follow))
+        found = chunks(LOGS, *names, follow=follow)
         assert b"".join(data for _, k, data in found if k == 1) == b"other\n"
         assert b"".join(data for role, k, data in found if (role, k) == ("a b", 0)) == b"a\nb\nc\n"
     assert [k for _, k, _ in found] != sorted(k for _, k, _ in found)
@@ -162,13 +164,14 @@ def test_records_carry_times_and_streams_and_marks():
     logs = {("c", 0): log((1, "stdout", b"1\n"), (2, "restart", b""), (2, "stderr", b"2\n"))}
     found = [LogRecord(2 * SECOND, "restart", b""), LogRecord(2 * SECOND, "stderr", b"2\n")]
     for follow in (False, True):
-        assert list(logs_of(logs, ("c", 0)).read_records(Selection("stderr"), follow=follow)) == found
+        part = LogPart("stderr", follow=follow)
+        assert list(logs_of(FakeCluster(logs)).records(("c", 0), part)) == found
 
 
 @pytest.mark.parametrize(("role", "k", "named"), [("b", 0, "a b"), ("c", 1, "0"), ("a b", -1, "0 to 1")])
 def test_what_there_is_not_is_refused_with_what_there_is(role, k, named):
     with pytest.raises(SchedulerError) as error:
-        logs_of(LOGS, (role, k))
+        chunks(LOGS, (role, k))
     assert named in str(error.value.hint)
 
 

@@ -8,13 +8,13 @@ from threading import Condition, Lock, Thread
 from typing import TYPE_CHECKING
 
 from launcher.schedulers.docker.client.errors import EngineError, may_pass
-from launcher.schedulers.docker.client.events import Event, EventStream
 from launcher.schedulers.docker.client.persist import Patience
+from launcher.schedulers.docker.client.streams import Event, EventStream
 from launcher.schedulers.docker.client.view import EngineView
 from launcher.schedulers.docker.labels import APP_ID
 
 if TYPE_CHECKING:
-    from launcher.schedulers.docker.client.container import Container
+    from launcher.schedulers.docker.client.objects import Container
 
 _FIRST_CHECK_S, _LAST_CHECK_S = 1.0, 30.0
 _LEAVE_S = 2.0

@@ -2,124 +2,184 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from threading import Event, Thread
+from typing import TYPE_CHECKING
 
 from launcher.errors import SchedulerError
 from launcher.schedulers import logs
 from launcher.schedulers.api import LogsUnsupported
+from launcher.schedulers.backend import LogPart
 from launcher.schedulers.docker import apps, record, recorded
 from launcher.schedulers.docker.apps import DockerApp
-from launcher.schedulers.docker.client.container import Container
-from launcher.schedulers.docker.client.frames import LogStream
+from launcher.schedulers.docker.client.objects import Container
+from launcher.schedulers.docker.client.streams import LogStream
 from launcher.schedulers.docker.client.view import EngineView
 from launcher.schedulers.docker.journal import Journal, read_events
 from launcher.schedulers.docker.labels import Labels
 from launcher.schedulers.docker.logs.follow import FollowedApp
 from launcher.schedulers.docker.logs.reader import LogReader, gone, open_log, shortly_before
 from launcher.schedulers.docker.old_journal import OldJournal
-from launcher.schedulers.docker.replicas import expected_replicas, where
+from launcher.schedulers.docker.replicas import expected_replicas
+from launcher.schedulers.docker.replicas import where as name_of
 from launcher.schedulers.docker.watching.client import wait_for_exit
 from launcher.schedulers.logs import STDOUT, LogRecord
-from launcher.schedulers.readback import AppLogs, Selection, as_they_come
-from launcher.schedulers.restarts import RecordedEvents, RestartNotes, RestartReader
+from launcher.schedulers.readback import RecordedLogs, as_they_come
+from launcher.schedulers.restarts import Event, RecordedEvents, RestartNotes, RestartReader, Where
+
+if TYPE_CHECKING:
+    from launcher.schedulers.api import OnRestart
 
 _CHUNK = 1 << 18
 _LOOK_S = 0.25  # between two looks at the journal
 _LAST_S = 2.0  # for the last restarts, once the logs are complete
 
 
-def logs_of(engine: EngineView, app_id: str, replicas: Sequence[tuple[str, int]]) -> DockerLogs:
-    """Raises SchedulerError for an unknown app, role or replica, LogsGone for one without a container."""
-    found = _app(engine, app_id)
-    there = {(each.role, each.k): each.id for each in found.view.replicas}
-    counts: dict[str, int] = {}
-    for role, k in (*found.expected_replicas, *there):
-        counts[role] = max(counts.get(role, 0), k + 1)
-    for role, k in replicas:
-        logs.require_replica(app_id, counts, role, k)
-        if not there.get((role, k)):
-            raise gone(f"{role}/{k} of {app_id}")
+class DockerLogs(RecordedLogs):
+    """The logs of an app at the engine.
 
-    def is_over() -> bool:
-        now = apps.find(engine, app_id)
-        return now is None or now.view.ended
-
-    containers = [there[each] for each in replicas]
-    return DockerLogs(engine, app_id, replicas, containers, is_over, found.journal)
-
-
-class DockerLogs(AppLogs):
-    """The logs of containers.
-
-    Args:
-        containers: id of the container of each replica.
-        is_over: reads whether the app has ended, so that no more output follows.
-        journal: of the app; it has the time of each restart.
+    Reading them raises SchedulerError for an unknown app, role or replica, LogsGone for one whose container
+    was removed.
     """
 
-    def __init__(
-        self,
-        engine: EngineView,
-        app_id: str,
-        replicas: Sequence[tuple[str, int]],
-        containers: Sequence[str],
-        is_over: Callable[[], bool],
-        journal: Journal | None = None,
-    ) -> None:
-        super().__init__(app_id, replicas)
+    def __init__(self, engine: EngineView, app_id: str, on_restart: OnRestart | None = None) -> None:
+        super().__init__(app_id, on_restart)
         self._engine = engine
-        self._containers = containers
-        self._is_over = is_over
-        self._journal = journal
 
-    def present(self, want: Selection) -> Iterator[tuple[int, bytes]]:
-        for at, container in enumerate(self._containers):
+    def present(self, replicas: Sequence[Where], part: LogPart) -> Iterator[tuple[Where, bytes]]:
+        for where, container in self.containers(replicas).items():
             found: Iterable[bytes]
-            if want.tail is None:
-                found = _joined(open_log(self._engine, container, want))
+            if part.tail is None:
+                found = _joined(open_log(self._engine, container, part))
             else:
-                found = last_lines(self._engine, container, want, want.tail)
+                found = last_lines(self._engine, container, part, part.tail)
             for data in found:
-                yield at, data
+                yield where, data
 
-    def records(self, want: Selection) -> Iterator[LogRecord]:
+    def present_records(self, where: Where, part: LogPart) -> Iterator[LogRecord]:
         """The records, and a mark of the last restart alone."""
-        known, coming = _runs(self._journal or Journal(), *self.replicas[0])
+        container = self.containers([where])[where]
+        known, coming = _runs(record.journal(record.folder(self.app_id)) or Journal(), *where)
         last = coming if coming.due_at or not known else known[-1]
         begun = partial(_begun, ended_at=last.ended_before, due_at=last.due_at)
-        with LogReader(self._engine, self._containers[0], want, begun=begun) as reader:
+        with LogReader(self._engine, container, part, begun=begun) as reader:
             yield from reader.read()
 
     def followed(
-        self, want: Selection, notes: RestartNotes | None, *, marks: bool
-    ) -> Iterator[tuple[int, LogRecord]]:
-        app = FollowedApp(self._engine, self.app_id, self._is_over)
-        readers = [LogReader(self._engine, each, want, marks=marks) for each in self._containers]
+        self, replicas: Sequence[Where], part: LogPart, notes: RestartNotes | None, *, marks: bool
+    ) -> Iterator[tuple[Where, LogRecord]]:
+        containers = self.containers(replicas)
+        app = FollowedApp(self._engine, self.app_id, self.is_over)
+        readers = {
+            where: LogReader(self._engine, each, part, marks=marks) for where, each in containers.items()
+        }
 
         def close() -> None:
-            for reader in readers:
+            for reader in readers.values():
                 reader.close()
 
+        sources = [_follow(where, reader, app, part.tail) for where, reader in readers.items()]
         try:
-            with _reported(notes, self.app_id):  # over restarts that are still to come
-                yield from as_they_come([_follow(each, app, want.tail) for each in readers], close)
+            with self._reported(notes):  # over restarts that are still to come
+                yield from as_they_come(sources, close)
         finally:
             app.close()
 
+    def containers(self, replicas: Sequence[Where]) -> dict[Where, str]:
+        """Replica → the id of its container."""
+        app = _app(self._engine, self.app_id)
+        there = {(each.role, each.k): each.id for each in app.view.replicas}
+        counts: dict[str, int] = {}
+        for role, k in (*app.expected_replicas, *there):
+            counts[role] = max(counts.get(role, 0), k + 1)
+        for role, k in replicas:
+            logs.require_replica(self.app_id, counts, role, k)
+            if not there.get((role, k)):
+                raise gone(f"{role}/{k} of {self.app_id}")
+        return {where: there[where] for where in replicas}
+
+    def is_over(self) -> bool:
+        """Whether the app has ended, so that no more output follows."""
+        app = apps.find(self._engine, self.app_id)
+        return app is None or app.view.ended
+
+    # -- restarts ------------------------------------------------------------------------------------------
+
+    def events(self) -> Callable[[], Iterable[Event]]:
+        old = OldJournal()
+        path = record.journal_path(record.folder(self.app_id))
+        return RecordedEvents(path, lambda lines: read_events(lines, old))
+
     def restart_reader(self) -> RestartReader:
-        return restart_reader(self.app_id)
+        """Reads the restarts in the journal: those of the watcher, and of the engine.
+
+        None of an app that this state folder has no record of.
+        """
+        attempt = record.read_attempt(record.folder(self.app_id)) or {}
+        labels = Labels(attempt.get("labels", {}))
+        rules = labels.retries
+        counts = dict.fromkeys(rules, 0) | Counter(role for role, _ in expected_replicas(labels))
+        retries = [rules.get(role, (0, ""))[:2] for role in counts]
+        return RestartReader(
+            self.events(), {"e": "created", "t": 0, "roles": list(counts.items()), "retries": retries}
+        )
+
+    def rounds(self) -> Iterator[bool]:
+        """Ends with the watcher."""
+        app_dir, wait_s = record.folder(self.app_id), 0.0
+        while True:
+            yield wait_for_exit(app_dir, wait_s) or not record.exists(app_dir)
+            wait_s = _LOOK_S
+
+    @contextmanager
+    def _reported(self, notes: RestartNotes | None) -> Iterator[None]:
+        """Reports restarts in a thread, beside the output."""
+        if notes is None:
+            yield
+            return
+        left = threading.Event()
+
+        def report() -> None:
+            for is_last in self.rounds():
+                latest = notes.look()
+                if left.is_set():
+                    return
+                notes.flush(latest)
+                if is_last or notes.is_over:
+                    return
+
+        thread = threading.Thread(target=report, daemon=True)
+        thread.start()
+        try:
+            yield
+            thread.join(_LAST_S)
+        finally:
+            left.set()
+
+    def run_starts(self, replicas: Sequence[Where]) -> dict[Where, list[tuple[int, float]]]:
+        """The journal has the start of each run.
+
+        Raises LogsUnsupported where the engine restarted a container by itself, or the record is elsewhere.
+        """
+        found = _app(self._engine, self.app_id, inspected=True)
+        journal = found.journal
+        if journal is None or journal.adopted:
+            raise LogsUnsupported(f"the restarts of {self.app_id} are not on record here", hint=_BY_TIME)
+        there = {name_of(each): each for each in found.containers}
+        return {name: starts_of(there[name], journal) if name in there else [] for name in replicas}
 
 
-def _follow(reader: LogReader, app: FollowedApp, tail: int | None) -> Iterator[LogRecord]:
+def _follow(
+    where: Where, reader: LogReader, app: FollowedApp, tail: int | None
+) -> Iterator[tuple[Where, LogRecord]]:
     if tail is not None:
         for line in logs.tail((record.data for record in reader.read()), tail):
-            yield LogRecord(0, STDOUT, line)
-    yield from reader.follow(app)
+            yield where, LogRecord(0, STDOUT, line)
+    yield from ((where, each) for each in reader.follow(app))
 
 
 # -- the bytes of one log ----------------------------------------------------------------------------------
@@ -140,7 +200,7 @@ def _joined(stream: LogStream) -> Iterator[bytes]:
         yield b"".join(held)
 
 
-def last_lines(engine: EngineView, container: str, want: Selection, count: int) -> list[bytes]:
+def last_lines(engine: EngineView, container: str, part: LogPart, count: int) -> list[bytes]:
     """The last `count` lines.
 
     The engine counts pieces of 16 KiB, of both streams, before it applies `until`. One piece more than
@@ -149,80 +209,15 @@ def last_lines(engine: EngineView, container: str, want: Selection, count: int) 
     """
     if count <= 0:
         return []
-    if want.stream == logs.COMBINED and want.until is None:
-        with open_log(engine, container, want, tail=count + 1) as stream:
+    if part.stream == logs.COMBINED and part.until is None:
+        with open_log(engine, container, part, tail=count + 1) as stream:
             found = [payload for _, payload in stream]
         if all(payload.endswith(b"\n") for payload in found[:-1]):
             return found[-count:]
-    return list(logs.tail(_joined(open_log(engine, container, want)), count))
+    return list(logs.tail(_joined(open_log(engine, container, part)), count))
 
 
-# -- restarts ----------------------------------------------------------------------------------------------
-
-
-def restart_reader(app_id: str) -> RestartReader:
-    """Reads the restarts in the journal: those of the watcher, and of the engine.
-
-    None of an app that this state folder has no record of.
-    """
-    app_dir = record.folder(app_id)
-    labels, old = Labels((record.read_attempt(app_dir) or {}).get("labels", {})), OldJournal()
-    rules = labels.retries
-    counts = dict.fromkeys(rules, 0) | Counter(role for role, _ in expected_replicas(labels))
-    retries = [rules.get(role, (0, ""))[:2] for role in counts]
-    declared = {"e": "created", "t": 0, "roles": list(counts.items()), "retries": retries}
-    events = RecordedEvents(record.journal_path(app_dir), lambda lines: read_events(lines, old))
-    return RestartReader(events, declared)
-
-
-def rounds(app_id: str) -> Iterator[bool]:
-    """Before each read of the journal: whether the watcher has exited, so that all of it can be read."""
-    app_dir = record.folder(app_id)
-    wait_s = 0.0
-    while True:
-        yield wait_for_exit(app_dir, wait_s) or not record.exists(app_dir)
-        wait_s = _LOOK_S
-
-
-@contextmanager
-def _reported(notes: RestartNotes | None, app_id: str) -> Iterator[None]:
-    """Reports restarts in a thread, beside the output."""
-    if notes is None:
-        yield
-        return
-    left = Event()
-    thread = Thread(target=_report, args=(notes, app_id, left), daemon=True)
-    thread.start()
-    try:
-        yield
-        thread.join(_LAST_S)
-    finally:
-        left.set()
-
-
-def _report(notes: RestartNotes, app_id: str, left: Event) -> None:
-    for is_last in rounds(app_id):
-        latest = notes.look()
-        if left.is_set():
-            return
-        notes.flush(latest)
-        if is_last or notes.is_over:
-            return
-
-
-def run_starts(
-    engine: EngineView, app_id: str, replicas: Sequence[tuple[str, int]]
-) -> dict[tuple[str, int], list[tuple[int, float]]]:
-    """See `Scheduler.run_starts`. The journal has the start of each run.
-
-    Raises LogsUnsupported where the engine restarted a container by itself, or the record is elsewhere.
-    """
-    found = _app(engine, app_id, inspected=True)
-    journal = found.journal
-    if journal is None or journal.adopted:
-        raise LogsUnsupported(f"the restarts of {app_id} are not on record here", hint=_BY_TIME)
-    there = {where(each): each for each in found.containers}
-    return {name: starts_of(there[name], journal) if name in there else [] for name in replicas}
+# -- the runs of a replica ---------------------------------------------------------------------------------
 
 
 _BY_TIME = "select by time, with --since and --until"
@@ -231,7 +226,7 @@ _OURS = "with `retry_delay: 1s` in its role, launcher restarts it and records wh
 
 def starts_of(container: Container, journal: Journal) -> list[tuple[int, float]]:
     """When each run of a container began to write. See `Scheduler.run_starts`."""
-    role, k = where(container)
+    role, k = name_of(container)
     if container.restarts:
         message = f"the engine restarted {role}/{k} by itself, and keeps no times of that"
         raise LogsUnsupported(message, hint=_OURS)

@@ -11,14 +11,13 @@ import time
 from collections.abc import Callable, Iterator
 
 from launcher.errors import SchedulerError
+from launcher.schedulers.backend import LogPart
 from launcher.schedulers.docker.client.errors import EngineError, NotFound
-from launcher.schedulers.docker.client.frames import LogStream
 from launcher.schedulers.docker.client.persist import Patience
-from launcher.schedulers.docker.client.streams import ResponseStream
+from launcher.schedulers.docker.client.streams import LogStream, ResponseStream
 from launcher.schedulers.docker.client.view import EngineView
 from launcher.schedulers.docker.logs.follow import FollowedApp
 from launcher.schedulers.logs import COMBINED, RESTART, STDERR, STDOUT, LogRecord
-from launcher.schedulers.readback import Selection
 
 # A process may print before the engine records its start; a restart takes longer than this.
 _EARLY_S = 0.1
@@ -42,7 +41,7 @@ def gone(what: str) -> LogsGone:
 def open_log(
     engine: EngineView,
     container: str,
-    want: Selection,
+    part: LogPart,
     *,
     since: int = 0,
     follow: bool = False,
@@ -52,19 +51,19 @@ def open_log(
     """Open a log at the engine, which selects by stream and time.
 
     Args:
-        since: nanoseconds since the epoch, in place of that of `want`; 0 for none.
-        tail: lines of both streams together, in place of that of `want`.
+        since: nanoseconds since the epoch, in place of that of `part`; 0 for none.
+        tail: lines of both streams together, in place of that of `part`.
 
     Raises LogsGone for a container that was removed.
     """
     try:
         return engine.log_frames(
             container,
-            stdout=want.stream in (COMBINED, STDOUT),
-            stderr=want.stream in (COMBINED, STDERR),
+            stdout=part.stream in (COMBINED, STDOUT),
+            stderr=part.stream in (COMBINED, STDERR),
             timestamps=timestamps,
-            since=since or want.first_ns or None,
-            until=want.last_ns,
+            since=since or part.first_ns or None,
+            until=part.last_ns,
             follow=follow,
             tail=tail,
             tty=False,
@@ -86,14 +85,14 @@ class LogReader:
         self,
         engine: EngineView,
         container: str,
-        want: Selection,
+        part: LogPart,
         *,
         marks: bool = True,
         begun: Callable[[float], float] = shortly_before,
     ) -> None:
         self._engine = engine
         self._container = container
-        self._want = want
+        self._part = part
         self._marked = marks
         self._begun = begun
         self._latest_ns = 0
@@ -141,7 +140,7 @@ class LogReader:
             if last or self._closed:
                 return
             happened = followed.wait(
-                self._container, starts, until=self._want.until, is_closed=lambda: self._closed
+                self._container, starts, until=self._part.until, is_closed=lambda: self._closed
             )
             if happened == "removal":
                 raise gone(self._container[:12])
@@ -153,7 +152,7 @@ class LogReader:
         had_ended = self._marked and self._check_start()
         resumed_ns, again = self._latest_ns, self._of_latest
         stream = open_log(
-            self._engine, self._container, self._want, since=resumed_ns, follow=follow, timestamps=True
+            self._engine, self._container, self._part, since=resumed_ns, follow=follow, timestamps=True
         )
         with self._opened(stream):
             for name, payload in stream:
@@ -171,7 +170,7 @@ class LogReader:
 
     def _is_past(self) -> bool:
         """Whether output from now on is later than `until`."""
-        return self._want.until is not None and time.time() > self._want.until
+        return self._part.until is not None and time.time() > self._part.until
 
     def _opened(self, stream: ResponseStream) -> ResponseStream:
         self._open = stream
