@@ -54,7 +54,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the package in it, its roles with a field more."""
     folder = tmp_path_factory.mktemp("package")
     shutil.copytree(ROOT / "launcher", folder / "launcher", ignore=shutil.ignore_patterns("__pycache__"))
-    _add(folder / "launcher/jobfile/model/job_file.py", MODEL, before="    retry_policy: ")
+    _add(folder / "launcher/jobfile/model/role.py", MODEL, before="    retry_policy: ")
     _add(folder / "launcher/specs/app.py", ROLE, before="\n    def pre_proc(")
     return folder
 
