@@ -42,7 +42,7 @@ from launcher.schedulers.docker.watching.observer import AppObserver, EventQueue
 from launcher.schedulers.docker.watching.write_end import write_end
 
 if TYPE_CHECKING:
-    from launcher.schedulers.docker.watching.readiness import Prober
+    from launcher.schedulers.docker.watching.probes import Prober
     from launcher.turns.table import Place
 
 CONTROL_FD = 0
@@ -237,7 +237,7 @@ class Watcher:
     def _probe(self, app: Journal, labels: Labels) -> None:
         rules = {role: rules["ready"] for role, _, rules in labels.order if rules.get("ready")}
         if rules and self._prober is None:
-            from launcher.schedulers.docker.watching.readiness import Prober
+            from launcher.schedulers.docker.watching.probes import Prober
 
             self._prober = Prober(self._engine, rules, self._events.wake, resumed=self._resumed)
         if self._prober is not None:
