@@ -213,7 +213,7 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
         submission.abort(self.engine, submission.as_docker_reservation(reservation))
 
     def withdraw(self, app_id: str) -> bool:
-        from launcher.schedulers.docker.watching.give_up import give_up
+        from launcher.schedulers.docker.watching.ends import give_up
 
         return is_id(app_id) and give_up(self.engine, app_id, "skipped", "withdrawn")
 
@@ -240,7 +240,7 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
         return tag_changes.notes(self.view, kept)
 
     def reap(self) -> list[Attempt]:
-        from launcher.schedulers.docker.watching.record_ends import record_ends
+        from launcher.schedulers.docker.watching.ends import record_ends
 
         return record_ends(self.engine)
 

@@ -29,7 +29,6 @@ from launcher.schedulers.docker.request.derive import build_request
 from launcher.schedulers.docker.request.job import DockerContainer, DockerJob
 from launcher.schedulers.docker.request.labelling import app_labels, attempt_labels, job_labels
 from launcher.schedulers.docker.reserve import ReservedId, release, reserve
-from launcher.schedulers.docker.watching import inputs
 from launcher.schedulers.docker.watching.client import WatcherClient, place_again, wait_for_exit
 from launcher.schedulers.ids import make_unique, normalise
 from launcher.schedulers.owner import this_process
@@ -336,7 +335,8 @@ def create(
     try:
         if reservation.inputs is not None:
             facts = record.read_attempt(lock.app_dir) or {}
-            record.write_attempt(lock.app_dir, {**facts, "inputs": inputs.to_json(reservation.inputs)})
+            ref = reservation.inputs
+            record.write_attempt(lock.app_dir, {**facts, "inputs": [*ref[:3], list(ref.globs)]})
         if reservation.reserved.resumed is not None:
             made.resume(job, reservation.reserved.resumed)
         else:
