@@ -10,7 +10,7 @@ from launcher.holding.waiting import way_to_start
 
 
 class Holder:
-    """Writes down each call; answers with the next of the given answers, else as if nothing were in the way."""
+    """Writes down each call; answers as given, then as if nothing were in the way."""
 
     def __init__(self, **answers: list[Any]) -> None:
         self.calls: list[str] = []
