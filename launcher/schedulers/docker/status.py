@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from launcher.holding.events import pause_s
 from launcher.holding.phrases import IN_LINE, OUT_OF_MEMORY, waits_for_jobs
 from launcher.holding.replica import ENDED, RUNNING, Replica
-from launcher.schedulers.docker.client.container import Container
+from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.facts import (
     REMOVED,
     UNNAMED,
@@ -73,6 +73,11 @@ class DockerAppView:
     is_unrecorded: bool = False
     live: tuple[str, ...] = ()
     replicas: tuple[DockerReplica, ...] = ()
+
+    @property
+    def code(self) -> int | None:
+        """The exit code under the name that records are made by."""
+        return self.exit_code
 
     @property
     def ended(self) -> bool:

@@ -12,10 +12,10 @@ from typing import Any
 from launcher.holding.phrases import INPUTS_CUT_SHORT
 from launcher.schedulers.docker import apps, record, rows, tombstones, turn
 from launcher.schedulers.docker.apps import DockerApp, list_containers
-from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import Conflict
-from launcher.schedulers.docker.client.parallel import run_parallel
+from launcher.schedulers.docker.client.objects import Container
+from launcher.schedulers.docker.client.view import run_parallel
 from launcher.schedulers.docker.labels import APP_ID, INPUTS, OWNER, Labels
 from launcher.schedulers.docker.replicas import is_replica, is_reservation, is_waiting, waiting_container
 from launcher.schedulers.docker.status import DockerAppView

@@ -17,10 +17,10 @@ from typing import Any
 from launcher.holding.probes import UNPROBED, Probing, bad_end, no_file, old_file
 from launcher.holding.replica import RUNNING
 from launcher.schedulers import probes
-from launcher.schedulers.docker.client.container import Container
-from launcher.schedulers.docker.client.contexts import is_on_this_host
+from launcher.schedulers.docker.client.configuration import is_on_this_host
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import EngineError, EngineUnreachable
+from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.client.view import EngineView
 from launcher.schedulers.docker.journal import Journal
 from launcher.schedulers.docker.replicas import where
