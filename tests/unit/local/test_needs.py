@@ -17,7 +17,7 @@ from launcher.schedulers import pids
 from launcher.schedulers.local import rundir
 from launcher.schedulers.local.eventfile import EventFile
 from launcher.schedulers.local.hold import outcome, supervisor
-from launcher.schedulers.local.withdraw import withdraw
+from launcher.schedulers.local.stop import withdraw
 from tests.unit.local.conftest import Supervise
 from tests.unit.local.driving import Driven, sh
 
