@@ -90,8 +90,6 @@ ON_BRANCH = {
     "launcher.runner.runner": "workspaces, for apps without one",
     "launcher.schedulers.docker.client.configuration": "warnings, for registries without credentials",
     "launcher.schedulers.docker.client.transport": "subprocess, without SSH; urllib.request, without a proxy",
-    "launcher.schedulers.docker.containers": "GPUs, for apps without any",
-    "launcher.schedulers.docker.request.derive": "GPUs, for apps without any",
     "launcher.schedulers.docker.submission": "the tables of turns, for apps that take none",
     "launcher.schedulers.docker.watching.hold": "what creates containers, while an app waits",
     "launcher.schedulers.docker.watching.ends": "workspaces, for apps without inputs: watchers stay small",

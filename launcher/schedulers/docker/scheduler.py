@@ -226,9 +226,9 @@ class DockerScheduler(BackendScheduler["DockerJob"]):
         return Patience(self.view.host, deadline).persist(lambda: self.read(app_id))
 
     def kept_notes(self, kept: Mapping[str, AppDef]) -> Mapping[str, Sequence[str]]:
-        from launcher.schedulers.docker.images import tag_changes
+        from launcher.schedulers.docker.images.pull import changed_tags
 
-        return tag_changes.notes(self.view, kept)
+        return changed_tags(self.view, kept)
 
     def reap(self) -> list[Attempt]:
         from launcher.schedulers.docker.watching.ends import record_ends
