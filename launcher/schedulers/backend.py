@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 
 from launcher.schedulers.api import poll
 from launcher.schedulers.appfolder import is_id
+from launcher.schedulers.logs import COMBINED, since_ns, until_ns
 from launcher.schedulers.staged import Reservation, StagedScheduler
 
 TYPE_CHECKING = False
@@ -52,15 +53,20 @@ class BackendReservation(Reservation, ABC):
 
 
 class LogPart:
-    """The part of a log to read: see `Scheduler.log_chunks`."""
+    """The part of a log to read: see `Scheduler.log_chunks`.
 
-    __slots__ = ("follow", "since", "stream", "tail", "until")
+    Attributes:
+        stream: stdout, stderr or combined.
+        first_ns, last_ns: `since` and `until` in nanoseconds; 0 and None where they are not given.
+    """
+
+    __slots__ = ("first_ns", "follow", "last_ns", "since", "stream", "tail", "until")
 
     def __init__(
         self,
-        stream: str,
-        since: float | None,
-        until: float | None,
+        stream: str = COMBINED,
+        since: float | None = None,
+        until: float | None = None,
         tail: int | None = None,
         *,
         follow: bool = False,
@@ -70,6 +76,8 @@ class LogPart:
         self.until = until
         self.tail = tail
         self.follow = follow
+        self.first_ns = 0 if since is None else since_ns(since)
+        self.last_ns = None if until is None else until_ns(until)
 
 
 class AppLogs(ABC):

@@ -8,9 +8,9 @@ import time
 from launcher.holding.replica import Replica as HeldReplica
 from launcher.schedulers import pids
 from launcher.schedulers.last_line import last_line
+from launcher.schedulers.local.logwriter import stderr_tail
 from launcher.schedulers.local.replicas import Replica, Replicas
 from launcher.schedulers.local.spawn import SpawnError
-from launcher.schedulers.local.stderr_tail import stderr_tail
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
