@@ -170,7 +170,7 @@ class DockerScheduler(BackendScheduler["DockerJob"]):
         return DockerReservation(self.engine, attempt, report, take_over=self.take_over)
 
     def withdraw(self, app_id: str) -> bool:
-        from launcher.schedulers.docker.watching.give_up import give_up
+        from launcher.schedulers.docker.watching.ends import give_up
 
         return is_id(app_id) and give_up(self.engine, app_id, "skipped", "withdrawn")
 
@@ -225,7 +225,7 @@ class DockerScheduler(BackendScheduler["DockerJob"]):
         return changed_tags(self.view, kept)
 
     def reap(self) -> list[Attempt]:
-        from launcher.schedulers.docker.watching.record_ends import record_ends
+        from launcher.schedulers.docker.watching.ends import record_ends
 
         return record_ends(self.engine)
 

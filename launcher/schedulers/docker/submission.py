@@ -30,7 +30,6 @@ from launcher.schedulers.docker.request.derive import build_request
 from launcher.schedulers.docker.request.job import DockerContainer, DockerJob
 from launcher.schedulers.docker.request.labelling import app_labels, attempt_labels, job_labels
 from launcher.schedulers.docker.reserve import release, reserve
-from launcher.schedulers.docker.watching import inputs
 from launcher.schedulers.docker.watching.client import WatcherClient, place_again, wait_for_exit
 from launcher.schedulers.owner import this_process
 from launcher.specs import needs
@@ -329,7 +328,8 @@ class DockerReservation(BackendReservation):
         try:
             if self.inputs is not None:
                 facts = record.read_attempt(reserved.lock.app_dir) or {}
-                record.write_attempt(reserved.lock.app_dir, {**facts, "inputs": inputs.to_json(self.inputs)})
+                facts["inputs"] = [*self.inputs[:3], list(self.inputs.globs)]
+                record.write_attempt(reserved.lock.app_dir, facts)
             if reserved.resumed is not None:
                 made.resume(job, reserved.resumed)
             else:

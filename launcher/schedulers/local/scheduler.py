@@ -243,7 +243,7 @@ class LocalScheduler(BackendScheduler["PopenRequest"]):
             cancel(self._state_dir, app_id, grace_s, interrupt=interrupt, on_wait=self.on_wait)
 
     def withdraw(self, app_id: str) -> bool:
-        from launcher.schedulers.local.withdraw import withdraw
+        from launcher.schedulers.local.stop import withdraw
 
         return is_id(app_id) and withdraw(self._state_dir, app_id, on_wait=self.on_wait)
 
