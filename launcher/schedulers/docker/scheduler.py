@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from launcher.schedulers.api import OnRestart
     from launcher.schedulers.backend import LogPart, Where
-    from launcher.schedulers.bound import BoundWorkspace
     from launcher.schedulers.docker.apps import DockerApp
     from launcher.schedulers.docker.client.engine import Engine
     from launcher.schedulers.docker.client.view import EngineView
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from launcher.schedulers.logs import LogRecord
     from launcher.schedulers.record import SeenApp
     from launcher.schedulers.restarts import Restart
+    from launcher.schedulers.workspaces import BoundWorkspace
     from launcher.specs.app import AppDef, CfgVal
     from launcher.specs.attempt import Attempt
     from launcher.specs.check import Problem

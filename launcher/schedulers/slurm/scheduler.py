@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from launcher.schedulers.api import OnRestart
     from launcher.schedulers.backend import LogPart, Where
-    from launcher.schedulers.bound import BoundWorkspace
     from launcher.schedulers.logs import LogRecord
     from launcher.schedulers.record import SeenApp
     from launcher.schedulers.restarts import Restart
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from launcher.schedulers.slurm.outputs import SlurmOutputs
     from launcher.schedulers.slurm.request import SlurmRequest
     from launcher.schedulers.slurm.submit import SlurmReservation
+    from launcher.schedulers.workspaces import BoundWorkspace
     from launcher.specs.app import AppDef, CfgVal
     from launcher.specs.attempt import Attempt
     from launcher.specs.check import Problem
