@@ -77,6 +77,7 @@ SHARED_BY_ENGINES = {
     f"launcher.schedulers.{name}" for name in ("api", "backend", "record", "staged", "workspaces")
 }
 SHARED_BY_ENGINES |= {
+    "launcher.schedulers.readback",
     "launcher.schedulers.restarts",
     "launcher.schedulers.registry",
     "launcher.schedulers.turns",
