@@ -1,7 +1,7 @@
 """Kernel features that a supervisor uses, with portable substitutes where there is no Linux.
 
 Linux: adoption of orphans. Elsewhere (macOS) and on old kernels: process groups behind the same names. Only
-this module, `pids`, `filewatch` and the poller of `launcher/schedulers/loop.py` depend on the operating system.
+this module, `pids`, `filewatch` and the `Poller` of all loops depend on the operating system.
 """
 
 from __future__ import annotations
