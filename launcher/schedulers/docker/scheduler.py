@@ -342,18 +342,7 @@ class DockerScheduler(BackendScheduler["DockerJob"]):
     def output_folders(self) -> DockerOutputs:
         from launcher.schedulers.docker.outputs import DockerOutputs
 
-        return DockerOutputs(self.view)
-
-    def unreadable(self, other: str) -> str:
-        if other == DOCKER or other not in self.holds:
-            return super().unreadable(other)
-        from launcher.schedulers.docker.client.configuration import endpoint, shares_folders
-
-        try:
-            host = endpoint().host
-        except SchedulerError:  # no engine, as the first request to it says
-            return ""
-        return "" if shares_folders(host) else f"the engine at {host} has no folders of this machine"
+        return DockerOutputs(lambda: self.view)
 
     def sweep(self) -> list[str]:
         from launcher.schedulers.docker import gc

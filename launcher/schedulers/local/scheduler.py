@@ -138,7 +138,7 @@ class LocalScheduler(BackendScheduler["PopenRequest"]):
 
         with self._lock:
             if self._made is None:
-                self._made = Submitter(self._state_dir)
+                self._made = Submitter(self._state_dir, self.output_folders)
             return self._made
 
     def launch(self, app_id: str, info: AppDryRunInfo[PopenRequest]) -> None:
@@ -269,10 +269,7 @@ class LocalScheduler(BackendScheduler["PopenRequest"]):
     def output_folders(self) -> LocalOutputs:
         from launcher.schedulers.local.outputs import LocalOutputs
 
-        return LocalOutputs(self._state_dir)
-
-    def unreadable(self, other: str) -> str:
-        return "" if other in (CWD, DIR) else super().unreadable(other)
+        return LocalOutputs(self.backend, self._state_dir)
 
     def logs(self, app_id: str) -> AppLogs:
         from launcher.schedulers.local.logs import LocalLogs
