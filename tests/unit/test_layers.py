@@ -89,7 +89,7 @@ SHARED_BY_ENGINES |= {
 }
 SHARED_BY_ENGINES |= {
     f"launcher.schedulers.{name}"
-    for name in ("order", "owner", "packing", "pids", "probes", "replica_request")
+    for name in ("loop", "order", "owner", "packing", "pids", "probes", "replica_request")
 }
 
 
