@@ -2,7 +2,7 @@
 
 A subclass submits, reads and stops apps. It answers with values that have methods of their own:
 `BackendReservation` creates, starts and aborts an attempt, `SeenApp` (`record.py`) gives the attempt, record
-and description of an app, `AppLogs` and `OutputFolders` have its output.
+and description of an app, and `AppLogs` reads its output.
 """
 
 from __future__ import annotations
@@ -104,28 +104,6 @@ class AppLogs(ABC):
         return iter(())
 
 
-class OutputFolders:
-    """The output folders of an engine; see the methods of `StagedScheduler`. Here: none."""
-
-    def names(self) -> list[str]:
-        return []
-
-    def address(self, attempt: Attempt, app: AppDef) -> str:
-        return ""
-
-    def lost(self, attempts: Iterable[Attempt]) -> set[str]:
-        return set()
-
-    def archive(self, attempt: Attempt) -> tuple[Iterator[bytes], str] | None:
-        """None for an engine that cannot copy them."""
-        return None
-
-    def path(self, name: str) -> str:
-        return ""
-
-    def remove(self, name: str) -> None: ...
-
-
 class BackendScheduler(StagedScheduler[T]):
     """Everything that a scheduler is asked, over the methods that come first.
 
@@ -186,10 +164,6 @@ class BackendScheduler(StagedScheduler[T]):
     ) -> SeenApp | None:
         """Read the app when it has ended, or after `timeout_s` as it is then."""
         return poll(lambda: self.read(app_id, whole=whole), lambda seen: seen.record.has_ended, timeout_s)
-
-    @property
-    def output_folders(self) -> OutputFolders:
-        return OutputFolders()
 
     # Submission
 
@@ -312,26 +286,6 @@ class BackendScheduler(StagedScheduler[T]):
         """Cancel the attached apps, and wait until they have ended."""
         while self._attached:
             self.cancel(self._attached.pop(0))
-
-    # Output folders
-
-    def outputs(self) -> list[str]:
-        return self.output_folders.names()
-
-    def output_of(self, attempt: Attempt, app: AppDef) -> str:
-        return self.output_folders.address(attempt, app)
-
-    def lost_outputs(self, attempts: Iterable[Attempt]) -> set[str]:
-        return self.output_folders.lost(attempts)
-
-    def output_archive(self, attempt: Attempt) -> tuple[Iterator[bytes], str]:
-        return self.output_folders.archive(attempt) or super().output_archive(attempt)
-
-    def output_folder(self, name: str) -> str:
-        return self.output_folders.path(name)
-
-    def remove_output(self, name: str) -> None:
-        self.output_folders.remove(name)
 
     # Logs
 

@@ -170,7 +170,7 @@ class DockerScheduler(BackendScheduler["DockerJob"]):
         return DockerReservation(self.engine, attempt, report, take_over=self.take_over)
 
     def withdraw(self, app_id: str) -> bool:
-        from launcher.schedulers.docker.watching.give_up import give_up
+        from launcher.schedulers.docker.watching.ends import give_up
 
         return is_id(app_id) and give_up(self.engine, app_id, "skipped", "withdrawn")
 
@@ -228,7 +228,7 @@ class DockerScheduler(BackendScheduler["DockerJob"]):
         return changed_tags(self.view, kept)
 
     def reap(self) -> list[Attempt]:
-        from launcher.schedulers.docker.watching.record_ends import record_ends
+        from launcher.schedulers.docker.watching.ends import record_ends
 
         return record_ends(self.engine)
 
@@ -342,18 +342,7 @@ class DockerScheduler(BackendScheduler["DockerJob"]):
     def output_folders(self) -> DockerOutputs:
         from launcher.schedulers.docker.outputs import DockerOutputs
 
-        return DockerOutputs(self.view)
-
-    def unreadable(self, other: str) -> str:
-        if other == DOCKER or other not in self.holds:
-            return super().unreadable(other)
-        from launcher.schedulers.docker.client.configuration import endpoint, shares_folders
-
-        try:
-            host = endpoint().host
-        except SchedulerError:  # no engine, as the first request to it says
-            return ""
-        return "" if shares_folders(host) else f"the engine at {host} has no folders of this machine"
+        return DockerOutputs(lambda: self.view)
 
     def sweep(self) -> list[str]:
         from launcher.schedulers.docker import gc

@@ -138,7 +138,7 @@ class LocalScheduler(BackendScheduler["PopenRequest"]):
 
         with self._lock:
             if self._made is None:
-                self._made = Submitter(self._state_dir)
+                self._made = Submitter(self._state_dir, self.output_folders)
             return self._made
 
     def launch(self, app_id: str, info: AppDryRunInfo[PopenRequest]) -> None:
@@ -243,7 +243,7 @@ class LocalScheduler(BackendScheduler["PopenRequest"]):
             cancel(self._state_dir, app_id, grace_s, interrupt=interrupt, on_wait=self.on_wait)
 
     def withdraw(self, app_id: str) -> bool:
-        from launcher.schedulers.local.withdraw import withdraw
+        from launcher.schedulers.local.stop import withdraw
 
         return is_id(app_id) and withdraw(self._state_dir, app_id, on_wait=self.on_wait)
 
@@ -269,10 +269,7 @@ class LocalScheduler(BackendScheduler["PopenRequest"]):
     def output_folders(self) -> LocalOutputs:
         from launcher.schedulers.local.outputs import LocalOutputs
 
-        return LocalOutputs(self._state_dir)
-
-    def unreadable(self, other: str) -> str:
-        return "" if other in (CWD, DIR) else super().unreadable(other)
+        return LocalOutputs(self.backend, self._state_dir)
 
     def logs(self, app_id: str) -> AppLogs:
         from launcher.schedulers.local.logs import LocalLogs
