@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from launcher.schedulers.backend import AppLogs
-    from launcher.schedulers.bound import BoundWorkspace
     from launcher.schedulers.docker.apps import DockerApp
     from launcher.schedulers.docker.client.engine import Engine
     from launcher.schedulers.docker.client.view import EngineView
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from launcher.schedulers.docker.request.job import DockerJob
     from launcher.schedulers.docker.submission import DockerReservation, Submission
     from launcher.schedulers.record import SeenApp
+    from launcher.schedulers.workspaces import BoundWorkspace
     from launcher.specs.app import AppDef, CfgVal
     from launcher.specs.attempt import Attempt
     from launcher.specs.check import Problem
