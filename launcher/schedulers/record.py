@@ -112,14 +112,18 @@ class SeenApp:
 
     Attributes:
         record: its present state, with replicas and warnings where the whole app was read.
-        recorded: what was reserved.
         owner: as in `Attempt`.
     """
 
-    def __init__(self, record: AppRecord, recorded: Recorded, owner: str = "") -> None:
+    def __init__(self, record: AppRecord, recorded: Recorded | None = None, owner: str = "") -> None:
         self.record = record
-        self.recorded = recorded
         self.owner = owner
+        self._recorded = recorded
+
+    @property
+    def recorded(self) -> Recorded:
+        """What was reserved."""
+        return self._recorded or {}
 
     def attempt(self) -> Attempt | None:
         """The attempt of a job in its present state; None for an app without a job."""

@@ -31,7 +31,8 @@ def app_record(
     if view.handle:
         scheduler, _, rest = view.handle.partition("://")
         session = rest.partition("/")[0]
-    record = in_state(row_of(scheduler, app_id, recorded or {}, session), view)
+    row = row_of(scheduler, app_id, recorded, session) if recorded else AppRecord(scheduler, session, app_id)
+    record = in_state(row, view)
     record.created_at = record.created_at or view.created_at
     record.abandoned = view.state in WAITING and not view.owner
     record.warnings = list(view.warnings)
@@ -49,13 +50,20 @@ class LocalApp(SeenApp):
     def __init__(
         self, app_dir: str, view: AppView, scheduler: str = "", session: str = "", *, whole: bool = False
     ) -> None:
-        recorded = attemptfile.read(app_dir) or {}
+        recorded = attemptfile.read(app_dir) or {} if whole else None
         record = app_record(scheduler, session, os.path.basename(app_dir), view, recorded)
         super().__init__(record, recorded, view.owner)
         self._app_dir = app_dir
         self._view = view
         if whole:
             record.replicas = replica_records(app_dir, view)
+
+    @property
+    def recorded(self) -> Recorded:
+        """Read on use: the end of an app needs none of it."""
+        if self._recorded is None:
+            self._recorded = attemptfile.read(self._app_dir) or {}
+        return self._recorded
 
     def description(self) -> DescribeAppResponse:
         for each, seen in zip(self.record.replicas, self._view.replicas, strict=True):
