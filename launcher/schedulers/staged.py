@@ -262,31 +262,31 @@ class StagedScheduler(Scheduler[T]):
         return OutputFolders(self.backend)
 
     def outputs(self) -> list[str]:
-        """See `OutputFolders.names`."""
+        """As `OutputFolders.names` does."""
         return self.output_folders.names()
 
     def output_of(self, attempt: Attempt, app: AppDef) -> str:
-        """See `OutputFolders.address`."""
+        """As `OutputFolders.address` does."""
         return self.output_folders.address(attempt, app)
 
     def lost_outputs(self, attempts: Iterable[Attempt]) -> set[str]:
-        """See `OutputFolders.lost`."""
+        """As `OutputFolders.lost` does."""
         return self.output_folders.lost(attempts)
 
     def output_archive(self, attempt: Attempt) -> tuple[Iterator[bytes], str]:
-        """See `OutputFolders.archive`."""
+        """As `OutputFolders.archive` does."""
         return self.output_folders.archive(attempt)
 
     def output_folder(self, name: str) -> str:
-        """See `OutputFolders.path`."""
+        """As `OutputFolders.path` does."""
         return self.output_folders.path(name)
 
     def unreadable(self, other: str) -> str:
-        """See `OutputFolders.unreadable`."""
+        """As `OutputFolders.unreadable` does."""
         return self.output_folders.unreadable(other)
 
     def remove_output(self, name: str) -> None:
-        """See `OutputFolders.remove`."""
+        """As `OutputFolders.remove` does."""
         self.output_folders.remove(name)
 
     def sweep(self) -> list[str]:

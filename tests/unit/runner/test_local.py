@@ -12,8 +12,9 @@ import pytest
 
 from launcher.jobfile import load_job
 from launcher.runner import Runner, get_runner
+from launcher.schedulers import record
 from launcher.schedulers.appstore import open_store
-from launcher.schedulers.local import attemptfile, submit
+from launcher.schedulers.local import submit
 from launcher.schedulers.local.claim import claim
 from launcher.schedulers.local.request import bind_request
 from launcher.schedulers.local.scheduler import create_scheduler
@@ -132,9 +133,9 @@ def test_what_was_created_is_taken_back_also_when_its_supervisor_is_suspended(
     state_dir = str(launcher_home / "local")
     scheduler = create_scheduler("test", detach=True)
     info = scheduler.submit_dryrun(app("true"), {})
-    record = attemptfile.of_app(app("true"), {}, "local_cwd", "demo-1", 1.0)
+    recorded = record.of_app(app("true"), {}, "local_cwd", "test", "demo-1", 1.0)
     with open_store(durable=False) as store:
-        made = claim(store, state_dir, record, session="test", name="demo")
+        made = claim(store, state_dir, recorded, session="test", name="demo")
     supervisor = submit.create(state_dir, made, bind_request(info.request, "demo-1"), attached=False)
     os.kill(supervisor.pid, signal.SIGSTOP)
     submit.take_back(state_dir, supervisor)
