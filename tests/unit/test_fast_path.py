@@ -23,7 +23,7 @@ _FAST = {
         "list log_reader logs main queue start status wait"
     ),
     "launcher.cli.render": "apps document queue_text status_text tables values",
-    "launcher.holding": "app events hold order phrases replica state",
+    "launcher.holding": "app events hold journal order phrases replica state",
     "launcher.inventory": (
         "ends engine_attempts find installed listing logs needs project recorded status turns"
     ),
@@ -32,7 +32,7 @@ _FAST = {
     "launcher.schedulers.docker.client": "errors view wire",
     "launcher.schedulers.docker.watching": "client",
     "launcher.schedulers.local": (
-        "appview apprecord attemptfile claim control driver eventfile filewatch kernel logs "
+        "appview apprecord attemptfile claim control driver filewatch kernel logs "
         "logwriter loop needs observe prepare probes process readback rebuild "
         "replicas rundir scheduler spawn stop supervisor turn waiting"
     ),

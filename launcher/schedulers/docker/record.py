@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -24,6 +23,7 @@ from launcher import paths
 from launcher.errors import SchedulerError
 from launcher.filelock import is_at
 from launcher.files import write_whole
+from launcher.holding.journal import JournalWriter
 from launcher.schedulers import appfolder
 from launcher.schedulers.appfolder import GONE, lock
 from launcher.schedulers.appfolder import is_locked as is_locked
@@ -125,48 +125,22 @@ def append(app_dir: str, e: str, **facts: Any) -> bool:
 
     False when that is not possible: no such folder, or a full disk.
     """
-    facts["t"] = facts.get("t") or time.time_ns()
-    line = json.dumps({"e": e, **facts}, separators=(",", ":")).encode() + b"\n"
-    try:
-        fd = os.open(_journal(app_dir), os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-    except OSError:
-        return False
-    try:
-        size = os.fstat(fd).st_size
-        if size and os.pread(fd, 1, size - 1) != b"\n":  # a full disk cut the last line short
-            line = b"\n" + line
-        return os.write(fd, line) == len(line)
-    except OSError:
-        return False
-    finally:
-        os.close(fd)
+    return JournalWriter(_journal(app_dir), is_shared=True).append({"e": e, **facts})
 
 
-class Recorder:
-    """The journal of an app for its watcher. What cannot be written counts, and is written later.
+class Recorder(JournalWriter):
+    """The journal of an app for its watcher. Events that cannot be written count, and are written later.
 
     Other processes append to the same journal: a cancellation, for example.
     """
 
     def __init__(self, app_dir: str) -> None:
+        super().__init__(_journal(app_dir), is_shared=True)
         self._app_dir = app_dir
-        self._unwritten: list[dict[str, Any]] = []
-
-    def append(self, event: dict[str, Any]) -> None:
-        """Add an event, with the time `t` in ns unless it has one."""
-        event["t"] = event.get("t") or time.time_ns()
-        self._unwritten.append(event)
-        self.is_written()
-
-    def is_written(self) -> bool:
-        """Whether every event is on the disk; tries again to write those that are not."""
-        while self._unwritten and append(self._app_dir, **self._unwritten[0]):
-            del self._unwritten[0]
-        return not self._unwritten
 
     def journal(self) -> Journal:
         found = journal(self._app_dir) or Journal()
-        for event in self._unwritten:
+        for event in self.unwritten:
             found.take(event)
         return found
 

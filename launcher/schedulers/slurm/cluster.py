@@ -158,7 +158,8 @@ def _agent() -> bytes:
     """The modules of the agent, as `bundle` reads them."""
     files = [each for each in resources.files(_SITE).joinpath("agent").iterdir() if each.name.endswith(".py")]
     texts = {f"{_SITE}.agent.{each.name[:-3]}": each.read_text("utf-8") for each in files}
-    texts[f"{_SITE}.events"] = _source("events").decode()
+    journal = resources.files("launcher.holding").joinpath("journal.py")
+    texts["launcher.holding.journal"] = journal.read_text("utf-8")
     return zlib.compress(json.dumps(texts).encode())
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from launcher.holding.journal import JournalWriter
 from launcher.schedulers.docker import network, record
 from launcher.schedulers.docker.apps import inspect_app
 from launcher.schedulers.docker.client.engine import connect
@@ -369,7 +370,7 @@ def test_what_cannot_be_written_down_is_not_done_for_ever(app: Make, monkeypatch
     first, _ = made.create()
     made.engine.start(first)
     watcher, asked, refused = _in_this_process(made), [], []
-    append = record.append
+    write = JournalWriter._write
 
     def refuse(_: object, container: str) -> None:
         asked.append(container)
@@ -377,11 +378,11 @@ def test_what_cannot_be_written_down_is_not_done_for_ever(app: Make, monkeypatch
 
     monkeypatch.setattr(network, "start", refuse)
 
-    def append_later(app_dir: str, e: str, **facts: object) -> bool:
-        refused.append(e)
-        return len(refused) > 3 and append(app_dir, e, **facts)
+    def write_later(writer: JournalWriter) -> int:
+        refused.append(writer)
+        return write(writer) if len(refused) > 3 else 0
 
-    monkeypatch.setattr(record, "append", append_later)
+    monkeypatch.setattr(JournalWriter, "_write", write_later)
     watcher.run()
     assert len(asked) == 1
     assert made.states() == ["r/0 succeeded", "r/1 failed"]

@@ -273,11 +273,11 @@ class _Recorder(Recorder):
         super().__init__(app_dir)
         self._write_end = write_end
 
-    def append(self, event: dict[str, Any]) -> None:
+    def append(self, event: dict[str, Any]) -> bool:
         if event["e"] == "ended":
             self._write_end(event)
-        else:
-            super().append(event)
+            return self.is_written()
+        return super().append(event)
 
 
 def _inherited(order: Mapping[str, Any]) -> Place | None:

@@ -7,7 +7,7 @@ import re
 import time
 from typing import Any, Dict, List, Optional, Set, Tuple, Union
 
-from launcher.schedulers.slurm.site.events import parsed
+from launcher.holding.journal import read_events
 
 Json = Dict[str, Any]
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+@-]{0,199}\Z")
@@ -71,7 +71,7 @@ class Folder:
         except FileNotFoundError:
             return []
         with os.fdopen(fd, "rb") as file:
-            return parsed(file.read())
+            return read_events(file.read())
 
     def write(self, name: str, text: Union[str, bytes], mode: int = 0o600) -> None:
         """Replace a file as a whole; after an error the earlier one is still there."""
