@@ -253,7 +253,8 @@ def _app(
     labels = _labels(engine, app_id, found, stone)
     if labels is None:
         return None
-    complete = not named or (stone is not None and not found)
+    is_declared = journal is not None and journal.is_declared
+    complete = not named or is_declared or (stone is not None and not found)
     effective = journal
     if stone is not None and (journal is None or journal.outcome is None):
         effective = Journal([*(journal.events if journal is not None else ()), tombstones.end_of(stone)])

@@ -27,7 +27,7 @@ from launcher.holding.journal import JournalWriter
 from launcher.schedulers import appfolder
 from launcher.schedulers.appfolder import GONE, lock
 from launcher.schedulers.appfolder import is_locked as is_locked
-from launcher.schedulers.docker.journal import Journal, fold
+from launcher.schedulers.docker.journal import Event, Journal, fold
 from launcher.schedulers.owner import Owner, from_json, this_process
 
 
@@ -128,6 +128,14 @@ def append(app_dir: str, e: str, **facts: Any) -> bool:
     return JournalWriter(_journal(app_dir), is_shared=True).append({"e": e, **facts})
 
 
+def begin(app_dir: str, declared: Event | None, e: str, **facts: Any) -> bool:
+    """As `append`, after the declaration of the app where the journal is empty."""
+    writer = JournalWriter(_journal(app_dir), is_shared=True)
+    if declared is not None and not _read(_journal(app_dir)):
+        writer.hold_back(declared)
+    return writer.append({"e": e, **facts})
+
+
 class Recorder(JournalWriter):
     """The journal of an app for its watcher. Events that cannot be written count, and are written later.
 
@@ -140,15 +148,15 @@ class Recorder(JournalWriter):
 
     def journal(self) -> Journal:
         found = journal(self._app_dir) or Journal()
-        for event in self.unwritten:
-            found.take(event)
-        return found
+        return Journal([*found.events, *self.unwritten])
 
 
 def journal(app_dir: str) -> Journal | None:
-    """The journal; None where there is none: the app was not started yet, or its record was removed."""
+    """The journal; None where it has nothing but the declaration of the app, which was not started yet, or
+    where there is none: its record was removed."""
     lines = _read(_journal(app_dir))
-    return fold(lines) if lines else None
+    found = fold(lines) if lines else None
+    return None if found is None or (found.is_declared and len(found.events) == 1) else found
 
 
 def journal_from(app_dir: str, offset: int) -> bytes:

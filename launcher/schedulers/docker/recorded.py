@@ -100,7 +100,7 @@ def attempt_elsewhere(engine: EngineView, app_id: str) -> Attempt | None:
             message=outcome.message,
             exit_code=outcome.code,
             ended_at=outcome.at,
-            inputs_changed=journal.inputs_changed if journal is not None else "",
+            inputs_changed=journal.app.inputs_changed if journal is not None else "",
         )
     began = journal.started_at if journal is not None else None
     state: AttemptState = "created" if began is None else "running"

@@ -6,9 +6,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from threading import Thread
 from typing import Any, TypeVar
 
+from launcher.holding.journal import read_events
 from launcher.holding.phrases import cause
 from launcher.schedulers.docker import record
-from launcher.schedulers.docker.journal import read_events
+from launcher.schedulers.docker.journal import translated
 from launcher.schedulers.docker.labels import Labels
 from launcher.schedulers.docker.old_journal import OldJournal
 from launcher.schedulers.docker.replicas import expected_replicas
@@ -37,7 +38,7 @@ class _Reader:
         """(restart, the replicas that start again)."""
         lines = record.journal_from(self._app_dir, self._offset)
         self._offset += len(lines)
-        for event in read_events(lines, self._old):
+        for event in translated(read_events(lines), self._old):
             if event["e"] in ("spawn", "late", "exit"):
                 self._note((event["role"], event["k"]), event)
             elif event["e"] == "restart":

@@ -21,7 +21,8 @@ from launcher.schedulers.docker.apps import DockerApp
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import EngineError, EngineUnreachable
 from launcher.schedulers.docker.containers import ContainerSetup, start_all, trial
-from launcher.schedulers.docker.labels import HOLDER, IMAGES, PART, WAITING_PART, WAITS_FOR
+from launcher.schedulers.docker.facts import declaration
+from launcher.schedulers.docker.labels import HOLDER, IMAGES, PART, WAITING_PART, WAITS_FOR, Labels
 from launcher.schedulers.docker.names import queued_name, waiting_name
 from launcher.schedulers.docker.record import RecordLock
 from launcher.schedulers.docker.request.bind import bind_request, check_head
@@ -80,6 +81,7 @@ class Submission:
         self._to_start: list[tuple[str, DockerContainer]] = []
         self._rules: Mapping[str, Mapping[str, Any]] = {}
         self._counts: Mapping[str, int] = {}
+        self._declared: dict[str, Any] | None = None
         self._place: Place | None = None  # until the watcher has it
         self._held: dict[str, Any] | None = None  # the message to the watcher of an app that waits
         self.accepted: AttemptState = "running"  # the state after `start`
@@ -115,6 +117,7 @@ class Submission:
             self._marker = ""
         self._to_start = list(zip(self._setup.ids, job.containers, strict=True))
         self._rules, self._counts = job.role_rules, job.counts
+        self._declared = _declaration(job, common)
 
     def resume(self, job: DockerJob, app: DockerApp) -> None:
         """Take over the containers that a dead owner created; `start` starts those that it did not.
@@ -138,6 +141,7 @@ class Submission:
         self._held = {
             "job": handover.to_json(job, os.environ),
             "labels": dict(common),
+            "declared": _declaration(job, common),
             "needs": needs.to_json(waits_for),
         }
         self._setup.create(trial(job), common, os.environ)
@@ -160,7 +164,7 @@ class Submission:
             if self._held is not None:
                 self._hold(self._held, self._watcher)
             else:
-                self._watcher.go()
+                self._watcher.go(self._declared)
                 self._start_all()
                 self._watcher.started()
         except EngineUnreachable as error:
@@ -241,6 +245,13 @@ class Submission:
 
     def wait_for_exit(self) -> None:
         wait_for_exit(self._app_dir, _EXIT_S)
+
+
+def _declaration(job: DockerJob, labels: Mapping[str, str]) -> dict[str, Any]:
+    counts = job.counts
+    for each in job.containers:  # an edited request may lack some before the last one
+        counts[each.role] = max(counts[each.role], each.replica + 1)
+    return declaration(Labels(labels), counts)
 
 
 def discard(lock: RecordLock) -> None:

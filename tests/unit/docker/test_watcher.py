@@ -396,7 +396,7 @@ def test_what_ends_by_itself_before_it_is_stopped_has_ended_as_it_did(app: Make)
     outdated = made.containers()
     _let_end(made, "b", 1)
     made.until(lambda: all(each.ended for each in made.containers()))
-    stop.stop(made.engine, made.app_dir, unended(Journal(), outdated), "peer", 0.0)
+    stop.stop(made.engine, made.app_dir, unended(Journal().app, outdated), "peer", 0.0)
     assert made.states() == ["b/0 failed", "b/1 failed"]
     assert [each.name for each in made.containers()] == [made.name("b", 0), made.name("b", 1)]
 

@@ -47,8 +47,8 @@ class Hold:
 
     Args:
         message: `job` as from `handover.to_json`, the `labels` of its containers, but for their owner, which
-            this process is, `needs`, and the ids of the containers `waiting`, which stands for the app, and
-            `reservation`, "" for none.
+            this process is, the app as it is `declared`, its `needs`, and the ids of the containers
+            `waiting`, which stands for the app, and `reservation`, "" for none.
         place: of the app among those that share the machine; None for an app that takes no turn.
     """
 
@@ -65,6 +65,7 @@ class Hold:
         self._app_id = app_id
         self._job: Mapping[str, Any] = message["job"]
         self._labels: Mapping[str, str] = {**message["labels"], OWNER: this_process().to_json()}
+        self._declared: dict[str, Any] = message["declared"]
         self._needs = needs.from_json(message["needs"])
         self._reservation: str = message["reservation"]
         self._waiting = Container(id=message["waiting"], name="", state="created", labels=self._labels)
@@ -101,7 +102,7 @@ class Hold:
 
         False, with nothing left of it, when it was cancelled before that, or the disk is full.
         """
-        if record.append(self._app_dir, kind, **facts):
+        if record.begin(self._app_dir, self._declared, kind, **facts):
             return True
         self._engine.remove(self._waiting.id)
         return False

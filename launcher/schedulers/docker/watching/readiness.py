@@ -12,7 +12,7 @@ from launcher.holding.replica import RUNNING
 from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import EngineUnreachable
-from launcher.schedulers.docker.journal import Journal
+from launcher.schedulers.docker.journal import HeldApp
 from launcher.schedulers.docker.replicas import where
 from launcher.schedulers.docker.watching.probes import why_not_ready
 
@@ -57,7 +57,7 @@ class Prober:
         self._runs: dict[tuple[str, float | None], _Run] = {}
         self._results: SimpleQueue[tuple[Container, str]] = SimpleQueue()
 
-    def facts(self, app: Journal) -> Iterator[dict[str, Any]]:
+    def facts(self, app: HeldApp) -> Iterator[dict[str, Any]]:
         """The results since the last call, as events."""
         while True:
             try:
@@ -69,7 +69,7 @@ class Prober:
                 run = {"role": role, "k": k, "id": container.id, "start": container.started_at}
                 yield {"e": "late", **run, "why": why} if why else {"e": "ready", **run}
 
-    def follow(self, containers: Iterable[Container], app: Journal) -> None:
+    def follow(self, containers: Iterable[Container], app: HeldApp) -> None:
         """Begin to probe the replicas that run now, and end with those that run no more."""
         wanted = {} if app.stop is not None else dict(self._to_probe(containers, app))
         for run in [run for run in self._runs if run not in wanted]:
@@ -109,7 +109,7 @@ class Prober:
             pause_s = min(pause_s, left_s)
 
     def _to_probe(
-        self, containers: Iterable[Container], app: Journal
+        self, containers: Iterable[Container], app: HeldApp
     ) -> Iterator[tuple[tuple[str, float | None], tuple[Container, Mapping[str, Any]]]]:
         for each in containers:
             role, k = where(each)
