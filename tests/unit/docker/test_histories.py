@@ -10,7 +10,7 @@ import pytest
 from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.facts import ENGINE_STOPPED, UNSEEN, why_lost
 from launcher.schedulers.docker.status import DockerAppView, view
-from tests.unit.docker.test_status import EXPECTED, container, journal
+from tests.unit.docker.test_status import EXPECTED, container, journal, viewed
 
 GO: dict[str, Any] = {"e": "go"}  # at 1.0
 BEFORE, AFTER = 5.0, 15.0
@@ -118,7 +118,7 @@ def _found(row: Row) -> list[Container]:
 def test_a_history_has_one_outcome(row: Row) -> None:
     found = _found(row)
     told = journal(*row.told)
-    app = view(found, told, expected_replicas=EXPECTED, engine_started_at=row.engine)
+    app = viewed(found, told, EXPECTED, engine_started_at=row.engine)
     assert app is not None
     assert (app.state, app.message) == (row.state, row.message)
 
