@@ -27,9 +27,9 @@ from launcher.errors import LauncherError, ReservedError, SchedulerError, StartE
 from launcher.files import write_whole
 from launcher.holding.events import created
 from launcher.holding.hold import implied_end
-from launcher.schedulers import appfolder
 from launcher.schedulers.answers import description_of, listed_of
 from launcher.schedulers.api import LogsUnsupported
+from launcher.schedulers.appfolder import AppFolder, is_id, sweep
 from launcher.schedulers.appstore import open_store
 from launcher.schedulers.checks import check_runnable
 from launcher.schedulers.ids import make_unique, normalise
@@ -219,7 +219,7 @@ class FolderScheduler(StagedScheduler["list[Role]"]):
         if attempt is None:
             return None
         # Tested in this order: an unlocked started app was started completely, or its client died.
-        started_at, locked = self._time_of(app_id, "started"), appfolder.is_locked(self.place(app_id))
+        started_at, locked = self._time_of(app_id, "started"), AppFolder(self.place(app_id)).is_locked()
         session, name = attempt.key.session, attempt.key.job
         record = AppRecord(self.backend, session, app_id, name=name, created_at=attempt.created_at)
         record.replicas = [
@@ -261,7 +261,7 @@ class FolderScheduler(StagedScheduler["list[Role]"]):
         record = self.record(app_id)
         if attempt is None or record is None or not attempt.number:
             return None
-        is_submitted = record.started_at is None and appfolder.is_locked(self.place(app_id))
+        is_submitted = record.started_at is None and AppFolder(self.place(app_id)).is_locked()
         return as_seen(attempt, record, owner if is_submitted else "")
 
     def describe(self, app_id: str) -> DescribeAppResponse | None:
@@ -321,7 +321,7 @@ class FolderScheduler(StagedScheduler["list[Role]"]):
         self._delete(app_id)
 
     def sweep(self) -> list[str]:
-        appfolder.sweep(self.place())  # interrupted removals
+        sweep(self.place())  # interrupted removals
         return []
 
     # Files
@@ -330,7 +330,7 @@ class FolderScheduler(StagedScheduler["list[Role]"]):
         """The lock of the app's folder, open. Raises ReservedError while another client holds it."""
         paths.ensure(self.place())
         try:
-            return appfolder.make_and_lock(self.place(app_id))
+            return AppFolder(self.place(app_id)).make_and_lock()
         except BlockingIOError:
             raise ReservedError(app_id, "reserved", self._reserved(app_id)[1]) from None
         except OSError as error:
@@ -338,7 +338,7 @@ class FolderScheduler(StagedScheduler["list[Role]"]):
 
     def _reserved(self, app_id: str) -> tuple[Attempt | None, str]:
         """The reservation and its client; None for an unknown app. An id is never a path."""
-        if not appfolder.is_id(app_id):
+        if not is_id(app_id):
             return None, ""
         try:
             with open(self.place(app_id, "app.json"), encoding="utf-8") as file:
@@ -355,7 +355,7 @@ class FolderScheduler(StagedScheduler["list[Role]"]):
         return time_of(self.place(app_id, name))
 
     def _delete(self, app_id: str) -> None:
-        appfolder.remove(self.place(app_id))
+        AppFolder(self.place(app_id)).remove()
         with open_store(durable=False) as store:
             store.remove(app_id)
 

@@ -27,7 +27,7 @@ _FAST = {
     "launcher.inventory": (
         "ends engine_attempts find installed listing logs needs project recorded status turns"
     ),
-    "launcher.schedulers": "api appstore logs order pids registry staged",
+    "launcher.schedulers": "api appfolder appstore logs order pids registry staged",
     "launcher.schedulers.docker": "labels scheduler tombstones",
     "launcher.schedulers.docker.client": "errors view wire",
     "launcher.schedulers.docker.watching": "client",
@@ -102,6 +102,7 @@ ON_BRANCH = {
     "launcher.schedulers.docker.watching.watcher": "probes, needs and turns, for apps without them",
     "launcher.schedulers.local.request": "launcher.turns, for apps without GPUs",
     "launcher.schedulers.slurm.cluster": "ssh, for clusters of this machine",
+    "launcher.schedulers.slurm.program": "zipfile, for requests that submit nothing",
     "launcher.schedulers.turns": "launcher.turns, for apps that ask for nothing",
     "launcher.secrets": "typing, for every process that reads a secret",
     "launcher.specs.handle": "typing, for a NamedTuple that only type checkers see",

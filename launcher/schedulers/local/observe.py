@@ -6,6 +6,7 @@ import os
 
 from launcher.errors import StateError
 from launcher.holding.state import ENDED_STATES
+from launcher.schedulers.appfolder import sweep
 from launcher.schedulers.appstore import open_store
 from launcher.schedulers.local import rebuild, rundir
 from launcher.schedulers.local.apprecord import app_record
@@ -138,7 +139,7 @@ def reap(state_dir: str) -> list[Attempt]:
     apps_dir = rundir.apps_dir(state_dir)
     if not os.path.isdir(apps_dir):
         return []
-    rundir.sweep(apps_dir)
+    sweep(apps_dir)
     with open_store(readonly=True) as store:
         complete = store.count(SCHEDULERS) >= len(rebuild.folders(state_dir))
         live = store.to_tidy(SCHEDULERS)

@@ -15,6 +15,7 @@ from launcher.holding.events import created
 from launcher.holding.hold import decide, hold
 from launcher.holding.journal import JournalWriter
 from launcher.schedulers import pids
+from launcher.schedulers.appfolder import AppFolder
 from launcher.schedulers.local import kernel, rundir
 from launcher.schedulers.local.control import CONTROL_FD, LOCK_FD, Inbox, send
 from launcher.schedulers.local.driver import Driver
@@ -422,7 +423,7 @@ class Supervisor:
         self._preparation.unmake()
         self._give_up_place()
         if self._app_dir:
-            rundir.remove(self._app_dir)
+            AppFolder(self._app_dir).remove()
         if self._error:
             error = self._error
             self._answer({"error": str(error), "role": error.role, "k": error.k, "argv": error.argv})

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from launcher.errors import StateError
 from launcher.holding.journal import JournalWriter, as_json
+from launcher.schedulers.appfolder import AppFolder
 from launcher.schedulers.local import rundir
 from launcher.schedulers.local.appview import AppView, fold
 from tests.unit.local.driving import replicas
@@ -178,7 +179,7 @@ def test_removing_follows_no_links_and_stops_at_nothing(tmp_path: Path) -> None:
     (app / "scratch" / "read-only" / "file").write_text("")
     (app / "scratch" / "link").symlink_to(precious)
     (app / "scratch" / "read-only").chmod(0o500)
-    rundir.remove(str(app))
-    rundir.remove(str(app))  # once is enough, twice does no harm
+    AppFolder(str(app)).remove()
+    AppFolder(str(app)).remove()  # once is enough, twice does no harm
     assert os.listdir(tmp_path / "apps") == []
     assert (precious / "file").exists()
