@@ -19,6 +19,7 @@ GONE = ".gone-"
 
 _PATIENCE_S = 0.2  # readers hold a lock for microseconds to test it
 _AGAIN_S = 0.002
+_PASSES = 8  # of a removal: other processes may still write into a folder that they have open
 
 
 def is_id(app_id: str) -> bool:
@@ -228,23 +229,34 @@ def sweep(apps_dir: str) -> None:
 
 def remove_tree(top: str) -> None:
     """Delete a folder with its contents, following no links. Files of other users may remain."""
-    folders = [top]
-    for folder in folders:  # grows during the loop
-        try:
-            os.chmod(folder, 0o700)  # apps leave read-only folders behind
-            with os.scandir(folder) as entries:
-                for entry in entries:
-                    if entry.is_dir(follow_symlinks=False):
-                        folders.append(entry.path)
-                    else:
-                        _unlink(entry.path)
-        except OSError:
-            continue
-    for folder in reversed(folders):
-        try:
-            os.rmdir(folder)
-        except OSError:
-            continue
+    for _ in range(_PASSES):
+        folders = [top]
+        for folder in folders:  # grows during the loop
+            folders += _clear(folder)
+        for folder in reversed(folders):
+            try:
+                os.rmdir(folder)
+            except OSError:
+                continue
+        if not os.path.lexists(top):
+            return
+        time.sleep(_AGAIN_S)
+
+
+def _clear(folder: str) -> "list[str]":
+    """Remove the files in a folder; the paths of the folders in it."""
+    found = []
+    try:
+        os.chmod(folder, 0o700)  # apps leave read-only folders behind
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    found.append(entry.path)
+                else:
+                    _unlink(entry.path)
+    except OSError:
+        pass
+    return found
 
 
 def _unlink(path: str) -> None:
