@@ -142,7 +142,7 @@ def _reserve(path: str) -> None:
 
 
 def read_events(data: bytes) -> "list[Event]":
-    """The events of the whole lines of a record. A line that a full disk or a crash has torn is left out."""
+    """The events of the whole lines of a record. A line is left out that a full disk or a crash has torn."""
     import json
 
     whole = data[: data.rfind(b"\n") + 1]  # the last line may still be written
@@ -155,7 +155,7 @@ def read_events(data: bytes) -> "list[Event]":
                 found.append(json.loads(text))
             except ValueError:
                 continue
-    return [event for event in found if isinstance(event, dict) and "e" in event]
+    return [event for event in found if isinstance(event, dict) and "e" in event and "t" in event]
 
 
 def line(event: "Event") -> bytes:
