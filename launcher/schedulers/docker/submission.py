@@ -10,18 +10,20 @@ import json
 import os
 import time
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from launcher.errors import SchedulerError
 from launcher.holding.app import App
 from launcher.holding.events import created
 from launcher.schedulers.backend import BackendReservation
-from launcher.schedulers.docker import apps, handover, outputs, record, rows
+from launcher.schedulers.docker import apps, outputs, record, rows
 from launcher.schedulers.docker.apps import DockerApp
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import EngineError, EngineUnreachable
-from launcher.schedulers.docker.containers import ContainerSetup, start_all, trial
+from launcher.schedulers.docker.containers import ContainerSetup, environment_of, start_all, trial
 from launcher.schedulers.docker.facts import declaration
+from launcher.schedulers.docker.images import pull
 from launcher.schedulers.docker.labels import HOLDER, IMAGES, PART, WAITING_PART, WAITS_FOR, Labels
 from launcher.schedulers.docker.names import queued_name, waiting_name
 from launcher.schedulers.docker.record import RecordLock
@@ -137,7 +139,7 @@ class Submission:
         """
         self._spawn(job.app_id)
         self._held = {
-            "job": handover.to_json(job, os.environ),
+            "job": _handover(job, os.environ),
             "labels": dict(common),
             "declared": _declaration(job, common),
             "needs": needs.to_json(waits_for),
@@ -243,6 +245,24 @@ class Submission:
 
     def wait_for_exit(self) -> None:
         wait_for_exit(self._app_dir, _EXIT_S)
+
+
+def _handover(job: DockerJob, environ: Mapping[str, str]) -> dict[str, Any]:
+    """The bound request as JSON, with all values: it stays in memory, since it has those of secrets.
+
+    Its images are pulled again only when they are missing.
+
+    Args:
+        environ: the variables that `copy_env` selects from.
+
+    Raises SchedulerError for a secret that cannot be read.
+    """
+    whole = [
+        replace(each, kwargs={**each.kwargs, "environment": environment_of(each, job, environ)})
+        for each in job.containers
+    ]
+    policy = pull.NEVER if job.image_pull == pull.NEVER else pull.MISSING
+    return asdict(replace(job, containers=whole, copy_env=[], image_pull=policy))
 
 
 def _declaration(job: DockerJob, labels: Mapping[str, str]) -> dict[str, Any]:

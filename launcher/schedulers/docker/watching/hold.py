@@ -46,8 +46,8 @@ class Hold:
     """Holds one app, in memory, while other attempts run, and while it is in line for its turn.
 
     Args:
-        message: `job` as from `handover.to_json`, the `labels` of its containers, but for their owner, which
-            this process is, the app as it is `declared`, its `needs`, and the ids of the containers
+        message: `job`, a `DockerJob` with all values, the `labels` of its containers, but for their owner,
+            which this process is, the app as it is `declared`, its `needs`, and the ids of the containers
             `waiting`, which stands for the app, and `reservation`, "" for none.
         place: of the app among those that share the machine; None for an app that takes no turn.
     """
@@ -276,8 +276,8 @@ class Hold:
         return True
 
     def _create(self) -> None:
-        from launcher.schedulers.docker import handover
         from launcher.schedulers.docker.containers import ContainerSetup
+        from launcher.schedulers.docker.request.job import DockerContainer, DockerJob
 
         if not self._is_created:
             for each in list_containers(self._engine, self._app_id):  # of a call that lost the engine
@@ -290,7 +290,8 @@ class Hold:
                 from launcher.schedulers.docker import share
 
                 labels, dealt = {**labels, **share.label_of(self._place)}, self._place.dealt
-            setup.create(handover.from_json(self._job), labels, {}, dealt)
+            containers = [DockerContainer(**each) for each in self._job["containers"]]
+            setup.create(DockerJob(**{**self._job, "containers": containers}), labels, {}, dealt)
             self._is_created = True
         self._engine.remove(self._waiting.id)
         turn.forget(self._engine, self._app_id)
