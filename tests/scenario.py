@@ -145,6 +145,14 @@ class Scenario:
     def apply(self, *argv: str | Path, code: int | None = 0) -> Done:
         return self.launcher("apply", *argv, "--yes", code=code)
 
+    def running(self, more: str = "", **job: Any) -> tuple[Path, Gate]:
+        """Apply a job that waits at a gate and then runs `more`: its file, and the gate where it waits."""
+        gate = self.gate()
+        file = self.job(f"{gate.script}; {more}" if more else gate.script, **job)
+        self.apply(file)
+        gate.entered()
+        return file, gate
+
     def run_to_end(self, *argv: str | Path, code: int | None = 0) -> Done:
         return self.launcher("apply", *argv, "--yes", "--wait", code=code)
 

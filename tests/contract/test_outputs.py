@@ -167,7 +167,13 @@ def test_the_files_of_an_output_folder_can_be_copied(case: Case, staged: Staged,
     staged.remove_output(own_output(attempt))
 
 
-@pytest.mark.parametrize("hostile", ["ln -s /etc/passwd x", "ln -s ../../x x", "mkfifo x"])
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        *("ln -s /etc/passwd x", "ln -s ../.. x", "mkdir d; ln -s . d/a; ln -s d/a/../.. x", "mkfifo x"),
+        "mknod x c 1 3 || mkfifo x",  # only root makes a device
+    ],
+)
 def test_a_folder_that_leads_out_is_not_copied(
     case: Case, staged: Staged, tmp_path: Path, hostile: str
 ) -> None:

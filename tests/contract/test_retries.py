@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from launcher.schedulers.checks import RejectedAppError
-from launcher.specs import AppState, RetryPolicy
+from launcher.specs import AppState, RetryPolicy, Role
 from tests.contract.conftest import Case, states
+from tests.lanes import sampled
 
 FAILS_TWICE = 'echo "try $LAUNCHER_RESTART"; test "$LAUNCHER_RESTART" -ge 2'
 
@@ -42,6 +48,9 @@ def test_replica_policy_restarts_that_replica_alone(case: Case) -> None:
     assert case.end(app_id).state is AppState.SUCCEEDED
     assert case.lines(app_id, k=0) == ["try 0\n"]
     assert case.lines(app_id, k=1) == ["try 0\n", "try 1\n"]
+    record = case.scheduler.record(app_id)
+    assert record is not None
+    assert [replica.num_restarts for replica in record.replicas] == [0, 1]
 
 
 def _two_roles(case: Case, policy: RetryPolicy) -> str:
@@ -70,8 +79,10 @@ def test_application_policy_restarts_everything(case: Case) -> None:
     assert case.lines(app_id, "other", 0) == ["try 0\n", "try 1\n"]
 
 
-def test_a_pause_before_a_restart_is_kept_or_refused(case: Case) -> None:
-    app = case.app(case.count + 'test "$LAUNCHER_RESTART" -ge 1', max_retries=1, retry_delay=1)
+@pytest.mark.parametrize("policy", sampled(list(RetryPolicy), RetryPolicy.APPLICATION))
+def test_a_pause_before_a_restart_is_kept_or_refused(case: Case, policy: RetryPolicy) -> None:
+    script = case.count + 'test "$LAUNCHER_RESTART" -ge 1'
+    app = case.app(script, max_retries=1, retry_delay=1, retry_policy=policy)
     if "retry_delay" not in case.scheduler.supports:
         with pytest.raises(RejectedAppError, match=rf"{case.name} does not support `retry_delay`"):
             case.start(app)
@@ -82,3 +93,48 @@ def test_a_pause_before_a_restart_is_kept_or_refused(case: Case) -> None:
     assert found.created_at is not None
     assert replica.started_at is not None
     assert replica.started_at - found.created_at >= 1
+
+
+@pytest.fixture
+def paused(case: Case) -> Callable[..., str]:
+    """Starts an app that has failed once and waits minutes for its restart."""
+    if "retry_delay" not in case.scheduler.supports:
+        pytest.skip(f"{case.name} does not support `retry_delay`")
+
+    def start(*, others: Sequence[Role] = (), **cfg: Any) -> str:
+        app = case.app("echo once; exit 5", max_retries=1, retry_delay=300, retry_policy=RetryPolicy.REPLICA)
+        app.roles.extend(others)
+        app_id = case.start(app, **cfg)
+        while (found := case.scheduler.describe(app_id)) is not None and found.num_restarts == 0:
+            assert found.ended_at is None
+            time.sleep(0.05)
+        return app_id
+
+    return start
+
+
+def test_a_replica_in_its_pause_is_pending_and_can_be_cancelled(
+    case: Case, paused: Callable[..., str], launcher_home: Path
+) -> None:
+    app_id = paused()
+    found = case.scheduler.describe(app_id)
+    assert found is not None
+    assert (found.state, states(found)[0].split()[1]) == (AppState.RUNNING, "PENDING")
+    case.scheduler.cancel(app_id)
+    assert states(case.end(app_id))[0].split()[1] == "CANCELLED"
+    assert case.lines(app_id) == ["once\n"]
+    assert case.left_of(app_id, launcher_home) == []
+
+
+@pytest.mark.slow
+def test_the_time_limit_goes_on_in_a_pause(case: Case, paused: Callable[..., str]) -> None:
+    found = case.end(paused(timeout_s=6))
+    assert (found.state, found.msg) == (AppState.FAILED, "timed out after 6 s")
+
+
+def test_another_failure_ends_the_app_in_a_pause(case: Case, paused: Callable[..., str]) -> None:
+    gate = case.shared / "gate"
+    app_id = paused(others=[case.role("other", f"until test -e {gate}; do sleep 0.05; done; exit 4")])
+    gate.touch()
+    found = case.end(app_id)
+    assert (found.state, found.msg) == (AppState.FAILED, "other/0 exited with 4")

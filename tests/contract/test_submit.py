@@ -120,16 +120,22 @@ def test_a_replica_killed_by_a_signal_has_failed_as_a_shell_says(case: Case) -> 
     assert case.run(case.app("kill -9 $$")).exit_code == 137
 
 
-def test_a_failed_replica_stops_its_peers_at_once(case: Case) -> None:
-    app = case.app("exec sleep 1000")
+def test_a_failed_replica_stops_its_peers_at_once(case: Case, launcher_home: Path) -> None:
+    app = case.app("exec sleep 1000", replicas=2)
     app.roles.append(case.role("bad", "exit 7"))
-    assert case.run(app).exit_code == 7
+    found = case.run(app)
+    assert found.exit_code == 7
+    assert case.left_of(found.app_id, launcher_home) == []
 
 
-def test_an_app_that_takes_too_long_has_failed(case: Case) -> None:
-    found = case.run(case.app("exec sleep 1000"), timeout_s=1)
+def test_an_app_that_takes_too_long_has_failed_and_nothing_of_it_is_left(
+    case: Case, launcher_home: Path
+) -> None:
+    found = case.run(case.app("exec sleep 1000", replicas=2), timeout_s=1)
     assert found.state is AppState.FAILED
-    assert "timed out" in found.msg
+    assert found.msg == "timed out after 1 s"
+    assert [text.rsplit(" ", 1)[0] for text in states(found)] == ["r/0 CANCELLED", "r/1 CANCELLED"]
+    assert case.left_of(found.app_id, launcher_home) == []
 
 
 def test_a_missing_executable_takes_the_whole_app_back(case: Case, launcher_home: Path) -> None:

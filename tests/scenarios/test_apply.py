@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 
 import pytest
@@ -10,14 +9,6 @@ import pytest
 from launcher.specs import AppState
 
 FAILS = "echo trying; exit 3"
-
-
-def test_a_plan_writes_nothing(scenario):
-    file = scenario.job("true")
-    before = sorted(scenario.folder.rglob("*"))
-    scenario.plan(file)
-    assert not scenario.home.exists()
-    assert sorted(scenario.folder.rglob("*")) == before
 
 
 def test_a_new_job_is_created_and_runs_to_its_end(scenario):
@@ -36,6 +27,8 @@ def test_applying_twice_keeps_the_finished_job_and_says_so(scenario):
     assert "1 unchanged" in second.out
     assert "succeeded" in second.out
     assert len(scenario.attempts()) == len(scenario.apps()) == 1
+    scenario.plan(file, "--detailed-exitcode", code=0)
+    assert scenario.actions(file) == {"job": "keep"}
 
 
 def test_waiting_for_a_disabled_job_is_waiting_for_nothing(scenario):
@@ -47,26 +40,8 @@ def test_waiting_for_a_disabled_job_is_waiting_for_nothing(scenario):
     assert len(scenario.apps()) == 1
 
 
-def test_a_job_that_times_out_has_failed_and_its_replicas_were_cancelled(scenario):
-    script = "trap 'exit 0' TERM; echo up; while :; do sleep 0.01; done"
-    scenario.run_to_end(scenario.job(script, replicas=2, top="timeout: 1s"), code=5)
-    status = scenario.status("job")
-    assert (status["state"], status["message"]) == ("FAILED", "timed out after 1 s")
-    assert {each["state"] for each in status["replicas"]} == {"CANCELLED"}
-
-
-def test_a_plan_after_an_apply_is_empty(scenario):
-    file = scenario.job("true")
-    scenario.run_to_end(file)
-    scenario.plan(file, "--detailed-exitcode", code=0)
-    assert scenario.actions(file) == {"job": "keep"}
-
-
 def test_applying_a_running_job_keeps_it(scenario):
-    gate = scenario.gate()
-    file = scenario.job(gate.script)
-    scenario.apply(file)
-    gate.entered()
+    file, gate = scenario.running()
     supervisors = scenario.supervisors()
     scenario.apply(file)
     assert scenario.supervisors() == supervisors
@@ -94,14 +69,6 @@ def test_retry_failed_runs_every_failed_job_again(scenario):
     assert scenario.actions(*files, "--retry-failed") == {"bad": "rerun", "good": "keep"}
     scenario.run_to_end(*files, "--retry-failed", code=5)
     assert [len(scenario.attempts(name)) for name in ("bad", "good")] == [2, 1]
-
-
-def test_rerunning_an_unknown_job_is_a_usage_error_with_the_nearest_name(scenario):
-    done = scenario.launcher(
-        "apply", scenario.job("true", name="train"), "--yes", "--rerun", "trian", code=64
-    )
-    assert "did you mean train?" in done.err
-    assert scenario.apps() == []
 
 
 def test_a_changed_argument_is_shown_as_exactly_that_path(scenario):
@@ -133,31 +100,8 @@ def test_a_changed_argument_is_shown_as_exactly_that_path(scenario):
     assert "--epochs 3" in scenario.logs("job@1")
 
 
-def test_going_back_to_an_earlier_version_runs_it_again(scenario):
-    for text in ("echo a", "echo b", "echo a"):
-        scenario.run_to_end(scenario.job(text))
-    assert [attempt.state for attempt in scenario.attempts()] == ["succeeded"] * 3
-
-
-def test_comments_and_policies_never_run_a_job_again(scenario):
-    file = scenario.job("true")
-    scenario.run_to_end(file)
-    file.write_text("# a comment\n" + file.read_text() + "lifecycle: {on_failed: rerun, max_attempts: 3}\n")
-    assert scenario.actions(file) == {"job": "keep"}
-
-
-def test_on_failed_rerun_is_bounded_by_max_attempts(scenario):
-    file = scenario.job(FAILS, top="lifecycle: {on_failed: rerun, max_attempts: 2}")
-    for _ in range(3):
-        scenario.run_to_end(file, code=5)
-    assert len(scenario.attempts()) == 2
-
-
 def test_replacing_a_running_job_needs_approval_and_stops_the_old_one_first(scenario):
-    gate = scenario.gate()
-    file = scenario.job(gate.script)
-    scenario.apply(file)
-    gate.entered()
+    file, _ = scenario.running()
     [old] = scenario.supervisors()
     scenario.job("echo new")
     assert scenario.actions(file) == {"job": "replace"}
@@ -170,21 +114,8 @@ def test_replacing_a_running_job_needs_approval_and_stops_the_old_one_first(scen
     assert [attempt.state for attempt in scenario.attempts()] == ["cancelled", "succeeded"]
 
 
-def test_a_file_that_allows_replacing_needs_no_further_approval(scenario):
-    gate = scenario.gate()
-    file = scenario.job(gate.script)
-    scenario.apply(file)
-    gate.entered()
-    scenario.job("true", top="lifecycle: {on_change: replace}")
-    scenario.run_to_end(file)
-    assert [attempt.state for attempt in scenario.attempts()] == ["cancelled", "succeeded"]
-
-
 def test_a_protected_job_is_never_stopped(scenario):
-    gate = scenario.gate()
-    file = scenario.job(gate.script, top="lifecycle: {protect: true}")
-    scenario.apply(file)
-    gate.entered()
+    file, gate = scenario.running(top="lifecycle: {protect: true}")
     scenario.job("true", top="lifecycle: {protect: true}")
     scenario.apply(file, "--allow-destructive", code=3)
     assert len(scenario.supervisors()) == 1
@@ -207,10 +138,7 @@ def test_a_job_without_its_file_is_an_orphan_that_prune_destroys(scenario):
 
 
 def test_a_disabled_job_is_stopped(scenario):
-    gate = scenario.gate()
-    file = scenario.job(gate.script)
-    scenario.apply(file)
-    gate.entered()
+    file, gate = scenario.running()
     scenario.job(gate.script, top="enabled: false")
     assert scenario.actions(file) == {"job": "destroy"}
     scenario.apply(file, "--allow-destructive")
@@ -241,25 +169,6 @@ def test_a_saved_plan_is_what_runs_whatever_the_file_says_later(scenario):
     assert "planned" in scenario.logs("job")
 
 
-def test_a_saved_plan_of_a_moved_world_is_refused_and_says_what_was_found(scenario):
-    file = scenario.job("echo a")
-    scenario.plan(file, "--out", "plan.json")
-    scenario.run_to_end(scenario.job("echo b"))
-    done = scenario.launcher("apply", "plan.json", code=4)
-    assert "job" in done.err
-    assert len(scenario.attempts()) == 1
-
-
-def test_a_tampered_saved_plan_is_refused(scenario):
-    scenario.plan(scenario.job("true"), "--out", "plan.json")
-    path = scenario.folder / "plan.json"
-    document = json.loads(path.read_text())
-    document["jobs"][0]["launch"]["document"]["roles"][0]["entrypoint"] = "reboot"
-    path.write_text(json.dumps(document))
-    assert "edited" in scenario.launcher("apply", "plan.json", code=4).err
-    assert scenario.apps() == []
-
-
 @pytest.mark.slow
 def test_twenty_applies_at_once_make_one_attempt(scenario):
     log = scenario.folder / "runs"
@@ -286,36 +195,6 @@ def test_one_bad_job_submits_nothing_of_the_others(scenario):
     bad = scenario.write("bad.launcher.yaml", "version: 1\nname: bad\nroles: {main: {entrypoint: [a]}}\n")
     scenario.apply(good, bad, code=6)
     assert scenario.apps() == []
-
-
-def test_a_job_that_cannot_start_does_not_stop_independent_ones(scenario):
-    good = scenario.job("true", name="good")
-    bad = scenario.write(
-        "bad.launcher.yaml", "version: 1\nname: bad\nroles: {main: {entrypoint: ./nowhere}}\n"
-    )
-    done = scenario.apply(good, bad, code=1)
-    assert "./nowhere" in done.err
-    scenario.wait("good")
-    assert [len(scenario.attempts(name)) for name in ("good", "bad")] == [1, 0]
-
-
-def test_the_same_job_in_two_files_is_an_error_that_names_both(scenario):
-    one = scenario.job("true")
-    two = scenario.write("second.launcher.yaml", one.read_text())
-    done = scenario.apply(one, two, code=6)
-    assert "job.launcher.yaml" in done.err
-    assert "second.launcher.yaml" in done.err
-
-
-def test_two_checkouts_of_two_projects_do_not_meet(scenario):
-    scenario.write("a/launcher.toml", 'project = "a"\n')
-    scenario.write("b/launcher.toml", 'project = "b"\n')
-    for folder in ("a", "b"):
-        scenario.write(
-            f"{folder}/job.launcher.yaml", "version: 1\nname: job\nroles: {main: {entrypoint: 'true'}}\n"
-        )
-        scenario.run_to_end(folder)
-    assert [len(scenario.attempts(project=project)) for project in ("a", "b")] == [1, 1]
 
 
 def test_a_job_of_another_origin_is_refused_unless_taken_over(scenario):

@@ -37,34 +37,10 @@ def test_cancel_leaves_no_process_of_a_job_that_ignores_term(scenario):
     assert scenario.state("job") is AppState.CANCELLED
 
 
-def test_a_replica_that_obeys_term_may_clean_up(scenario):
-    gate = scenario.gate()
-    scenario.apply(scenario.job(f"trap 'echo cleaned up; exit 0' TERM; {gate.script}"))
-    gate.entered()
-    scenario.cancel("job")
-    assert "cleaned up" in scenario.logs("job")
-    assert scenario.state("job") is AppState.CANCELLED
-
-
-def test_cancelling_twice_and_cancelling_what_has_ended_changes_nothing(scenario):
-    gate = scenario.gate()
-    scenario.apply(scenario.job(gate.script, name="long"))
-    gate.entered()
-    scenario.cancel("long")
-    scenario.cancel("long")
-    assert scenario.state("long") is AppState.CANCELLED
-    scenario.run_to_end(scenario.job("true", name="short"))
-    scenario.cancel("short")
-    assert scenario.state("short") is AppState.SUCCEEDED
-
-
 @pytest.mark.parametrize("command", ["cancel", "replace"])
 @pytest.mark.slow
 def test_a_supervisor_that_stays_suspended_is_killed_and_the_wait_for_it_is_said(scenario, command):
-    gate = scenario.gate()
-    file = scenario.job(gate.script, top="cfg: {grace_s: 0.1}")
-    scenario.apply(file)
-    gate.entered()
+    scenario.running(top="cfg: {grace_s: 0.1}")
     [(app, supervisor)] = scenario.supervisors().items()
     with processes.held(supervisor):
         if command == "cancel":
@@ -78,9 +54,7 @@ def test_a_supervisor_that_stays_suspended_is_killed_and_the_wait_for_it_is_said
 
 
 def test_a_suspended_supervisor_is_continued_when_its_app_is_replaced(scenario):
-    gate = scenario.gate()
-    scenario.apply(scenario.job(gate.script))
-    gate.entered()
+    scenario.running()
     [(app, supervisor)] = scenario.supervisors().items()
     os.kill(supervisor, signal.SIGSTOP)
     scenario.run_to_end(scenario.job("true"), "--allow-destructive")
@@ -89,20 +63,9 @@ def test_a_suspended_supervisor_is_continued_when_its_app_is_replaced(scenario):
 
 
 def test_a_cancelled_job_is_held_at_the_next_apply(scenario):
-    gate = scenario.gate()
-    file = scenario.job(gate.script)
-    scenario.apply(file)
-    gate.entered()
+    file, _ = scenario.running()
     scenario.cancel("job")
     assert scenario.actions(file) == {"job": "hold"}
-
-
-def test_a_job_past_its_timeout_failed_and_nothing_of_it_is_left(scenario):
-    scenario.run_to_end(scenario.job("while :; do sleep 9; done", top="timeout: 1s"), code=5)
-    assert scenario.state("job") is AppState.FAILED
-    [attempt] = scenario.attempts()
-    assert "timed out after 1 s" in attempt.message
-    assert scenario.processes_of(attempt.app_id) == []
 
 
 def test_a_finished_replica_takes_its_background_processes_with_it(scenario):
@@ -110,18 +73,6 @@ def test_a_finished_replica_takes_its_background_processes_with_it(scenario):
     scenario.run_to_end(scenario.job(f'sh -c "while :; do sleep 9; done" {mark} & true'))
     assert scenario.state("job") is AppState.SUCCEEDED
     assert processes.with_argument(mark) == []
-
-
-def test_a_failing_replica_takes_the_others_with_it(scenario):
-    gate = scenario.gate()
-    script = f"if [ $<replica_id> = 0 ]; then {gate.script}; exit 9; else while :; do sleep 9; done; fi"
-    scenario.apply(scenario.job(script, replicas=3))
-    gate.entered()
-    [app] = scenario.supervisors()
-    gate.open()
-    scenario.wait("job", code=5)
-    assert scenario.processes_of(app) == []
-    assert scenario.attempts()[-1].exit_code == 9 or scenario.status("job")["state"] == "FAILED"
 
 
 STOPS = {"timeout": "timed out after 2 s", "peer": "main/1 failed", "cancel": "cancelled by "}

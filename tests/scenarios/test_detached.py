@@ -77,15 +77,6 @@ def test_list_shows_the_job_from_any_folder(scenario, tmp_path):
     assert "SUCCEEDED" in json.dumps(listed).upper()
 
 
-def test_waiting_in_another_process_ends_with_the_job(scenario):
-    gate = scenario.gate()
-    scenario.apply(scenario.job(f"{gate.script}; exit 4"))
-    gate.entered()
-    waiting = [scenario.start("wait", "job") for _ in range(3)]
-    gate.open()
-    assert [process.wait() for process in waiting] == [5, 5, 5]
-
-
 def test_no_process_of_a_job_has_the_mark_by_which_a_ci_runner_kills_it(scenario, monkeypatch):
     marks = ("RUNNER_TRACKING_ID", "JENKINS_NODE_COOKIE", "VSTS_PROCESS_LOOKUP_ID")
     for name in marks:

@@ -69,24 +69,33 @@ def test_plan_and_apply_refuse_it_with_the_same_diagnostics(scenario, name, text
     scenario.write(name, text)
     for command in (["plan", name], ["apply", name, "--yes"]):
         done = scenario.launcher(*command, code=6)
-        assert (done.err + done.out).count("--> ") == 6
+        assert (done.err.count("--> "), done.out) == (6, "")
+        assert done.err.splitlines()[-1] == "error: 6 problems in 1 file"
     assert not scenario.home.exists()
 
 
-def test_problems_of_all_files_are_reported_at_once(scenario):
+def test_both_formats_say_the_same_with_the_nearest_names(scenario):
     scenario.write("a.launcher.yaml", YAML)
     scenario.write("b.launcher.toml", TOML)
-    done = scenario.launcher("validate", ".", code=6)
-    assert (done.err + done.out).count("--> ") == 12
+    of_a, of_b = (
+        [(d["message"], d["label"]) for d in json.loads(done.out)["diagnostics"]]
+        for name in ("a.launcher.yaml", "b.launcher.toml")
+        if (done := scenario.launcher("validate", name, "--format", "json", code=6))
+    )
+    assert of_a == of_b
+    shown = str(of_a)
+    assert [name for name in ("`local_cwd`", "`num_replicas`", "app_id") if name not in shown] == []
 
 
-def test_the_nearest_name_is_offered(scenario):
+def test_problems_of_all_files_are_reported_at_once_in_their_order(scenario):
     scenario.write("a.launcher.yaml", YAML)
-    done = scenario.launcher("validate", ".", code=6)
-    for name in ("`local_cwd`", "`num_replicas`", "app_id"):
-        assert name in done.err + done.out
-
-
-def test_a_valid_file_is_said_to_be_valid(scenario):
-    done = scenario.launcher("validate", scenario.job("true"))
-    assert "valid: 1 job" in done.err
+    scenario.write("b.launcher.yaml", "version: 1\nname: b\n")
+    done = scenario.launcher(
+        "validate", "b.launcher.yaml", "missing.yaml", "a.launcher.yaml", "--format", "json", code=6
+    )
+    found = [(each["file"], each["code"]) for each in json.loads(done.out)["diagnostics"]]
+    assert found == [
+        ("b.launcher.yaml", "missing-field"),
+        ("missing.yaml", "no-such-file"),
+        *(("a.launcher.yaml", code) for _, _, code in EXPECTED["train.launcher.yaml"]),
+    ]

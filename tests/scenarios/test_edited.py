@@ -64,12 +64,6 @@ def test_new_and_removed_modules_are_edits_and_outputs_are_none(scenario, train)
     assert edited(scenario, train) == {"train": ["model.py", "more.py", "train.py"]}
 
 
-def test_an_edit_that_is_taken_back_is_none(scenario, train):
-    scenario.write("model.py", "x = 2\n")
-    scenario.write("model.py", "x = 1\n")
-    assert edited(scenario, train) == {}
-
-
 def test_the_remedy_runs_the_job_again_and_it_comes_to_rest(scenario, train):
     after = scenario.job("true", name="after", top="needs: [train]")
     scenario.run_to_end(train, after)
@@ -131,16 +125,6 @@ def test_on_edit_rerun_runs_the_job_and_its_dependents_again(scenario):
     assert scenario.actions(file, after) == {"train": "keep", "after": "keep"}
     scenario.write("train.launcher.yaml", TRAIN % "")
     assert scenario.actions(file, after) == {"train": "keep", "after": "keep"}
-
-
-def test_on_edit_rerun_runs_a_failure_again_whose_code_was_mended(scenario):
-    scenario.write("train.py", "raise SystemExit(1)\n")
-    file = scenario.write("train.launcher.yaml", TRAIN % "lifecycle: {on_edit: rerun}")
-    scenario.apply(file, "--wait", code=5)
-    assert scenario.actions(file) == {"train": "hold"}
-    scenario.write("train.py", "print(1)\n")
-    scenario.run_to_end(file)
-    assert scenario.actions(file) == {"train": "keep"}
 
 
 def test_an_edit_under_a_running_attempt_leaves_it_alone(scenario):

@@ -62,9 +62,7 @@ def test_what_stays_is_named_with_the_reason(scenario, three):
 
 
 def test_what_runs_is_left_alone(scenario):
-    gate = scenario.gate()
-    scenario.apply(scenario.job(gate.script))
-    gate.entered()
+    _, gate = scenario.running()
     assert "kept 1 live job: work in progress" in scenario.launcher("gc", "--older-than", "0").err
     assert scenario.apps() == list(scenario.supervisors())
     gate.open()
@@ -98,10 +96,7 @@ def test_the_end_of_a_lost_app_is_recorded_and_it_is_removed(scenario):
 
     from tests import processes
 
-    gate = scenario.gate()
-    file = scenario.job(gate.script)
-    scenario.apply(file)
-    gate.entered()
+    file, _ = scenario.running()
     [supervisor] = scenario.supervisors().values()
     os.kill(supervisor, signal.SIGKILL)
     assert processes.gone([supervisor], timeout_s=60)

@@ -80,28 +80,8 @@ def test_a_rerun_with_other_files_is_a_new_edition_of_the_same_document(scenario
     assert about["inputs"] == second.inputs
 
 
-def test_a_fixed_program_starts_again_after_its_failure(scenario, code):
-    file = scenario.job("grep -q two train.py", top=TOP)
-    scenario.run_to_end(file, code=5)
-    assert scenario.actions(file) == {"job": "hold"}
-    code.write_text("two")
-    scenario.run_to_end(file)
-    assert [attempt.state for attempt in scenario.attempts()] == ["failed", "succeeded"]
-
-
-def test_a_job_of_an_earlier_apply_without_inputs_runs_once_with_them(scenario, code):
-    scenario.run_to_end(scenario.job("true"))
-    file = scenario.job("true", top=TOP)
-    assert reasons(scenario, file)[1] == [("inputs_changed", "attempt 1 was made without `inputs`")]
-    scenario.run_to_end(file)
-    assert is_current(scenario, file)
-
-
 def test_an_edit_while_it_runs_stops_nothing_and_counts_at_the_end(scenario, code):
-    gate = scenario.gate()
-    file = scenario.job(gate.script, top=TOP)
-    scenario.apply(file)
-    gate.entered()
+    file, gate = scenario.running(top=TOP)
     code.write_text("two")
     scenario.apply(file)  # approval of everything
     assert "out of date once it has ended: train.py changed" in scenario.plan(file)
@@ -114,10 +94,7 @@ def test_an_edit_while_it_runs_stops_nothing_and_counts_at_the_end(scenario, cod
 
 
 def test_an_edit_that_is_undone_before_the_end_of_a_run_is_not_seen(scenario, code):
-    gate = scenario.gate()
-    file = scenario.job(gate.script, top=TOP)
-    scenario.apply(file)
-    gate.entered()
+    file, gate = scenario.running(top=TOP)
     code.write_text("two")
     code.write_text("one")
     gate.open()
@@ -142,10 +119,9 @@ def test_an_edit_while_it_waits_counts_although_it_is_undone_while_it_runs(scena
     assert scenario.actions(first, file) == {"first": "keep", "job": "rerun"}
 
 
-@pytest.mark.parametrize("behind", [needing, in_line])
-def test_an_edit_that_is_undone_while_it_waits_does_not_count(scenario, code, behind):
+def test_an_edit_that_is_undone_while_it_waits_does_not_count(scenario, code):
     gate = scenario.gate()
-    first, file = behind(scenario, gate)
+    first, file = in_line(scenario, gate)
     scenario.apply(first, file)
     gate.entered()
     code.write_text("two")
@@ -155,32 +131,10 @@ def test_an_edit_that_is_undone_while_it_waits_does_not_count(scenario, code, be
     assert scenario.actions(first, file) == {"first": "keep", "job": "keep"}
 
 
-@pytest.mark.parametrize("behind", [needing, in_line])
-def test_an_apply_makes_an_attempt_anew_that_still_waits(scenario, code, behind):
-    gate = scenario.gate()
-    first, file = behind(scenario, gate)
-    scenario.apply(first, file)
-    gate.entered()
-    code.write_text("two")
-    scenario.apply(first, file)
-    gate.open()
-    scenario.wait("job")
-    assert [attempt.state for attempt in scenario.attempts()] == ["skipped", "succeeded"]
-    assert scenario.actions(first, file) == {"first": "keep", "job": "keep"}
-
-
 def test_a_job_that_writes_its_own_inputs_is_told_why_it_never_rests(scenario, code):
     file = scenario.job("date +%N >train.py", top=TOP)
     scenario.run_to_end(file)
     assert "never comes to rest" in scenario.plan(file)
-
-
-def test_dependents_follow_other_files(scenario, code):
-    scenario.job("true", name="first", top=TOP)
-    scenario.job("true", name="second", top="needs: [first]")
-    scenario.run_to_end(".")
-    code.write_text("two")
-    assert scenario.actions(".") == {"first": "rerun", "second": "rerun"}
 
 
 # Who compares, and what becomes of it
@@ -202,10 +156,7 @@ def test_a_success_whose_supervisor_was_killed_before_it_compared_is_not_current
 def comparing(scenario):
     """A job whose input grew while it ran: its supervisor's process compares for minutes."""
     data = scenario.write("data.bin", "small")
-    gate = scenario.gate()
-    file = scenario.job(gate.script, top="inputs: [data.bin]\ntimeout: 4s")
-    scenario.apply(file)
-    gate.entered()
+    file, gate = scenario.running(top="inputs: [data.bin]\ntimeout: 4s")
     os.truncate(data, LARGE)
     [supervisor] = scenario.supervisors().values()  # before it has a child, which looks like it until it runs
     gate.open()
@@ -226,18 +177,6 @@ def _comparing(supervisor: int) -> list[int]:
 def is_gone(pid: int) -> bool:
     start = pids.start_time(pid)
     return start is None or pids.wait_for_exit(pid, start, 10)
-
-
-def test_a_cancel_cuts_a_long_comparison_short(scenario: Scenario, comparing):
-    _, supervisor, child = comparing
-    scenario.cancel("job")
-    assert is_gone(supervisor)
-    assert is_gone(child)
-    [attempt] = scenario.attempts()
-    assert (attempt.state, attempt.inputs_changed.startswith("its input files were not compared")) == (
-        "succeeded",
-        True,
-    )
 
 
 def test_a_time_limit_does_not_end_a_comparison(scenario: Scenario, comparing):

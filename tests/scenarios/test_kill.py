@@ -63,10 +63,7 @@ def test_killed_while_applying_a_saved_plan_the_same_plan_finishes_it(scenario, 
 
 @pytest.mark.parametrize("step", sampled(REPLACE_STEPS, "stopping"))
 def test_killed_while_replacing_the_next_apply_finishes_the_replacement(scenario, step):
-    gate = scenario.gate()
-    file = scenario.job(gate.script)
-    scenario.apply(file)
-    gate.entered()
+    file, _ = scenario.running()
     [old] = scenario.supervisors()
     log = scenario.folder / "runs"
     scenario.job(f"echo run >>{log}")
@@ -153,25 +150,8 @@ def test_finished_work_is_not_repeated_when_the_supervisor_died_before_it_record
     assert processes.with_argument(mark) == []
 
 
-def test_a_lost_job_runs_again_when_its_file_says_so(scenario):
-    gate = scenario.gate()
-    file = scenario.job(gate.script, top="lifecycle: {on_lost: rerun}")
-    scenario.apply(file)
-    gate.entered()
-    [supervisor] = scenario.supervisors().values()
-    os.kill(supervisor, signal.SIGKILL)
-    assert processes.gone([supervisor], timeout_s=60)
-    scenario.apply(file)
-    gate.entered()
-    gate.open()
-    scenario.wait("job")
-    assert [attempt.state for attempt in scenario.attempts()] == ["lost", "succeeded"]
-
-
 def test_waiting_for_a_job_ends_when_its_supervisor_is_killed(scenario):
-    gate = scenario.gate()
-    scenario.apply(scenario.job(gate.script))
-    gate.entered()
+    scenario.running()
     waiting = scenario.start("wait", "job")
     [supervisor] = scenario.supervisors().values()
     os.kill(supervisor, signal.SIGKILL)
@@ -179,9 +159,7 @@ def test_waiting_for_a_job_ends_when_its_supervisor_is_killed(scenario):
 
 
 def test_cancelling_a_job_whose_supervisor_is_dead_leaves_no_process(scenario):
-    gate = scenario.gate()
-    scenario.apply(scenario.job(gate.script))
-    gate.entered()
+    scenario.running()
     [(app, supervisor)] = scenario.supervisors().items()
     os.kill(supervisor, signal.SIGKILL)
     assert processes.gone([supervisor], timeout_s=60)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -50,6 +51,10 @@ def test_tail_and_regex(scenario):
     assert scenario.logs("job", "--regex", "^line .0$", "--no-prefix").split() == [
         word for n in range(10, 100, 10) for word in ("line", str(n))
     ]
+    assert scenario.logs("job", "--regex", "[13]$", "--tail", "1") == "line 93\n"
+    assert scenario.logs("job", "--until", "@1") == ""
+    stamped = scenario.logs("job", "--timestamps", "--tail", "3")
+    assert re.fullmatch(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}[+-]\d{4} line \d+\n){3}", stamped)
     assert scenario.launcher("logs", "job", "--regex", "(", code=64).err
 
 

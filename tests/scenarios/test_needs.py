@@ -210,15 +210,6 @@ def test_a_waiting_job_that_changes_is_withdrawn_and_made_again(scenario, pipeli
     assert pipeline.ran() == list(JOBS)
 
 
-def test_a_cancelled_waiting_job_is_held(scenario, pipeline):
-    scenario.apply(".")
-    scenario.cancel("train")
-    scenario.wait("evaluate", code=5)
-    assert pipeline.states() == {"prepare": "running", "train": "cancelled", "evaluate": "skipped"}
-    assert scenario.actions(".")["train"] == "hold"
-    scenario.cancel("prepare")
-
-
 def test_a_job_reads_what_every_job_of_a_matrix_has_left(scenario):
     """LAUNCHER_NEEDS has the folders as the program sees them."""
     matrix = "matrix: {lr: [1, 3, 2]}"
@@ -487,18 +478,6 @@ def test_an_added_need_leaves_what_runs_and_makes_anew_what_waits(scenario, pipe
     scenario.run_to_end(".")
     assert set(scenario.actions(".").values()) == {"keep"}
     assert pipeline.ran() == [*JOBS, *JOBS]
-
-
-def test_a_matrix_is_run_again_by_its_name(scenario):
-    summing(scenario, "[0, 1]")
-    scenario.run_to_end(".")
-    kinds = scenario.actions(".", "--rerun", "a")
-    assert kinds == {"a-0": "rerun", "a-1": "rerun", "sum": "keep"}
-    assert set(scenario.actions(".", "--rerun", "a+").values()) == {"rerun"}
-    saved = scenario.folder / "plan.json"
-    scenario.launcher("plan", ".", "--rerun", "a+", "--out", saved)
-    scenario.run_to_end(saved)
-    assert len(stood_on(scenario)) == 2
 
 
 @pytest.mark.slow

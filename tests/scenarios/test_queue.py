@@ -140,13 +140,6 @@ def test_an_app_in_line_whose_supervisor_died_says_so_and_frees_its_place(scenar
     scenario.cancel("*", "--yes")
 
 
-def test_a_killed_holder_frees_its_share(scenario, line):
-    processes.kill([scenario.supervisors()[app_id(scenario, "a")]])
-    line["b"].entered()
-    assert places(scenario) == {"holders": ["b"], "line": ["c"]}
-    scenario.cancel("*", "--yes")
-
-
 def test_start_names_the_table_that_it_would_need(scenario, line, monkeypatch, tmp_path):
     monkeypatch.setenv("LAUNCHER_SLOTS", str(tmp_path / "other slots"))
     assert scenario.status("b")["message"] == "waits for its turn"

@@ -19,32 +19,6 @@ def test_changed_files_run_a_finished_job_again(scenario):
     assert first.digest == second.digest
 
 
-def test_a_file_that_comes_and_one_that_goes_are_changes(scenario):
-    file = scenario.job("true", top=FILES)
-    scenario.run_to_end(file)
-    data = scenario.write("data/a.csv", "1")
-    assert scenario.actions(file) == {"job": "rerun"}
-    data.unlink()
-    assert scenario.actions(file) == {"job": "keep"}
-
-
-def test_the_current_directory_means_nothing(scenario):
-    scenario.write("data/a.csv", "1")
-    file = scenario.job("true", top=FILES)
-    scenario.run_to_end(file)
-    assert "1 job unchanged" in scenario.launcher("plan", file, cwd="/").out
-
-
-def test_adding_and_removing_a_trigger_runs_nothing(scenario):
-    """Invariant 10."""
-    data = scenario.write("data/a.csv", "1")
-    file = scenario.job("true")
-    scenario.run_to_end(file)
-    for top in (FILES, "", FILES):
-        assert scenario.actions(scenario.job("true", top=top)) == {"job": "keep"}
-        data.write_text(top)
-
-
 def test_files_are_watched_from_the_first_apply_that_knows_of_them(scenario):
     data = scenario.write("data/a.csv", "1")
     scenario.run_to_end(scenario.job("true"))
@@ -62,26 +36,6 @@ def test_every_apply_runs_finished_work_again(scenario):
     assert scenario.actions(file) == {"job": "rerun"}
     scenario.run_to_end(file)
     assert [attempt.action for attempt in scenario.attempts()] == ["create", "rerun"]
-
-
-def test_every_apply_leaves_what_runs_alone(scenario):
-    gate = scenario.gate()
-    file = scenario.job(gate.script, top=EVERY)
-    scenario.apply(file)
-    gate.entered()
-    scenario.apply(file)
-    gate.open()
-    scenario.wait("job")
-    assert len(scenario.attempts()) == 1
-
-
-def test_a_saved_plan_with_a_trigger_runs_the_job_once(scenario):
-    file = scenario.job("true", top=EVERY)
-    scenario.run_to_end(file)
-    scenario.plan(file, "--out", "plan.json")
-    scenario.launcher("apply", "plan.json", "--wait")
-    scenario.launcher("apply", "plan.json", code=4)
-    assert len(scenario.attempts()) == 2
 
 
 def test_failures_of_a_triggered_job_are_counted_from_its_last_success(scenario):

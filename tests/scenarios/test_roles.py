@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import socket
 import sys
 
@@ -81,15 +80,6 @@ def test_another_home_leaves_a_role_that_waits_alone(scenario):
     assert_done_once(scenario, file)
 
 
-def test_a_role_that_waits_can_be_cancelled(scenario):
-    file = ordered(scenario, server="exec sleep 1000")
-    scenario.apply(file)
-    scenario.cancel("job")
-    assert [attempt.state for attempt in scenario.attempts()] == ["cancelled"]
-    assert not (scenario.folder / "runs").exists()
-    assert [scenario.processes_of(app) for app in scenario.apps()] == [[]]
-
-
 @pytest.mark.parametrize("step", sampled(STEPS, "starting"))
 def test_the_client_is_killed_and_the_next_apply_finishes_the_work(scenario, step):
     file = ordered(scenario)
@@ -114,17 +104,6 @@ def test_the_supervisor_is_killed_and_the_record_decides(scenario, death):
         (scenario.folder / "runs").unlink(missing_ok=True)
         scenario.run_to_end(file, "--retry-failed")
     assert_done_once(scenario, file)
-
-
-def test_the_supervisor_is_killed_while_a_role_waits(scenario):
-    file = ordered(scenario, server="exec sleep 1000")
-    scenario.apply(file)
-    [(app, supervisor)] = scenario.supervisors().items()
-    os.kill(supervisor, signal.SIGKILL)
-    assert processes.gone([supervisor], timeout_s=60)
-    assert "lost" in scenario.launcher("status", "job", code=None).out.lower()
-    assert scenario.processes_of(app) == []
-    assert scenario.actions(file) == {"job": "hold"}
 
 
 def test_edited_order_is_a_change_with_its_path(scenario):

@@ -62,11 +62,15 @@ def test_yes_applies_and_shows_progress(scenario):
     assert [attempt.state for attempt in scenario.attempts()] == ["succeeded"]
 
 
+def test_a_terminal_is_not_asked_where_nothing_is_to_do(scenario):
+    file = scenario.job("true")
+    scenario.run_to_end(file)
+    code, shown = at_a_terminal(scenario, "apply", file, answer=b"")
+    assert (code, "[y/N]" in shown) == (0, False)
+
+
 def test_approval_at_a_terminal_covers_stopping_what_runs(scenario):
-    gate = scenario.gate()
-    file = scenario.job(gate.script)
-    scenario.apply(file)
-    gate.entered()
+    file, _ = scenario.running()
     scenario.job("true")
     got, shown = at_a_terminal(scenario, "apply", file, "--wait", answer=b"y\n")
     assert got == 0, shown

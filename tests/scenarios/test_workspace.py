@@ -49,28 +49,6 @@ def test_what_the_job_only_caches_is_no_change(scenario):
     assert scenario.actions(file) == {"job": "keep"}
 
 
-def test_what_is_ignored_is_no_change(scenario, job):
-    scenario.run_to_end(job)
-    scenario.write("src/.launcherignore", "outputs/\n")
-    scenario.write("src/outputs/model.pt", "")
-    assert scenario.actions(job) == {"job": "keep"}
-
-
-def test_the_job_file_in_its_own_workspace_is_no_change(scenario):
-    """Invariants 3 and 10: comments and policies are no part of a job."""
-    file = scenario.job("true", top="workspace: .")
-    scenario.run_to_end(file)
-    file.write_text(f"# a comment\n{file.read_text()}lifecycle: {{on_failed: rerun}}\n")
-    scenario.write("launcher.toml", "[lifecycle]\nprotect = true\n")
-    assert scenario.actions(file) == {"job": "keep"}
-
-
-def test_two_checkouts_have_one_digest(scenario, job, tmp_path):
-    first = scenario.plan_document(job)["jobs"][0]["launch"]["digest"]
-    other = shutil.copytree(scenario.folder, tmp_path / "elsewhere") / job.name
-    assert scenario.plan_document(other)["jobs"][0]["launch"]["digest"] == first
-
-
 def test_a_saved_plan_is_stale_when_its_workspace_has_changed(scenario, job):
     scenario.plan(job, "--out", "plan.json")
     scenario.write("src/train.py", "print(2)")
@@ -91,15 +69,6 @@ def test_a_scheduler_that_runs_images_says_that_it_does_not_use_it(scenario):
     scenario.write("src/train.py", "print(1)")
     file = scenario.job("true", role=f"image: {scenario.folder}", top=f"{TOP}\nscheduler: local_dir")
     assert "the workspace `src` is not used: local_dir runs in the image" in scenario.plan(file)
-
-
-def test_several_projects_cannot_be_run_in_place(scenario):
-    scenario.write("src/train.py", "print(1)")
-    file = scenario.job("true", top="workspace: {src: app, .: lib}")
-    for command in ("plan", "run"):
-        told = scenario.launcher(command, file, code=None)
-        assert told.code not in (0, 2)
-        assert "local_cwd runs apps in one folder, and this workspace is put together" in told.err
 
 
 def test_one_folder_mapped_to_the_root_is_that_folder(scenario):

@@ -87,7 +87,8 @@ SHARED_BY_ENGINES |= {
     f"launcher.schedulers.{name}" for name in ("checks", "devices", "folder", "last_line", "leftovers")
 }
 SHARED_BY_ENGINES |= {
-    f"launcher.schedulers.{name}" for name in ("order", "owner", "packing", "pids", "probes")
+    f"launcher.schedulers.{name}"
+    for name in ("order", "owner", "packing", "pids", "probes", "replica_request")
 }
 
 

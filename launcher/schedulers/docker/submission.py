@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from launcher.schedulers.docker import apps, outputs, record, rows
 from launcher.schedulers.docker.apps import DockerApp
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import EngineError, EngineUnreachable
+from launcher.schedulers.docker.client.streams import Report
 from launcher.schedulers.docker.containers import ContainerSetup, environment_of, start_all, trial
 from launcher.schedulers.docker.facts import declaration
 from launcher.schedulers.docker.images import pull
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from launcher.turns.ask import Ask
     from launcher.turns.table import Place
 
-    Report = Callable[[str, Mapping[str, Any]], None]
 
 _EXIT_S = 60.0
 

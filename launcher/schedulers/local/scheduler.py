@@ -91,7 +91,7 @@ class LocalScheduler(BackendScheduler["PopenRequest"]):
     # Dry run and submission
 
     def _run_opts(self) -> runopts:
-        from launcher.schedulers.local.options import options
+        from launcher.schedulers.local.rules import options
 
         return options(self.backend)
 

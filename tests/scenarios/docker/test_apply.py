@@ -9,10 +9,9 @@ from tests import processes
 from tests.scenarios.test_apply import (  # noqa: F401
     test_a_failed_job_is_held_until_a_user_asks,
     test_a_job_without_its_file_is_an_orphan_that_prune_destroys,
-    test_a_plan_after_an_apply_is_empty,
     test_a_protected_job_is_never_stopped,
     test_a_saved_plan_applied_twice_is_stale_the_second_time,
-    test_going_back_to_an_earlier_version_runs_it_again,
+    test_applying_twice_keeps_the_finished_job_and_says_so,
     test_one_bad_job_submits_nothing_of_the_others,
     test_replacing_a_running_job_needs_approval_and_stops_the_old_one_first,
     test_retry_failed_runs_every_failed_job_again,
@@ -71,10 +70,7 @@ def test_the_engine_alone_tells_of_an_ended_job_when_our_records_are_lost(scenar
 
 
 def test_a_running_job_is_kept_and_described_when_our_records_are_lost(scenario):
-    gate = scenario.gate()
-    file = scenario.job(gate.script)
-    scenario.apply(file)
-    gate.entered()
+    file, gate = scenario.running()
     [app] = scenario.apps()
     scenario.forget()
     assert scenario.actions(file) == {"job": "keep"}
@@ -87,10 +83,7 @@ def test_a_running_job_is_kept_and_described_when_our_records_are_lost(scenario)
 
 
 def test_when_the_replacement_has_no_image_the_old_attempt_is_never_touched(scenario):
-    gate = scenario.gate()
-    file = scenario.job(gate.script)
-    scenario.apply(file)
-    gate.entered()
+    file, gate = scenario.running()
     [old] = scenario.apps()
     started = scenario.daemon.inspect(scenario.container(old).id)["State"]["StartedAt"]
 

@@ -11,10 +11,7 @@ from tests.engines.images import SHELL_IMAGE
 @pytest.fixture
 def running(scenario):
     """A job of two replicas that runs; its file and its app id."""
-    gate = scenario.gate()
-    file = scenario.job(gate.script, replicas=2)
-    scenario.apply(file)
-    gate.entered()
+    file, _ = scenario.running(replicas=2)
     [app] = scenario.apps()
     return file, app
 

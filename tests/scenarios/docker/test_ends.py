@@ -10,32 +10,14 @@ from launcher.specs import AppState
 from tests import processes
 from tests.scenarios.test_cancel import (  # noqa: F401
     test_a_cancelled_job_is_held_at_the_next_apply,
-    test_a_failing_replica_takes_the_others_with_it,
-    test_a_job_past_its_timeout_failed_and_nothing_of_it_is_left,
-    test_a_replica_that_obeys_term_may_clean_up,
     test_a_replica_that_was_stopped_says_why_in_status_whatever_its_exit_code,
     test_a_second_interrupt_kills_the_run,
     test_an_interrupted_run_is_followed_to_its_end,
-    test_cancelling_twice_and_cancelling_what_has_ended_changes_nothing,
 )
 
 
-def test_cancel_stops_what_ignores_term_after_the_grace_period(scenario):
-    gate = scenario.gate()
-    file = scenario.job(f"trap '' TERM; {gate.script}", replicas=1, top="cfg: {grace_s: 0.2}")
-    scenario.apply(file)
-    gate.entered()
-    [app] = scenario.apps()
-    scenario.cancel("job")
-    assert [one.state for one in scenario.containers(app)] == ["exited"]
-    assert scenario.state("job") is AppState.CANCELLED
-
-
 def test_a_cancelled_job_is_cancelled_for_clients_that_ask_the_engine_alone(scenario):
-    gate = scenario.gate()
-    file = scenario.job(gate.script)
-    scenario.apply(file)
-    gate.entered()
+    file, _ = scenario.running()
     [app] = scenario.apps()
     scenario.cancel("job")
     assert processes.gone(scenario.supervisors().values(), timeout_s=60)
@@ -45,9 +27,7 @@ def test_a_cancelled_job_is_cancelled_for_clients_that_ask_the_engine_alone(scen
 
 
 def test_a_job_from_another_home_can_be_cancelled(scenario, tmp_path, monkeypatch):
-    gate = scenario.gate()
-    scenario.apply(scenario.job(gate.script))
-    gate.entered()
+    scenario.running()
     [app] = scenario.apps()
     with monkeypatch.context() as elsewhere:
         elsewhere.setenv("LAUNCHER_HOME", str(tmp_path / "other"))

@@ -10,10 +10,7 @@ from tests.engines.proxy import Proxy, everything
 
 @pytest.mark.parametrize("command", ["plan", "apply", "wait", "cancel", "status", "logs"])
 def test_no_engine_is_one_clear_error(scenario, monkeypatch, tmp_path, command):
-    gate = scenario.gate()
-    file = scenario.job(gate.script)
-    scenario.apply(file)
-    gate.entered()
+    file, _ = scenario.running()
     nowhere = f"unix://{tmp_path}/nowhere.sock"
     with monkeypatch.context() as without:
         without.setenv("DOCKER_HOST", nowhere)

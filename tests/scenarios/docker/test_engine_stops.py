@@ -83,9 +83,7 @@ def test_without_a_watcher_an_end_that_a_stop_of_the_engine_explains_is_lost(sce
 
 
 def test_without_a_watcher_an_end_that_the_engine_has_seen_counts_by_its_code(scenario, engine):
-    gate = scenario.gate()
-    scenario.apply(scenario.job(gate.script))
-    gate.entered()
+    _, gate = scenario.running()
     app = scenario.attempts()[-1].app_id
     scenario.kill_watcher(app)
     gate.open()

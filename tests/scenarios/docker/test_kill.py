@@ -36,10 +36,7 @@ def test_killed_before_the_start_nothing_is_left_by_the_watcher(scenario, runs, 
 
 
 def test_a_job_outlives_its_killed_watcher(scenario):
-    gate = scenario.gate()
-    file = scenario.job(gate.script)
-    scenario.apply(file)
-    gate.entered()
+    file, gate = scenario.running()
     [(app, watcher)] = scenario.supervisors().items()
     os.kill(watcher, signal.SIGKILL)
     assert processes.gone([watcher], timeout_s=60)

@@ -14,7 +14,6 @@ from tests.scenarios.test_needs import (  # noqa: F401
     JOBS,
     kill_at_random,
     pipeline,
-    test_a_cancelled_waiting_job_is_held,
     test_a_failure_skips_what_needs_it_until_it_is_mended,
     test_a_job_reads_what_every_job_of_a_matrix_has_left,
     test_a_waiting_job_that_changes_is_withdrawn_and_made_again,

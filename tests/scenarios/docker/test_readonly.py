@@ -33,10 +33,7 @@ def test_a_plan_of_a_new_job_only_reads(scenario, proxy):
 
 
 def test_a_plan_of_a_running_job_only_reads_whatever_has_changed(scenario, proxy):
-    gate = scenario.gate()
-    file = scenario.job(gate.script)
-    scenario.apply(file)
-    gate.entered()
+    file, _ = scenario.running()
     reading = proxy()
     assert scenario.actions(file) == {"job": "keep"}
     scenario.job("echo other")

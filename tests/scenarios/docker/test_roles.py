@@ -70,19 +70,6 @@ def marks(scenario, app):
     return [one.name.rpartition("-0")[2] for one in scenario.containers(app)]
 
 
-def test_a_job_with_a_service_ends_with_its_client(scenario):
-    file = ordered(scenario)
-    scenario.apply(file)
-    scenario.wait("job")
-    [app] = scenario.apps()
-    assert marks(scenario, app) == ["", ".ended"]
-    assert_done_once(scenario, file)
-    shown = scenario.launcher("status", "job").out
-    [line] = [line for line in shown.splitlines() if line.startswith("server/0")]
-    assert "CANCELLED" in line
-    assert "stopped at the end of the app" in line
-
-
 def applied(scenario, file, *, watched):
     """Apply a file; the app id. With `watched` false its watcher is dead then."""
     scenario.apply(file)
@@ -90,21 +77,6 @@ def applied(scenario, file, *, watched):
     if not watched:
         scenario.kill_watcher(app)
     return app
-
-
-def test_apply_returns_while_a_role_waits_and_a_plan_keeps_it(scenario):
-    gate = scenario.gate()
-    file = ordered(scenario, server=f"{gate.script}; touch {{up}}; exec sleep 1000")
-    scenario.apply(file)
-    gate.entered()
-    assert scenario.actions(file) == {"job": "keep"}
-    scenario.apply(file)
-    shown = scenario.launcher("status", "job", code=None).out
-    [line] = [line for line in shown.splitlines() if line.startswith("client/0")]
-    assert line.split() == ["client/0", "WAITING", "for", "server", "(ready)"]
-    gate.open()
-    scenario.wait("job")
-    assert_done_once(scenario, file)
 
 
 @pytest.mark.parametrize("watched", [True, False])
@@ -182,15 +154,6 @@ def test_another_home_sees_no_end_before_a_restart_without_a_pause(scenario, pol
     assert_done_once(scenario, file)
     plan = json.loads(scenario.launcher("plan", file, "--format", "json", env=env).out)
     assert [job["action"] for job in plan["jobs"]] == ["keep"]
-
-
-def test_a_role_that_waits_can_be_cancelled(scenario):
-    file = ordered(scenario, server="exec sleep 1000")
-    scenario.apply(file)
-    scenario.cancel("job")
-    assert [attempt.state for attempt in scenario.attempts()] == ["cancelled"]
-    assert not (scenario.folder / "runs").exists()
-    assert [marks(scenario, app) for app in scenario.apps()] == [[".cancelled", ".cancelled"]]
 
 
 @pytest.mark.parametrize("step", sampled(STEPS, "starting"))

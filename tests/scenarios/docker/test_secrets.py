@@ -24,9 +24,7 @@ def test_a_container_gets_its_secrets_and_nothing_else_holds_them(secret):  # no
 
 
 def test_the_watcher_does_not_have_them(secret):  # noqa: F811
-    gate = secret.gate()
-    secret.apply(secret.job(gate.script, role=ENV))
-    gate.entered()
+    secret.running(role=ENV)
     [watcher] = secret.supervisors().values()
     with open(f"/proc/{watcher}/environ", "rb") as environ, open(f"/proc/{watcher}/cmdline", "rb") as argv:
         assert not holds_canary(environ.read() + argv.read())

@@ -12,9 +12,8 @@ from tests import processes
 from tests.lanes import sampled
 from tests.scenarios.test_apply import (  # noqa: F401
     test_a_failed_job_is_held_until_a_user_asks,
-    test_a_plan_after_an_apply_is_empty,
     test_a_saved_plan_applied_twice_is_stale_the_second_time,
-    test_going_back_to_an_earlier_version_runs_it_again,
+    test_applying_twice_keeps_the_finished_job_and_says_so,
     test_one_bad_job_submits_nothing_of_the_others,
     test_retry_failed_runs_every_failed_job_again,
 )
@@ -82,9 +81,7 @@ def test_a_queued_job_that_is_cancelled_never_starts(scenario):
 
 
 def test_what_an_operator_cancels_is_cancelled(scenario):
-    gate = scenario.gate()
-    scenario.apply(scenario.job(gate.script))
-    gate.entered()
+    scenario.running()
     [job] = scenario.queue()
     scenario.cluster.cancel([job])
     scenario.wait("job", code=5)

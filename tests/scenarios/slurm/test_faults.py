@@ -87,10 +87,7 @@ def test_a_controller_that_is_killed_right_after_a_start_runs_nothing_twice(brok
 
 def test_an_app_that_ends_while_no_controller_runs_has_succeeded(broken):
     scenario = broken("--nodes", "1", "--set", "MessageTimeout=2")
-    gate = scenario.gate()
-    file = scenario.job(f"{gate.script}; echo done")
-    scenario.apply(file)
-    gate.entered()
+    _, gate = scenario.running("echo done")
     replicas = scenario.processes_of(app_of(scenario))
     scenario.cluster.kill("slurmctld")
     gate.open()
@@ -116,10 +113,7 @@ def test_an_apply_without_a_controller_says_so_and_leaves_nothing(broken):
 
 def test_an_app_goes_on_without_the_daemon_of_its_node(broken):
     scenario = broken("--nodes", "1")
-    gate = scenario.gate()
-    file = scenario.job(f"{gate.script}; echo done")
-    scenario.apply(file)
-    gate.entered()
+    _, gate = scenario.running("echo done")
     scenario.cluster.kill("n1")
     gate.open()
     scenario.wait("job")
@@ -130,10 +124,7 @@ def test_an_app_goes_on_without_the_daemon_of_its_node(broken):
 
 def test_a_node_that_fails_fails_the_app_which_names_it(broken):
     scenario = broken("--nodes", "1")
-    gate = scenario.gate()
-    file = scenario.job(f"{gate.script}; sleep 1000")
-    scenario.apply(file)
-    gate.entered()
+    scenario.running("sleep 1000")
     replicas = scenario.processes_of(app_of(scenario))
     scenario.cluster.kill("n1")
     scenario.cluster.run("scontrol", "update", "NodeName=n1", "State=DOWN", "Reason=test")
@@ -149,10 +140,7 @@ def test_a_node_that_fails_fails_the_app_which_names_it(broken):
 def test_an_app_has_failed_whose_slurmstepd_is_killed(broken):
     """Its srun waits for ever."""
     scenario = broken("--nodes", "1")
-    gate = scenario.gate()
-    file = scenario.job(f"{gate.script}; sleep 1000")
-    scenario.apply(file)
-    gate.entered()
+    scenario.running("sleep 1000")
     app_id = app_of(scenario)
     replicas = scenario.processes_of(app_id)
     processes.kill([stepd_of(scenario.cluster, scenario.job_of(app_id), "0")])
@@ -165,10 +153,7 @@ def test_an_app_has_failed_whose_slurmstepd_is_killed(broken):
 @pytest.mark.slow
 def test_an_app_goes_on_without_the_slurmstepd_of_its_batch_script_and_ends_its_job(broken):
     scenario = broken("--nodes", "1")
-    gate = scenario.gate()
-    file = scenario.job(f"{gate.script}; echo done")
-    scenario.apply(file)
-    gate.entered()
+    _, gate = scenario.running("echo done")
     stepd = stepd_of(scenario.cluster, scenario.job_of(app_of(scenario)), "batch")
     processes.kill([stepd])
     assert processes.gone([stepd], timeout_s=60)
@@ -198,10 +183,7 @@ def test_an_app_waits_while_the_only_node_is_drained_and_says_why(broken):
 def test_an_app_that_slurm_forgot_and_that_left_no_outcome(broken, accounting):
     """Its conductor was killed, and the controller forgets jobs after two seconds."""
     scenario = broken("--nodes", "1", "--set", "MinJobAge=2", *(["--accounting"] if accounting else []))
-    gate = scenario.gate()
-    file = scenario.job(f"{gate.script}; sleep 1000")
-    scenario.apply(file)
-    gate.entered()
+    file, _ = scenario.running("sleep 1000")
     app_id = app_of(scenario)
     job = scenario.job_of(app_id)
     replicas = scenario.processes_of(app_id)
@@ -237,10 +219,7 @@ def test_an_app_that_ended_is_known_after_slurm_forgot_it(broken):
 
 def test_a_job_that_an_operator_cancels_is_cancelled(broken):
     scenario = broken("--nodes", "1")
-    gate = scenario.gate()
-    file = scenario.job(f"{gate.script}; sleep 1000")
-    scenario.apply(file)
-    gate.entered()
+    scenario.running("sleep 1000")
     app_id = app_of(scenario)
     replicas = scenario.processes_of(app_id)
     scenario.cluster.run("scancel", scenario.job_of(app_id))

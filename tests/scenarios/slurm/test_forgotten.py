@@ -204,9 +204,7 @@ def test_a_job_with_the_id_of_ours_is_neither_observed_nor_cancelled(broken, tmp
 @pytest.mark.parametrize("accounting", [False, True])
 def test_the_end_of_a_job_with_the_id_of_ours_is_not_the_end_of_ours(broken, tmp_path, accounting):
     scenario = broken("--nodes", "1", *(["--accounting"] if accounting else []))
-    gate = scenario.gate()
-    scenario.apply(scenario.job(f"{gate.script}; sleep 1000"))
-    gate.entered()
+    scenario.running("sleep 1000")
     app_id = app_of(scenario)
     job = scenario.job_of(app_id)
     os.kill(conductor_of(scenario.cluster, job), 9)

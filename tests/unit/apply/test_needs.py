@@ -22,7 +22,6 @@ from launcher.apply.needs import check_held, check_outputs, in_order
 from launcher.errors import SchedulerError, StaleError
 from launcher.inventory.listing import newest
 from launcher.inventory.needs import what_starts
-from launcher.inventory.status import inspect
 from launcher.plan.step import Guard, Step
 from launcher.schedulers.appstore import open_store
 from launcher.specs.needs import StoodOn
@@ -143,20 +142,6 @@ def test_what_follows_a_failure_is_skipped_and_says_so(world: World) -> None:
     assert listed["train"] == ("skipped", "prepare failed")
     [train] = [app for app in newest(10) if app.job == "train"]
     assert what_starts(train) == "when prepare succeeds: launcher apply train.launcher.yaml"
-
-
-def test_what_waits_says_for_what_and_how_that_is(world: World) -> None:
-    outcomes = world.carry_out(*chain(world, f"{OPEN}; true"))
-    assert {app.job: app.message for app in newest(10)} == {
-        "prepare": "",
-        "train": "waits for prepare (running)",
-        "evaluate": "waits for train (waiting)",
-    }
-    app = outcomes["train"].app
-    assert app is not None
-    assert inspect(app).message == "waits for prepare (running)"
-    world.open()
-    world.wait(*outcomes.values())
 
 
 def test_jobs_whose_need_cannot_be_submitted_are_not(world: World) -> None:

@@ -225,26 +225,6 @@ def test_a_job_that_cannot_be_submitted_holds_up_no_other(
     assert [bool(outcome.error) for outcome in outcomes] == [n in (0, 5) for n in range(12)]
 
 
-def test_an_attempt_in_line_is_accepted_and_said_so(
-    tmp_path: Path, engines: Engines, store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    start = LocalScheduler.start
-
-    def queueing(self: LocalScheduler, reservation: Reservation) -> None:
-        start(self, reservation)
-        reservation.accepted = "queued"
-
-    monkeypatch.setattr(LocalScheduler, "start", queueing)
-    events: list[dict[str, object]] = []
-    [outcome] = run(plan(tmp_path, engines, "a"), engines, store, events, wait=False)
-    assert outcome.state == "queued"
-    [queued] = [event for event in events if event["event"] == "attempt_queued"]
-    assert (queued["app_id"], queued["cpu"], queued["memory_mb"], queued["gpus"]) == (outcome.app_id, 1, 0, 0)
-    assert [entry.state for entry in store.live_attempts()] == ["queued"]
-    [ended] = follow([outcome], engines=engines, store=store, events=Events(None))
-    assert ended.state == "succeeded"
-
-
 def run(
     steps: list[Step], engines: Engines, store: Store, events: list[dict[str, object]], *, wait: bool = True
 ) -> tuple[Outcome, ...]:

@@ -57,9 +57,7 @@ def test_status_shows_every_replica_with_its_exit_code(failed):
 
 def test_status_without_an_app_shows_what_runs(scenario):
     assert "no apps are running" in scenario.launcher("status").err
-    gate = scenario.gate()
-    scenario.apply(scenario.job(gate.script))
-    gate.entered()
+    _, gate = scenario.running()
     assert "RUNNING" in scenario.launcher("status").out
     [item] = json.loads(scenario.launcher("status", "--json").out)
     assert (item["job"], item["state"]) == ("job", "RUNNING")
@@ -77,31 +75,6 @@ def test_describe_tells_origin_and_document_without_secrets(scenario):
     document = json.loads(scenario.launcher("describe", "job", "--json").out)
     assert document["document"]["roles"][0]["entrypoint"] == "sh"
     assert document["digest"].startswith("lr1:")
-
-
-def test_logs_of_one_replica_are_its_bytes(scenario):
-    scenario.run_to_end(scenario.job(r"printf 'a\nb\r\377no newline'"))
-    got = scenario.launcher("logs", "job", errors="surrogateescape").out
-    assert got.encode("utf-8", "surrogateescape") in (b"a\nb\r\xffno newline", b"a\nb\n\xffno newline")
-
-
-def test_logs_of_several_replicas_say_whose_they_are(failed):
-    lines = failed.logs("job").splitlines()
-    assert {line.split(" | ")[0] for line in lines} <= {"main/0", "main/1"}
-    assert failed.logs("job/main", "--no-prefix").splitlines().count("trying") == len(
-        [line for line in lines if line.endswith("trying")]
-    )
-
-
-def test_logs_are_picked_by_stream_pattern_and_number(scenario):
-    scenario.run_to_end(scenario.job("for i in 1 2 3; do echo out $i; echo err $i >&2; done"))
-    assert scenario.logs("job", "--stream", "stderr") == "err 1\nerr 2\nerr 3\n"
-    assert scenario.logs("job", "--stream", "stdout", "--tail", "2") == "out 2\nout 3\n"
-    assert scenario.logs("job", "--stream", "stdout", "--regex", "[13]$", "--tail", "1") == "out 3\n"
-    assert scenario.logs("job", "--until", "@1") == ""
-    assert len(scenario.logs("job", "--since", "1h").splitlines()) == 6
-    stamped = scenario.logs("job", "--timestamps", "--stream", "stdout")
-    assert re.fullmatch(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}[+-]\d{4} out \d\n){3}", stamped)
 
 
 def test_logs_of_an_unknown_role_or_replica_name_what_there_is(failed):
@@ -131,26 +104,16 @@ def test_wait_prints_how_each_app_ended(failed):
 
 
 def test_wait_gives_up_in_time(scenario):
-    gate = scenario.gate()
-    scenario.apply(scenario.job(gate.script))
-    gate.entered()
+    scenario.running()
     assert scenario.launcher("wait", "job", "--timeout", "50ms", code=5).out.endswith(" RUNNING\n")
     scenario.cancel("job")
     assert scenario.launcher("wait", "job", code=5).out.endswith(" CANCELLED\n")
 
 
 def test_cancel_says_what_became_of_each_app(scenario):
-    gate = scenario.gate()
-    scenario.apply(scenario.job(gate.script))
-    gate.entered()
+    scenario.running()
     assert scenario.cancel("job").err.endswith(" CANCELLED\n")
     assert "had already ended" in scenario.cancel("job").err
-
-
-def test_an_unknown_app_is_an_error_everywhere(scenario):
-    for command in ("status", "describe", "logs", "wait", "cancel"):
-        for app in ("nope", "local_cwd://default/nope-1-aaaaa"):
-            assert "nope" in scenario.launcher(command, app, code=1).err
 
 
 def test_run_shows_the_output_and_how_it_ended(scenario):

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import subprocess
-
-import pytest
 
 from launcher.plan.seal import seal
 
@@ -186,13 +183,6 @@ def test_logs_of_several_jobs_say_which_job(scenario):
     assert "b/main/0 | hi\n" in out
 
 
-def test_a_job_that_does_not_start_is_named_with_its_command(scenario):
-    file = scenario.write("j.launcher.yaml", "version: 1\nname: j\nroles: {main: {entrypoint: ./nowhere}}\n")
-    done = scenario.apply(file, code=1)
-    assert "error: j: cannot start main/0" in done.err
-    assert "./nowhere" in done.err
-
-
 def test_a_command_in_the_place_of_its_program_is_shown_split(scenario):
     text = "version: 1\nname: j\nroles: {main: {entrypoint: python3 train.py --lr 1}}\n"
     done = scenario.apply(scenario.write("j.launcher.yaml", text), code=1)
@@ -216,84 +206,3 @@ def test_a_reader_that_goes_away_does_not_stop_an_apply(scenario):
     assert client.returncode == 0
     assert "Traceback" not in err
     assert [attempt.state for attempt in scenario.attempts()] == ["succeeded"]
-
-
-class Terminal:
-    """A command on a terminal of its own: everything it shows, and a keyboard."""
-
-    def __init__(self, scenario, *argv):
-        self._fd, theirs = pty.openpty()
-        self.process = scenario.start(*argv, stdin=theirs, stdout=theirs, stderr=theirs)
-        os.close(theirs)
-        self.shown = ""
-
-    def read_until(self, text):
-        while text not in self.shown:
-            self.shown += os.read(self._fd, 4096).decode()
-
-    def type(self, text):
-        os.write(self._fd, text.encode())
-
-    def end(self):
-        """Read to the end; the exit code."""
-        try:
-            while data := os.read(self._fd, 4096):
-                self.shown += data.decode()
-        except OSError:  # how Linux reports that the other side is closed
-            pass
-        os.close(self._fd)
-        return self.process.wait()
-
-
-@pytest.mark.parametrize(
-    ("answer", "code", "attempts"),
-    [
-        ("y\n", 0, 1),
-        ("n\n", 3, 0),
-        pytest.param("\n", 3, 0, marks=pytest.mark.slow),
-        pytest.param("\x04", 3, 0, marks=pytest.mark.slow),
-    ],
-)
-def test_a_terminal_is_shown_the_plan_and_asked(scenario, answer, code, attempts):
-    terminal = Terminal(scenario, "apply", scenario.job("true"), "--wait")
-    terminal.read_until("Apply this plan?")
-    assert "1 to create" in terminal.shown
-    assert "\x1b[" in terminal.shown
-    terminal.type(answer)
-    assert terminal.end() == code
-    assert len(scenario.attempts()) == attempts
-
-
-def test_a_terminal_is_not_asked_where_nothing_is_to_do(scenario):
-    file = scenario.job("true")
-    scenario.run_to_end(file)
-    terminal = Terminal(scenario, "apply", file)
-    assert terminal.end() == 0
-    assert "Apply this plan?" not in terminal.shown
-
-
-def test_an_answer_to_a_plan_that_has_moved_is_stale(scenario):
-    file = scenario.job("true")
-    terminal = Terminal(scenario, "apply", file)
-    terminal.read_until("Apply this plan?")
-    scenario.run_to_end(file)
-    terminal.type("y\n")
-    assert terminal.end() == 4
-    assert len(scenario.attempts()) == 1
-
-
-def test_progress_on_a_terminal_shows_every_replica(scenario):
-    gate = scenario.gate()
-    terminal = Terminal(scenario, "apply", scenario.job(gate.script, replicas=1), "--yes", "--wait")
-    gate.entered()
-    terminal.read_until("●")
-    gate.open()
-    assert terminal.end() == 0
-    assert "SUCCEEDED" in terminal.shown
-
-
-def test_no_color_is_obeyed_on_a_terminal(scenario, monkeypatch):
-    monkeypatch.setenv("NO_COLOR", "1")
-    terminal = Terminal(scenario, "plan", scenario.job("true"))
-    assert terminal.end() == 0
-    assert "\x1b[" not in terminal.shown

@@ -183,23 +183,6 @@ def test_a_target_may_put_a_literal_for_a_secret_and_back(tmp_path: Path) -> Non
     assert (env["A"], isinstance(env["A"], Secret), isinstance(env["B"], Secret)) == ("none", False, True)
 
 
-@pytest.mark.parametrize(
-    ("value", "place"),
-    [
-        ("{secret: KEY}", "3:49 invalid-value"),
-        ("{secret: 'env:1 2'}", "3:49 invalid-value"),
-        ("{secret: 'file:'}", "3:49 invalid-value"),
-        ("{secret: 3}", "3:49 wrong-type"),
-        ("{secert: 'env:A'}", "3:41 unknown-field"),
-        ("{secret: $<app_id>}", "3:49 reference-phase"),
-        ("[1]", "3:40 wrong-type"),
-    ],
-)
-def test_a_wrong_secret_is_shown_at_its_place(tmp_path: Path, value: str, place: str) -> None:
-    text = HEAD + f"roles: {{main: {{entrypoint: x, env: {{A: {value}}}}}}}\n"
-    assert places(compile_text(tmp_path, text))[0] == place
-
-
 def test_a_literal_under_a_secrets_name_is_shown_the_reference(tmp_path: Path) -> None:
     text = HEAD + "roles: {main: {entrypoint: x, env: {API_KEY: abc, HF_TOKEN: {secret: 'env:HF_TOKEN'}}}}\n"
     compiled = compile_text(tmp_path, text)
@@ -246,19 +229,3 @@ def test_watched_files_are_hashed_and_outside_the_digest(tmp_path: Path) -> None
     second = launch(tmp_path, text)
     assert second.trigger_digest != first.trigger_digest
     assert digest(document(second)) == digest(document(first))
-
-
-@pytest.mark.parametrize(
-    ("item", "place"),
-    [
-        ("every_aply", "4:24 unknown-variant"),
-        ("{file: [a]}", "4:25 unknown-field"),
-        ("{files: []}", "4:32 missing-field"),
-        ("{files: ['']}", "4:33 invalid-value"),
-        ("{files: a}", "4:32 wrong-type"),
-        ("3", "4:24 wrong-type"),
-    ],
-)
-def test_a_wrong_trigger_is_shown_at_its_place(tmp_path: Path, item: str, place: str) -> None:
-    compiled = compile_text(tmp_path, HEAD + ROLES + f"lifecycle: {{rerun_on: [{item}]}}\n")
-    assert places(compiled)[0] == place, lines(compiled)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from launcher.specs import AppDef, bind
-from tests.unit.jobfile.words import HEAD, compile_text, labels, launch, lines, places
+from tests.unit.jobfile.words import HEAD, compile_text, launch, lines
 
 VARS = "vars: {v: {type: str, default: x}, n: {type: int, default: 2}}\n"
 
@@ -71,59 +71,6 @@ def test_the_folder_of_the_job_is_filled_in_when_bound(tmp_path: Path) -> None:
 def test_an_escape_outside_macro_fields_is_text_at_once(tmp_path: Path) -> None:
     text = HEAD + "description: costs $$<x> and $HOME\nroles: {a: {entrypoint: x}}\n"
     assert launch(tmp_path, text).description == "costs $<x> and $HOME"
-
-
-@pytest.mark.parametrize(
-    ("text", "place"),
-    [
-        ("project: $<app_id>\n", "3:10"),
-        ("timeout: $<num_replicas>\n", "3:10"),
-        ("metadata: {a: 'x $<replica_id>'}\n", "3:18"),
-        ("cfg: {log_dir: $<app_id>}\n", "3:16"),
-        ("roles: {m: {entrypoint: x, image: $<app_id>}}\n", "3:35"),
-        ("roles: {m: {entrypoint: x, mounts: [{type: bind, src: a, dst: '${app_id}'}]}}\n", "3:64"),
-        ("roles: {m: {entrypoint: x, num_replicas: $<job.dir>}}\n", "3:42"),
-        ("vars: {v: {type: str, default: $<job.name>}}\n", "3:32"),
-        ("roles: {m: {entrypoint: x, env: {$<app_id>: x}}}\n", "3:34"),
-    ],
-)
-def test_a_reference_in_the_wrong_place_says_where_it_may_stand(
-    tmp_path: Path, text: str, place: str
-) -> None:
-    compiled = compile_text(
-        tmp_path, HEAD + text + ("" if "roles" in text else "roles: {a: {entrypoint: x}}\n")
-    )
-    assert places(compiled) == [f"{place} reference-phase"]
-
-
-def test_no_reference_in_name_and_version(tmp_path: Path) -> None:
-    text = "version: $<var.v>\nname: $<var.v>\n" + VARS + "roles: {a: {entrypoint: x}}\n"
-    assert places(compile_text(tmp_path, text)) == [
-        "1:10 wrong-type",
-        "2:7 reference-phase",
-        "3:36 unused-variable",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("written", "nearest"),
-    [
-        ("$<var.w>", "`$<var.v>`"),
-        ("$<v>", "`$<var.v>`"),
-        ("$<job.nme>", "`$<job.name>`"),
-        ("$<app-id>", "`$<app_id>`"),
-        ("$<replica>", "`$<replica_id>`"),
-        ("$<num_replica>", "`$<num_replicas>`"),
-    ],
-)
-def test_what_names_nothing_is_an_error_with_the_nearest_name(
-    tmp_path: Path, written: str, nearest: str
-) -> None:
-    compiled = compile_text(
-        tmp_path, HEAD + VARS + f"roles: {{main: {{entrypoint: x, args: ['a {written}']}}}}\n"
-    )
-    assert places(compiled) == ["4:41 unknown-reference"]
-    assert labels(compiled) == [f"did you mean {nearest}?"]
 
 
 def test_every_wrong_reference_of_one_text_is_reported(tmp_path: Path) -> None:

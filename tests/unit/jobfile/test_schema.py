@@ -15,8 +15,7 @@ from launcher.jobfile import job_schema
 from launcher.jobfile.model.fields import JOB, Place, place_at
 from launcher.jobfile.text.source import Source
 from launcher.jobfile.text.yaml import parse_yaml
-from tests.unit.jobfile.test_compile import FULL
-from tests.unit.jobfile.words import HEAD, compile_text
+from tests.unit.jobfile.words import HEAD
 
 PUBLISHED = Path(__file__).resolve().parents[3] / "schemas" / "job-v1.schema.json"
 
@@ -141,112 +140,6 @@ def test_every_snippet_is_valid_where_it_is_offered() -> None:
             assert Draft202012Validator({**part, "$defs": schema["$defs"]}).is_valid(body), snippet
             count += 1
     assert count == 7
-
-
-def role(fields: str) -> str:
-    return HEAD + f"roles: {{main: {{entrypoint: x, {fields}}}}}\n"
-
-
-GOOD = [
-    FULL,
-    role("num_replicas: $<var.n>") + "vars: {n: {type: int, default: 2}}\n",
-    role("args: [1, 2.5, true, a], env: {A: 1, B: true, C: ''}"),
-    role("retry_policy: $<var.r>") + "vars: {r: {type: str, default: role}}\n",
-    role("x-note: {a: [1]}") + "x-base: 1\nenabled: false\ntimeout: 90\n",
-    role("resource: gpu.small"),
-    role("resource: {memory: 1.5GiB, cpu: 0.5}"),
-    role("env: {A: {secret: 'env:API_KEY'}, B: {secret: 'file:~/b'}}"),
-    role("max_retries: 1") + "workspace: .\nlifecycle: {rerun_on: [every_apply, {files: ['*.csv']}]}\n",
-    role("args: [$<matrix.a>]") + "matrix: {a: [1, x], b: {range: [0, 2]}, exclude: [{a: 1, b: 0}]}\n",
-    role("args: [$<matrix.a>]") + "matrix: {a: [1], include: [{a: 2}]}\n",
-    HEAD + "defaults: {role: {entrypoint: x, env: {A: 1}}}\nroles: {main: {image: y, env: {A: null}}}\n",
-    HEAD + "defaults: {role: {entrypoint: x, resource: {cpu: 1, memory: 1GiB}, port_map: {a: 1}}}\n"
-    "roles: {main: {resource: {memory: null}, port_map: {a: null}}}\n",
-    role("image: y, resource: {cpu: 1}")
-    + "targets: {dev: {timeout: null, roles: {main: {image: null, resource: {cpu: null}}}}}\n",
-    role("args: [$<var.v>]") + "vars: {v: {type: int, default: 1}}\n"
-    "targets: {dev: {vars: {v: {default: 2}}, roles: {more: {entrypoint: y}, main: {env: {A: 1}}}}}\n",
-]
-BAD = [
-    HEAD,
-    "version: 2\nname: a\nroles: {m: {entrypoint: x}}\n",
-    HEAD.replace("job", "My_Job") + "roles: {m: {entrypoint: x}}\n",
-    role("num_replica: 2"),
-    role("num_replicas: 0"),
-    role("num_replicas: '2'"),
-    role("num_replicas: 1.5"),
-    role("retry_policy: never"),
-    role("args: text"),
-    role("env: {A: [1]}"),
-    role("env: {A: {secret: API_KEY}}"),
-    role("env: {A: {secrets: 'env:A'}}"),
-    role("workspace: ."),
-    role("max_retries: 1") + "workspace: 3\n",
-    role("max_retries: 1") + "lifecycle: {rerun_on: [every_day]}\n",
-    role("max_retries: 1") + "lifecycle: {rerun_on: [{files: data}]}\n",
-    role("max_retries: 1") + "matrix: [1]\n",
-    role("max_retries: 1") + "matrix: {a: 1}\n",
-    role("max_retries: 1") + "matrix: {a: [[1]]}\n",
-    role("max_retries: 1") + "matrix: {a: {rnge: [0, 2]}}\n",
-    role("max_retries: 1") + "matrix: {a: [1], exclude: [1]}\n",
-    role("max_retries: 1") + "defaults: {roles: {image: a}}\n",
-    role("max_retries: 1") + "defaults: {role: {imge: a}}\n",
-    role("max_retries: 1") + "targets: [dev]\n",
-    role("max_retries: 1") + "targets: {Dev: {}}\n",
-    role("max_retries: 1") + "targets: {dev: {name: other}}\n",
-    role("max_retries: 1") + "targets: {dev: {roles: {main: {num_replica: 2}}}}\n",
-    role("max_retries: 1") + "targets: {dev: {roles: {main: {resource: {cpus: 2}}}}}\n",
-    role("max_retries: 1") + "vars: {v: {type: int}}\ntargets: {dev: {vars: {v: {min: 2}}}}\n",
-    role("port_map: {a: 70000}"),
-    role("mounts: [{type: bind, src: a}]"),
-    role("mounts: [{type: thing}]"),
-    role("mounts: [3]"),
-    role("mounts: [text]"),
-    role("resource: {memory: 4096}"),
-    role("resource: {memory: 4gigs}"),
-    role("resource: [1]"),
-    role("image: 3.10"),
-    role("max_retries: 1") + "timeout: soon\n",
-    role("max_retries: 1") + "timeout: 0\n",
-    role("max_retries: 1") + "enabled: yes\n",
-    role("max_retries: 1") + "lifecycle: {on_failed: retry}\n",
-    role("max_retries: 1") + "vars: {v: {type: string}}\n",
-    role("max_retries: 1") + "vars: {v: {type: int, default: '3'}}\n",
-    role("max_retries: 1") + "metadata: {a: [1]}\n",
-    HEAD + "roles: {My Role: {entrypoint: x}}\n",
-]
-
-
-# What a schema cannot say: it does not see what `defaults` and the job itself have under a name.
-BEYOND = [
-    role("env: {A: null}"),
-    role("image: null"),
-    HEAD + "roles: {main: {image: x}}\n",
-    role("max_retries: 1") + "targets: {dev: {roles: {other: null}}}\n",
-    role("max_retries: 1") + "targets: {dev: {roles: {main: {entrypoint: null}}}}\n",
-    role("max_retries: 1") + "targets: {dev: {vars: {v: {default: 1}}}}\n",
-    role("max_retries: 1") + "targets: {default: {}}\n",
-    role("max_retries: 1") + "matrix: {a: [1, 1]}\n",
-    role("max_retries: 1") + "matrix: {a: {range: [3, 0]}}\n",
-    role("max_retries: 1") + "matrix: {a: [1], exclude: [{b: 1}]}\n",
-    role("max_retries: 1") + "matrix: {a: [1], include: [{b: 1}]}\n",
-    role("max_retries: 1") + "matrix: {a: {range: [0, 300]}}\n",
-]
-
-
-@pytest.mark.parametrize("text", BEYOND)
-def test_what_only_the_checks_see(tmp_path: Path, text: str) -> None:
-    assert Draft202012Validator(job_schema()).is_valid(parse_yaml(Source("f", "yaml", text)).value)
-    assert compile_text(tmp_path, text).errors
-
-
-@pytest.mark.parametrize(("texts", "verdict"), [(GOOD, True), (BAD, False)])
-def test_models_and_schema_give_one_verdict(tmp_path: Path, texts: list[str], verdict: bool) -> None:
-    validator = Draft202012Validator(job_schema())
-    for text in texts:
-        value = parse_yaml(Source("f", "yaml", text)).value
-        assert validator.is_valid(value) is verdict, text
-        assert (not compile_text(tmp_path, text).errors) is verdict, text
 
 
 def job_of(text: str) -> Any:

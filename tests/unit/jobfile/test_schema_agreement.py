@@ -15,8 +15,35 @@ from launcher.jobfile import job_schema
 from launcher.jobfile.text.source import Source
 from launcher.jobfile.text.yaml import parse_yaml
 from tests.unit.jobfile.mutations import Mutation, mutations
-from tests.unit.jobfile.test_schema import GOOD
-from tests.unit.jobfile.words import compile_text
+from tests.unit.jobfile.test_compile import FULL
+from tests.unit.jobfile.words import HEAD, compile_text
+
+
+def role(fields: str) -> str:
+    return HEAD + f"roles: {{main: {{entrypoint: x, {fields}}}}}\n"
+
+
+GOOD = [
+    FULL,
+    role("num_replicas: $<var.n>") + "vars: {n: {type: int, default: 2}}\n",
+    role("args: [1, 2.5, true, a], env: {A: 1, B: true, C: ''}"),
+    role("retry_policy: $<var.r>") + "vars: {r: {type: str, default: role}}\n",
+    role("x-note: {a: [1]}") + "x-base: 1\nenabled: false\ntimeout: 90\n",
+    role("resource: gpu.small"),
+    role("resource: {memory: 1.5GiB, cpu: 0.5}"),
+    role("env: {A: {secret: 'env:API_KEY'}, B: {secret: 'file:~/b'}}"),
+    role("max_retries: 1") + "workspace: .\nlifecycle: {rerun_on: [every_apply, {files: ['*.csv']}]}\n",
+    role("args: [$<matrix.a>]") + "matrix: {a: [1, x], b: {range: [0, 2]}, exclude: [{a: 1, b: 0}]}\n",
+    role("args: [$<matrix.a>]") + "matrix: {a: [1], include: [{a: 2}]}\n",
+    HEAD + "defaults: {role: {entrypoint: x, env: {A: 1}}}\nroles: {main: {image: y, env: {A: null}}}\n",
+    HEAD + "defaults: {role: {entrypoint: x, resource: {cpu: 1, memory: 1GiB}, port_map: {a: 1}}}\n"
+    "roles: {main: {resource: {memory: null}, port_map: {a: null}}}\n",
+    role("image: y, resource: {cpu: 1}")
+    + "targets: {dev: {timeout: null, roles: {main: {image: null, resource: {cpu: null}}}}}\n",
+    role("args: [$<var.v>]") + "vars: {v: {type: int, default: 1}}\n"
+    "targets: {dev: {vars: {v: {default: 2}}, roles: {more: {entrypoint: y}, main: {env: {A: 1}}}}}\n",
+]
+
 
 BEYOND: dict[str, str] = {
     "which variables and axes there are": r"unknown-(reference|variable)|unset-variable|"

@@ -216,14 +216,6 @@ def test_the_job_without_an_overlay_is_the_target_default(tmp_path: Path) -> Non
     assert places(compiled) == ["4:11 invalid-name"]
 
 
-@pytest.mark.parametrize(
-    ("text", "place"), [("[dev]", "4:1 wrong-type"), ("{Dev_1: {}}", "4:11 invalid-name")]
-)
-def test_targets_are_mappings_by_name(tmp_path: Path, text: str, place: str) -> None:
-    text = HEAD + f"roles: {{a: {{entrypoint: x}}}}\ntargets: {text}\n"
-    assert places(compile_text(tmp_path, text)) == [place]
-
-
 # Defaults
 
 
@@ -267,20 +259,3 @@ def test_defaults_hold_for_the_roles_of_targets_and_targets_change_defaults(tmp_
     assert roles_of(tmp_path, text, "other") == ["a x j {'B': '2'} 2"]
     assert roles_of(tmp_path, text, "none") == ["a x  {} 1"]
     assert roles_of(tmp_path, text, "less") == ["a x  {'A': '1', 'B': '2'} 2"]
-
-
-@pytest.mark.parametrize(
-    ("defaults", "place"),
-    [
-        ("{role: {imge: x}}", "3:19 unknown-field"),
-        ("{role: {num_replicas: 0}}", "3:33 out-of-range"),
-        ("{role: {args: [$<no>]}}", "3:26 unknown-reference"),
-        ("{roles: {image: x}}", "3:12 unknown-field"),
-        ("{role: 3}", "3:12 wrong-type"),
-        ("3", "3:1 wrong-type"),
-    ],
-)
-def test_what_is_wrong_in_defaults_is_said_once(tmp_path: Path, defaults: str, place: str) -> None:
-    roles = "roles: {a: {entrypoint: x}, b: {entrypoint: y}}\n"
-    text = HEAD + f"defaults: {defaults}\n{roles}targets: {{dev: {{}}}}\n"
-    assert places(compile_text(tmp_path, text)) == [place]

@@ -83,22 +83,6 @@ def test_a_given_value_is_checked(tmp_path: Path, definition: str, given: Any, e
     assert [found.message for found in compiled.diagnostics] == [expected]
 
 
-@pytest.mark.parametrize(
-    ("definition", "code"),
-    [
-        ("{type: int, default: 3, min: 5}", "out-of-range"),
-        ("{type: int, default: 3, max: 2}", "out-of-range"),
-        ("{type: str, default: fp23, choices: [fp32, bf16]}", "unknown-variant"),
-        ("{type: int, default: 3, min: 5, max: 1}", "constraint"),
-        ("{type: int, default: 3, choices: []}", "constraint"),
-        ("{type: int, default: 3, choices: [3, 9], max: 5}", "constraint"),
-    ],
-)
-def test_a_definition_must_agree_with_itself(tmp_path: Path, definition: str, code: str) -> None:
-    compiled = compile_text(tmp_path, HEAD + f"vars: {{v: {definition}}}\n" + USE)
-    assert [found.code for found in compiled.errors] == [code]
-
-
 def test_a_variable_without_a_value_is_an_error_once(tmp_path: Path) -> None:
     text = HEAD + "vars: {v: {type: str, from_env: V}}\n" + USE.replace("]", ", $<var.v>]")
     compiled = compile_text(tmp_path, text)

@@ -108,32 +108,6 @@ def test_raw_text_of_a_number_is_without_its_anchor() -> None:
     assert parse("a: &x 3.10\nb: *x\n").raw(("b",)) == "3.10"
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("a: 1\nb: {c: 1, c: 2}\na: 3\n", ["2:11 duplicate-key", "3:1 duplicate-key"]),
-        ("x: &a {k: 1}\ny: {<<: *a, <<: *a}\n", ["2:13 duplicate-key"]),
-        ("1: a\n", ["1:1 wrong-type"]),
-        ("true: a\n", ["1:1 wrong-type"]),
-        ("? [a]\n: b\n", ["1:3 yaml-syntax"]),
-        ("a: {{ x }}\n", ["1:4 yaml-syntax"]),
-        ("a: !!int 3\n", ["1:4 yaml-syntax"]),
-        ("a: !thing {b: 1}\n", ["1:4 yaml-syntax"]),
-        ("a: *x\n", ["1:4 yaml-syntax"]),
-        ("a: &x [*x]\n", ["1:8 yaml-syntax"]),
-        ("a: 1\n---\nb: 2\n", ["2:1 yaml-syntax"]),
-        ("%YAML 1.1\n---\na: 1\n", ["1:1 yaml-syntax"]),
-        ('a: "\\ud800"\n', ["1:4 yaml-syntax"]),
-        ("- a\n", ["1:1 wrong-type"]),
-        ("just text\n", ["1:1 wrong-type"]),
-        ("a: {<<: 3}\n", ["1:9 yaml-syntax"]),
-        ("a: &a {k: 1}\nb: {<<: [" + "*a, " * 9 + "]}\n", ["2:5 too-large"]),
-    ],
-)
-def test_what_job_files_do_without_is_placed(text: str, expected: list[str]) -> None:
-    assert [line.split(": ")[0] for line in problems(text)] == expected
-
-
 def test_depth_is_bounded() -> None:
     assert not problems("a: " + "[" * 63 + "]" * 63)
     assert problems("a: " + "[" * 64 + "]" * 64) == [

@@ -260,11 +260,6 @@ def test_a_new_file_is_filled_from_its_source(launcher_home: Path):
         assert ids(store.to_tidy(LOCAL)) == ["live"]
 
 
-def test_a_reader_cannot_write(store: Store):
-    with Store.open(readonly=True) as reader, pytest.raises(StateError):
-        reader.end(end_of("a", "failed", 1.0))
-
-
 def test_eight_threads_write_rows_at_once():
     def write(worker: int) -> int:
         with Store.open(durable=False) as store:

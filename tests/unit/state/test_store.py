@@ -256,13 +256,6 @@ def test_a_damaged_document_names_its_attempt(store: Store):
 # The file
 
 
-def test_files_and_folder_are_for_the_user_alone(store: Store, launcher_home: Path):
-    store.record(attempt())
-    assert launcher_home.stat().st_mode & 0o777 == 0o700
-    modes = {path.name: path.stat().st_mode & 0o777 for path in launcher_home.iterdir()}
-    assert modes == dict.fromkeys(("ledger.db", "ledger.db-wal", "ledger.db-shm"), 0o600)
-
-
 def test_every_write_waits_for_the_disk(store: Store):
     assert store._connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     assert store._connection.execute("PRAGMA synchronous").fetchone() == (2,), "FULL"

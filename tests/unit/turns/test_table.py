@@ -306,14 +306,6 @@ def test_the_table_of_an_earlier_boot_is_removed_unless_it_is_used(
     assert (slots / "mine" / "1-file").read_text() == "not of ours"
 
 
-def test_other_files_in_the_table_are_left_alone(table: str, places: list[Place]) -> None:
-    for name in ("notes.txt", "x-1"):
-        Path(table, name).write_text("of a user")
-    Path(table, "3-folder").mkdir()
-    assert take(table, places, "a", 1).starts
-    assert {"notes.txt", "x-1", "3-folder"} <= set(os.listdir(table))
-
-
 def test_a_ticket_of_a_later_version_is_passed_over(table: str, places: list[Place]) -> None:
     place = take(table, places, "a", 1)
     Path(table, "1-a").write_text("something else\n")

@@ -10,22 +10,30 @@ import time
 from contextlib import closing
 from hashlib import sha256
 
-from launcher.schedulers.docker.client.container import from_inspect, from_list
 from launcher.schedulers.docker.client.errors import NotFound
-from launcher.schedulers.docker.client.objects import exec_of, image, labelled, path_stat
-from launcher.schedulers.docker.client.parallel import run_parallel
+from launcher.schedulers.docker.client.objects import (
+    epoch,
+    exec_of,
+    from_inspect,
+    from_list,
+    image,
+    labelled,
+    path_stat,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from typing import Any
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any, TypeVar
 
-    from launcher.schedulers.docker.client.container import Container
-    from launcher.schedulers.docker.client.events import EventStream
-    from launcher.schedulers.docker.client.frames import LogStream
-    from launcher.schedulers.docker.client.objects import Exec, Image, Labelled, PathStat
+    from launcher.schedulers.docker.client.objects import Container, Exec, Image, Labelled, PathStat
+    from launcher.schedulers.docker.client.streams import EventStream, LogStream
     from launcher.schedulers.docker.client.wire import Reader
 
+    T = TypeVar("T")
+    R = TypeVar("R")
+
+WORKERS = 4  # with more, the engine is the limit: measured for create and start
 _ANEW_S = 20.0
 INSPECTIONS = 16  # at a time: a slow engine answers many at once as fast as one
 _LINKS = 8  # each response has followed a chain of links to its end; more is a loop
@@ -62,15 +70,12 @@ class EngineView:
 
         It makes its default network anew then, and keeps it as long as containers run.
         """
-        from launcher.schedulers.docker.client.container import epoch
 
         def created(network: dict[str, Any]) -> float | None:
             return epoch(network.get("Created"))
 
-        try:
-            return self._wire.json("/networks/bridge", "ask the engine since when it runs", created)
-        except NotFound:  # it is configured to make none
-            return None
+        # An engine may be configured to make no such network.
+        return self._wire.find("/networks/bridge", "ask the engine since when it runs", created)
 
     def keeps_containers(self) -> bool:
         """Whether containers run on while the engine is away: it was configured to (live-restore)."""
@@ -106,10 +111,7 @@ class EngineView:
     def inspect(self, container: str) -> Container | None:
         """One container in full, by id or name. None when there is none."""
         path, doing = f"/containers/{quoted(container)}/json", f"inspect {container}"
-        try:
-            return self._wire.json(path, doing, from_inspect)
-        except NotFound:
-            return None
+        return self._wire.find(path, doing, from_inspect)
 
     def environment(self, container: str) -> dict[str, str]:
         """The variables of a container, the values of secrets included: for comparing, never for showing."""
@@ -140,8 +142,7 @@ class EngineView:
         Subscribed when this returns, so that a read of the containers after it misses no change. May begin
         with events of the second before: read the container's state, do not derive it from the event.
         """
-        from launcher.schedulers.docker.client.events import EventStream
-        from launcher.schedulers.docker.client.streams import LIVE
+        from launcher.schedulers.docker.client.streams import LIVE, EventStream
 
         filters = {"type": ["container"], "label": list(labels)}
         now = self._second()  # a clock that is ahead of the engine's must not hide what happens next
@@ -188,8 +189,7 @@ class EngineView:
 
         Raises NotFound when there is no such container, EngineError when its log driver stores nothing.
         """
-        from launcher.schedulers.docker.client.frames import LogStream
-        from launcher.schedulers.docker.client.streams import LIVE
+        from launcher.schedulers.docker.client.streams import LIVE, LogStream
 
         if tty is None:
             found = self.inspect(container)
@@ -261,20 +261,13 @@ class EngineView:
 
     def executed(self, exec_id: str) -> Exec | None:
         """A command that was started in a container; None when the engine no longer knows it."""
-        path, doing = f"/exec/{quoted(exec_id)}/json", f"inspect command {exec_id}"
-        try:
-            return self._wire.json(path, doing, exec_of)
-        except NotFound:
-            return None
+        return self._wire.find(f"/exec/{quoted(exec_id)}/json", f"inspect command {exec_id}", exec_of)
 
     # Images, networks, volumes
 
     def image(self, name: str) -> Image | None:
         """The configuration of an image, by name or id. None when the engine has no such image."""
-        try:
-            return self._wire.json(f"/images/{quoted(name, safe='/:@')}/json", f"inspect image {name}", image)
-        except NotFound:
-            return None
+        return self._wire.find(f"/images/{quoted(name, safe='/:@')}/json", f"inspect image {name}", image)
 
     def images(self, *labels: str) -> list[Labelled]:
         return self._labelled("/images/json", labels)
@@ -284,10 +277,7 @@ class EngineView:
 
     def volume(self, name: str) -> Labelled | None:
         """One volume; None when there is none of that name."""
-        try:
-            return labelled(self._wire.json(f"/volumes/{quoted(name)}", f"inspect volume {name}"))
-        except NotFound:
-            return None
+        return self._wire.find(f"/volumes/{quoted(name)}", f"inspect volume {name}", labelled)
 
     def volumes(self, *labels: str) -> list[Labelled]:
         return self._labelled("/volumes", labels)
@@ -317,3 +307,18 @@ def quoted(text: str, safe: str = "") -> str:
     from urllib.parse import quote
 
     return quote(text, safe=safe)
+
+
+def run_parallel(work: Callable[[T], R], items: Iterable[T], workers: int = WORKERS) -> list[R]:
+    """Run `work` for each item, at most `workers` at a time. Returns the results in the order of the items.
+
+    Every item is tried. The first error, in the order of the items, is raised after all have ended.
+    """
+    todo = list(items)
+    if len(todo) <= 1:
+        return [work(item) for item in todo]
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(min(workers, len(todo)), thread_name_prefix="docker") as pool:
+        done = [pool.submit(work, item) for item in todo]
+    return [one.result() for one in done]
