@@ -15,7 +15,6 @@ from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.client.view import INSPECTIONS, EngineView, run_parallel
 from launcher.schedulers.docker.journal import Journal
 from launcher.schedulers.docker.labels import APP_ID, INPUTS, PREFIX, Labels, read_labels
-from launcher.schedulers.docker.recorded import of_labels
 from launcher.schedulers.docker.replicas import (
     expected_replicas,
     has_own_name,
@@ -24,6 +23,7 @@ from launcher.schedulers.docker.replicas import (
     own_name,
     waiting_container,
 )
+from launcher.schedulers.docker.rows import of_labels
 from launcher.schedulers.docker.status import DockerAppView, view
 from launcher.schedulers.docker.tombstones import Tombstone
 from launcher.schedulers.owner import Owner

@@ -180,29 +180,29 @@ class DockerScheduler(BackendScheduler["DockerJob"]):
     # Observation
 
     def observe(self, keys: Collection[JobKey], settled: Collection[str] = ()) -> list[Attempt]:
-        from launcher.schedulers.docker import recorded
+        from launcher.schedulers.docker import rows
         from launcher.schedulers.docker.apps import observe
 
         here = observe(self.view, keys, settled, take_over=self.take_over)
-        return [*here, *recorded.live_elsewhere(self.view, keys, settled)]
+        return [*here, *rows.live_elsewhere(self.view, keys, settled)]
 
     def read(self, app_id: str, *, whole: bool = False) -> SeenApp | None:
         """Read as a whole, an app that needs a watcher and has none gets one."""
-        from launcher.schedulers.docker import apps, describe, recorded
+        from launcher.schedulers.docker import apps, describe, rows
 
         if whole:
             found = self._watched(app_id)
             return None if found is None else describe.whole(self.view, found)
         found = apps.find(self.view, app_id, take_over=self.take_over)
-        return describe.briefly(found) if found is not None else recorded.elsewhere(self.view, app_id)
+        return describe.briefly(found) if found is not None else rows.elsewhere(self.view, app_id)
 
     def _watched(self, app_id: str) -> DockerApp | None:
-        from launcher.schedulers.docker import apps, recorded
+        from launcher.schedulers.docker import apps, rows
         from launcher.schedulers.docker.watching.client import ensure_watched
 
         found = apps.find(self.view, app_id)
         if found is None:
-            recorded.refuse_elsewhere(self.view, app_id)
+            rows.refuse_elsewhere(self.view, app_id)
         elif found.view.needs_watcher and not self._readonly:
             ensure_watched(self.engine, app_id)
         return found
@@ -260,12 +260,12 @@ class DockerScheduler(BackendScheduler["DockerJob"]):
 
     def refresh(self, app_ids: Iterable[str]) -> Iterable[AppRecord]:
         """Read the records of these apps; apps without a watcher are read from the engine's list."""
-        from launcher.schedulers.docker import recorded
+        from launcher.schedulers.docker import rows
 
         unwatched = []
         for app_id in app_ids:
-            seen = recorded.read(app_id)
-            if seen is not None and (not seen.is_live or recorded.is_locked(app_id)):
+            seen = rows.read(app_id)
+            if seen is not None and (not seen.is_live or rows.is_locked(app_id)):
                 if seen.state == "reserved":
                     seen.state = "unknown"  # the record has no line between reservation and start
                 yield seen
@@ -301,10 +301,10 @@ class DockerScheduler(BackendScheduler["DockerJob"]):
             self._submissions.remove(submission)
 
     def check_cancel(self, app_id: str) -> None:
-        from launcher.schedulers.docker import recorded
+        from launcher.schedulers.docker import rows
 
         if is_id(app_id):
-            recorded.refuse_elsewhere(self.view, app_id)
+            rows.refuse_elsewhere(self.view, app_id)
 
     def close(self) -> None:
         """Cancel the attached apps, and wait until they have ended."""

@@ -9,7 +9,7 @@ from itertools import chain
 from launcher.errors import SchedulerError
 from launcher.schedulers import logs
 from launcher.schedulers.api import LogsUnsupported
-from launcher.schedulers.docker import apps, recorded
+from launcher.schedulers.docker import apps, rows
 from launcher.schedulers.docker.apps import DockerApp
 from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.client.streams import LogStream
@@ -133,7 +133,7 @@ def _begun(started_at: float, ended_at: float | None = None, due_at: float = 0.0
 def _app(engine: EngineView, app_id: str, *, inspected: bool = False) -> DockerApp:
     found = apps.find(engine, app_id, inspected=inspected)
     if found is None:
-        recorded.refuse_elsewhere(engine, app_id)
+        rows.refuse_elsewhere(engine, app_id)
         raise SchedulerError(f"there is no app {app_id} at {engine.host}")
     return found
 
