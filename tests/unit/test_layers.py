@@ -77,6 +77,7 @@ SHARED_BY_ENGINES = {
     f"launcher.schedulers.{name}" for name in ("api", "backend", "bound", "record", "staged")
 }
 SHARED_BY_ENGINES |= {
+    "launcher.schedulers.readback",
     "launcher.schedulers.restarts",
     "launcher.schedulers.registry",
     "launcher.schedulers.turns",

@@ -130,12 +130,12 @@ def append(app_dir: str, e: str, **facts: Any) -> bool:
 
     False when that is not possible: no such folder, or a full disk.
     """
-    return JournalWriter(_journal(app_dir), is_shared=True).append({"e": e, **facts})
+    return JournalWriter(journal_path(app_dir), is_shared=True).append({"e": e, **facts})
 
 
 def begin(app_dir: str, declared: Event | None, e: str, **facts: Any) -> bool:
     """As `append`, after the declaration of the app where the journal is empty."""
-    writer = JournalWriter(_journal(app_dir), is_shared=True)
+    writer = JournalWriter(journal_path(app_dir), is_shared=True)
     if declared is not None and not _read(app_dir, _JOURNAL):
         writer.hold_back(declared)
     return writer.append({"e": e, **facts})
@@ -148,7 +148,7 @@ class Recorder(JournalWriter):
     """
 
     def __init__(self, app_dir: str) -> None:
-        super().__init__(_journal(app_dir), is_shared=True)
+        super().__init__(journal_path(app_dir), is_shared=True)
         self._app_dir = app_dir
 
     def journal(self) -> Journal:
@@ -162,17 +162,6 @@ def journal(app_dir: str) -> Journal | None:
     lines = _read(app_dir, _JOURNAL)
     found = fold(lines) if lines else None
     return None if found is None or (found.is_declared and len(found.events) == 1) else found
-
-
-def journal_from(app_dir: str, offset: int) -> bytes:
-    """The complete lines of the journal from an offset on."""
-    try:
-        with open(_journal(app_dir), "rb") as file:
-            file.seek(offset)
-            lines = file.read()
-    except OSError:
-        return b""
-    return lines[: lines.rfind(b"\n") + 1]
 
 
 def exists(app_dir: str) -> bool:
@@ -197,7 +186,7 @@ def read_attempt(app_dir: str) -> dict[str, Any] | None:
 
 def clear(app_dir: str) -> None:
     """Empty the record of an app that was never started and is submitted again. The caller holds the lock."""
-    for path in (_journal(app_dir), os.path.join(app_dir, _ATTEMPT), watcher_log(app_dir)):
+    for path in (journal_path(app_dir), os.path.join(app_dir, _ATTEMPT), watcher_log(app_dir)):
         try:
             os.unlink(path)
         except FileNotFoundError:
@@ -221,7 +210,7 @@ def watcher_log(app_dir: str) -> str:
     return os.path.join(app_dir, "watcher.log")
 
 
-def _journal(app_dir: str) -> str:
+def journal_path(app_dir: str) -> str:
     return os.path.join(app_dir, _JOURNAL)
 
 

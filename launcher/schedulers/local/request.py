@@ -74,21 +74,30 @@ def build_request(
         notes=notes(app, scheduler),
         role_rules=rules_of_roles(app),
     )
+    _add_replicas(request, app, cfg, images, [*map(escape, extra_paths)])
+    if requested_gpus(app):
+        _show_gpus(request, app)
+    return request if app_id == SYMBOLIC_APP_ID else bind_request(request, app_id)
+
+
+def _add_replicas(
+    request: PopenRequest,
+    app: AppDef,
+    cfg: Mapping[str, CfgVal],
+    images: ImageProvider,
+    extra_paths: Sequence[str],
+) -> None:
     around = Surroundings(
         handle=request.handle,
-        scratch=os.path.join(app_dir, "scratch"),
+        scratch=os.path.join(request.app_dir, "scratch"),
         output=SYMBOLIC_OUTPUT,
         hosts=dict.fromkeys(host_variables(app), HOST),
         values=hosts_of({role.name: HOST for role in app.roles}),
     )
-    paths = [*map(escape, extra_paths)]
     for role, folder in zip(app.roles, path_names([role.name for role in app.roles]), strict=True):
         dirs = [os.path.join(request.log_dir, folder, str(k)) for k in range(role.num_replicas)]
         request.role_log_dirs[role.name] = dirs
-        request.role_params[role.name] = _replicas(role, dirs, request, images, cfg, paths, around)
-    if requested_gpus(app):
-        _show_gpus(request, app)
-    return request if app_id == SYMBOLIC_APP_ID else bind_request(request, app_id)
+        request.role_params[role.name] = _replicas(role, dirs, request, images, cfg, extra_paths, around)
 
 
 def check_edits(request: PopenRequest, apps_dir: str) -> None:

@@ -12,7 +12,12 @@ _SITE = "launcher.schedulers.slurm.site"
 _EMPTY = ("launcher", "launcher.schedulers", "launcher.schedulers.slurm")
 _LOGIN_NODE = ("bundle.py", "unpack.py")
 _OF_AGENT = ("launcher.filelock", "launcher.holding.journal", "launcher.schedulers.appfolder")
-_OF_NODES = ("launcher.filelock", "launcher.schedulers.appfolder", "launcher.schedulers.last_line")
+_OF_NODES = (
+    "launcher.filelock",
+    "launcher.schedulers.appfolder",
+    "launcher.schedulers.last_line",
+    "launcher.schedulers.probes",
+)
 _FIRST_DAY = (1980, 1, 1, 0, 0, 0)
 
 

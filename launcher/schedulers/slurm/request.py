@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import Any
@@ -106,27 +106,15 @@ def build_request(
     job_dir = option(cfg, "job_dir", str, DEFAULT_JOB_DIR)
     around = _surroundings(app, cfg, handle_of(backend, session))
     roles = [_role(role, app, cfg, folders[role.name], around) for role in app.roles]
-    commands = {
-        f"{role.name}, {role.num_replicas} x": _for_people(made["replicas"][0]["argv"])
-        for role, made in zip(app.roles, roles, strict=True)
-    }
     request = SlurmRequest(
         app_id=SYMBOLIC_APP_ID,
         argv=["sbatch", "--parsable", "--hold"],
-        script=batch_script(
-            _sbatch_options(app, cfg),
-            f"{job_dir.rstrip('/')}/apps/{SYMBOLIC_APP_ID}",
-            [escape(line) for line in option(cfg, "setup", list, [])],
-            commands,
-        ),
+        script=_script(app, cfg, job_dir, roles),
         app={
             "app_id": SYMBOLIC_APP_ID,
             "handle": around.handle,
             "session": session,
-            "timeout_s": option(cfg, "timeout_s", int),
-            "grace_s": option(cfg, "grace_s", float, DEFAULT_GRACE_S),
-            "cwd": cfg.get("workdir"),
-            "requeue": cfg.get("on_preempted") == "requeue",
+            **_fields(cfg),
             "order": rules_of_roles(app),
             "roles": roles,
             "hosts": folders,
@@ -137,6 +125,26 @@ def build_request(
         secrets={role.name: found for role in app.roles if (found := _secrets(role))},
     )
     return request if app_id == SYMBOLIC_APP_ID else bind_request(request, app_id)
+
+
+def _script(app: AppDef, cfg: Mapping[str, CfgVal], job_dir: str, roles: Sequence[Mapping[str, Any]]) -> str:
+    commands = {
+        f"{role.name}, {role.num_replicas} x": _for_people(made["replicas"][0]["argv"])
+        for role, made in zip(app.roles, roles, strict=True)
+    }
+    setup = [escape(line) for line in option(cfg, "setup", list, [])]
+    app_dir = f"{job_dir.rstrip('/')}/apps/{SYMBOLIC_APP_ID}"
+    return batch_script(_sbatch_options(app, cfg), app_dir, setup, commands)
+
+
+def _fields(cfg: Mapping[str, CfgVal]) -> dict[str, Any]:
+    """The fields of app.json that are run options."""
+    return {
+        "timeout_s": option(cfg, "timeout_s", int),
+        "grace_s": option(cfg, "grace_s", float, DEFAULT_GRACE_S),
+        "cwd": cfg.get("workdir"),
+        "requeue": cfg.get("on_preempted") == "requeue",
+    }
 
 
 def bind_request(

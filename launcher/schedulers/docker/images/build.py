@@ -162,9 +162,7 @@ def build_workspace(
     Raises BuildFailed, with nothing of a failed build left behind.
     """
     policy, repo = str(cfg.get("image_pull") or "missing"), cfg.get("image_repo")
-    if cfg.get("quiet"):
-        report = None
-
+    report = None if cfg.get("quiet") else report
     todo = list({work.name: work for work in _work(app, cfg, workspace).values()}.values())
     there = pull.ensure_images(engine, [base for work in todo for base in work.bases], policy, report, fresh)
 

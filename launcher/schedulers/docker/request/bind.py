@@ -21,7 +21,6 @@ from launcher.schedulers.docker.request.rules import shares_host_name
 from launcher.schedulers.replica_request import RANK0_ENV, binder, without_output
 from launcher.specs.macros import SYMBOLIC_APP_ID, hosts_of
 from launcher.specs.order import HOST_VARIABLES
-from launcher.turns.deal import GPUS, shares
 
 
 def bind_request(job: DockerJob, app_id: str, outputs: Mapping[str, str] | None = None) -> DockerJob:
@@ -141,6 +140,8 @@ def with_gpus(job: DockerJob, dealt: Sequence[str]) -> DockerJob:
 
     A replica for which too few were dealt, as without a turn, leaves the choice to the engine.
     """
+    from launcher.turns.deal import shares
+
     wanted = [sum(_number(each) for each in _asked(container)) for container in job.containers]
     found = [[device for device in text.split(",") if device] for text in shares(dealt, wanted)]
     return replace(job, containers=[_filled(*pair) for pair in zip(job.containers, found, strict=True)])
@@ -170,6 +171,8 @@ def _asked(container: DockerContainer) -> list[Mapping[str, Any]]:
 
 
 def _is_symbolic(request: Mapping[str, Any]) -> bool:
+    from launcher.turns.deal import GPUS
+
     return request.get("device_ids") == [GPUS] and isinstance(request.get("count"), int)
 
 

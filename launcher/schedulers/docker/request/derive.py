@@ -36,7 +36,6 @@ from launcher.specs.app import AppDef, CfgVal, Resource, Role
 from launcher.specs.macros import SYMBOLIC_APP_ID, escape
 from launcher.specs.mounts import BindMount, DeviceMount, VolumeMount
 from launcher.specs.outputs import has_output, jobs_read, output_macro
-from launcher.turns.deal import GPUS
 
 _GPU_CAPABILITIES = ["compute", "utility"]
 _MIB = 2**20
@@ -169,6 +168,8 @@ def _limits(resource: Resource) -> dict[str, Any]:
     if resource.cpu > 0:
         out["nano_cpus"] = round(resource.cpu * 1e9)
     if resource.gpu > 0:
+        from launcher.turns.deal import GPUS
+
         capabilities = [list(_GPU_CAPABILITIES)]
         out["device_requests"] = [{"count": resource.gpu, "device_ids": [GPUS], "capabilities": capabilities}]
     return out
