@@ -16,6 +16,7 @@ _OF_NODES = (
     "launcher.filelock",
     "launcher.schedulers.appfolder",
     "launcher.schedulers.last_line",
+    "launcher.schedulers.loop",
     "launcher.schedulers.probes",
 )
 _FIRST_DAY = (1980, 1, 1, 0, 0, 0)
