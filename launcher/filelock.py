@@ -3,8 +3,6 @@
 Supervisors import this module, so it imports next to nothing.
 """
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os

@@ -63,13 +63,13 @@ def at_record(name: str, number: int) -> str:
     return f"""
 import os, sys
 sys.path.insert(0, {root!r})
-from launcher.schedulers.local.eventfile import EventFile
-def append(self, event, real=EventFile.append, seen=[]):
+from launcher.holding.journal import JournalWriter
+def append(self, event, real=JournalWriter.append, seen=[]):
     real(self, event)
     seen.append(event["e"])
     if event["e"] == {name!r} and seen.count(event["e"]) == {number}:
         os.kill(os.getpid(), 9)
-EventFile.append = append
+JournalWriter.append = append
 """
 
 
@@ -79,7 +79,8 @@ def at_act(name: str, number: int) -> str:
     return f"""
 import os, sys
 sys.path.insert(0, {root!r})
-from launcher.schedulers.docker import network, record
+from launcher.holding.journal import JournalWriter
+from launcher.schedulers.docker import network
 from launcher.schedulers.docker.client.engine import Engine
 seen = []
 def did(act):
@@ -93,11 +94,11 @@ def around(real, before, after):
         did(after)
         return made
     return call
-def append(app_dir, e, real=record.append, **fields):
-    made = real(app_dir, e, **fields)
-    did(e)
+def append(self, event, real=JournalWriter.append):
+    made = real(self, event)
+    did(event["e"])
     return made
-record.append = append
+JournalWriter.append = append
 network.start = around(network.start, "to start", "started")
 Engine.stop = around(Engine.stop, "to stop", "stopped")
 Engine.rename = around(Engine.rename, "to rename", "renamed")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     class Record(Protocol):
         """The record of an app."""
 
-        def append(self, event: "dict[str, Any]") -> None:
+        def append(self, event: "dict[str, Any]") -> object:
             """Add an event, with the time `t` in ns unless it has one. It may wait for space on the disk."""
 
         def is_written(self) -> bool:

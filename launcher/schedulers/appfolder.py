@@ -1,9 +1,8 @@
-"""The folder of an app on this machine: its lock and its removal, the same for every scheduler.
+"""The folder of an app: its lock, its files, decisions that are taken once, its removal. Python >= 3.6.
 
-Supervisors import this module, so it imports next to nothing.
+The same for every scheduler, and also on clusters, where no process holds a lock. Supervisors import this
+module, so it imports next to nothing.
 """
-
-from __future__ import annotations
 
 import errno
 import os
@@ -11,11 +10,16 @@ import time
 
 from launcher.filelock import is_at, is_file_locked, try_lock
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 GONE = ".gone-"
 """Prefix of the name of a folder that is being deleted."""
 
 _PATIENCE_S = 0.2  # readers hold a lock for microseconds to test it
 _AGAIN_S = 0.002
+_PASSES = 8  # of a removal: other processes may still write into a folder that they have open
 
 
 def is_id(app_id: str) -> bool:
@@ -23,58 +27,193 @@ def is_id(app_id: str) -> bool:
     return bool(app_id) and "/" not in app_id and "\0" not in app_id and not app_id.startswith(".")
 
 
-def lock(app_dir: str) -> str:
-    return os.path.join(app_dir, "lock")
+class AppFolder:
+    """The folder of an app, by its path.
 
-
-def is_locked(app_dir: str) -> bool:
-    """Whether a process holds the app's lock. Writes nothing; processes that take it meanwhile retry."""
-    return is_file_locked(lock(app_dir))
-
-
-def take_lock(app_dir: str) -> int:
-    """Take the lock of an app's folder: an open descriptor that holds it, also in processes that inherit it.
-
-    Raises BlockingIOError while another process holds it, FileNotFoundError where the folder does not exist
-    or was removed meanwhile, OSError where the lock file cannot be opened.
+    Within `with`, by an open descriptor: another folder that replaces this one is not touched.
     """
-    path = lock(app_dir)
-    deadline = time.monotonic() + _PATIENCE_S
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        while True:
-            taken = try_lock(fd)
-            if not is_at(fd, path):
-                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-            if taken:
-                return fd
-            if time.monotonic() > deadline:
-                raise BlockingIOError(errno.EWOULDBLOCK, os.strerror(errno.EWOULDBLOCK), path)
-            time.sleep(_AGAIN_S)
-    except BaseException:
-        os.close(fd)
-        raise
 
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._fd: int | None = None
 
-def make_and_lock(app_dir: str) -> int:
-    """`take_lock`, of a folder that is made where there is none."""
-    while True:
+    def __enter__(self) -> "AppFolder":
+        """Raises FileNotFoundError."""
+        if self._fd is None:
+            self._fd = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+    @property
+    def app_id(self) -> str:
+        return os.path.basename(self.path)
+
+    def _at(self, name: str) -> str:
+        return name if self._fd is not None else os.path.join(self.path, name)
+
+    # -- reading -------------------------------------------------------------------------------------------
+
+    def names(self) -> "set[str]":
+        """Its files and folders, in one list: NFS remembers of a single name that it is missing."""
+        return set(os.listdir(self.path if self._fd is None else self._fd))
+
+    def read(self, name: str) -> "bytes | None":
+        """The bytes of a file; None where there is none. Raises OSError where it cannot be read."""
         try:
-            os.makedirs(app_dir, mode=0o700, exist_ok=True)
-            return take_lock(app_dir)
-        except FileNotFoundError:  # removed just now
-            continue
+            fd = os.open(self._at(name), os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._fd)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        with os.fdopen(fd, "rb") as file:
+            return file.read()
 
+    def read_json(self, name: str) -> "dict[str, Any] | None":
+        """The JSON object in a file; None where there is none, or the file is damaged."""
+        import json  # supervisors read none
 
-def remove(app_dir: str) -> None:
-    """Remove the folder of an app: atomically for other processes, even when this one is killed meanwhile."""
-    folder, name = os.path.split(app_dir)
-    hidden = os.path.join(folder, f"{GONE}{name}-{os.getpid()}-{time.time_ns()}")
-    try:
-        os.rename(app_dir, hidden)
-    except FileNotFoundError:
-        return
-    remove_tree(hidden)
+        try:
+            found = json.loads((self.read(name) or b"").decode("utf-8", "surrogateescape"))
+        except ValueError:
+            return None
+        return found if isinstance(found, dict) else None
+
+    def age_s(self, name: str) -> float:
+        """Seconds since it was written, 0 when it has gone."""
+        try:
+            return time.time() - os.stat(self._at(name), dir_fd=self._fd, follow_symlinks=False).st_mtime
+        except OSError:
+            return 0.0
+
+    # -- writing -------------------------------------------------------------------------------------------
+
+    def write(self, name: str, text: "str | bytes", mode: int = 0o600) -> None:
+        """Replace a file as a whole; after an error the earlier one is still there. Raises OSError."""
+        temp = self._temporary(name, text, mode)
+        try:
+            os.rename(self._at(temp), self._at(name), src_dir_fd=self._fd, dst_dir_fd=self._fd)
+        except BaseException:
+            self.unlink(temp)
+            raise
+
+    def link(self, name: str, text: str) -> bool:
+        """Make a file that only the first writer makes, on disk; whether this was the first one."""
+        temp = self._temporary(name, text, 0o600, on_disk=True)
+        try:
+            try:
+                os.link(self._at(temp), self._at(name), src_dir_fd=self._fd, dst_dir_fd=self._fd)
+            except FileExistsError:
+                pass
+            # NFS may have lost the reply to a link that was made: the count of links decides.
+            return os.stat(self._at(temp), dir_fd=self._fd).st_nlink == 2
+        finally:
+            self.unlink(temp)
+
+    def link_to(self, source: str, name: str) -> bool:
+        """Like `link`, with an existing file: it also works when the disk is full."""
+        try:
+            os.link(self._at(source), self._at(name), src_dir_fd=self._fd, dst_dir_fd=self._fd)
+        except FileExistsError:
+            pass
+        made, wanted = (os.stat(self._at(each), dir_fd=self._fd) for each in (name, source))
+        return os.path.samestat(made, wanted)
+
+    def unlink(self, name: str) -> None:
+        """Remove a file, if it is there and can be removed."""
+        try:
+            os.unlink(self._at(name), dir_fd=self._fd)
+        except OSError:
+            pass
+
+    def _temporary(self, name: str, text: "str | bytes", mode: int, *, on_disk: bool = False) -> str:
+        temp = f".{name}.{token()}"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        fd = os.open(self._at(temp), flags, mode, dir_fd=self._fd)
+        try:
+            with os.fdopen(fd, "wb") as file:
+                file.write(text if isinstance(text, bytes) else text.encode("utf-8", "surrogateescape"))
+                if on_disk:
+                    file.flush()
+                    os.fsync(fd)
+        except BaseException:
+            self.unlink(temp)
+            raise
+        return temp
+
+    # -- its lock ------------------------------------------------------------------------------------------
+
+    @property
+    def lock(self) -> str:
+        """The path of its lock."""
+        return os.path.join(self.path, "lock")
+
+    def is_locked(self) -> bool:
+        """Whether a process holds its lock. Writes nothing; processes that take it meanwhile retry."""
+        return is_file_locked(self.lock)
+
+    def take_lock(self) -> int:
+        """Take the lock: an open descriptor that holds it, also in processes that inherit it.
+
+        Raises BlockingIOError while another process holds it, FileNotFoundError where the folder does not
+        exist or was removed meanwhile, OSError where the lock file cannot be opened.
+        """
+        path = self.lock
+        deadline = time.monotonic() + _PATIENCE_S
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            while True:
+                taken = try_lock(fd)
+                if not is_at(fd, path):
+                    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+                if taken:
+                    return fd
+                if time.monotonic() > deadline:
+                    raise BlockingIOError(errno.EWOULDBLOCK, os.strerror(errno.EWOULDBLOCK), path)
+                time.sleep(_AGAIN_S)
+        except BaseException:
+            os.close(fd)
+            raise
+
+    def make_and_lock(self) -> int:
+        """`take_lock`, of a folder that is made where there is none."""
+        while True:
+            try:
+                os.makedirs(self.path, mode=0o700, exist_ok=True)
+                return self.take_lock()
+            except FileNotFoundError:  # removed just now
+                continue
+
+    # -- its removal ---------------------------------------------------------------------------------------
+
+    def remove(self) -> None:
+        """Remove it with its contents: atomically for other processes, even when this one is killed."""
+        folder, name = os.path.split(self.path)
+        hidden = os.path.join(folder, GONE + name + "-" + token())
+        try:
+            os.rename(self.path, hidden)
+        except FileNotFoundError:
+            return
+        if self._fd is not None and not self._is_at(hidden):
+            # Another process had removed it and made a new one, just before the rename.
+            try:
+                os.rename(hidden, self.path)
+                return
+            except OSError as error:
+                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                    raise  # else there is a newer one by now: the owner of this one learns it at its next act
+        remove_tree(hidden)
+
+    def is_in_place(self) -> bool:
+        """Whether this open folder still is the one of that path."""
+        return self._is_at(self.path)
+
+    def _is_at(self, path: str) -> bool:
+        try:
+            return self._fd is not None and os.path.samestat(os.fstat(self._fd), os.stat(path))
+        except OSError:
+            return False
 
 
 def sweep(apps_dir: str) -> None:
@@ -90,20 +229,43 @@ def sweep(apps_dir: str) -> None:
 
 def remove_tree(top: str) -> None:
     """Delete a folder with its contents, following no links. Files of other users may remain."""
-    folders = [top]
-    for folder in folders:  # grows during the loop
-        try:
-            os.chmod(folder, 0o700)  # apps leave read-only folders behind
-            with os.scandir(folder) as entries:
-                for entry in entries:
-                    if entry.is_dir(follow_symlinks=False):
-                        folders.append(entry.path)
-                    else:
-                        os.unlink(entry.path)
-        except OSError:
-            continue
-    for folder in reversed(folders):
-        try:
-            os.rmdir(folder)
-        except OSError:
-            continue
+    for _ in range(_PASSES):
+        folders = [top]
+        for folder in folders:  # grows during the loop
+            folders += _clear(folder)
+        for folder in reversed(folders):
+            try:
+                os.rmdir(folder)
+            except OSError:
+                continue
+        if not os.path.lexists(top):
+            return
+        time.sleep(_AGAIN_S)
+
+
+def _clear(folder: str) -> "list[str]":
+    """Remove the files in a folder; the paths of the folders in it."""
+    found = []
+    try:
+        os.chmod(folder, 0o700)  # apps leave read-only folders behind
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    found.append(entry.path)
+                else:
+                    _unlink(entry.path)
+    except OSError:
+        pass
+    return found
+
+
+def _unlink(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:  # another process does the same
+        pass
+
+
+def token() -> str:
+    """Text for a name that no other process uses."""
+    return os.urandom(6).hex()

@@ -27,8 +27,8 @@ from launcher.errors import LauncherError, ReservedError, SchedulerError, StartE
 from launcher.files import write_whole
 from launcher.holding.events import created
 from launcher.holding.hold import implied_end
-from launcher.schedulers import appfolder
 from launcher.schedulers.api import LogsUnsupported
+from launcher.schedulers.appfolder import AppFolder, sweep
 from launcher.schedulers.appstore import open_store
 from launcher.schedulers.backend import AppLogs, BackendReservation, BackendScheduler, LogPart, Where
 from launcher.schedulers.checks import check_runnable
@@ -110,7 +110,7 @@ class FolderScheduler(BackendScheduler["list[Role]"]):
         """The lock of the app's folder, open. Raises ReservedError while another client holds it."""
         paths.ensure(self.place())
         try:
-            return appfolder.make_and_lock(self.place(app_id))
+            return AppFolder(self.place(app_id)).make_and_lock()
         except BlockingIOError:
             raise ReservedError(app_id, "reserved", self._reservation(app_id)[1]) from None
         except OSError as error:
@@ -133,7 +133,7 @@ class FolderScheduler(BackendScheduler["list[Role]"]):
         if not recorded:
             return None
         # Tested in this order: an unlocked started app was started completely, or its client died.
-        started_at, locked = self.time_of(app_id, "started"), appfolder.is_locked(self.place(app_id))
+        started_at, locked = self.time_of(app_id, "started"), AppFolder(self.place(app_id)).is_locked()
         record = row_of(self.backend, app_id, recorded)
         record.replicas = [
             self._replica(app_id, role["name"], k, started_at is None or locked)
@@ -207,7 +207,7 @@ class FolderScheduler(BackendScheduler["list[Role]"]):
         self.delete(app_id)
 
     def sweep(self) -> list[str]:
-        appfolder.sweep(self.place())  # interrupted removals
+        sweep(self.place())  # interrupted removals
         return []
 
     # Files
@@ -224,7 +224,7 @@ class FolderScheduler(BackendScheduler["list[Role]"]):
         return time_of(self.place(app_id, name))
 
     def delete(self, app_id: str) -> None:
-        appfolder.remove(self.place(app_id))
+        AppFolder(self.place(app_id)).remove()
         with open_store(durable=False) as store:
             store.remove(app_id)
 

@@ -23,16 +23,18 @@ _FAST = {
         "list log_reader logs main queue start status wait"
     ),
     "launcher.cli.render": "apps document queue_text status_text tables values",
-    "launcher.holding": "app events hold order phrases probes replica state waiting",
+    "launcher.holding": "app events hold journal order phrases probes replica state waiting",
     "launcher.inventory": (
         "ends engine_attempts find installed listing logs needs project recorded status turns"
     ),
-    "launcher.schedulers": "api appstore backend logs loop order pids probes readback record registry staged",
+    "launcher.schedulers": (
+        "api appfolder appstore backend logs loop order pids probes readback record registry staged"
+    ),
     "launcher.schedulers.docker": "labels scheduler tombstones",
     "launcher.schedulers.docker.client": "errors view wire",
     "launcher.schedulers.docker.watching": "client",
     "launcher.schedulers.local": (
-        "appview apprecord attemptfile claim control driver eventfile filewatch hold kernel logfiles logs "
+        "appview apprecord attemptfile claim control driver filewatch hold kernel logfiles logs "
         "logwriter observe prepare probes process rebuild "
         "replicas rundir scheduler spawn stop supervisor waiting"
     ),
@@ -102,6 +104,7 @@ ON_BRANCH = {
     "launcher.schedulers.docker.watching.watcher": "probes, needs and turns, for apps without them",
     "launcher.schedulers.local.request": "launcher.turns, for apps without GPUs",
     "launcher.schedulers.slurm.cluster": "ssh, for clusters of this machine",
+    "launcher.schedulers.slurm.program": "zipfile, for requests that submit nothing",
     "launcher.schedulers.turns": "launcher.turns, for apps that ask for nothing",
     "launcher.secrets": "typing, for every process that reads a secret",
     "launcher.specs.handle": "typing, for a NamedTuple that only type checkers see",

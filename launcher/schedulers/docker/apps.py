@@ -15,7 +15,6 @@ from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.client.view import EngineView
 from launcher.schedulers.docker.journal import Journal
 from launcher.schedulers.docker.labels import APP_ID, INPUTS, PREFIX, Labels, read_labels
-from launcher.schedulers.docker.recorded import of_labels
 from launcher.schedulers.docker.replicas import (
     expected_replicas,
     has_own_name,
@@ -24,6 +23,7 @@ from launcher.schedulers.docker.replicas import (
     own_name,
     waiting_container,
 )
+from launcher.schedulers.docker.rows import of_labels
 from launcher.schedulers.docker.status import DockerAppView, view
 from launcher.schedulers.docker.tombstones import Tombstone
 from launcher.schedulers.owner import Owner
@@ -234,7 +234,8 @@ def _app(
     labels = _labels(engine, app_id, found, stone)
     if labels is None:
         return None
-    complete = not named or (stone is not None and not found)
+    is_declared = journal is not None and journal.is_declared
+    complete = not named or is_declared or (stone is not None and not found)
     effective = journal
     if stone is not None and (journal is None or journal.outcome is None):
         effective = Journal([*(journal.events if journal is not None else ()), tombstones.end_of(stone)])

@@ -3,6 +3,31 @@
 Facts match runs, each a container and its start, and never times: two hosts have two clocks. The journal may
 vanish: the labels have the roles, and containers alone show every start and end; the mark in a container's
 name shows why launcher stopped it.
+
+The end of a run for which launcher did not ask may be the engine's doing. An engine that stops ends its
+containers as `docker stop` does, and with any exit code; it is not a user. Its events are gone when it is
+back, and no request tells since when it runs. But it makes its network `bridge` anew at each start that finds
+no container running: the engine was restarted since a run began if that network is younger than the run. An
+engine with live-restore keeps both, its containers and the network; the network alone is made anew where all
+of its containers ended while it was away.
+
+| on record | engine restarted since the run began | by itself | watched | the run |
+|---|---|---|---|---|
+| yes | | | | ended as recorded |
+| no | no | | | ended by its exit code; after a deadly `kill` it was stopped by hand |
+| no | yes | yes | | ended by its exit code |
+| no | yes | no | yes | is lost: the Docker engine was stopped |
+| no | yes | no | no | is lost: ended while nothing watched it |
+
+`By itself`: its `die` came without a `kill`, or may have come while an engine with live-restore was away that
+still knows the exit code; a watcher followed the app then, and has recorded no `kill`.
+
+`Watched`: a watcher followed the app when the engine went away, or has recorded a `kill` of this run. The
+watcher records no exit after a `kill` before the engine has answered on a new connection: an engine that
+stops accepts none, before it ends the first container.
+
+A run that the engine itself started again goes on: the one before does not count. A run that launcher stopped
+is judged by the reason of the stop.
 """
 
 from __future__ import annotations
@@ -14,7 +39,7 @@ from launcher.holding.events import created, stopping
 from launcher.holding.replica import ENDED, RUNNING, Replica
 from launcher.schedulers.docker.client.errors import cause_of
 from launcher.schedulers.docker.client.objects import Container
-from launcher.schedulers.docker.journal import Journal
+from launcher.schedulers.docker.journal import HeldApp, Journal
 from launcher.schedulers.docker.labels import Labels
 from launcher.schedulers.docker.old_journal import restart_of_engine
 from launcher.schedulers.docker.replicas import (
@@ -36,35 +61,40 @@ UNNAMED = ""
 """The role that stands for missing replicas of which only the number is known."""
 REMOVED = "its container was removed"
 ALL_REMOVED = "its containers were removed"
+ENGINE_STOPPED = "the Docker engine was stopped"
+UNSEEN = "ended while nothing watched it"
 _UNKNOWN_CODE = 255  # of a container that the engine lists as dead
 
 
 def open_app(
     labels: Labels, containers: Sequence[Container], journal: Journal, expected: Sequence[Where] = ()
-) -> Journal:
-    """The machine, with the roles of the labels and all that the journal has.
+) -> HeldApp:
+    """The machine, with all that the journal has. Where that does not declare the app, the labels do.
 
     Args:
         containers: of its replicas.
         expected: every (role, replica) that it should have, where known.
     """
     present = {where(each) for each in containers if each.state != "removing"}
-    known = present | _ended(journal)
+    if journal.is_declared:
+        app = journal.fold()
+        known = present | _ended(app)
+        app.num_missing = max(0, (labels.expected or len(app.replicas)) - len(known))
+        return app
+    known = present | _ended(journal.app)
     counts = {role: count for role, count, _ in labels.order}
-    missing = (labels.expected or len(expected) or len(journal.replicas)) - len(known)
+    missing = (labels.expected or len(expected) or len(journal.app.replicas)) - len(known)
     for role, k in (*(expected if missing > 0 else ()), *_in_order(known, expected)):
         counts[role] = max(counts.get(role, 0), k + 1)
     if (missing > 0 and sum(counts.values()) == len(known)) or not counts:
         counts[UNNAMED] = 1
-    app = Journal([_created(labels, counts)])
+    app = Journal([declaration(labels, counts), *journal.events]).fold()
     app.num_missing = max(missing, 0)
-    for event in journal.events:
-        app.take(event)
     return app
 
 
-def _ended(journal: Journal) -> set[Where]:
-    return {(each.role.name, each.k) for each in journal.replicas if each.state == ENDED}
+def _ended(app: HeldApp) -> set[Where]:
+    return {(each.role.name, each.k) for each in app.replicas if each.state == ENDED}
 
 
 def _in_order(known: Iterable[Where], expected: Iterable[Where]) -> list[Where]:
@@ -73,8 +103,12 @@ def _in_order(known: Iterable[Where], expected: Iterable[Where]) -> list[Where]:
     return sorted(known, key=lambda each: (at.get(each[0], len(at)), each))
 
 
-def _created(labels: Labels, counts: Mapping[str, int]) -> Event:
-    """The event that declares the app. The restarts that the engine makes are not the machine's to decide."""
+def declaration(labels: Labels, counts: Mapping[str, int]) -> Event:
+    """The event that declares the app. The restarts that the engine makes are not the machine's to decide.
+
+    Args:
+        counts: role → number of its replicas.
+    """
     retries, rules = labels.retries, {role: rules for role, _, rules in labels.order}
     policies = [retries.get(role, (0, "", 0)) for role in counts]
     probed = [bool(rules.get(role, {}).get("ready")) for role in counts]
@@ -100,20 +134,21 @@ def is_by_engine(rule: tuple[int, str, int], *, is_probed: bool) -> bool:
     )
 
 
-def has_begun(containers: Sequence[Container], journal: Journal, *, is_complete: bool = True) -> bool:
+def has_begun(containers: Sequence[Container], app: HeldApp, *, is_complete: bool = True) -> bool:
     """Whether a replica was started, also one whose container is gone.
 
     Those that wait for others may be all that is left: the order to start comes after the last is created.
 
     Args:
         containers: of the replicas.
+        app: as its journal shows it.
         is_complete: no container is left that reserves the app, or stands for it.
     """
     if any(each.was_started for each in containers):
         return True
-    if any(each.state == ENDED and not each.why for each in journal.replicas):
+    if any(each.state == ENDED and not each.why for each in app.replicas):
         return True
-    if journal.started_at is None or not (is_complete and containers):
+    if app.started_at is None or not (is_complete and containers):
         return False
     labels = Labels(containers[0].labels)
     return bool(labels.order) and len(containers) < labels.expected
@@ -126,8 +161,36 @@ def alone(container: Container) -> Mapping[str, Any]:
     return {"code": code, "oom": container.oom, "why": why}
 
 
+def why_lost(
+    container: Container,
+    app: HeldApp,
+    engine_started_at: float | None,
+    *,
+    watched: bool = False,
+    by_itself: bool = False,
+) -> str:
+    """Why an ended run, which is not on record, is lost; "" when it ended by its exit code, or by hand.
+
+    Args:
+        engine_started_at: None where that is not known; then the engine counts as never restarted.
+        by_itself: as in the table.
+    """
+    # An engine that was killed in the middle of a start may know of its end alone.
+    began = container.started_at if container.started_at is not None else container.created_at
+    if by_itself or began is None or engine_started_at is None or engine_started_at <= began:
+        return ""
+    return ENGINE_STOPPED if watched or app.was_killed(container.id, began) else UNSEEN
+
+
+def end_of(container: Container, app: HeldApp, engine_started_at: float | None) -> Mapping[str, Any]:
+    """The facts of an end that is not on record, as a watcher would record it now."""
+    lost = why_lost(container, app, engine_started_at) if container.inspected else ""
+    by_hand = app.was_stopped_by_hand(container.id, container.started_at) and not lost
+    return {"code": None, "lost": lost} if lost else {**alone(container), "hand": by_hand}
+
+
 def containers_to_events(
-    app: Journal, containers: Iterable[Container], end_of: EndOf = alone
+    app: HeldApp, containers: Iterable[Container], end_of: EndOf = alone
 ) -> Iterator[Event]:
     """The events that the containers of an app that has begun show and the app lacks. The caller takes them.
 
@@ -154,7 +217,7 @@ def containers_to_events(
         yield stopping("cancel", "cancelled", "cancelled")  # the engine was faster than the stop
 
 
-def _of_container(app: Journal, replica: Replica, container: Container, end_of: EndOf) -> Iterator[Event]:
+def _of_container(app: HeldApp, replica: Replica, container: Container, end_of: EndOf) -> Iterator[Event]:
     if not container.was_started:
         return
     role, k = replica.role.name, replica.k
@@ -206,14 +269,14 @@ def _stop_of_marks(containers: Iterable[Container]) -> Event | None:
     return stopping("cancel", "cancelled", "cancelled") if CANCELLED in marks else None
 
 
-def _is_stopped(app: Journal, containers: Iterable[Container]) -> bool:
+def _is_stopped(app: HeldApp, containers: Iterable[Container]) -> bool:
     """Whether names show a stop that follows from no failure."""
     ends = (each for each in app.replicas if each.state == ENDED and not each.is_stopped)
     has_failed = any(each.has_failed or each.code is None for each in ends)
     return not has_failed and any(mark_of(each) == STOPPED for each in containers)
 
 
-def _of_gone(app: Journal, gone: Sequence[Replica]) -> Iterator[Event]:
+def _of_gone(app: HeldApp, gone: Sequence[Replica]) -> Iterator[Event]:
     """The ends of replicas without a container. Those that an edited request left out count as succeeded."""
     named = [each.name for each in gone if each.role.name != UNNAMED]
     why = message_of_gone(named, app.num_missing) or ("" if named else ALL_REMOVED)
@@ -238,7 +301,7 @@ def message_of_gone(named: Sequence[str], number: int) -> str:
     return "1 container was removed by hand" if number == 1 else f"{number} containers were removed by hand"
 
 
-def unended(journal: Journal, containers: Iterable[Container]) -> list[Container]:
+def unended(app: HeldApp, containers: Iterable[Container]) -> list[Container]:
     """The containers of replicas that a stop has not reached: they run, or may be started, without a mark.
 
     Args:
@@ -246,7 +309,7 @@ def unended(journal: Journal, containers: Iterable[Container]) -> list[Container
     """
 
     def is_idle(each: Container) -> bool:
-        return not each.ended or journal.waits(*where(each), each.id, each.started_at)
+        return not each.ended or app.waits(*where(each), each.id, each.started_at)
 
     replicas = (each for each in containers if is_replica(each) and each.state != "removing")
     return [each for each in replicas if each.live or (is_idle(each) and not mark_of(each))]

@@ -1,8 +1,9 @@
 """The journal of a Docker app: what its holders did and found out, a line for each event. Pure.
 
-The kinds are those of `launcher.holding`. An event of one run of a replica has its container, and the start
-of the run by the engine's clock: `{"e": "spawn", "role": "r", "k": 0, "id": ID, "start": START}`. Docker adds
-to these::
+Its first line declares the app, as `launcher.holding.events.created` makes it; journals of version 0.1 have
+none, nor have those of an app whose record was lost. The kinds are those of `launcher.holding`. An event of
+one run of a replica has its container, and the start of the run by the engine's clock: `{"e": "spawn",
+"role": "r", "k": 0, "id": ID, "start": START}`. Docker adds to these::
 
     {"e": "halt", "of": {ID: START}}        these runs are being stopped; START may be null: whichever it is
     {"e": "spared", "of": [ID…]}            containers of a `halt` that had ended by themselves before
@@ -16,17 +17,20 @@ container is gone, `drift` of `ended`.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
+from launcher.holding import journal as lines
 from launcher.holding.app import App
 from launcher.holding.replica import ENDED
 from launcher.schedulers.docker.old_journal import OldJournal, is_old
 from launcher.specs.attempt import AttemptState
 
 Event = dict[str, Any]
+
+_OF_RUNS = frozenset(("starting", "started", "spawn", "ready", "late", "exit", "ended"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,12 +45,71 @@ class RecordedOutcome:
     at: float | None = None
 
 
-class Journal(App):
-    """An app as its journal alone shows it: the machine, and the facts that it ignores.
+class Journal:
+    """The events of a journal, in order, which nothing has judged yet."""
+
+    def __init__(self, events: Iterable[Event] = ()) -> None:
+        self.events = list(events)
+
+    def fold(self) -> HeldApp:
+        """The machine, with all of them. An event that is damaged counts for nothing."""
+        app = HeldApp()
+        for event in self.events:
+            try:
+                app.take(event)
+            except (ValueError, KeyError, TypeError, AttributeError, IndexError):
+                continue
+        return app
+
+    @cached_property
+    def app(self) -> HeldApp:
+        """The app as the journal alone shows it. It takes no further event."""
+        return self.fold()
+
+    @property
+    def is_declared(self) -> bool:
+        """Whether it begins with the declaration of the app."""
+        return bool(self.events) and self.events[0]["e"] == "created"
+
+    @property
+    def started_at(self) -> float | None:
+        return self.app.started_at
+
+    @cached_property
+    def outcome(self) -> RecordedOutcome | None:
+        """The first end on record; None where there is none."""
+        ends = (each for each in self.events if each["e"] == "ended" and "state" in each)
+        return next(map(_outcome, ends), None)
+
+    @property
+    def end_recorded(self) -> bool:
+        """Whether the ledger has the outcome."""
+        return self._has("reaped")
+
+    @property
+    def adopted(self) -> bool:
+        """Whether the record was lost: this one has no earlier restarts."""
+        return self._has("adopted")
+
+    @property
+    def held(self) -> tuple[AttemptState, str] | None:
+        """State and message of an attempt that its watcher holds before its start; None for any other."""
+        app = self.app
+        return (app.state, app.message) if app.state in ("waiting", "queued") else None
+
+    @property
+    def is_before_start(self) -> bool:
+        """Whether it has nothing of a start, a run or an end."""
+        return not any(event["e"] in _OF_RUNS for event in self.events)
+
+    def _has(self, kind: str) -> bool:
+        return any(event["e"] == kind for event in self.events)
+
+
+class HeldApp(App):
+    """An app at an engine: the machine, and the facts that it ignores.
 
     Attributes:
-        state: of an app that was not started: reserved, waiting or queued.
-        events: those that were taken, in order.
         outcome: of the first `ended`; None while there is none.
         stop_requested: ids of all containers that launcher ever asked to stop.
         killed: id → when another program last signalled the container, epoch seconds of the engine.
@@ -55,13 +118,11 @@ class Journal(App):
         nameless_ends: the replicas whose last end has no container, as version 0.1 recorded it: whether they
             were stopped is not known without their containers.
         num_missing: how many replicas have neither a container nor an end on record.
-        end_recorded: the ledger has the outcome.
     """
 
-    def __init__(self, events: Iterable[Event] = ()) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.state: AttemptState
-        self.events: list[Event] = []
         self.outcome: RecordedOutcome | None = None
         self.stop_requested: set[str] = set()
         self.killed: dict[str, float] = {}
@@ -69,12 +130,9 @@ class Journal(App):
         self.removed: set[tuple[str, int]] = set()
         self.nameless_ends: set[tuple[str, int]] = set()
         self.num_missing = 0
-        self.end_recorded = False
         self._halted: dict[str, float | None] = {}
         self._contested: set[str] = set()  # of a request more: which one has ended them is not known
         self._hands: dict[str, float | None] = {}
-        for event in events:
-            self.take(event)
 
     def take(self, event: Event) -> None:
         """Take the next event. A later `starting` or `ended` than the first one counts for nothing."""
@@ -83,17 +141,6 @@ class Journal(App):
         )
         if not late:
             super().take(event)
-            self.events.append(event)
-
-    @property
-    def held(self) -> tuple[AttemptState, str] | None:
-        """State and message of an attempt that its watcher holds before its start; None for any other."""
-        return (self.state, self.message) if self.state in ("waiting", "queued") else None
-
-    @property
-    def adopted(self) -> bool:
-        """Whether the record was lost: this one has no earlier restarts."""
-        return not self.may_restart
 
     def is_halted(self, container: str, start: float | None) -> bool:
         """Whether launcher stopped this run of the container; its last run if `start` is None.
@@ -135,14 +182,7 @@ class Journal(App):
 
     def _on_ended(self, event: Event, at: float) -> None:
         super()._on_ended(event, at)
-        self.outcome = RecordedOutcome(
-            state=event["state"],
-            message=event.get("message", ""),
-            code=event.get("code"),
-            drift=event.get("drift", ""),
-            inputs_changed=event.get("inputs", ""),
-            at=at or None,
-        )
+        self.outcome = _outcome(event)
 
     def _on_halt(self, event: Event, at: float) -> None:
         for container, start in event["of"].items():
@@ -161,28 +201,31 @@ class Journal(App):
     def _on_kill(self, event: Event, at: float) -> None:
         self.killed[event["id"]] = float(event["at"])
 
-    def _on_reaped(self, event: Event, at: float) -> None:
-        self.end_recorded = True
+
+def _outcome(event: Event) -> RecordedOutcome:
+    return RecordedOutcome(
+        state=event["state"],
+        message=event.get("message", ""),
+        code=event.get("code"),
+        drift=event.get("drift", ""),
+        inputs_changed=event.get("inputs", ""),
+        at=event.get("t", 0) / 1e9 or None,
+    )
 
 
-def fold(lines: bytes) -> Journal:
-    """The journal of these lines. Torn lines and unknown kinds are skipped."""
-    journal = Journal()
-    for event in read_events(lines, OldJournal()):
-        try:
-            journal.take(event)
-        except (ValueError, KeyError, TypeError, AttributeError, IndexError):
-            continue
-    return journal
+def fold(data: bytes) -> Journal:
+    """The journal of these lines. Torn lines are skipped."""
+    return Journal(translated(lines.read_events(data), OldJournal()))
 
 
-def read_events(lines: bytes, old: OldJournal) -> list[Event]:
-    """The events of these lines; `old` knows the lines before."""
+def translated(events: list[Event], old: OldJournal) -> list[Event]:
+    """The events, with those of version 0.1 as events of today; `old` knows the events before."""
+    if not any(map(is_old, events)):
+        return events
     found: list[Event] = []
-    for text in lines.splitlines():
+    for event in events:
         try:
-            line = json.loads(text)
-            found += old.events(line) if is_old(line) else [line]
+            found += old.events(event) if is_old(event) else [event]
         except (ValueError, KeyError, TypeError, AttributeError):
             continue
     return found

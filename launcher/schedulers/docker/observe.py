@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from launcher.schedulers.docker import apps, recorded, tombstones
+from launcher.schedulers.docker import apps, rows, tombstones
 from launcher.schedulers.docker.apps import DockerApp
 from launcher.schedulers.docker.client.errors import EngineError
 from launcher.schedulers.docker.client.view import INSPECTIONS, EngineView, run_parallel
@@ -57,7 +57,7 @@ def whole_app(engine: EngineView, found: DockerApp) -> SeenApp:
 def read(engine: EngineView, app_id: str, *, take_over: bool = False) -> SeenApp | None:
     """An app of this engine or, as last recorded here, of another one; without its replicas."""
     found = apps.find(engine, app_id, take_over=take_over)
-    return recorded.elsewhere(engine, app_id) if found is None else brief_app(found)
+    return rows.elsewhere(engine, app_id) if found is None else brief_app(found)
 
 
 def records(engine: EngineView) -> list[AppRecord]:
@@ -100,7 +100,7 @@ def observe(
         stone.attempt() for app_id, stone in stones.items() if app_id in latest and app_id not in there
     ]
     here = [attempt for attempt in attempts if attempt is not None]
-    return [*here, *recorded.live_elsewhere(engine, keys, settled)]
+    return [*here, *rows.live_elsewhere(engine, keys, settled)]
 
 
 def _is_asked_for(app: DockerApp, latest: Collection[str]) -> bool:

@@ -31,7 +31,7 @@ _NO_RUN = -1.0  # before the start of any run
 
 def is_old(line: Mapping[str, Any]) -> bool:
     """Whether version 0.1 wrote this line."""
-    return isinstance(line["t"], float)
+    return isinstance(line.get("t"), float)
 
 
 class OldJournal:

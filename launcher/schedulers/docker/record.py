@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -23,12 +22,13 @@ from typing import Any
 from launcher import paths
 from launcher.errors import SchedulerError
 from launcher.filelock import is_at
-from launcher.files import write_whole
-from launcher.schedulers import appfolder
-from launcher.schedulers.appfolder import GONE, lock
-from launcher.schedulers.appfolder import is_locked as is_locked
-from launcher.schedulers.docker.journal import Journal, fold
+from launcher.holding.journal import JournalWriter
+from launcher.schedulers.appfolder import GONE, AppFolder
+from launcher.schedulers.appfolder import sweep as sweep_folders
+from launcher.schedulers.docker.journal import Event, Journal, fold
 from launcher.schedulers.owner import Owner, from_json, this_process
+
+_ATTEMPT, _JOURNAL = "attempt.json", "journal.jsonl"
 
 
 class HeldError(SchedulerError):
@@ -54,7 +54,7 @@ class RecordLock:
     @property
     def is_valid(self) -> bool:
         """Whether it still is the lock of that folder: not when the folder was removed or made again."""
-        return self.fd >= 0 and is_at(self.fd, lock(self.app_dir))
+        return self.fd >= 0 and is_at(self.fd, AppFolder(self.app_dir).lock)
 
     def release(self) -> None:
         if self.fd >= 0:
@@ -80,6 +80,11 @@ def folder_below(home: str, app_id: str) -> str:
     return os.path.join(home, "docker", "apps", app_id)
 
 
+def is_locked(app_dir: str) -> bool:
+    """Whether a process holds the app's lock."""
+    return AppFolder(app_dir).is_locked()
+
+
 def is_locked_elsewhere(app_id: str, owner: Owner | None) -> bool:
     """Whether a process holds the app's lock in another state folder of this machine: its owner's.
 
@@ -87,8 +92,8 @@ def is_locked_elsewhere(app_id: str, owner: Owner | None) -> bool:
     """
     if owner is None or not owner.is_here or owner.home in ("", paths.home()):
         return False
-    there = folder_below(owner.home, app_id)
-    return os.access(lock(there), os.R_OK) and is_locked(there)
+    there = AppFolder(folder_below(owner.home, app_id))
+    return os.access(there.lock, os.R_OK) and there.is_locked()
 
 
 def app_ids() -> list[str]:
@@ -106,7 +111,7 @@ def claim(app_dir: str) -> RecordLock:
     """
     paths.ensure(os.path.dirname(app_dir))
     try:
-        taken = RecordLock(app_dir, appfolder.make_and_lock(app_dir))
+        taken = RecordLock(app_dir, AppFolder(app_dir).make_and_lock())
     except BlockingIOError:
         raise HeldError(app_dir, holder(app_dir)) from None
     except OSError as error:
@@ -117,7 +122,7 @@ def claim(app_dir: str) -> RecordLock:
 
 def holder(app_dir: str) -> Owner | None:
     """The process that took the lock last."""
-    return from_json(_read(lock(app_dir)).decode(errors="replace"))
+    return from_json(_read(app_dir, "lock").decode(errors="replace"))
 
 
 def append(app_dir: str, e: str, **facts: Any) -> bool:
@@ -125,56 +130,38 @@ def append(app_dir: str, e: str, **facts: Any) -> bool:
 
     False when that is not possible: no such folder, or a full disk.
     """
-    facts["t"] = facts.get("t") or time.time_ns()
-    line = json.dumps({"e": e, **facts}, separators=(",", ":")).encode() + b"\n"
-    try:
-        fd = os.open(journal_path(app_dir), os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-    except OSError:
-        return False
-    try:
-        size = os.fstat(fd).st_size
-        if size and os.pread(fd, 1, size - 1) != b"\n":  # a full disk cut the last line short
-            line = b"\n" + line
-        return os.write(fd, line) == len(line)
-    except OSError:
-        return False
-    finally:
-        os.close(fd)
+    return JournalWriter(journal_path(app_dir), is_shared=True).append({"e": e, **facts})
 
 
-class Recorder:
-    """The journal of an app for its watcher. What cannot be written counts, and is written later.
+def begin(app_dir: str, declared: Event | None, e: str, **facts: Any) -> bool:
+    """As `append`, after the declaration of the app where the journal is empty."""
+    writer = JournalWriter(journal_path(app_dir), is_shared=True)
+    if declared is not None and not _read(app_dir, _JOURNAL):
+        writer.hold_back(declared)
+    return writer.append({"e": e, **facts})
+
+
+class Recorder(JournalWriter):
+    """The journal of an app for its watcher. Events that cannot be written count, and are written later.
 
     Other processes append to the same journal: a cancellation, for example.
     """
 
     def __init__(self, app_dir: str) -> None:
+        super().__init__(journal_path(app_dir), is_shared=True)
         self._app_dir = app_dir
-        self._unwritten: list[dict[str, Any]] = []
-
-    def append(self, event: dict[str, Any]) -> None:
-        """Add an event, with the time `t` in ns unless it has one."""
-        event["t"] = event.get("t") or time.time_ns()
-        self._unwritten.append(event)
-        self.is_written()
-
-    def is_written(self) -> bool:
-        """Whether every event is on the disk; tries again to write those that are not."""
-        while self._unwritten and append(self._app_dir, **self._unwritten[0]):
-            del self._unwritten[0]
-        return not self._unwritten
 
     def journal(self) -> Journal:
         found = journal(self._app_dir) or Journal()
-        for event in self._unwritten:
-            found.take(event)
-        return found
+        return Journal([*found.events, *self.unwritten])
 
 
 def journal(app_dir: str) -> Journal | None:
-    """The journal; None where there is none: the app was not started yet, or its record was removed."""
-    lines = _read(journal_path(app_dir))
-    return fold(lines) if lines else None
+    """The journal; None where it has nothing but the declaration of the app, which was not started yet, or
+    where there is none: its record was removed."""
+    lines = _read(app_dir, _JOURNAL)
+    found = fold(lines) if lines else None
+    return None if found is None or (found.is_declared and len(found.events) == 1) else found
 
 
 def exists(app_dir: str) -> bool:
@@ -183,26 +170,23 @@ def exists(app_dir: str) -> bool:
 
 def write_attempt(app_dir: str, attempt: Mapping[str, Any]) -> None:
     """Write attempt.json. Raises StateError when the disk is full or read-only; the old file stays then."""
-    path = _attempt(app_dir)
     text = json.dumps(attempt, ensure_ascii=False, separators=(",", ":"))
     try:
-        write_whole(path, text, mode=0o600, errors="surrogateescape")
+        AppFolder(app_dir).write(_ATTEMPT, text)
     except OSError as error:
-        raise paths.unusable(error, path) from error
+        raise paths.unusable(error, os.path.join(app_dir, _ATTEMPT)) from error
 
 
 def read_attempt(app_dir: str) -> dict[str, Any] | None:
     """The content of attempt.json; None where there is none: its writer was killed, or there is no folder."""
-    try:
-        data = json.loads(_read(_attempt(app_dir)).decode("utf-8", "surrogateescape"))
-    except ValueError:
-        return None
-    return data if isinstance(data, dict) else None
+    with suppress(OSError):
+        return AppFolder(app_dir).read_json(_ATTEMPT)
+    return None
 
 
 def clear(app_dir: str) -> None:
     """Empty the record of an app that was never started and is submitted again. The caller holds the lock."""
-    for path in (journal_path(app_dir), _attempt(app_dir), watcher_log(app_dir)):
+    for path in (journal_path(app_dir), os.path.join(app_dir, _ATTEMPT), watcher_log(app_dir)):
         try:
             os.unlink(path)
         except FileNotFoundError:
@@ -214,29 +198,24 @@ def clear(app_dir: str) -> None:
 def remove(app_dir: str) -> None:
     """Remove the record: in one step for other processes, even if this one is killed while deleting."""
     with suppress(OSError):
-        appfolder.remove(app_dir)
+        AppFolder(app_dir).remove()
 
 
 def sweep() -> None:
     """Finish removals whose process was killed."""
-    appfolder.sweep(apps_dir())
+    sweep_folders(apps_dir())
 
 
 def watcher_log(app_dir: str) -> str:
     return os.path.join(app_dir, "watcher.log")
 
 
-def _attempt(app_dir: str) -> str:
-    return os.path.join(app_dir, "attempt.json")
-
-
 def journal_path(app_dir: str) -> str:
-    return os.path.join(app_dir, "journal.jsonl")
+    return os.path.join(app_dir, _JOURNAL)
 
 
-def _read(path: str) -> bytes:
-    try:
-        with open(path, "rb") as file:
-            return file.read()
-    except OSError:
-        return b""
+def _read(app_dir: str, name: str) -> bytes:
+    """The bytes of a file; b"" where there is none, or it cannot be read."""
+    with suppress(OSError):
+        return AppFolder(app_dir).read(name) or b""
+    return b""

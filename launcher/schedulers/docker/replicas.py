@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from launcher.schedulers.docker.client.objects import Container
-from launcher.schedulers.docker.labels import PART, RESERVATION_PART, WAITING_PART, Labels
+from launcher.schedulers.docker.labels import PART, REPLICA, RESERVATION_PART, ROLE, WAITING_PART, Labels
 from launcher.schedulers.docker.names import container_name, queued_name, waiting_name
 
 CANCELLED = ".cancelled"
@@ -35,7 +35,7 @@ class DockerReplica:
         num_restarts: restarts of this replica alone.
         waits: why a replica is idle: paused, between two runs, or waiting for another role; "" otherwise.
         message: why it has failed, was stopped or was lost; "" where the app's message says it.
-        lost: why its end tells nothing, see `unasked.py`; "" for any other replica.
+        lost: why its end tells nothing, see `facts.py`; "" for any other replica.
     """
 
     role: str
@@ -60,8 +60,8 @@ class DockerReplica:
 
 def where(container: Container) -> tuple[str, int]:
     """The role and the replica number of a container."""
-    labels = Labels(container.labels)
-    return labels.role, labels.replica
+    role, k = container.labels.get(ROLE, ""), container.labels.get(REPLICA, "")
+    return role, int(k) if k.isdecimal() else 0
 
 
 def own_name(container: Container) -> str:

@@ -1,14 +1,30 @@
-"""Rows of Docker apps in the store. Clients write them; a watcher writes the record only."""
+"""Docker apps as their records in this state folder show them, and their rows in the store.
+
+Clients write rows; a watcher writes the record only. Apps that run at another engine, since DOCKER_HOST or
+the docker context was changed, are known from here alone: they are never lost, and cannot be stopped through
+this engine.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from launcher.errors import StateError
+from launcher.errors import SchedulerError, StateError
+from launcher.schedulers.appfolder import is_id
 from launcher.schedulers.appstore import open_store
-from launcher.schedulers.docker import record, recorded
-from launcher.schedulers.docker.labels import APP_ID, SCHEDULER, Labels
-from launcher.state.records import AppRecord
+from launcher.schedulers.docker import record
+from launcher.schedulers.docker.labels import APP_ID, SCHEDULER, Labels, read_labels
+from launcher.schedulers.record import SeenApp, row_of
+from launcher.state.records import AppRecord, of_attempt
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from launcher.schedulers.docker.client.view import EngineView
+    from launcher.specs.attempt import Attempt, AttemptState
+    from launcher.specs.jobkey import JobKey
 
 
 def apps(version: int = 0) -> Iterator[tuple[AppRecord, bool]]:
@@ -19,7 +35,7 @@ def apps(version: int = 0) -> Iterator[tuple[AppRecord, bool]]:
 def add(labels: Mapping[str, str]) -> None:
     """Add the row of an app. Its record must exist: a row without one is void. Raises StateError."""
     with open_store(durable=False) as store:
-        store.add(recorded.of_labels(labels[APP_ID], Labels(labels)))
+        store.add(of_labels(labels[APP_ID], Labels(labels)))
 
 
 def remove(app_id: str) -> None:
@@ -58,7 +74,107 @@ def match_records() -> None:
 
 def _records(app_ids: list[str]) -> Iterator[tuple[AppRecord, bool]]:
     for app_id in app_ids:
-        found = recorded.read(app_id)
+        found = read(app_id)
         if found is not None:
             journal = record.journal(record.folder(app_id))
             yield found, journal is None or not journal.end_recorded
+
+
+def of_labels(app_id: str, labels: Labels) -> AppRecord:
+    """The app as it was reserved, from the labels of its containers."""
+    recorded = {name: labels.text(name) for name in ("session", "name", "digest", "commit", "actor")}
+    key = tuple(labels.text(name) for name in ("project", "target", "job"))
+    about = {
+        "key": key if key[2] else None,
+        "number": labels.attempt_number,
+        "created_at": labels.created_at,
+        "output": labels.output,
+    }
+    return row_of(SCHEDULER, app_id, {**recorded, **about})
+
+
+def read(app_id: str) -> AppRecord | None:
+    """The app as last recorded: reserved until it was started, running, or with its outcome.
+
+    None where there is no record of it.
+    """
+    if not is_id(app_id):
+        return None
+    app_dir = record.folder(app_id)
+    labels = (record.read_attempt(app_dir) or {}).get("labels")
+    if not isinstance(labels, dict):
+        return None
+    found = of_labels(app_id, Labels(labels))
+    journal = record.journal(app_dir)
+    if journal is not None and journal.started_at is not None:
+        found.state, found.started_at = "running", journal.started_at
+    elif journal is not None and journal.held is not None:
+        found.state, found.message = journal.held
+    if journal is not None and journal.outcome is not None:
+        outcome = journal.outcome
+        found.state, found.message, found.exit_code = outcome.state, outcome.message, outcome.code
+        found.ended_at = outcome.at
+    return found
+
+
+def is_locked(app_id: str) -> bool:
+    """Whether a process here, the watcher or the submitting client, keeps the record up to date."""
+    return record.is_locked(record.folder(app_id))
+
+
+def attempt_elsewhere(engine: EngineView, app_id: str) -> Attempt | None:
+    """The attempt of an app at another engine, as last recorded.
+
+    None for an app without a job, of this engine, or without an outcome.
+    """
+    app_dir = record.folder(app_id)
+    facts = record.read_attempt(app_dir)
+    if facts is None or facts.get("engine") in (None, engine.engine_id()):
+        return None
+    labels = read_labels(facts.get("labels") or {})
+    found = labels.attempt if labels is not None else None
+    if found is None:
+        return None
+    journal = record.journal(app_dir)
+    outcome = journal.outcome if journal is not None else None
+    if journal is not None and journal.end_recorded and outcome is None:
+        return None  # it has ended, and only the ledger has the outcome
+    if outcome is not None:
+        return replace(
+            found,
+            state=outcome.state,
+            message=outcome.message,
+            exit_code=outcome.code,
+            ended_at=outcome.at,
+            inputs_changed=journal.app.inputs_changed if journal is not None else "",
+        )
+    began = journal.started_at if journal is not None else None
+    state: AttemptState = "created" if began is None else "running"
+    if journal is not None and journal.held is not None:
+        state, _ = journal.held
+    host = str(facts.get("host"))
+    return replace(found, state=state, started_at=began, message=f"at the engine {host}", elsewhere=host)
+
+
+def elsewhere(engine: EngineView, app_id: str) -> SeenApp | None:
+    """The app of `attempt_elsewhere`."""
+    attempt = attempt_elsewhere(engine, app_id)
+    return None if attempt is None else SeenApp(of_attempt(attempt), attempt.to_json(), attempt.owner)
+
+
+def live_elsewhere(engine: EngineView, keys: Collection[JobKey], settled: Collection[str]) -> list[Attempt]:
+    """The live attempts of these jobs at other engines."""
+    wanted, known = set(keys), set(settled)
+    found = (attempt_elsewhere(engine, app_id) for app_id in record.app_ids() if app_id not in known)
+    return [each for each in found if each is not None and each.key in wanted and each.is_live]
+
+
+def refuse_elsewhere(engine: EngineView, app_id: str) -> None:
+    """Raises SchedulerError, with the engine's address, for a live app of another engine."""
+    found = attempt_elsewhere(engine, app_id)
+    if found is not None and found.is_live:
+        host = (record.read_attempt(record.folder(app_id)) or {}).get("host")
+        raise SchedulerError(
+            f"{app_id} is at the engine {host}, and this is {engine.host}",
+            hint=f"DOCKER_HOST={host} says which engine to ask",
+        )

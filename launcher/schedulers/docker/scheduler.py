@@ -191,12 +191,12 @@ class DockerScheduler(BackendScheduler["DockerJob"]):
         return None if found is None else whole_app(self.view, found)
 
     def _watched(self, app_id: str) -> DockerApp | None:
-        from launcher.schedulers.docker import apps, recorded
+        from launcher.schedulers.docker import apps, rows
         from launcher.schedulers.docker.watching.client import ensure_watched
 
         found = apps.find(self.view, app_id)
         if found is None:
-            recorded.refuse_elsewhere(self.view, app_id)
+            rows.refuse_elsewhere(self.view, app_id)
         elif found.view.needs_watcher and not self._readonly:
             ensure_watched(self.engine, app_id)
         return found
@@ -254,12 +254,12 @@ class DockerScheduler(BackendScheduler["DockerJob"]):
 
     def refresh(self, app_ids: Iterable[str]) -> Iterable[AppRecord]:
         """Read the records of these apps; apps without a watcher are read from the engine's list."""
-        from launcher.schedulers.docker import recorded
+        from launcher.schedulers.docker import rows
 
         unwatched = []
         for app_id in app_ids:
-            seen = recorded.read(app_id)
-            if seen is not None and (not seen.is_live or recorded.is_locked(app_id)):
+            seen = rows.read(app_id)
+            if seen is not None and (not seen.is_live or rows.is_locked(app_id)):
                 if seen.state == "reserved":
                     seen.state = "unknown"  # the record has no line between reservation and start
                 yield seen
@@ -295,10 +295,10 @@ class DockerScheduler(BackendScheduler["DockerJob"]):
             self._submissions.remove(submission)
 
     def check_cancel(self, app_id: str) -> None:
-        from launcher.schedulers.docker import recorded
+        from launcher.schedulers.docker import rows
 
         if is_id(app_id):
-            recorded.refuse_elsewhere(self.view, app_id)
+            rows.refuse_elsewhere(self.view, app_id)
 
     def close(self) -> None:
         """Cancel the attached apps, and wait until they have ended."""

@@ -9,20 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from launcher.holding.events import pause_s
 from launcher.holding.phrases import IN_LINE, OUT_OF_MEMORY, waits_for_jobs
 from launcher.holding.replica import ENDED, RUNNING, Replica
+from launcher.holding.state import ENDED_STATES
 from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.facts import (
     REMOVED,
     UNNAMED,
     containers_to_events,
+    end_of,
     has_begun,
     open_app,
     unended,
 )
-from launcher.schedulers.docker.journal import Journal, RecordedOutcome
+from launcher.schedulers.docker.journal import HeldApp, Journal, RecordedOutcome
 from launcher.schedulers.docker.labels import Labels
 from launcher.schedulers.docker.names import queued_name
 from launcher.schedulers.docker.replicas import (
@@ -32,13 +35,11 @@ from launcher.schedulers.docker.replicas import (
     is_reservation,
     where,
 )
-from launcher.schedulers.docker.unasked import end_of
 from launcher.specs.attempt import AttemptState
 
 GONE = "its reservation was removed"
 """Why an attempt has ended whose container was removed while it waited."""
 _WAITS = {"paused": "paused", "restarting": RESTARTED}
-_BEFORE = ("reserved", "waiting", "queued")
 _NEVER = 0.0  # readers decide nothing by the clock
 
 
@@ -81,7 +82,7 @@ class DockerAppView:
 
     @property
     def ended(self) -> bool:
-        return self.state in ("succeeded", "failed", "cancelled", "skipped", "lost")
+        return self.state in ENDED_STATES
 
     @property
     def needs_watcher(self) -> bool:
@@ -105,38 +106,38 @@ def view(
             has a start, an exit or an outcome.
         expected_replicas: every (role, replica) it should have, where known: names the removed ones.
         labels: of its record, for an app without containers.
-        engine_started_at: None where that does not matter, or is not known; see `unasked.py`.
+        engine_started_at: None where that does not matter, or is not known; see `facts.py`.
     """
     # A container that is being removed counts as gone: neither its start nor its exit code is known.
     found = tuple(each for each in containers if each.state != "removing" or not is_replica(each))
     recorded = Journal() if journal is None else journal
     parts = tuple(each for each in found if is_replica(each))
-    if not found and not recorded.replicas and recorded.state in _BEFORE:
-        gone = DockerAppView(state="cancelled", message=GONE, ended_at=recorded.last_at or None)
+    if not found and recorded.is_before_start:
+        gone = DockerAppView(state="cancelled", message=GONE, ended_at=recorded.app.last_at or None)
         return gone if recorded.held else None
     labels = Labels((parts or found)[0].labels) if found else labels or Labels({})
     app = open_app(labels, parts, recorded, tuple(expected_replicas))
-    has_started = has_begun(parts, recorded, is_complete=len(parts) == len(found))
-    if not has_started and recorded.outcome is None and app.stop is None and found:
+    has_started = has_begun(parts, app, is_complete=len(parts) == len(found))
+    if not has_started and app.outcome is None and app.stop is None and found:
         is_reserved = len(parts) < len(found) or 0 < len(parts) < labels.expected
         return _unstarted(app, found, parts, recorded, "reserved" if is_reserved else "created")
+    outcome, is_held = app.outcome, journal is not None and app.may_restart
     if journal is None:
         app.take({"e": "adopted"})
-    is_unrecorded = _take_containers(app, parts, recorded, engine_started_at)
-    is_held = journal is not None and not journal.adopted
+    is_unrecorded = _take_containers(app, parts, engine_started_at)
     _conclude(app, parts, is_held=is_held)
-    shown = _show(app, parts, recorded)
-    final = shown.final or (shown.ended and shown.state != "lost" and not is_held)
-    return replace(shown, final=final, started=has_started or shown.final, is_unrecorded=is_unrecorded)
+    fields = _shown_app(app, parts, outcome)
+    is_over = fields["state"] in ENDED_STATES
+    final = outcome is not None or (is_over and fields["state"] != "lost" and not is_held)
+    has_started = has_started or outcome is not None
+    return DockerAppView(**fields, final=final, started=has_started, is_unrecorded=is_unrecorded)
 
 
-def _take_containers(
-    app: Journal, containers: Sequence[Container], journal: Journal, engine_started_at: float | None
-) -> bool:
+def _take_containers(app: HeldApp, containers: Sequence[Container], engine_started_at: float | None) -> bool:
     """Take the events that the journal lacks; returns whether a run has ended unasked among them."""
     inspected = {each.id for each in containers if each.inspected}
     is_unrecorded = False
-    for event in containers_to_events(app, containers, lambda each: end_of(each, journal, engine_started_at)):
+    for event in containers_to_events(app, containers, lambda each: end_of(each, app, engine_started_at)):
         is_unrecorded |= event["e"] == "exit" and event.get("id") in inspected and not event.get("stopped")
         app.take(event)
     return is_unrecorded
@@ -156,7 +157,7 @@ def _held(containers: Iterable[Container], journal: Journal) -> tuple[AttemptSta
 
 
 def _unstarted(
-    app: Journal,
+    app: HeldApp,
     found: Sequence[Container],
     parts: Sequence[Container],
     journal: Journal,
@@ -171,16 +172,16 @@ def _unstarted(
         replicas=tuple(
             _replica(each, there.get((each.role.name, each.k)), "pending") for each in _named(app)
         ),
-        started_at=journal.started_at,
-        inputs_changed=journal.inputs_changed,
+        started_at=app.started_at,
+        inputs_changed=app.inputs_changed,
     )
 
 
-def _named(app: Journal) -> list[Replica]:
+def _named(app: HeldApp) -> list[Replica]:
     return [each for each in app.replicas if each.role.name != UNNAMED]
 
 
-def _conclude(app: Journal, containers: Sequence[Container], *, is_held: bool) -> None:
+def _conclude(app: HeldApp, containers: Sequence[Container], *, is_held: bool) -> None:
     """Take the decisions that the app's watcher is about to make, but restarts.
 
     Args:
@@ -194,45 +195,40 @@ def _conclude(app: Journal, containers: Sequence[Container], *, is_held: bool) -
         app.take(decision)
 
 
-def _show(app: Journal, containers: Sequence[Container], journal: Journal) -> DockerAppView:
+def _shown_app(
+    app: HeldApp, containers: Sequence[Container], outcome: RecordedOutcome | None
+) -> dict[str, Any]:
+    """The fields of the view of an app that has begun. `outcome`: on record."""
     there = {where(each): each for each in containers}
     replicas = tuple(_shown(app, each, there.get((each.role.name, each.k))) for each in _named(app))
-    starts = [app.started_at, *(each.started_at for each in replicas)]
-    common = DockerAppView(
-        state="running",
-        replicas=replicas,
-        live=tuple(each.id for each in containers if each.live),
-        num_restarts=app.num_restarts,
-        started_at=min((at for at in starts if at), default=None),
-        drift=_drift(app),
-        done=app.is_done,
-        inputs_changed=app.inputs_changed,
-    )
-    if journal.outcome is not None:
-        return _recorded(common, journal.outcome)
+    starts = [at for at in (app.started_at, *(each.started_at for each in replicas)) if at]
     ended_at = max((each.ended_at for each in replicas if each.ended_at is not None), default=None)
-    if app.stop is not None and app.stop["state"] == "lost":  # also while others run
-        return replace(common, state="lost", message=app.stop["message"], ended_at=ended_at)
-    if app.has_ended:
-        return replace(common, state=app.state, message=app.message, exit_code=app.code, ended_at=ended_at)
-    return replace(common, unstarted=sum(_is_left(each, there) for each in app.replicas))
+    fields: dict[str, Any] = {
+        "state": "running",
+        "replicas": replicas,
+        "live": tuple(each.id for each in containers if each.live),
+        "num_restarts": app.num_restarts,
+        "started_at": min(starts, default=None),
+        "drift": _drift(app),
+        "done": app.is_done,
+        "inputs_changed": app.inputs_changed,
+    }
+    if outcome is not None:
+        again = [each.label for each in replicas if each.state == "running"]
+        fields.update(state=outcome.state, message=outcome.message, exit_code=outcome.code)
+        fields["drift"] = f"{again[0]} was started by hand" if again else outcome.drift
+        fields["inputs_changed"] = app.inputs_changed or outcome.inputs_changed
+        fields["ended_at"] = outcome.at
+    elif app.stop is not None and app.stop["state"] == "lost":  # also while others run
+        fields.update(state="lost", message=app.stop["message"], ended_at=ended_at)
+    elif app.has_ended:
+        fields.update(state=app.state, message=app.message, exit_code=app.code, ended_at=ended_at)
+    else:
+        fields["unstarted"] = sum(_is_left(each, there) for each in app.replicas)
+    return fields
 
 
-def _recorded(common: DockerAppView, outcome: RecordedOutcome) -> DockerAppView:
-    again = [each.label for each in common.replicas if each.state == "running"]
-    return replace(
-        common,
-        state=outcome.state,
-        message=outcome.message,
-        exit_code=outcome.code,
-        drift=f"{again[0]} was started by hand" if again else outcome.drift,
-        inputs_changed=common.inputs_changed or outcome.inputs_changed,
-        ended_at=outcome.at,
-        final=True,
-    )
-
-
-def _drift(app: Journal) -> str:
+def _drift(app: HeldApp) -> str:
     """The change that another program made to the containers; "" for none."""
     for each in app.replicas:
         if each.lost and (each.role.name, each.k) in app.removed:
@@ -248,7 +244,7 @@ def _is_left(replica: Replica, there: Mapping[tuple[str, int], Container]) -> bo
     return never_ran and not replica.role.depends_on
 
 
-def _shown(app: Journal, replica: Replica, container: Container | None) -> DockerReplica:
+def _shown(app: HeldApp, replica: Replica, container: Container | None) -> DockerReplica:
     """A replica of an app that was started."""
     state, message = app.shown(replica)
     if replica.state == ENDED:
@@ -278,27 +274,21 @@ def _replica(
     replica: Replica, container: Container | None, state: str, message: str = "", *, waits: str = ""
 ) -> DockerReplica:
     has_ended = replica.state == ENDED
-    found = DockerReplica(
+    return DockerReplica(
         role=replica.role.name,
         k=replica.k,
         state=state,
+        id=container.id if container else "",
+        name=container.name if container else "",
         exit_code=replica.code if has_ended else None,
         num_restarts=replica.retries,
-        started_at=replica.started_at or None,
+        hostname=(container.hostname or container.name) if container else "",
+        ports=container.ports if container else {},
+        started_at=container.started_at if container else replica.started_at or None,
         ended_at=(replica.ended_at or None) if has_ended else None,
         waits=waits,
         message=message,
         lost=replica.lost if has_ended else "",
-    )
-    if container is None:
-        return found
-    return replace(
-        found,
-        id=container.id,
-        name=container.name,
-        hostname=container.hostname or container.name,
-        ports=container.ports,
-        started_at=container.started_at,
     )
 
 

@@ -10,19 +10,22 @@ import json
 import os
 import time
 from collections.abc import Collection, Mapping
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from launcher.errors import SchedulerError
 from launcher.holding.app import App
 from launcher.holding.events import created
 from launcher.schedulers.backend import BackendReservation
-from launcher.schedulers.docker import apps, handover, outputs, record, rows
+from launcher.schedulers.docker import apps, outputs, record, rows
 from launcher.schedulers.docker.apps import DockerApp
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import EngineError, EngineUnreachable
 from launcher.schedulers.docker.client.streams import Report
-from launcher.schedulers.docker.containers import ContainerSetup, start_all, trial
-from launcher.schedulers.docker.labels import HOLDER, IMAGES, PART, WAITING_PART, WAITS_FOR
+from launcher.schedulers.docker.containers import ContainerSetup, environment_of, start_all, trial
+from launcher.schedulers.docker.facts import declaration
+from launcher.schedulers.docker.images import pull
+from launcher.schedulers.docker.labels import HOLDER, IMAGES, PART, WAITING_PART, WAITS_FOR, Labels
 from launcher.schedulers.docker.names import queued_name, waiting_name
 from launcher.schedulers.docker.record import RecordLock
 from launcher.schedulers.docker.request.bind import bind_request, check_head
@@ -77,6 +80,7 @@ class Submission:
         self._to_start: list[tuple[str, DockerContainer]] = []
         self._rules: Mapping[str, Mapping[str, Any]] = {}
         self._counts: Mapping[str, int] = {}
+        self._declared: dict[str, Any] | None = None
         self._place: Place | None = None  # until the watcher has it
         self._held: dict[str, Any] | None = None  # the message to the watcher of an app that waits
         self.accepted: AttemptState = "running"  # the state after `start`
@@ -112,6 +116,7 @@ class Submission:
             self._marker = ""
         self._to_start = list(zip(self._setup.ids, job.containers, strict=True))
         self._rules, self._counts = job.role_rules, job.counts
+        self._declared = _declaration(job, common)
 
     def resume(self, job: DockerJob, app: DockerApp) -> None:
         """Take over the containers that a dead owner created; `start` starts those that it did not.
@@ -133,8 +138,9 @@ class Submission:
         """
         self._spawn(job.app_id)
         self._held = {
-            "job": handover.to_json(job, os.environ),
+            "job": _handover(job, os.environ),
             "labels": dict(common),
+            "declared": _declaration(job, common),
             "needs": needs.to_json(waits_for),
         }
         self._setup.create(trial(job), common, os.environ)
@@ -157,7 +163,7 @@ class Submission:
             if self._held is not None:
                 self._hold(self._held, self._watcher)
             else:
-                self._watcher.go()
+                self._watcher.go(self._declared)
                 self._start_all()
                 self._watcher.started()
         except EngineUnreachable as error:
@@ -238,6 +244,31 @@ class Submission:
 
     def wait_for_exit(self) -> None:
         wait_for_exit(self._app_dir, _EXIT_S)
+
+
+def _handover(job: DockerJob, environ: Mapping[str, str]) -> dict[str, Any]:
+    """The bound request as JSON, with all values: it stays in memory, since it has those of secrets.
+
+    Its images are pulled again only when they are missing.
+
+    Args:
+        environ: the variables that `copy_env` selects from.
+
+    Raises SchedulerError for a secret that cannot be read.
+    """
+    whole = [
+        replace(each, kwargs={**each.kwargs, "environment": environment_of(each, job, environ)})
+        for each in job.containers
+    ]
+    policy = pull.NEVER if job.image_pull == pull.NEVER else pull.MISSING
+    return asdict(replace(job, containers=whole, copy_env=[], image_pull=policy))
+
+
+def _declaration(job: DockerJob, labels: Mapping[str, str]) -> dict[str, Any]:
+    counts = job.counts
+    for each in job.containers:  # an edited request may lack some before the last one
+        counts[each.role] = max(counts[each.role], each.replica + 1)
+    return declaration(Labels(labels), counts)
 
 
 def discard(lock: RecordLock) -> None:

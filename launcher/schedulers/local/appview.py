@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
-
 from launcher.errors import StateError
+from launcher.holding.journal import read_events
 from launcher.holding.state import AppState
 
 TYPE_CHECKING = False
@@ -62,7 +61,7 @@ def fold(record: bytes, *, locked: bool) -> AppView:
 
     Raises StateError for a record that a newer version wrote.
     """
-    events = parse(record)
+    events = read_events(record)
     view = AppView()
     view.lock_held = locked
     for event in events:
@@ -84,20 +83,3 @@ def _end_abandoned(view: AppView, events: list[dict[str, Any]]) -> None:
     view.take({**end, "t": int(view.last_at * 1e9)})
     if end["state"] == "succeeded" and view.compares_inputs:
         view.inputs_changed = view.inputs_changed or NOT_COMPARED
-
-
-def parse(record: bytes) -> list[dict[str, Any]]:
-    """The events of a record."""
-    whole = record[: record.rfind(b"\n") + 1]  # ignore a line that is still being written
-    try:
-        found = json.loads(b"[" + whole[:-1].replace(b"\n", b",") + b"]")
-    except ValueError:  # a crash of the machine can tear a line in the middle of the file
-        found = [_line(line) for line in whole.splitlines()]
-    return [event for event in found if isinstance(event, dict)]
-
-
-def _line(text: bytes) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return None

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from launcher import paths
 from launcher.errors import ReservedError, StateError
-from launcher.schedulers.appfolder import take_lock
+from launcher.schedulers.appfolder import AppFolder, remove_tree
 from launcher.schedulers.appstore import open_store
 from launcher.schedulers.local import attemptfile, rundir
 from launcher.state.records import AppRecord
@@ -78,8 +78,7 @@ def claim(
 def claimant(app_dir: str) -> int | None:
     """The pid of the client that claimed the folder; None when it is unknown or on another host."""
     try:
-        with open(rundir.lock(app_dir), encoding="utf-8", errors="replace") as file:
-            words = file.read(400).split(" ")
+        words = (AppFolder(app_dir).read("lock") or b"").decode(errors="replace").split(" ")
     except OSError:
         return None
     known = len(words) == 4 and words[1].isdecimal() and words[3] == os.uname().nodename
@@ -88,7 +87,7 @@ def claimant(app_dir: str) -> int | None:
 
 def discard(state_dir: str, app_dir: str, made: Claim) -> None:
     """Remove the claimed folder and its row."""
-    rundir.remove(app_dir)
+    AppFolder(app_dir).remove()
     made.release()
     with open_store(durable=False) as store:
         store.remove_void(os.path.basename(app_dir), app_dir)
@@ -153,14 +152,14 @@ def _make(app_dir: str) -> bool:
 def _lock(app_dir: str, app_id: str) -> int:
     """A descriptor that holds the lock of the folder; -1 when the folder was removed meanwhile."""
     try:
-        return take_lock(app_dir)
+        return AppFolder(app_dir).take_lock()
     except FileNotFoundError:
         return -1
     except BlockingIOError:
         view = rundir.read_state(app_dir)
         raise ReservedError(app_id, view.state if view else "gone", view.owner if view else "") from None
     except OSError as error:
-        raise paths.unusable(error, rundir.lock(app_dir)) from error
+        raise paths.unusable(error, AppFolder(app_dir).lock) from error
 
 
 def _has_started(app_dir: str) -> bool:
@@ -180,7 +179,7 @@ def _take_over(app_dir: str, record: Record) -> bool:
     if view is not None and view.state not in rundir.UNSTARTED:
         raise ReservedError(record["app_id"], view.state, "")
     left = attemptfile.read(app_dir)
-    kept = {rundir.lock(app_dir), rundir.attempt(app_dir)}
+    kept = {AppFolder(app_dir).lock, rundir.attempt(app_dir)}
     paths_left = {os.path.join(app_dir, name) for name in os.listdir(app_dir)} - kept
     for path in sorted(paths_left, key=lambda path: path != rundir.events(app_dir)):
         _delete(path)
@@ -189,6 +188,6 @@ def _take_over(app_dir: str, record: Record) -> bool:
 
 def _delete(path: str) -> None:
     if os.path.isdir(path) and not os.path.islink(path):
-        rundir.remove_tree(path)
+        remove_tree(path)
     else:
         os.unlink(path)

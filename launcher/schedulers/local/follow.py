@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 
+from launcher.holding.journal import read_events
 from launcher.schedulers import pids
-from launcher.schedulers.local import appview, rundir
+from launcher.schedulers.local import rundir
 from launcher.schedulers.local.filewatch import FileWatch
 from launcher.schedulers.local.logrecords import RecordReader
 from launcher.schedulers.logs import LogRecord
@@ -117,7 +118,7 @@ def follow_logs(
 
 
 def recorded_events(app_dir: str) -> RecordedEvents:
-    return RecordedEvents(rundir.events(app_dir), appview.parse)
+    return RecordedEvents(rundir.events(app_dir), read_events)
 
 
 def rounds(app_dir: str) -> Iterator[bool]:

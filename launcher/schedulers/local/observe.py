@@ -1,15 +1,22 @@
-"""Observe the apps of the state folder, and record the ends of those that have ended."""
+"""Observe the apps of the state folder; record the ends of those that have ended; list and remove those."""
 
 from __future__ import annotations
 
 import os
+import time
 
-from launcher.errors import StateError
+from launcher.errors import SchedulerError, StateError
 from launcher.holding.state import ENDED_STATES
+from launcher.schedulers import pids
+from launcher.schedulers.appfolder import sweep
 from launcher.schedulers.appstore import open_store
 from launcher.schedulers.local import rebuild, rundir
 from launcher.schedulers.local.apprecord import LocalApp, app_record
+from launcher.schedulers.local.claim import claimant, discard_ended, discard_ownerless
 from launcher.schedulers.local.rebuild import SCHEDULERS
+
+_READ_WITHIN_S = 60.0
+_PATIENCE_S = 5.0  # for a supervisor that has recorded the end to exit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -133,7 +140,7 @@ def reap(state_dir: str) -> list[Attempt]:
     apps_dir = rundir.apps_dir(state_dir)
     if not os.path.isdir(apps_dir):
         return []
-    rundir.sweep(apps_dir)
+    sweep(apps_dir)
     with open_store(readonly=True) as store:
         complete = store.count(SCHEDULERS) >= len(rebuild.folders(state_dir))
         live = store.to_tidy(SCHEDULERS)
@@ -163,8 +170,6 @@ def _record_or_remove(state_dir: str, app: AppRecord) -> Attempt | None:
         return _attempt(state_dir, app) if first and app.job is not None else None
     if view.state in ("reserved", "created") and not view.lock_held and app.job is None:
         # The next apply resumes or removes an attempt of a job; an app without a job is removed here.
-        from launcher.schedulers.local.claim import discard_ownerless
-
         discard_ownerless(state_dir, app_dir)
     return None
 
@@ -186,3 +191,40 @@ def record_end(state_dir: str, app_id: str, view: AppView, *, durable: bool = Fa
             return store.end_and_tidy(app_record("", "", app_id, view))
     except StateError:
         return False
+
+
+def finished(state_dir: str, backend: str) -> list[AppRecord]:
+    """The apps of one scheduler that have ended, the newest first. Writes nothing."""
+    found = [app for app in present(state_dir, backend) if app.has_ended]
+    for app in found:
+        app.ended_at = app.ended_at or app.created_at
+        app.in_use = _is_in_use(state_dir, app)
+    return found
+
+
+def _is_in_use(state_dir: str, row: AppRecord) -> bool:
+    """Whether an app without a job has just ended while its client is still there to read the outcome.
+
+    Such an app is not in the ledger: the client can only read its folder.
+    """
+    if row.job is not None or row.ended_at is None or row.ended_at < time.time() - _READ_WITHIN_S:
+        return False
+    pid = claimant(rundir.app_dir(state_dir, row.app_id))
+    return pid not in (None, os.getpid()) and pids.start_time(pid or 0) is not None
+
+
+def remove(state_dir: str, app_id: str) -> None:
+    """Remove folder and row of an app that has ended. Raises SchedulerError when it has not."""
+    app_dir = rundir.app_dir(state_dir, app_id)
+    view = rundir.read_state(app_dir)
+    if view is not None and view.state not in ENDED_STATES:
+        raise SchedulerError(f"{app_id} has not ended: {view.state}", hint=f"launcher cancel {app_id}")
+    if view is None:
+        with open_store(durable=False) as store:
+            store.remove_void(app_id, app_dir)
+        return
+    record_end(state_dir, app_id, view)  # kills the processes of a lost app
+    if view.supervisor and view.lock_held:
+        pid, start, _ = view.supervisor
+        pids.wait_for_exit(pid, start, _PATIENCE_S)
+    discard_ended(state_dir, app_dir)

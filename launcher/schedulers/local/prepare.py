@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from launcher.schedulers.appfolder import remove_tree
 from launcher.schedulers.local import rundir
 from launcher.schedulers.local.logwriter import FILES_PER_REPLICA, NAMES
 from launcher.schedulers.local.spawn import SpawnError
@@ -77,7 +78,7 @@ class Preparation:
         made = set(self._made)
         for folder in self._log_folders:
             if folder in made:
-                rundir.remove_tree(folder)
+                remove_tree(folder)
             else:
                 _unlink_logs(folder)
         for folder in reversed(self._made):

@@ -13,6 +13,7 @@ from launcher.state.records import AppRecord
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Any
 
     from launcher.schedulers.local.appview import AppView
 
@@ -96,40 +97,18 @@ def _of_first_release() -> list[tuple[AppRecord, bool]]:
     try:
         connection = database.connect(path, "", 1, readonly=True)
         try:
-            return [_of_row(*row) for row in connection.execute(sql)]
+            return [_of_row(row) for row in connection.execute(sql)]
         finally:
             connection.close()
     except (StateError, *database.DATABASE_ERRORS):
         return []
 
 
-def _of_row(
-    scheduler: str,
-    session: str,
-    app_id: str,
-    name: str,
-    project: str | None,
-    target: str | None,
-    job: str | None,
-    number: int | None,
-    created_at: float,
-    live: int,
-    state: str | None,
-    ended_at: float | None,
-    message: str | None,
-    exit_code: int | None,
-) -> tuple[AppRecord, bool]:
-    made = AppRecord(
-        scheduler,
-        session,
-        app_id,
-        name=name,
-        key=(project or "", target or "", job) if job else None,
-        number=number,
-        state=state or "reserved",
-        created_at=created_at,
-        ended_at=ended_at,
-        message=message or "",
-        exit_code=exit_code,
-    )
+def _of_row(row: tuple[Any, ...]) -> tuple[AppRecord, bool]:
+    scheduler, session, app_id, name, project, target, job, number, created_at, live, state, *end = row
+    ended_at, message, code = end
+    key = (project or "", target or "", job) if job else None
+    made = AppRecord(scheduler, session, app_id, name=name, key=key, number=number, created_at=created_at)
+    made.state, made.message = state or "reserved", message or ""
+    made.ended_at, made.exit_code = ended_at, code
     return made, bool(live)

@@ -23,12 +23,7 @@ import os
 import time
 
 from launcher.schedulers import pids
-from launcher.schedulers.appfolder import GONE as GONE
-from launcher.schedulers.appfolder import is_locked as is_locked
-from launcher.schedulers.appfolder import lock as lock
-from launcher.schedulers.appfolder import remove as remove
-from launcher.schedulers.appfolder import remove_tree as remove_tree
-from launcher.schedulers.appfolder import sweep as sweep
+from launcher.schedulers.appfolder import AppFolder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -165,13 +160,14 @@ def read_state(app_dir: str, *, ours: bool = False) -> AppView | None:
     """
     from launcher.schedulers.local.appview import fold  # which loads a parser of JSON
 
-    record = _read(events(app_dir))
-    locked = not ours and is_locked(app_dir)
+    folder = AppFolder(app_dir)
+    record = folder.read("events.jsonl") or b""
+    locked = not ours and folder.is_locked()
     view = fold(record, locked=locked)
     if locked and view.supervisor and view.state in ("created", *WAITING, "running"):
         locked = _outlasts(app_dir, view.supervisor)
     if not locked:  # it may have ended between reading record and lock: the record is complete now
-        record = _read(events(app_dir))
+        record = folder.read("events.jsonl") or b""
         view = fold(record, locked=False)
     if not record and not os.path.isdir(app_dir):
         return None
@@ -221,7 +217,7 @@ def _outlasts(app_dir: str, supervisor: tuple[int, int, str]) -> bool:
             _patience_s = _SHORT_PATIENCE_S
             break
         time.sleep(_AGAIN_S)
-        if not is_locked(app_dir):
+        if not AppFolder(app_dir).is_locked():
             return False
     return True
 
@@ -230,15 +226,7 @@ def _owner(app_dir: str, view: AppView) -> str:
     host = os.uname().nodename
     if view.supervisor:
         return f"pid {view.supervisor[0]} on {host}"
-    return _read(lock(app_dir)).decode(errors="replace").strip() or f"a process on {host}"
-
-
-def _read(path: str) -> bytes:
-    try:
-        with open(path, "rb") as file:
-            return file.read()
-    except FileNotFoundError:
-        return b""
+    return (AppFolder(app_dir).read("lock") or b"").decode(errors="replace").strip() or f"a process on {host}"
 
 
 def make_folders(path: str) -> list[str]:

@@ -253,12 +253,12 @@ class LocalScheduler(BackendScheduler["PopenRequest"]):
         return reap(self._state_dir)
 
     def finished(self) -> list[AppRecord]:
-        from launcher.schedulers.local.tidy import finished
+        from launcher.schedulers.local.observe import finished
 
         return finished(self._state_dir, self.backend)
 
     def remove(self, app_id: str) -> None:
-        from launcher.schedulers.local.tidy import remove
+        from launcher.schedulers.local.observe import remove
 
         if is_id(app_id):
             remove(self._state_dir, app_id)

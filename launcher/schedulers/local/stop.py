@@ -9,6 +9,7 @@ from launcher import paths
 from launcher.actor import actor
 from launcher.errors import ReservedError, SchedulerError
 from launcher.schedulers import pids
+from launcher.schedulers.appfolder import AppFolder
 from launcher.schedulers.local import attemptfile, kernel, process, rundir
 from launcher.schedulers.local.claim import discard_ownerless, hold_ownerless
 
@@ -134,7 +135,7 @@ def _wait_for_lock(app_dir: str, pid: int, on_wait: OnWait) -> None:
     app_id = os.path.basename(app_dir)
     began = time.monotonic()
     noted = False
-    while rundir.is_locked(app_dir):
+    while AppFolder(app_dir).is_locked():
         waited = time.monotonic() - began
         if waited > _OUT_OF_SIGHT_S:
             raise SchedulerError(

@@ -13,11 +13,12 @@ import time
 from launcher.holding.app import App
 from launcher.holding.events import created
 from launcher.holding.hold import decide, hold
+from launcher.holding.journal import JournalWriter
 from launcher.schedulers import pids
+from launcher.schedulers.appfolder import AppFolder
 from launcher.schedulers.local import kernel, rundir
 from launcher.schedulers.local.control import CONTROL_FD, LOCK_FD, Inbox, send
 from launcher.schedulers.local.driver import Driver
-from launcher.schedulers.local.eventfile import EventFile
 from launcher.schedulers.local.logwriter import FILES_PER_REPLICA, LogWriter, ReplicaLog
 from launcher.schedulers.local.prepare import Preparation
 from launcher.schedulers.local.replicas import NO_PROBE, Replica, RunningRole
@@ -72,7 +73,7 @@ class Supervisor:
         self._attached = False
         self._closed = False  # the client closed an attached app, rather than exiting
         self._grace_s = 0.0
-        self._record: EventFile
+        self._record: JournalWriter
         self._preparation: Preparation
 
     def run(self) -> None:
@@ -218,7 +219,7 @@ class Supervisor:
 
     def _begin_record(self, handle: str) -> None:
         try:
-            self._record = EventFile(rundir.events(self.app_dir), rundir.spare(self.app_dir))
+            self._record = JournalWriter.begin(rundir.events(self.app_dir), rundir.spare(self.app_dir))
         except FileExistsError as error:
             self.app_dir = ""  # the folder belongs to the app that was started in it
             raise SpawnError(f"{handle} was started before") from error
@@ -372,7 +373,7 @@ class Supervisor:
         self._preparation.unmake()
         self._give_up_place()
         if self.app_dir:
-            rundir.remove(self.app_dir)
+            AppFolder(self.app_dir).remove()
         if self._error:
             error = self._error
             self._answer({"error": str(error), "role": error.role, "k": error.k, "argv": error.argv})

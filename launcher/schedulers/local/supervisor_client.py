@@ -1,12 +1,7 @@
-"""The client of a supervisor: spawns it, sends it the request, and starts the replicas.
-
-Messages both ways: 4 bytes of length, little-endian, then a marshalled value. Both ends are the same
-interpreter, so marshal is safe here and costs the supervisor no import.
-"""
+"""The client of a supervisor: spawns it, sends it the request, and starts the replicas."""
 
 from __future__ import annotations
 
-import marshal
 import os
 import sys
 from _socket import socket, socketpair
@@ -20,6 +15,7 @@ from launcher import paths
 from launcher.errors import SchedulerError, StartError
 from launcher.schedulers import pids
 from launcher.schedulers.local import rundir
+from launcher.schedulers.local.control import CONTROL_FD, LOCK_FD, Inbox, pack
 from launcher.schedulers.local.popen import PopenRequest, ReplicaParam
 from launcher.specs.secret import Secret
 from launcher.specs.sensitive import SHORTEST_LITERAL, is_sensitive
@@ -29,8 +25,6 @@ if TYPE_CHECKING:
     from launcher.specs.launch import InputRef
     from launcher.turns.ask import Ask
 
-_CONTROL_FD = 3
-_LOCK_FD = 4
 _NO_SIGPIPE = 0x4000 if sys.platform == "linux" else 0  # MSG_NOSIGNAL
 _ABOVE = 10  # the client's copies lie above the descriptor numbers that the supervisor uses
 _MAIN = (
@@ -191,26 +185,20 @@ class SupervisorClient:
             )
 
     def _send(self, message: dict[str, Any]) -> None:
-        data = marshal.dumps(message)
         if self._control is None:
             raise BrokenPipeError
         # Without the flag a host program that restored SIGPIPE would die with its supervisor.
-        self._control.sendall(len(data).to_bytes(4, "little") + data, _NO_SIGPIPE)
+        self._control.sendall(pack(message), _NO_SIGPIPE)
 
     def _receive(self) -> dict[str, Any] | None:
         """The next message; None when the supervisor has closed its end."""
-        head = self._read(4)
-        body = self._read(int.from_bytes(head, "little")) if head else b""
-        return marshal.loads(body) if body else None
-
-    def _read(self, size: int) -> bytes:
-        data = bytearray()
-        while len(data) < size:
-            part = self._control.recv(size - len(data)) if self._control is not None else b""
-            if not part:
-                return b""
-            data += part
-        return bytes(data)
+        if self._control is None:
+            return None
+        inbox = Inbox(self._control.fileno())
+        while inbox.read():
+            if (message := inbox.take()) is not None:
+                return dict(message)
+        return None
 
 
 def _spawn(app_dir: str, control_fd: int, lock_fd: int) -> int:
@@ -220,8 +208,8 @@ def _spawn(app_dir: str, control_fd: int, lock_fd: int) -> int:
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
         (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
         (os.POSIX_SPAWN_OPEN, 2, errors, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
-        (os.POSIX_SPAWN_DUP2, copies[0], _CONTROL_FD),
-        (os.POSIX_SPAWN_DUP2, copies[1], _LOCK_FD),
+        (os.POSIX_SPAWN_DUP2, copies[0], CONTROL_FD),
+        (os.POSIX_SPAWN_DUP2, copies[1], LOCK_FD),
     ]
     argv = [sys.executable, "-I", "-S", "-X", f"utf8={sys.flags.utf8_mode}", "-c", _MAIN]
     env = {name: os.environ[name] for name in _KEPT if name in os.environ}

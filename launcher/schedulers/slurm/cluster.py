@@ -6,15 +6,14 @@ import io
 import json
 import os
 import tarfile
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from launcher.errors import SchedulerError, StartError, StateError
 from launcher.schedulers import packing
 from launcher.schedulers.slurm import known
+from launcher.schedulers.slurm.program import agent_modules, source
 from launcher.schedulers.slurm.site import unpack
 from launcher.schedulers.slurm.site.agent import main as agent
 from launcher.unpacking import PieceReader
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 
 Answer = dict[str, Any]
 
-_SITE = "launcher.schedulers.slurm.site"
 
 _NO_COMMANDS = "there is no `sbatch` on this machine, and the job names no login node"
 _BOTH_WAYS = (
@@ -100,7 +98,7 @@ class Cluster:
                 raise SchedulerError(f"cannot unpack the workspace: {error}") from error
             return
         header = json.dumps({"job_dir": self.job_dir, "app_id": app_id}).encode() + b"\n"
-        self._ssh.run(_source("unpack"), _chained(header, archive))
+        self._ssh.run(source("unpack"), _chained(header, archive))
 
     def pack(self, output: str) -> Iterator[bytes]:
         """The files of an output folder as a tar archive, in pieces. Raises SchedulerError."""
@@ -126,8 +124,8 @@ class Cluster:
         return answer
 
     def _there(self, ssh: Ssh, request: Mapping[str, Any]) -> Answer:
-        modules = _agent()
-        output = ssh.run(_source("bundle"), [b"%d\n" % len(modules), modules, json.dumps(request).encode()])
+        modules = agent_modules()
+        output = ssh.run(source("bundle"), [b"%d\n" % len(modules), modules, json.dumps(request).encode()])
         try:
             answer = json.loads(output)
         except ValueError:
@@ -146,20 +144,6 @@ def _connection(host: str) -> Ssh:
     from launcher.schedulers.slurm.ssh import Ssh
 
     return Ssh(host)
-
-
-def _source(name: str) -> bytes:
-    """The text of a program that runs on the login node."""
-    return resources.files(_SITE).joinpath(f"{name}.py").read_bytes()
-
-
-@cache
-def _agent() -> bytes:
-    """The modules of the agent, as `bundle` reads them."""
-    files = [each for each in resources.files(_SITE).joinpath("agent").iterdir() if each.name.endswith(".py")]
-    texts = {f"{_SITE}.agent.{each.name[:-3]}": each.read_text("utf-8") for each in files}
-    texts[f"{_SITE}.events"] = _source("events").decode()
-    return zlib.compress(json.dumps(texts).encode())
 
 
 def checked(answer: Answer) -> Answer:

@@ -7,10 +7,9 @@ from typing import Any
 
 from launcher.holding.hold import decide
 from launcher.schedulers.docker.client.objects import Container
-from launcher.schedulers.docker.facts import containers_to_events, has_begun, open_app, unended
-from launcher.schedulers.docker.journal import Journal
+from launcher.schedulers.docker.facts import containers_to_events, end_of, has_begun, open_app, unended
+from launcher.schedulers.docker.journal import HeldApp, Journal
 from launcher.schedulers.docker.labels import Labels
-from launcher.schedulers.docker.unasked import end_of
 
 NOW = 100.0
 
@@ -31,11 +30,11 @@ class Recorded:
 
 def opened(
     containers: Sequence[Container], journal: Journal, expected: Sequence[tuple[str, int]] = ()
-) -> Journal:
+) -> HeldApp:
     """The app as a watcher sees it, before it decides."""
     app = open_app(Labels(containers[0].labels), containers, journal, expected)
-    if has_begun(containers, journal):
-        for event in containers_to_events(app, containers, lambda each: end_of(each, journal, None)):
+    if has_begun(containers, app):
+        for event in containers_to_events(app, containers, lambda each: end_of(each, app, None)):
             app.take(event)
     return app
 

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from launcher.schedulers.docker.client.objects import Container
+from launcher.schedulers.docker.facts import ENGINE_STOPPED, UNSEEN, why_lost
 from launcher.schedulers.docker.status import DockerAppView, view
-from launcher.schedulers.docker.unasked import ENGINE_STOPPED, UNSEEN, why_lost
-from tests.unit.docker.test_status import EXPECTED, container, journal
+from tests.unit.docker.test_status import EXPECTED, container, journal, viewed
 
 GO: dict[str, Any] = {"e": "go"}  # at 1.0
 BEFORE, AFTER = 5.0, 15.0
@@ -118,7 +118,7 @@ def _found(row: Row) -> list[Container]:
 def test_a_history_has_one_outcome(row: Row) -> None:
     found = _found(row)
     told = journal(*row.told)
-    app = view(found, told, expected_replicas=EXPECTED, engine_started_at=row.engine)
+    app = viewed(found, told, EXPECTED, engine_started_at=row.engine)
     assert app is not None
     assert (app.state, app.message) == (row.state, row.message)
 
@@ -163,7 +163,7 @@ def test_the_table_of_ends_that_launcher_did_not_ask_for(
     engine: float | None, by_itself: bool, watched: bool, lost: str
 ) -> None:
     ended = container(0, "exited 0")
-    assert why_lost(ended, journal(GO), engine, watched=watched, by_itself=by_itself) == lost
+    assert why_lost(ended, journal(GO).app, engine, watched=watched, by_itself=by_itself) == lost
 
 
 def _view(*said: str, told: tuple[dict[str, Any], ...] = (GO,), **facts: Any) -> DockerAppView:

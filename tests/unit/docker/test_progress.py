@@ -15,7 +15,7 @@ from launcher.schedulers.docker.request.labelling import app_labels, job_labels
 from launcher.schedulers.docker.status import DockerAppView, view
 from launcher.specs import AppDef, Probe, Role
 from tests.unit.docker.next_step import NOW, next_step, opened
-from tests.unit.docker.test_status import journal
+from tests.unit.docker.test_status import journal, viewed
 
 SERVED: dict[str, dict[str, Any]] = {
     "client": {"depends_on": {"server": "ready"}},
@@ -72,7 +72,7 @@ class Seen:
         self.containers = found_of(said, rules, retries or [0, "APPLICATION"])
         self.expected = [(role, 0) for role in rules]
         self.journal = journal(GO, *told)
-        seen = view(self.containers, None if elsewhere else self.journal, expected_replicas=self.expected)
+        seen = viewed(self.containers, None if elsewhere else self.journal, self.expected)
         assert seen is not None
         self.view: DockerAppView = seen
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 import subprocess
@@ -72,8 +73,21 @@ def test_lines_are_added_whole_after_one_that_a_full_disk_cut_short(app_dir: str
     assert record.append(app_dir, "cancel", by="me")
     told = record.journal(app_dir)
     assert told is not None
-    assert told.cancel is not None
-    assert (told.started_at is not None, told.cancel["by"], told.outcome) == (True, "me", None)
+    assert told.app.cancel is not None
+    assert (told.started_at is not None, told.app.cancel["by"], told.outcome) == (True, "me", None)
+
+
+def test_the_declaration_of_an_app_is_the_first_line_and_alone_no_journal(app_dir: str) -> None:
+    declared = {"e": "created", "roles": [["main", 1]], "t": 1}
+    record.claim(app_dir).release()
+    assert record.begin(app_dir, declared, "waiting", **{"for": ["prepare"]})
+    assert record.begin(app_dir, declared, "starting")
+    found = record.journal(app_dir)
+    assert found is not None
+    assert [each["e"] for each in found.events] == ["created", "waiting", "starting"]
+    with open(os.path.join(app_dir, "journal.jsonl"), "w") as file:
+        file.write(json.dumps(declared) + '\n{"e":"star')  # the disk was full
+    assert record.journal(app_dir) is None
 
 
 def test_without_a_folder_nothing_is_written(app_dir: str) -> None:

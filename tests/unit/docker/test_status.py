@@ -9,7 +9,9 @@ import pytest
 
 from launcher.holding.events import pause_s
 from launcher.schedulers.docker.client.objects import Container
+from launcher.schedulers.docker.facts import declaration
 from launcher.schedulers.docker.journal import Journal, fold
+from launcher.schedulers.docker.labels import Labels
 from launcher.schedulers.docker.status import DockerAppView, longest_pause_s, paused, view
 
 EXPECTED = [("main", 0), ("main", 1)]
@@ -43,10 +45,21 @@ def journal(*lines: dict[str, object]) -> Journal:
     )
 
 
+def viewed(
+    containers: list[Container], told: Journal | None, expected: list[tuple[str, int]], **facts: Any
+) -> DockerAppView | None:
+    """The view of an app: the same whether its journal declares the app, or its labels alone do."""
+    found = view(containers, told, expected_replicas=expected, **facts)
+    if told is not None and containers:
+        counts = {role: 1 + max(k for name, k in expected if name == role) for role, _ in expected}
+        first = declaration(Labels(containers[0].labels), counts)
+        declared = Journal([first, *told.events])
+        assert view(containers, declared, **facts) == found
+    return found
+
+
 def seen(*said: str, told: Journal | None = None, **facts: Any) -> DockerAppView:
-    found = view(
-        [container(k, each, **facts) for k, each in enumerate(said)], told, expected_replicas=EXPECTED
-    )
+    found = viewed([container(k, each, **facts) for k, each in enumerate(said)], told, EXPECTED)
     assert found is not None
     return found
 

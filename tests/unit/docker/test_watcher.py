@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from launcher.holding.journal import JournalWriter
 from launcher.schedulers.docker import network, record
 from launcher.schedulers.docker.apps import inspect_app
 from launcher.schedulers.docker.client.engine import connect
@@ -369,7 +370,7 @@ def test_what_cannot_be_written_down_is_not_done_for_ever(app: Make, monkeypatch
     first, _ = made.create()
     made.engine.start(first)
     watcher, asked, refused = _in_this_process(made), [], []
-    append = record.append
+    write = JournalWriter._write
 
     def refuse(_: object, container: str) -> None:
         asked.append(container)
@@ -377,11 +378,11 @@ def test_what_cannot_be_written_down_is_not_done_for_ever(app: Make, monkeypatch
 
     monkeypatch.setattr(network, "start", refuse)
 
-    def append_later(app_dir: str, e: str, **facts: object) -> bool:
-        refused.append(e)
-        return len(refused) > 3 and append(app_dir, e, **facts)
+    def write_later(writer: JournalWriter) -> int:
+        refused.append(writer)
+        return write(writer) if len(refused) > 3 else 0
 
-    monkeypatch.setattr(record, "append", append_later)
+    monkeypatch.setattr(JournalWriter, "_write", write_later)
     watcher.run()
     assert len(asked) == 1
     assert made.states() == ["r/0 succeeded", "r/1 failed"]
@@ -395,7 +396,7 @@ def test_what_ends_by_itself_before_it_is_stopped_has_ended_as_it_did(app: Make)
     outdated = made.containers()
     _let_end(made, "b", 1)
     made.until(lambda: all(each.ended for each in made.containers()))
-    stop.stop(made.engine, made.app_dir, unended(Journal(), outdated), "peer", 0.0)
+    stop.stop(made.engine, made.app_dir, unended(Journal().app, outdated), "peer", 0.0)
     assert made.states() == ["b/0 failed", "b/1 failed"]
     assert [each.name for each in made.containers()] == [made.name("b", 0), made.name("b", 1)]
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from launcher.schedulers import pids
+from launcher.schedulers.appfolder import AppFolder
 from launcher.schedulers.local import control, process, rundir
 from launcher.schedulers.local.appview import AppView
 from launcher.schedulers.local.filewatch import FileWatch
@@ -91,7 +92,7 @@ class Driven:
         self._spawn(file_size, files, first if dies_at is None else kill_at.at_record(*dies_at))
 
     def _spawn(self, file_size: int | None, files: int | None, first: str) -> None:
-        lock = os.open(rundir.lock(self.app_dir), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        lock = os.open(AppFolder(self.app_dir).lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self.socket, theirs = socket.socketpair()
         copies = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 20) for fd in (theirs.fileno(), lock)]

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from launcher.schedulers import pids
+from launcher.schedulers.appfolder import sweep
 from launcher.schedulers.local import control, process, rundir
 from launcher.schedulers.local.appview import AppView
 from tests.unit.local.conftest import Supervise
@@ -136,9 +137,9 @@ def test_a_removal_that_was_interrupted_can_be_finished(tmp_path: Path) -> None:
     (apps / ".gone-x-1" / "scratch" / "deep").mkdir(parents=True)
     (apps / "y").mkdir()
     (apps / ".gone-x-1" / "scratch" / "deep").chmod(0o500)
-    rundir.sweep(str(apps))
+    sweep(str(apps))
     assert os.listdir(apps) == ["y"]
-    rundir.sweep(str(tmp_path / "nowhere"))
+    sweep(str(tmp_path / "nowhere"))
 
 
 def test_an_error_of_the_supervisor_itself_leaves_no_process(app: Driven) -> None:

@@ -15,9 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launcher.errors import StateError
+from launcher.holding.journal import JournalWriter, as_json
+from launcher.schedulers.appfolder import AppFolder
 from launcher.schedulers.local import rundir
 from launcher.schedulers.local.appview import AppView, fold
-from launcher.schedulers.local.eventfile import EventFile, _json
 from tests.unit.local.driving import replicas
 
 START = {
@@ -63,12 +64,12 @@ def room_for(size: int) -> Iterator[None]:
 
 
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists, max_leaves=5))
-def test_every_value_is_written_as_json(value: None) -> None:
-    assert json.loads(_json(value)) == value
+def test_every_value_is_written_asas_json(value: None) -> None:
+    assert json.loads(as_json(value)) == value
 
 
-def test_text_that_is_not_utf8_is_written_as_json() -> None:
-    assert json.loads(_json(os.fsdecode(b"a\xff"))) == "a\udcff"
+def test_text_that_is_not_utf8_is_written_asas_json() -> None:
+    assert json.loads(as_json(os.fsdecode(b"a\xff"))) == "a\udcff"
 
 
 def test_the_states_of_an_app_follow_from_its_events_and_its_lock() -> None:
@@ -137,7 +138,7 @@ def test_a_record_of_a_newer_version_is_refused() -> None:
 
 def test_events_that_find_no_room_wait_and_lines_stay_whole(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
-    record = EventFile(str(path), str(tmp_path / "spare"))
+    record = JournalWriter.begin(str(path), str(tmp_path / "spare"))
     with room_for(200):
         for number in range(20):
             record.append({"e": "warning", "message": f"number {number}"})
@@ -178,7 +179,7 @@ def test_removing_follows_no_links_and_stops_at_nothing(tmp_path: Path) -> None:
     (app / "scratch" / "read-only" / "file").write_text("")
     (app / "scratch" / "link").symlink_to(precious)
     (app / "scratch" / "read-only").chmod(0o500)
-    rundir.remove(str(app))
-    rundir.remove(str(app))  # once is enough, twice does no harm
+    AppFolder(str(app)).remove()
+    AppFolder(str(app)).remove()  # once is enough, twice does no harm
     assert os.listdir(tmp_path / "apps") == []
     assert (precious / "file").exists()

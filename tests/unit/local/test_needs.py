@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from launcher.holding.events import ended
+from launcher.holding.journal import JournalWriter
 from launcher.schedulers import pids
 from launcher.schedulers.local import rundir
-from launcher.schedulers.local.eventfile import EventFile
 from launcher.schedulers.local.hold import outcome, supervisor
 from launcher.schedulers.local.stop import withdraw
 from tests.unit.local.conftest import Supervise
@@ -107,7 +107,7 @@ def test_a_need_whose_folder_is_gone_ends_it(supervise: Supervise, tmp_path: Pat
 
 def test_a_reused_pid_is_another_process(tmp_path: Path) -> None:
     """The record names a process by pid, start time and boot."""
-    record = EventFile(rundir.events(str(tmp_path)), rundir.spare(str(tmp_path)))
+    record = JournalWriter.begin(rundir.events(str(tmp_path)), rundir.spare(str(tmp_path)))
     own, start = os.getpid(), pids.start_time(os.getpid())
     assert start is not None
     record.append(
@@ -123,7 +123,7 @@ def test_a_reused_pid_is_another_process(tmp_path: Path) -> None:
     assert supervisor(str(tmp_path)) == (own, start)
     assert pids.open_pid(own, start + 1) is None
     Path(rundir.events(str(tmp_path))).unlink()
-    other = EventFile(rundir.events(str(tmp_path)), rundir.spare(str(tmp_path)))
+    other = JournalWriter.begin(rundir.events(str(tmp_path)), rundir.spare(str(tmp_path)))
     other.append(
         {"v": 1, "e": "supervisor", "pid": own, "start": start, "boot": "before", "handle": "a://b/c"}
     )
@@ -132,7 +132,7 @@ def test_a_reused_pid_is_another_process(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("message", ["", 'x "e":"ended","state":"failed" \\', "ä" * 5000])
 def test_the_recorded_state_is_read_whatever_the_message_says(tmp_path: Path, message: str) -> None:
-    record = EventFile(rundir.events(str(tmp_path)), rundir.spare(str(tmp_path)))
+    record = JournalWriter.begin(rundir.events(str(tmp_path)), rundir.spare(str(tmp_path)))
     record.append({"v": 1, "e": "supervisor", "pid": 1, "start": 1, "boot": "b", "handle": "a://b/c"})
     record.append({"e": "warning", "message": '{"e":"ended","t":1,"state":"succeeded"'})
     assert outcome(str(tmp_path)) == ""

@@ -12,6 +12,7 @@ import pytest
 
 from launcher.errors import SchedulerError
 from launcher.schedulers import pids
+from launcher.schedulers.appfolder import AppFolder
 from launcher.schedulers.local import process, rundir, stop
 from launcher.schedulers.local.appview import AppView
 from launcher.schedulers.local.attemptfile import write_request
@@ -69,7 +70,7 @@ def test_a_lock_of_an_unknown_holder_is_waited_for_within_bounds(
     app_dir.mkdir(parents=True)
     record = {**START, "pid": stranger.pid, "boot": pids.boot_id()}
     Path(rundir.events(str(app_dir))).write_bytes(lines(record, event("starting"), spawn(0)))
-    with Path(rundir.lock(str(app_dir))).open("w") as lock:
+    with Path(AppFolder(str(app_dir)).lock).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with pytest.raises(SchedulerError, match="where this process cannot signal it") as error:
             cancel(str(app_dir))

@@ -12,11 +12,12 @@ import pytest
 
 from launcher import filelock
 from launcher.schedulers import appfolder
+from launcher.schedulers.appfolder import AppFolder
 
 
 @contextmanager
 def held(app_dir: Path) -> Iterator[int]:
-    fd = appfolder.make_and_lock(str(app_dir))
+    fd = AppFolder(str(app_dir)).make_and_lock()
     try:
         yield fd
     finally:
@@ -25,21 +26,21 @@ def held(app_dir: Path) -> Iterator[int]:
 
 def test_a_lock_has_one_holder(tmp_path: Path) -> None:
     with held(tmp_path / "app"), pytest.raises(BlockingIOError):
-        appfolder.take_lock(str(tmp_path / "app"))
-    os.close(appfolder.take_lock(str(tmp_path / "app")))
+        AppFolder(str(tmp_path / "app")).take_lock()
+    os.close(AppFolder(str(tmp_path / "app")).take_lock())
 
 
 def test_the_lock_of_a_removed_folder_does_not_hold_the_next_one(tmp_path: Path) -> None:
     with held(tmp_path / "app") as old:
         shutil.rmtree(tmp_path / "app")
         with held(tmp_path / "app") as new:
-            assert not filelock.is_at(old, appfolder.lock(str(tmp_path / "app")))
-            assert filelock.is_at(new, appfolder.lock(str(tmp_path / "app")))
+            assert not filelock.is_at(old, AppFolder(str(tmp_path / "app")).lock)
+            assert filelock.is_at(new, AppFolder(str(tmp_path / "app")).lock)
 
 
 def test_a_folder_that_does_not_exist_has_no_lock_to_take(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        appfolder.take_lock(str(tmp_path / "app"))
+        AppFolder(str(tmp_path / "app")).take_lock()
     assert not (tmp_path / "app").exists()
 
 
@@ -49,4 +50,4 @@ def test_a_folder_removed_during_the_wait_is_reported_as_gone(
     with held(tmp_path / "app"):
         monkeypatch.setattr(appfolder.time, "sleep", lambda _: shutil.rmtree(tmp_path / "app"))
         with pytest.raises(FileNotFoundError):
-            appfolder.take_lock(str(tmp_path / "app"))
+            AppFolder(str(tmp_path / "app")).take_lock()

@@ -12,6 +12,7 @@ import pytest
 from launcher import paths
 from launcher.errors import ReservedError, StateError
 from launcher.schedulers import get_scheduler
+from launcher.schedulers.appfolder import AppFolder
 from launcher.schedulers.appstore import open_store
 from launcher.schedulers.local import attemptfile, rundir
 from launcher.schedulers.local.claim import Claim, claim, discard, discard_ownerless
@@ -45,9 +46,9 @@ def test_a_claim_is_a_row_a_folder_a_record_and_a_lock() -> None:
     made = take()
     assert indexed() == ["a-1"]
     assert attemptfile.read(app_dir()) == RECORD
-    assert rundir.is_locked(app_dir())
+    assert AppFolder(app_dir()).is_locked()
     made.release()
-    assert not rundir.is_locked(app_dir())
+    assert not AppFolder(app_dir()).is_locked()
 
 
 def test_the_second_learns_who_was_first() -> None:
@@ -105,7 +106,7 @@ def test_a_claim_killed_at_any_step_is_taken_over(step: str) -> None:
     if step != "row":
         Path(app_dir()).mkdir(parents=True)
     if step == "lock":
-        Path(rundir.lock(app_dir())).touch()
+        Path(AppFolder(app_dir()).lock).touch()
     made = take()
     assert attemptfile.read(app_dir()) == RECORD
     made.release()
@@ -132,13 +133,13 @@ def test_a_folder_removed_before_it_was_locked_is_made_again(monkeypatch: pytest
     def removed_before_flock(fd: int, how: int) -> None:
         if left:
             left.pop()
-            rundir.remove(app_dir())
+            AppFolder(app_dir()).remove()
         flock(fd, how)
 
     monkeypatch.setattr(fcntl, "flock", removed_before_flock)
     made = take()
     assert attemptfile.read(app_dir()) == RECORD
-    assert rundir.is_locked(app_dir())
+    assert AppFolder(app_dir()).is_locked()
     made.release()
 
 
@@ -148,7 +149,7 @@ def test_a_reader_that_probes_the_lock_does_not_refuse_the_owner() -> None:
 
     def probe() -> None:
         while not stop.is_set():
-            rundir.is_locked(app_dir())
+            AppFolder(app_dir()).is_locked()
 
     reader = threading.Thread(target=probe)
     reader.start()

@@ -14,8 +14,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from launcher.holding.journal import read_events
 from launcher.schedulers.slurm.program import program
-from launcher.schedulers.slurm.site.events import parsed
 
 END_S = 60.0
 
@@ -114,7 +114,7 @@ class Site:
     def events(self, kind: str = "") -> list[dict[str, Any]]:
         """The events of the record; those of one kind."""
         path = self.dir / "events"
-        found = parsed(path.read_bytes()) if path.exists() else []
+        found = read_events(path.read_bytes()) if path.exists() else []
         return [each for each in found if not kind or each["e"] == kind]
 
     def start(self, job: str = "12", **env: str) -> subprocess.Popen[bytes]:

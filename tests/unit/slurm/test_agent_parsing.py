@@ -10,14 +10,16 @@ import pytest
 
 from launcher.schedulers.slurm import site
 from launcher.schedulers.slurm.site.agent.main import answer
-from launcher.schedulers.slurm.site.agent.rows import (
+from launcher.schedulers.slurm.site.agent.slurm import (
+    BUSY,
+    UNREACHABLE,
     code_and_signal,
     end_of_path,
     parse_accounts,
     parse_column,
     parse_rows,
+    refusal,
 )
-from launcher.schedulers.slurm.site.agent.slurm import BUSY, UNREACHABLE, refusal
 
 SITE = Path(site.__file__).parent
 

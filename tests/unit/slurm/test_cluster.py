@@ -201,7 +201,7 @@ def test_a_startup_file_that_ends_the_shell_is_named(there, text):
 
 def test_what_is_no_answer_is_an_error(there, monkeypatch):
     cluster = Cluster(("login1", "~"))
-    monkeypatch.setattr("launcher.schedulers.slurm.cluster._source", lambda name: b"print('{\"ok\": [')")
+    monkeypatch.setattr("launcher.schedulers.slurm.cluster.source", lambda name: b"print('{\"ok\": [')")
     with pytest.raises(SchedulerError, match="gave no answer"):
         cluster.ask("outputs")
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from launcher.holding.app import App
-from launcher.schedulers.slurm.site.record import Record, read_events
+from launcher.schedulers.slurm.site.record import Record, events_of
 
 CREATED = {"e": "created", "roles": [["a", 1]], "retries": [[0, "REPLICA"]]}
 
@@ -21,7 +21,7 @@ made = record(sys.argv[1])
 hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
 resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
 found = []
-for number in range(3):
+for number in (1, 2, 3):
     made.append({"e": "warning", "message": "x" * 30, "t": number})
     found.append(made.is_written())
 resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
@@ -29,7 +29,7 @@ print(json.dumps([*found, made.is_written()]))
 """
     done = subprocess.run([sys.executable, "-c", code, tmp_path], capture_output=True, text=True, check=True)
     assert json.loads(done.stdout) == [True, False, False, True]
-    assert [each["t"] for each in read_events(str(tmp_path))] == [0, 1, 2]
+    assert [each["t"] for each in events_of(str(tmp_path))] == [1, 2, 3]
 
 
 def record(folder: str) -> Record:

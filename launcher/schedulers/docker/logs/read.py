@@ -10,15 +10,16 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from launcher.errors import SchedulerError
+from launcher.holding.journal import read_events
 from launcher.schedulers import logs
 from launcher.schedulers.api import LogsUnsupported
 from launcher.schedulers.backend import LogPart
-from launcher.schedulers.docker import apps, record, recorded
+from launcher.schedulers.docker import apps, record, rows
 from launcher.schedulers.docker.apps import DockerApp
 from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.client.streams import LogStream
 from launcher.schedulers.docker.client.view import EngineView
-from launcher.schedulers.docker.journal import Journal, read_events
+from launcher.schedulers.docker.journal import Journal, translated
 from launcher.schedulers.docker.labels import Labels
 from launcher.schedulers.docker.logs.follow import FollowedApp
 from launcher.schedulers.docker.logs.reader import LogReader, gone, open_log, shortly_before
@@ -111,7 +112,7 @@ class DockerLogs(RecordedLogs):
     def events(self) -> Callable[[], Iterable[Event]]:
         old = OldJournal()
         path = record.journal_path(record.folder(self.app_id))
-        return RecordedEvents(path, lambda lines: read_events(lines, old))
+        return RecordedEvents(path, lambda lines: translated(read_events(lines), old))
 
     def restart_reader(self) -> RestartReader:
         """Reads the restarts in the journal: those of the watcher, and of the engine.
@@ -271,6 +272,6 @@ def _begun(started_at: float, ended_at: float | None = None, due_at: float = 0.0
 def _app(engine: EngineView, app_id: str, *, inspected: bool = False) -> DockerApp:
     found = apps.find(engine, app_id, inspected=inspected)
     if found is None:
-        recorded.refuse_elsewhere(engine, app_id)
+        rows.refuse_elsewhere(engine, app_id)
         raise SchedulerError(f"there is no app {app_id} at {engine.host}")
     return found

@@ -9,12 +9,11 @@ from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import EngineError, NotFound, is_half_started, may_pass
 from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.client.view import run_parallel
-from launcher.schedulers.docker.facts import unended
-from launcher.schedulers.docker.journal import Journal
+from launcher.schedulers.docker.facts import ENGINE_STOPPED, unended
+from launcher.schedulers.docker.journal import HeldApp
 from launcher.schedulers.docker.labels import Labels
 from launcher.schedulers.docker.record import Recorder
 from launcher.schedulers.docker.replicas import where
-from launcher.schedulers.docker.unasked import ENGINE_STOPPED
 from launcher.schedulers.docker.watching import stop
 
 NEVER_BEGAN = "it never began to run"
@@ -41,7 +40,7 @@ class Actions:
         self._stopped = []
         self._started.clear()
 
-    def stop(self, app: Journal, containers: Sequence[Container]) -> bool:
+    def stop(self, app: HeldApp, containers: Sequence[Container]) -> bool:
         """Stop all of an app that is to end."""
         todo = unended(app, containers) if app.stop is not None else []
         if not self._is_new(todo):
@@ -51,7 +50,7 @@ class Actions:
         stop.stop(self._engine, self._app_dir, todo, app.stop["why"], grace_s)
         return True
 
-    def halt(self, app: Journal, containers: Sequence[Container]) -> bool:
+    def halt(self, app: HeldApp, containers: Sequence[Container]) -> bool:
         """Stop the replicas that a restart starts again, or that were not ready in time."""
         names = {(each.role.name, each.k) for each in app.to_stop if each.is_active}
         todo = [each for each in containers if each.live and where(each) in names]
@@ -64,7 +63,7 @@ class Actions:
         asked, self._stopped = self._stopped, [(each.id, each.state, each.started_at) for each in todo]
         return bool(todo) and self._stopped != asked
 
-    def start(self, app: Journal, containers: Sequence[Container]) -> bool:
+    def start(self, app: HeldApp, containers: Sequence[Container]) -> bool:
         """Start the replicas that are due. The record says of which this was not possible."""
         there = {where(each): each for each in containers}
         due = [(each.role.name, each.k) for each in app.take_to_start(len(app.to_start))]
@@ -83,7 +82,7 @@ class Actions:
     def _is_cancelled(self) -> bool:
         """Whether a client has asked for a stop since the app was read."""
         journal = record.journal(self._app_dir)
-        return journal is not None and (journal.cancel is not None or journal.stop is not None)
+        return journal is not None and (journal.app.cancel is not None or journal.app.stop is not None)
 
     def _halt_last_runs(self, todo: Sequence[Container]) -> None:
         """Stop the runs before: a watcher of version 0.1 recorded a restart before it stopped them."""

@@ -112,12 +112,15 @@ class WatcherClient:
         made._send(order)
         return made
 
-    def go(self) -> None:
+    def go(self, declared: dict[str, Any] | None = None) -> None:
         """Record that the app is about to be started: from here on its start is completed, not undone.
 
         Recorded by the client, since the watcher may be busy with its imports while the containers run.
+
+        Args:
+            declared: the declaration of the app.
         """
-        record.append(self.app_dir, "starting")
+        record.begin(self.app_dir, declared, "starting")
         self._send({"op": "go"})
 
     def hold(self, message: dict[str, Any]) -> AttemptState | None:

@@ -181,7 +181,7 @@ def _changed(app_dir: str, recorded: list[Any]) -> str:
             return found.get(timeout=_LOOK_S)
         except Empty:
             journal = record.journal(app_dir)
-            if journal is not None and journal.cancel is not None:
+            if journal is not None and journal.app.cancel is not None:
                 return INPUTS_CUT_SHORT
 
 

@@ -52,9 +52,9 @@ class Hold:
     """Holds one app, in memory, while other attempts run, and while it is in line for its turn.
 
     Args:
-        message: `job` as from `handover.to_json`, the `labels` of its containers, but for their owner, which
-            this process is, `needs`, and the ids of the containers `waiting`, which stands for the app, and
-            `reservation`, "" for none.
+        message: `job`, a `DockerJob` with all values, the `labels` of its containers, but for their owner,
+            which this process is, the app as it is `declared`, its `needs`, and the ids of the containers
+            `waiting`, which stands for the app, and `reservation`, "" for none.
         place: of the app among those that share the machine; None for an app that takes no turn.
     """
 
@@ -71,6 +71,7 @@ class Hold:
         self._app_id = app_id
         self._job: Mapping[str, Any] = message["job"]
         self._labels: Mapping[str, str] = {**message["labels"], OWNER: this_process().to_json()}
+        self._declared: dict[str, Any] = message["declared"]
         self._needs = needs.from_json(message["needs"])
         self._reservation: str = message["reservation"]
         self._waiting = Container(id=message["waiting"], name="", state="created", labels=self._labels)
@@ -149,7 +150,7 @@ class Hold:
 
         False, with nothing left of it, when it was cancelled before that, or the disk is full.
         """
-        is_recorded = record.append(self._app_dir, kind, **fields)
+        is_recorded = record.begin(self._app_dir, self._declared, kind, **fields)
         if self._is_accepted:
             self._persist(self._show_queued)
             return True
@@ -251,8 +252,8 @@ class Hold:
         return True
 
     def _create_all(self) -> None:
-        from launcher.schedulers.docker import handover
         from launcher.schedulers.docker.containers import ContainerSetup
+        from launcher.schedulers.docker.request.job import DockerContainer, DockerJob
 
         if not self._is_created:
             for each in list_containers(self._engine, self._app_id):  # of a call that lost the engine
@@ -265,7 +266,8 @@ class Hold:
                 from launcher.schedulers.docker import share
 
                 labels, dealt = {**labels, **share.label_of(self._line.place)}, self._line.place.dealt
-            setup.create(handover.from_json(self._job), labels, {}, dealt)
+            containers = [DockerContainer(**each) for each in self._job["containers"]]
+            setup.create(DockerJob(**{**self._job, "containers": containers}), labels, {}, dealt)
             self._is_created = True
         self._engine.remove(self._waiting.id)
         turn.forget(self._engine, self._app_id)

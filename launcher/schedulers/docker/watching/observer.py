@@ -14,13 +14,12 @@ from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import EngineError, EngineSilent, EngineUnreachable
 from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.client.streams import Event, EventStream
-from launcher.schedulers.docker.facts import alone
+from launcher.schedulers.docker.facts import alone, why_lost
 from launcher.schedulers.docker.journal import Journal
 from launcher.schedulers.docker.labels import Labels
 from launcher.schedulers.docker.logs.read import starts_of
 from launcher.schedulers.docker.logs.reader import shortly_before
 from launcher.schedulers.docker.replicas import expected_replicas, is_replica
-from launcher.schedulers.docker.unasked import why_lost
 from launcher.schedulers.last_line import TAIL_BYTES, last_line
 from launcher.schedulers.logs import STDERR
 from launcher.specs.secret import reference_in
@@ -171,7 +170,7 @@ class EventQueue:
         deadly = item.action == "kill" and item.attributes.get("signal") in _DEADLY
         if deadly or item.action == "stop":
             journal = record.journal(self._app_dir)
-            if journal is None or container not in journal.stop_requested:
+            if journal is None or container not in journal.app.stop_requested:
                 self.stopped_externally.add(container)
         elif item.action == "die":
             self._dead.add(container)
@@ -190,9 +189,9 @@ class EventQueue:
     def _note_kill(self, event: Event) -> None:
         """Record a signal that is not ours: the engine may be stopping, and this process may be killed."""
         journal = record.journal(self._app_dir)
-        if journal is None or event.container_id not in journal.stop_requested:
+        if journal is None or event.container_id not in journal.app.stop_requested:
             self.killed.add(event.container_id)
-            if journal is not None and journal.killed.get(event.container_id, 0.0) < event.time:
+            if journal is not None and journal.app.killed.get(event.container_id, 0.0) < event.time:
                 record.append(self._app_dir, "kill", id=event.container_id, at=event.time)
 
 
@@ -228,31 +227,31 @@ class AppObserver:
         Raises EngineUnreachable where the engine may be what ended it.
         """
         events, start = self._events, ended.started_at
-        if ended.id not in journal.stop_requested:
+        if ended.id not in journal.app.stop_requested:
             events.wait_for_cause(ended)
         facts = dict(alone(ended))
         facts["oom"] = ended.oom or ended.id in events.oom
         if (by_event := events.code_of_itself(ended)) is not None:
             facts["code"] = by_event
         lost = self._why_lost(ended, journal, facts["code"])
-        by_hand = ended.id in events.stopped_externally or journal.was_stopped_by_hand(ended.id, start)
+        by_hand = ended.id in events.stopped_externally or journal.app.was_stopped_by_hand(ended.id, start)
         events.stopped_externally.discard(ended.id)
         if lost:
             return {"code": None, "lost": lost}
         if by_hand:
             return {**facts, "hand": True}
-        if facts["code"] and not facts["oom"] and ended.id not in journal.stop_requested:
+        if facts["code"] and not facts["oom"] and ended.id not in journal.app.stop_requested:
             facts["said"] = said(self._engine, ended, journal)
         return facts
 
     def _why_lost(self, ended: Container, journal: Journal, code: int) -> str:
-        """See `unasked.why_lost`."""
+        """See `facts.why_lost`."""
         is_unknown = code == _UNKNOWN
         if is_unknown or ended.id in self._events.killed:
             self._engine.answer_anew()
         return why_lost(
             ended,
-            journal,
+            journal.app,
             self._engine.started_at(),
             watched=self._events.watched,
             by_itself=not is_unknown and (self._events.is_by_itself(ended) or self._ran_on(ended, journal)),
@@ -261,7 +260,7 @@ class AppObserver:
     def _ran_on(self, ended: Container, journal: Journal) -> bool:
         """Whether the engine was away, and has let this run go on until it ended."""
         events = self._events
-        is_killed = ended.id in events.killed or journal.was_killed(ended.id, ended.started_at)
+        is_killed = ended.id in events.killed or journal.app.was_killed(ended.id, ended.started_at)
         return events.watched and not is_killed and self._engine.keeps_containers()
 
 

@@ -22,7 +22,7 @@ from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import EngineError, EngineUnreachable
 from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.client.view import EngineView
-from launcher.schedulers.docker.journal import Journal
+from launcher.schedulers.docker.journal import HeldApp
 from launcher.schedulers.docker.replicas import where
 
 ANSWER_S = 1.0
@@ -79,7 +79,7 @@ class Prober:
         self._runs: dict[tuple[str, float | None], _Run] = {}
         self._results: SimpleQueue[tuple[Container, str]] = SimpleQueue()
 
-    def facts(self, app: Journal) -> Iterator[dict[str, Any]]:
+    def facts(self, app: HeldApp) -> Iterator[dict[str, Any]]:
         """The results since the last call, as events."""
         while True:
             try:
@@ -91,7 +91,7 @@ class Prober:
                 run = {"role": role, "k": k, "id": container.id, "start": container.started_at}
                 yield {"e": "late", **run, "why": why} if why else {"e": "ready", **run}
 
-    def follow(self, containers: Iterable[Container], app: Journal) -> None:
+    def follow(self, containers: Iterable[Container], app: HeldApp) -> None:
         """Begin to probe the replicas that run now, and end with those that run no more."""
         wanted = {} if app.stop is not None else dict(self._to_probe(containers, app))
         for run in [run for run in self._runs if run not in wanted]:
@@ -128,7 +128,7 @@ class Prober:
             return
 
     def _to_probe(
-        self, containers: Iterable[Container], app: Journal
+        self, containers: Iterable[Container], app: HeldApp
     ) -> Iterator[tuple[tuple[str, float | None], tuple[Container, Mapping[str, Any]]]]:
         for each in containers:
             role, k = where(each)

@@ -63,7 +63,7 @@ def cancel(engine: Engine, app_id: str, grace_s: float | None = None, *, interru
             grace = Labels(found[0].labels).grace_s if grace_s is None else grace_s
             why = _decide(app_dir, request, is_done=seen.done)
             journal = record.journal(app_dir) or Journal()
-            stop(engine, app_dir, unended(journal, found), why, grace)
+            stop(engine, app_dir, unended(journal.app, found), why, grace)
         if wait_for_exit(app_dir, _MARGIN_S) and not seen.live:
             record_end(engine, app_id)
             break
@@ -73,8 +73,8 @@ def cancel(engine: Engine, app_id: str, grace_s: float | None = None, *, interru
 def _decide(app_dir: str, request: Mapping[str, Any], *, is_done: bool) -> str:
     """Record the stop that follows from a cancellation, unless one is on record; returns its reason."""
     journal = record.journal(app_dir)
-    if journal is not None and journal.stop is not None:
-        return str(journal.stop["why"])
+    if journal is not None and journal.app.stop is not None:
+        return str(journal.app.stop["why"])
     if is_done:  # its work was done before: only its services are left
         decision = stopping("end", "succeeded", "", code=0)
     else:

@@ -31,7 +31,7 @@ from launcher.schedulers.docker.client.persist import (
     Patience,
 )
 from launcher.schedulers.docker.facts import containers_to_events, has_begun, open_app
-from launcher.schedulers.docker.journal import Journal
+from launcher.schedulers.docker.journal import HeldApp, Journal
 from launcher.schedulers.docker.labels import APP_ID, Labels
 from launcher.schedulers.docker.record import Recorder, RecordLock
 from launcher.schedulers.docker.status import view
@@ -207,7 +207,7 @@ class Watcher:
         self._wait(app, labels, is_written=is_written)
         return False
 
-    def _wait(self, app: Journal, labels: Labels, *, is_written: bool) -> None:
+    def _wait(self, app: HeldApp, labels: Labels, *, is_written: bool) -> None:
         """Wait for the next event, or until the app has something to do."""
         self._probe(app, labels)
         again_at = None if is_written else time.time() + AGAIN_S
@@ -215,13 +215,13 @@ class Watcher:
             again_at = again_at or time.time() + LONGEST_PAUSE_S
         self._events.wait(min((at for at in (app.deadline(), again_at) if at is not None), default=None))
 
-    def _record_facts(self, app: Journal, journal: Journal) -> None:
+    def _record_facts(self, app: HeldApp, journal: Journal) -> None:
         """Record the events that the engine, the probes and the client show and the journal lacks."""
         for fact in self._prober.facts(app) if self._prober is not None else ():
             self._take(app, fact)  # before the ends: a replica that was ready before it ended was ready
         if self._events.orphaned and not app.orphaned:
             self._take(app, {"e": "orphaned", "why": self._why_orphaned()})
-        if has_begun(self._found, journal) or not self._found:
+        if has_begun(self._found, app) or not self._found:
             for fact in containers_to_events(
                 app, self._found, lambda each: self._observer.end_of(each, journal)
             ):
@@ -229,11 +229,11 @@ class Watcher:
                     fact["code"] = self._events.codes.get(fact["id"])
                 self._take(app, fact)
 
-    def _take(self, app: Journal, fact: dict[str, Any]) -> None:
+    def _take(self, app: HeldApp, fact: dict[str, Any]) -> None:
         self._recorder.append(fact)
         app.take(fact)
 
-    def _probe(self, app: Journal, labels: Labels) -> None:
+    def _probe(self, app: HeldApp, labels: Labels) -> None:
         rules = {role: rules["ready"] for role, _, rules in labels.order if rules.get("ready")}
         if rules and self._prober is None:
             from launcher.schedulers.docker.watching.probes import Prober
@@ -272,11 +272,11 @@ class _Recorder(Recorder):
         super().__init__(app_dir)
         self._write_end = write_end
 
-    def append(self, event: dict[str, Any]) -> None:
+    def append(self, event: dict[str, Any]) -> bool:
         if event["e"] == "ended":
             self._write_end(event)
-        else:
-            super().append(event)
+            return self.is_written()
+        return super().append(event)
 
 
 def _inherited(order: Mapping[str, Any]) -> Place | None:

@@ -19,7 +19,7 @@ from launcher.schedulers.loop import Loop
 from launcher.schedulers.slurm.site.driver import Driver, Requeued
 from launcher.schedulers.slurm.site.job import Job
 from launcher.schedulers.slurm.site.node import link, read_json, say
-from launcher.schedulers.slurm.site.record import Record, read_events
+from launcher.schedulers.slurm.site.record import Record, events_of
 from launcher.schedulers.slurm.site.replicas import Json
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCHLD)
@@ -93,7 +93,7 @@ class Conductor:
     def _open(self, settings: Json, app: App) -> Record:
         """Make the folders of an app and its record, and read what is on that."""
         make_folders(self.folder, settings)
-        for event in read_events(self.folder):
+        for event in events_of(self.folder):
             app.take(event)
         record = Record(self.folder, app, {role["name"]: role["folder"] for role in settings["roles"]})
         if not app.roles:
@@ -103,7 +103,7 @@ class Conductor:
 
     def _begin_anew(self, app: App, record: Record) -> None:
         """Go on after a run that Slurm has cut off, or record the end that follows from its events."""
-        end = implied_end(read_events(self.folder))
+        end = implied_end(events_of(self.folder))
         if end is None:
             forget_last_run(self.folder)
         tell(app, record, end or {"e": "requeued", "n": self.run_number})

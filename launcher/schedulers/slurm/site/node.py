@@ -6,9 +6,10 @@ Python 3.6 and its standard library are enough.
 import ctypes
 import json
 import os
-import socket
 import time
 from typing import Any
+
+from launcher.schedulers.appfolder import AppFolder
 
 PR_SET_PDEATHSIG = 1
 
@@ -27,31 +28,14 @@ def say(text: str) -> None:
 
 def put(path: str, text: str) -> None:
     """Write a file whole."""
-    temp = _temporary(path)
-    try:
-        with open(temp, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.rename(temp, path)
-    except OSError:
-        _unlink(temp)
-        raise
+    folder, name = os.path.split(path)
+    AppFolder(folder).write(name, text)
 
 
 def link(path: str, text: str) -> bool:
     """Make a file unless it is there; whether this call made it."""
-    temp = _temporary(path)
-    try:
-        with open(temp, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        try:
-            os.link(temp, path)
-        except FileExistsError:
-            return os.stat(temp).st_nlink == 2  # the answer to an earlier request got lost
-        return True
-    finally:
-        _unlink(temp)
+    folder, name = os.path.split(path)
+    return AppFolder(folder).link(name, text)
 
 
 def read_json(path: str) -> Any:
@@ -67,17 +51,4 @@ def prctl(option: int, value: int) -> None:
     try:
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
     except (OSError, AttributeError):
-        pass
-
-
-def _temporary(path: str) -> str:
-    """A hidden name in the same folder that no other process uses."""
-    folder, name = os.path.split(path)
-    return os.path.join(folder, f".{name}.{socket.gethostname()}.{os.getpid()}.{now_ns()}")
-
-
-def _unlink(path: str) -> None:
-    try:
-        os.unlink(path)
-    except OSError:
         pass

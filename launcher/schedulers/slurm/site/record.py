@@ -7,7 +7,7 @@ import time
 from typing import Optional
 
 from launcher.holding.app import App
-from launcher.schedulers.slurm.site.events import parsed
+from launcher.holding.journal import JournalWriter, read_events
 from launcher.schedulers.slurm.site.node import link, now_ns, read_json, say
 from launcher.schedulers.slurm.site.replicas import Json, row
 
@@ -32,9 +32,7 @@ class Record:
         self._folder = folder
         self._app = app
         self._folders = folders
-        self._path = folder + "/events"
-        self._size = 0 if folders is None else _whole_size(self._path)
-        self._left = b""  # of the events, not written yet
+        self._journal = JournalWriter(folder + "/events", size=_read(folder + "/events").rfind(b"\n") + 1)
         self._outcome = ""
         self._is_linked = False
         self._ended_at = 0.0
@@ -52,13 +50,12 @@ class Record:
         if event["e"] == "ended":
             self._outcome, self._ended_at = self._text(event), time.monotonic()
         if self._folders is not None:
-            self._left += (json.dumps(event, separators=(",", ":")) + "\n").encode()
+            self._journal.hold_back(event)
 
     def is_written(self) -> bool:
         """Write what is left. Of an app that has ended, the outcome is enough."""
         if not self._outcome:
-            self._write()
-            return not self._left
+            return self._write()
         self._is_linked = self._is_linked or self._link()
         if self._is_linked:
             self._write()
@@ -72,22 +69,11 @@ class Record:
             except OSError:
                 pass
 
-    def _write(self) -> None:
-        if not self._left:
-            return
-        try:
-            fd = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            try:
-                os.ftruncate(fd, self._size)  # what an earlier try has left
-                rest = self._left
-                while rest:
-                    rest = rest[os.write(fd, rest) :]
-            finally:
-                os.close(fd)  # NFS writes now
-        except OSError as error:
-            self._report("events", error)
-        else:
-            self._size, self._left = self._size + len(self._left), b""
+    def _write(self) -> bool:
+        is_written = self._journal.is_written()
+        if not is_written and self._journal.error is not None:
+            self._report("events", self._journal.error)
+        return is_written
 
     def _link(self) -> bool:
         while True:
@@ -149,14 +135,9 @@ class Record:
                     left -= len(each["error_file"])
 
 
-def read_events(folder: str) -> "list[Json]":
+def events_of(folder: str) -> "list[Json]":
     """The events of an app."""
-    return parsed(_read(folder + "/events"))
-
-
-def _whole_size(path: str) -> int:
-    """The size of a file up to the end of its last whole line."""
-    return _read(path).rfind(b"\n") + 1
+    return read_events(_read(folder + "/events"))
 
 
 def _read(path: str) -> bytes:

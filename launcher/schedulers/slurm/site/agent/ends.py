@@ -3,8 +3,7 @@
 import json
 import time
 
-from launcher.schedulers.slurm.site.agent.app import record_unstarted
-from launcher.schedulers.slurm.site.agent.folder import FULL, Folder, Json, OpError
+from launcher.schedulers.slurm.site.agent.folder import FULL, Folder, Json, OpError, record_unstarted
 from launcher.schedulers.slurm.site.agent.removal import cancel_jobs
 from launcher.schedulers.slurm.site.agent.site import Site
 

@@ -11,8 +11,8 @@ from launcher.schedulers.slurm.site.agent.site import Site
 
 MODULES: Dict[str, str] = {
     "hello": "site",
-    "reserve": "reserve",
-    "abort": "reserve",
+    "reserve": "submit",
+    "abort": "submit",
     "create": "submit",
     "start": "submit",
     "observe": "observe",
@@ -21,15 +21,15 @@ MODULES: Dict[str, str] = {
     "tail": "read",
     "events": "read",
     "texts": "read",
-    "release": "again",
+    "release": "wait",
     "cancel": "ends",
     "withdraw": "ends",
     "end": "ends",
-    "remove": "cleanup",
-    "sweep": "cleanup",
-    "outputs": "outputs",
-    "make_output": "outputs",
-    "remove_output": "outputs",
+    "remove": "removal",
+    "sweep": "removal",
+    "outputs": "removal",
+    "make_output": "removal",
+    "remove_output": "removal",
 }
 """Operation → the module with the function of its name."""
 

@@ -1,13 +1,14 @@
 """The facts of many apps, by one look at the queue."""
 
+import json
+import os
+import re
 import time
-from typing import Dict, List, Sequence
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
-from launcher.schedulers.slurm.site.agent.ended import Ended
-from launcher.schedulers.slurm.site.agent.facts import add_facts, read_app
-from launcher.schedulers.slurm.site.agent.folder import Json, OpError
-from launcher.schedulers.slurm.site.agent.rows import OVER, Row, code_and_signal
-from launcher.schedulers.slurm.site.agent.site import SECOND_LOOK_S, Site
+from launcher.schedulers.slurm.site.agent.folder import Folder, Json, OpError, is_removed, replace
+from launcher.schedulers.slurm.site.agent.site import SECOND_LOOK_S, Site, need_of
+from launcher.schedulers.slurm.site.agent.slurm import OVER, Row, code_and_signal
 
 FAILED = {"BOOT_FAIL", "FAILED"}  # the exit code says why
 
@@ -129,3 +130,201 @@ def _explain(site: Site, left: List[Json]) -> None:
         if found is not None and found["state"] in OVER:
             facts["ended"] = found
         facts["vanished"] = facts["ended"] is not None and facts["submitted"] is not None
+
+
+# -- the facts of one app: its files, and its rows of the queue ----------------------------------------------
+
+
+def add_facts(
+    apps: Dict[str, Json],
+    errors: Dict[str, str],
+    app_id: str,
+    read: Callable[..., Optional[Json]],
+    *args: Any,
+) -> None:
+    try:
+        facts = read(*args)
+    except OpError as error:
+        if error.kind != "unknown-app":
+            errors[app_id] = str(error)
+    else:
+        if facts is not None:
+            apps[app_id] = facts
+
+
+def read_app(
+    site: Site, app_id: str, replicas: Any = False, rows: Optional[List[Row]] = None
+) -> Optional[Json]:
+    """The facts of one app; None for one whose removal has begun. rows: squeue's of this app, if asked."""
+    with site.open(app_id) as folder:
+        names = folder.names()
+        found: Dict[str, Any] = {
+            name: folder.json(name) if name in names else None
+            for name in ("created", "submitted", "started", "cancel", "outcome")
+        }
+        started = found["started"]
+        if started is not None and is_removed(started):
+            return None
+        attempt = folder.json("attempt.json")
+        if attempt is None:
+            raise OpError("state", f"{folder.path} has no attempt.json")
+        job = (started or {}).get("job") or ("job" in names and (folder.text("job") or "").strip()) or None
+        live, over = _rows_of(folder, job, rows or ())
+        facts: Json = {
+            "attempt": attempt,
+            "folder": folder.path,
+            "owner": None if found["submitted"] else folder.owner()[0],
+            "created": (found["created"] or {}).get("at"),
+            "job": job or (live[0].job if live else None),
+            "submitted": (found["submitted"] or {}).get("at"),
+            "started": started,
+            "cancel": found["cancel"],
+            "outcome": found["outcome"],
+            "queue": [_queue_row(row) for row in live],
+            "ended": _end(over[0]) if over and not live else None,
+            "vanished": False,
+            "needs": {},
+        }
+        if facts["submitted"] is None:  # the client may have been killed after it had released the job
+            free = [row.submitted_at for row in live if not row.held]
+            facts["submitted"] = free[0] if free else (started or {}).get("at")
+        if facts["outcome"] is None:
+            for need in (found["created"] or {}).get("needs", ()):
+                facts["needs"][need] = _need_state(site, need)
+        if replicas:
+            add_replicas(folder, facts)
+        return facts
+
+
+def add_replicas(folder: Folder, facts: Json) -> None:
+    """Add the events of an app, unless its outcome has its replicas; and what its wrappers have recorded.
+
+    Of a live app, which may have many replicas, only of those that left an error file. Of another one, all:
+    its conductor may have died before it heard of the last ends.
+    """
+    if not (facts["outcome"] or {}).get("replicas"):
+        facts["events"] = folder.events()
+        facts["replicas"] = list(_replicas(folder.path, ".error" if facts["queue"] else ".json"))
+
+
+def _rows_of(folder: Folder, job: Optional[str], rows: Sequence[Row]) -> Tuple[List[Row], List[Row]]:
+    """The rows of an app's job: those of a live one, and those of one that is over."""
+    generation = folder.text("id") or ""
+    mine = [row for row in rows if row.of(folder, generation)]
+    live = [row for row in mine if not row.is_over and (job is None or row.job == job)]
+    return live, [row for row in mine if row.is_over and row.job == job]
+
+
+def _need_state(site: Site, app_id: str) -> str:
+    try:
+        return need_of(site, app_id)[0]
+    except OpError:
+        return ""
+
+
+def _queue_row(row: Row) -> Json:
+    times = {"submitted_at": row.submitted_at, "start_at": row.start_at}
+    dependency = "" if row.dependency == "(null)" else row.dependency
+    return dict(times, job=row.job, state=row.state, reason=row.reason, held=row.held, dependency=dependency)
+
+
+def _end(row: Row) -> Json:
+    """How a job ended that Slurm remembers; its exit code is another question to Slurm."""
+    times = {"start": row.start_at, "end": row.end_at}
+    return dict(times, state=row.state, exit="", reason=row.reason, nodes=row.nodes)
+
+
+def _replicas(path: str, suffix: str) -> Iterator[Json]:
+    """The replica files of an app, in the order of their roles' folders and numbers.
+
+    suffix: only of the replicas that have a file with it.
+    """
+    root = os.path.join(path, "replicas")
+    for role in sorted(os.listdir(root)) if os.path.isdir(root) else ():
+        with Folder(os.path.join(root, role)) as folder:
+            numbered = map(re.compile(rf"(\d+)\{suffix}\Z").match, folder.names())
+            for k in sorted(int(each.group(1)) for each in numbered if each):
+                found = folder.json(f"{k}.json")
+                if found is not None:
+                    yield found
+
+
+# -- apps that have ended ------------------------------------------------------------------------------------
+
+
+class Ended:
+    """The apps with an outcome, and the cache of their facts: `<job_dir>/index`.
+
+    A line of it holds a JSON array [app id, stamp of the outcome file, key, number], a tab, and the facts. A
+    line whose stamp does not fit any more is not used.
+    """
+
+    def __init__(self, site: Site, app_ids: Sequence[str]) -> None:
+        self._site = site
+        self._path = os.path.join(site.job_dir, "index")
+        self.stamps: Dict[str, List[int]] = {}
+        for app_id in app_ids:
+            try:
+                found = os.stat(os.path.join(site.apps, app_id, "outcome"))
+            except OSError:
+                continue
+            self.stamps[app_id] = [found.st_ino, found.st_mtime_ns, found.st_size]
+        self._lines: Dict[str, Tuple[List[Any], str]] = {}
+        self._all = len(app_ids)
+        self._known = 0
+        if self.stamps:
+            self._load()
+
+    def _load(self) -> None:
+        try:
+            with open(self._path) as file:
+                lines = file.read().splitlines()
+        except (OSError, ValueError):
+            return
+        self._known = len(lines)
+        for line in lines:
+            head, tab, facts = line.partition("\t")
+            try:
+                header = json.loads(head)
+                if tab and self.stamps.get(header[0], header[1]) == header[1]:
+                    self._lines[header[0]] = (header, facts)
+            except (ValueError, IndexError, TypeError, KeyError):
+                continue
+
+    def _line(self, app_id: str) -> Tuple[List[Any], str]:
+        if app_id not in self._lines:
+            facts = read_app(self._site, app_id)
+            if facts is None or facts["outcome"] is None:
+                raise OpError("unknown-app", app_id)
+            attempt = facts["attempt"]
+            header = [app_id, self.stamps[app_id], attempt.get("key"), attempt.get("number", 0)]
+            self._lines[app_id] = (header, json.dumps(facts))
+        return self._lines[app_id]
+
+    def facts(self, app_id: str, replicas: bool = False) -> Json:
+        found: Json = json.loads(self._line(app_id)[1])
+        if replicas:
+            with self._site.open(app_id) as folder:
+                add_replicas(folder, found)
+        return found
+
+    def latest(self, keys: Sequence[Tuple[str, ...]]) -> Set[str]:
+        """The ended apps with the highest number of each of these keys."""
+        best: Dict[Tuple[str, ...], Tuple[int, str]] = {}
+        wanted = set(keys)
+        for app_id in self.stamps if wanted else ():
+            try:
+                _, _, key, number = self._line(app_id)[0]
+            except OpError:
+                continue
+            if key is not None and tuple(key) in wanted:
+                best[tuple(key)] = max(best.get(tuple(key), (0, "")), (number, app_id))
+        return {app_id for _, app_id in best.values()}
+
+    def save(self) -> None:
+        """Write the cache anew when that spares later calls enough."""
+        kept = {each: line for each, line in self._lines.items() if each in self.stamps}
+        if len(kept) - self._known >= max(8, self._known // 10):
+            replace(
+                self._path, "".join(json.dumps(head) + "\t" + text + "\n" for head, text in kept.values())
+            )

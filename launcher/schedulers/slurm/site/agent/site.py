@@ -4,11 +4,10 @@ import json
 import os
 import sys
 import time
-from typing import Any, List, Optional
+from typing import Any, List, Optional, Tuple
 
 from launcher.schedulers.slurm.site.agent.folder import NAME, Folder, Json, OpError, checked, replace
-from launcher.schedulers.slurm.site.agent.rows import Row, end_of_path
-from launcher.schedulers.slurm.site.agent.slurm import Slurm
+from launcher.schedulers.slurm.site.agent.slurm import Row, Slurm, end_of_path
 
 SECOND_LOOK_S = 2.0  # after a restart squeue may list nothing for a moment
 
@@ -64,6 +63,25 @@ class Site:
     def scripts(self, row: Row) -> bool:
         """Whether the app whose script a job runs is one of this job directory."""
         return os.path.dirname(os.path.dirname(row.command)) == self.apps
+
+
+def need_of(site: Site, app_id: str) -> Tuple[str, str]:
+    """The state of an app that another one needs, "" while it has no end; and its job."""
+    try:
+        with site.open(app_id) as folder:
+            outcome, started = folder.json("outcome"), folder.json("started")
+            if outcome is not None:
+                return str(outcome["state"]), ""
+            if started is not None and "job" not in started:
+                return "cancelled" if "cancelled" in started else "skipped", ""
+            job = (started or {}).get("job") or folder.text("job")
+            if job is None:
+                raise OpError("state", f"{app_id} has no job yet")
+            return "", str(job)
+    except OpError as error:
+        if error.kind != "unknown-app":
+            raise
+        return "removed", ""
 
 
 def hello(site: Site, op: Json) -> Json:

@@ -1,0 +1,196 @@
+"""The record of an app on disk, a line for each event: its writer and its reader. Python >= 3.6.
+
+Supervisors write, and need no parser of JSON for it: only `read_events` loads one.
+"""
+
+import os
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Optional
+
+    Event = dict[str, Any]
+
+SPARE_BYTES = 64 * 1024
+_HEAD = 64 * 1024  # holds the events before the start, which name each role and each needed job
+_FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+
+
+class JournalWriter:
+    """Adds events to a record: each line completely, or not at all.
+
+    A full disk must not stop the app: events that do not fit wait in memory, and the blocks of the spare file
+    are freed for them.
+
+    Attributes:
+        unwritten: the events that wait for space, in order.
+        error: why they could not be written; None before the first error.
+    """
+
+    def __init__(
+        self, path: str, *, spare: str = "", size: int = 0, fd: int = -1, is_shared: bool = False
+    ) -> None:
+        """
+        Args:
+            spare: a file with blocks for the last events.
+            size: of the lines that the record has; the rest is cut off. Without meaning for a shared one.
+            fd: the record, open for appending. Without it each write opens and closes the file: NFS may not
+                report before the end that its disk is full.
+            is_shared: other processes add lines, too, so that nothing can be cut off.
+        """
+        self.unwritten = []  # type: list[Event]
+        self.error: Optional[OSError] = None
+        self._path = path
+        self._spare = spare
+        self._size = size
+        self._fd = fd
+        self._is_shared = is_shared
+
+    @classmethod
+    def begin(cls, path: str, spare: str) -> "JournalWriter":
+        """Start a record, which stays open. Raises FileExistsError when it is the record of a started app."""
+        fd = os.open(path, _FLAGS, 0o600)
+        if b'{"e":"starting"' in os.read(fd, _HEAD):
+            os.close(fd)
+            raise FileExistsError(path)
+        os.ftruncate(fd, 0)  # an interrupted submission
+        _reserve(spare)
+        return cls(path, spare=spare, fd=fd)
+
+    def append(self, event: "Event") -> bool:
+        """Add an event, with the time `t` in ns unless it has one. Returns whether all are on the disk."""
+        self.hold_back(event)
+        return self.is_written()
+
+    def hold_back(self, event: "Event") -> None:
+        """Add an event that the next `is_written` writes, together with others."""
+        event["t"] = event.get("t") or int(time.time() * 1e9)
+        self.unwritten.append(event)
+
+    def is_written(self) -> bool:
+        """Whether every event is on the disk; tries to write those that are not."""
+        while self.unwritten:
+            del self.unwritten[: self._write()]
+            if self.unwritten and not self._free_spare():
+                return False
+        return True
+
+    def close(self) -> None:
+        """Free the spare blocks. No event may follow."""
+        self._free_spare()
+        if self._fd >= 0:
+            os.close(self._fd)
+
+    def _write(self) -> int:
+        """Write what waits; returns the number of events whose lines are whole on the disk."""
+        data = b"".join(map(line, self.unwritten))
+        try:
+            if self._fd >= 0:
+                whole = self._add(self._fd, data)
+            else:
+                fd = os.open(self._path, _FLAGS, 0o600)
+                try:
+                    whole = self._add(fd, data)
+                finally:
+                    os.close(fd)
+        except OSError as error:
+            self.error = error
+            return 0
+        self._size += whole
+        return data.count(b"\n", 0, whole)
+
+    def _add(self, fd: int, data: bytes) -> int:
+        """Append lines; returns the number of bytes up to the last whole one."""
+        if self._is_shared:
+            size = os.fstat(fd).st_size
+            end = b"\n" if size and os.pread(fd, 1, size - 1) != b"\n" else b""  # a full disk has cut a line
+            return data.rfind(b"\n", 0, max(0, os.write(fd, end + data) - len(end))) + 1
+        os.ftruncate(fd, self._size)  # an earlier try has left a part
+        written = 0
+        try:
+            while written < len(data):
+                written += os.write(fd, data[written:])
+        except OSError as error:
+            self.error = error
+        whole = data.rfind(b"\n", 0, written) + 1
+        if whole < written:
+            os.ftruncate(fd, self._size + whole)
+        return whole
+
+    def _free_spare(self) -> bool:
+        """Free the spare blocks; False where there are none."""
+        try:
+            os.unlink(self._spare)
+        except OSError:
+            return False
+        return True
+
+
+def _reserve(path: str) -> None:
+    """Make a file with its blocks allocated."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        os.posix_fallocate(fd, 0, SPARE_BYTES)
+    except (AttributeError, OSError):  # no posix_fallocate here: zeros allocate blocks as well
+        os.write(fd, bytes(SPARE_BYTES))
+    finally:
+        os.close(fd)
+
+
+# -- lines -------------------------------------------------------------------------------------------------
+
+
+def read_events(data: bytes) -> "list[Event]":
+    """The events of the whole lines of a record. A line is left out that a full disk or a crash has torn."""
+    import json
+
+    whole = data[: data.rfind(b"\n") + 1]  # the last line may still be written
+    try:
+        found = json.loads(b"[" + whole[:-1].replace(b"\n", b",") + b"]")
+    except ValueError:
+        found = []
+        for text in whole.split(b"\n"):
+            try:
+                found.append(json.loads(text))
+            except ValueError:
+                continue
+    return [event for event in found if isinstance(event, dict) and "e" in event and "t" in event]
+
+
+def line(event: "Event") -> bytes:
+    """The line of an event: its version, its kind and its time first, then the other fields."""
+    fields = {name: event[name] for name in ("v", "e", "t") if name in event}  # type: Event
+    fields.update(event)
+    return as_json(fields).encode() + b"\n"
+
+
+def as_json(value: "Any") -> str:
+    """JSON in ASCII. The module `json` would add a tenth to the memory of a supervisor."""
+    if isinstance(value, str):
+        return _quoted(value)
+    if isinstance(value, dict):
+        return "{" + ",".join([_quoted(name) + ":" + as_json(each) for name, each in value.items()]) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ",".join([as_json(each) for each in value]) + "]"
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return repr(value + 0)  # a plain number; an error for any other type
+
+
+def _quoted(text: str) -> str:
+    if text.isprintable() and '"' not in text and "\\" not in text and len(text) == len(text.encode()):
+        return '"' + text + '"'
+    return '"' + "".join([_escaped(character) for character in text]) + '"'
+
+
+def _escaped(character: str) -> str:
+    code = ord(character)
+    if character in '"\\':
+        return "\\" + character
+    if code > 0xFFFF:
+        code -= 0x10000
+        return f"\\u{0xD800 | code >> 10:04x}\\u{0xDC00 | code & 0x3FF:04x}"
+    return character if 0x20 <= code < 0x7F else f"\\u{code:04x}"
