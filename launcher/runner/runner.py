@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 from launcher import components
 from launcher.errors import LauncherError, SchedulerError
 from launcher.runner.app import PARENT_RUN_ID, check, with_parent
-from launcher.schedulers.api import Scheduler, filter_regex, validate
-from launcher.schedulers.logs import stream_of, text_lines
+from launcher.schedulers.api import Scheduler
+from launcher.schedulers.logs import filter_regex, stream_of, text_lines
 from launcher.schedulers.responses import NOT_SET, DescribeAppResponse, ListAppResponse, Stream
 from launcher.schedulers.restarts import run_between, until_restart, within
 from launcher.specs.app import AppDef, CfgVal
@@ -424,3 +424,15 @@ def _status(found: DescribeAppResponse | None) -> AppStatus | None:
         ui_url=found.ui_url,
         roles=found.roles_statuses,
     )
+
+
+def validate(scheduler: Scheduler[Any], app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
+    """Call the scheduler's `_validate` with or without `cfg`: existing schedulers have either form."""
+    hook = scheduler._validate
+    code = getattr(hook, "__code__", None)
+    if (
+        code is not None and code.co_argcount == 3 and not code.co_flags & 0x04
+    ):  # self, app, scheduler; no *args
+        hook(app, scheduler.backend)  # type: ignore[call-arg]
+    else:
+        hook(app, scheduler.backend, cfg)

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from typing import Any, Generic, TypeVar
 
     from launcher.schedulers.logs import LogRecord
+    from launcher.schedulers.logs import filter_regex as filter_regex
+    from launcher.schedulers.logs import split_lines as split_lines
+    from launcher.schedulers.logs import split_lines_iterator as split_lines_iterator
     from launcher.schedulers.responses import DescribeAppResponse as DescribeAppResponse
     from launcher.schedulers.responses import ListAppResponse as ListAppResponse
     from launcher.schedulers.responses import Stream as Stream
@@ -425,47 +428,15 @@ def _is_terminal(answer: DescribeAppResponse) -> bool:
     return is_terminal(answer.state)
 
 
-def validate(scheduler: Scheduler[Any], app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
-    """Call the scheduler's `_validate` with or without `cfg`: existing schedulers have either form."""
-    hook = scheduler._validate
-    code = getattr(hook, "__code__", None)
-    if (
-        code is not None and code.co_argcount == 3 and not code.co_flags & 0x04
-    ):  # self, app, scheduler; no *args
-        hook(app, scheduler.backend)  # type: ignore[call-arg]
-    else:
-        hook(app, scheduler.backend, cfg)
-
-
-def filter_regex(regex: str, data: Iterable[str]) -> Iterator[str]:
-    """The lines of `data` in which `regex` is found, lazily."""
-    import re
-
-    search = re.compile(regex).search
-    return (line for line in data if search(line))
-
-
-def split_lines(text: str) -> list[str]:
-    r"""Split after each `\n` and only there; lines keep it. `"foo\nbar"` gives `["foo\n", "bar"]`."""
-    lines = [line + "\n" for line in text.split("\n")]
-    last = lines.pop()[:-1]
-    if last:
-        lines.append(last)
-    return lines
-
-
-def split_lines_iterator(chunks: Iterable[str]) -> Iterator[str]:
-    """`split_lines` of each chunk by itself: a line that spans two chunks is cut in two."""
-    for chunk in chunks:
-        yield from split_lines(chunk)
-
-
 _ON_USE = {
     "AppDryRunInfo": "launcher.specs.dryrun",
     "AppState": "launcher.specs.appstate",
     "DescribeAppResponse": "launcher.schedulers.responses",
     "ListAppResponse": "launcher.schedulers.responses",
     "Stream": "launcher.schedulers.responses",
+    "filter_regex": "launcher.schedulers.logs",
+    "split_lines": "launcher.schedulers.logs",
+    "split_lines_iterator": "launcher.schedulers.logs",
 }
 """Names that schedulers import from here; each module is loaded when its name is used."""
 

@@ -234,3 +234,26 @@ def as_text(
         stream=stream_of(streams).value if streams else COMBINED,
     )
     return text_lines(data for _, _, data in chunks)
+
+
+def split_lines(text: str) -> list[str]:
+    r"""Split after each `\n` and only there; lines keep it. `"foo\nbar"` gives `["foo\n", "bar"]`."""
+    lines = [line + "\n" for line in text.split("\n")]
+    last = lines.pop()[:-1]
+    if last:
+        lines.append(last)
+    return lines
+
+
+def split_lines_iterator(chunks: Iterable[str]) -> Iterator[str]:
+    """`split_lines` of each chunk by itself: a line that spans two chunks is cut in two."""
+    for chunk in chunks:
+        yield from split_lines(chunk)
+
+
+def filter_regex(regex: str, data: Iterable[str]) -> Iterator[str]:
+    """The lines of `data` in which `regex` is found, lazily."""
+    import re
+
+    search = re.compile(regex).search
+    return (line for line in data if search(line))

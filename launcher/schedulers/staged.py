@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 
 from launcher.errors import SchedulerError
-from launcher.schedulers.api import Scheduler, filter_regex
+from launcher.schedulers.api import Scheduler
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -235,7 +235,7 @@ class StagedScheduler(Scheduler[T]):
 
         replica, follow = (role_name, k), should_tail
         lines = logs.as_text(self.log_chunks, app_id, replica, since, until, follow, streams)
-        return filter_regex(regex, lines) if regex else lines
+        return logs.filter_regex(regex, lines) if regex else lines
 
     def reap(self) -> list[Attempt]:
         """Record new ends and remove what dead owners left; returns the attempts whose end was recorded.

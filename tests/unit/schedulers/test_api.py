@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from launcher.errors import SchedulerError
+from launcher.runner.runner import validate
 from launcher.schedulers import DescribeAppResponse, ListAppResponse, Scheduler, Stream, api, logs
 from launcher.specs import AppDef, AppDryRunInfo, AppState, Resource, Role, runopts
 
@@ -95,10 +96,10 @@ def test_wait_gives_up_after_its_timeout() -> None:
 
 def test_a_resource_is_required_unless_a_scheduler_says_otherwise() -> None:
     with pytest.raises(api.ResourceRequired, match="`r`"):
-        api.validate(Minimal(), APP, {})
+        validate(Minimal(), APP, {})
     with pytest.raises(ValueError, match="`r`"):
-        api.validate(Minimal(), APP, {})
-    api.validate(Minimal(), AppDef("app", [Role("r", "i", resource=Resource(1, 0, 1))]), {})
+        validate(Minimal(), APP, {})
+    validate(Minimal(), AppDef("app", [Role("r", "i", resource=Resource(1, 0, 1))]), {})
 
 
 def test_validate_hooks_of_both_generations_are_called() -> None:
@@ -112,8 +113,8 @@ def test_validate_hooks_of_both_generations_are_called() -> None:
         def _validate(self, app, scheduler, cfg):  # type: ignore[no-untyped-def]
             seen.append(cfg)
 
-    api.validate(Older(), APP, {"a": 1})
-    api.validate(Newer(), APP, {"a": 1})
+    validate(Older(), APP, {"a": 1})
+    validate(Newer(), APP, {"a": 1})
     assert seen == ["minimal", {"a": 1}]
 
 
