@@ -1,7 +1,7 @@
 """A scheduler in one file, to copy from: a replica is a process of this machine.
 
 The base class keeps an app as a folder of files, $LAUNCHER_HOME/procs/<app id>/. Here is what differs from
-one such scheduler to the next: how a replica is started, seen and stopped. Its own files:
+one such scheduler to the next: how a replica is started, seen and ended. Its own files:
 
     <role>.<k>.log            its output, and locked while anything writes to it
     <role>.<k>.{pid,code}     its process group, and its exit code
@@ -17,20 +17,18 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
 from launcher.errors import StartError
 from launcher.schedulers.appfolder import is_file_locked
-from launcher.schedulers.folder import FolderScheduler, time_of
-from launcher.specs import AppDef, Role, runopts
+from launcher.schedulers.folder import FolderScheduler, number_in, time_of
+from launcher.specs import Role, runopts
 from launcher.state.records import ReplicaRecord
 
 # The shell outlives the SIGTERM that its process group gets, to write down how the replica took it.
 RUN = 'echo $$ >"$0.pid"; trap : TERM; "$@"; echo $? >"$0.code"'
-GRACE_S = 10.0
 
 
 class ProcsScheduler(FolderScheduler):
@@ -42,9 +40,6 @@ class ProcsScheduler(FolderScheduler):
         opts = runopts()
         opts.add("cwd", str, "folder the replicas run in; the current one unless a job file says")
         return opts
-
-    def _validate(self, app: AppDef, scheduler: str, cfg: Mapping[str, Any]) -> None:
-        """Processes need no resource."""
 
     def check_role(self, role: Role) -> None:
         if shutil.which(role.entrypoint, path=role.env.get("PATH")) is None:
@@ -76,30 +71,14 @@ class ProcsScheduler(FolderScheduler):
                 found.state = "failed" if found.exit_code else "succeeded"
         return found
 
-    def stop_replicas(self, stems: list[str], grace_s: float | None) -> None:
-        kill_at = time.monotonic() + (GRACE_S if grace_s is None else grace_s)
-        signalled: set[tuple[str, int]] = set()
-        while live := [stem for stem in stems if is_file_locked(f"{stem}.log")]:
-            signum = signal.SIGTERM if time.monotonic() < kill_at else signal.SIGKILL
-            for stem in live:
-                group = number_in(f"{stem}.pid")
-                if group is not None and (stem, signum) not in signalled:
-                    signalled.add((stem, signum))
-                    with suppress(ProcessLookupError):  # it ends just now
-                        os.killpg(group, signum)
-            time.sleep(0.02)
+    def end_replica(self, stem: str, *, by_force: bool) -> bool:
+        group = number_in(f"{stem}.pid")
+        if group is not None:
+            with suppress(ProcessLookupError):  # it ends just now
+                os.killpg(group, signal.SIGKILL if by_force else signal.SIGTERM)
+        return group is not None
 
 
 def create_scheduler(session_name: str, detach: bool = False, **_: object) -> ProcsScheduler:
     """Replicas run as plain processes of this machine: an example of a scheduler."""
     return ProcsScheduler("procs", session_name, detach=detach)
-
-
-def number_in(path: str) -> int | None:
-    """The number that the shell wrote into a file; None where it has not yet."""
-    try:
-        with open(path, encoding="ascii") as file:
-            text = file.read()
-    except FileNotFoundError:
-        return None
-    return int(text) if text else None

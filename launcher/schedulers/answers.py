@@ -47,11 +47,14 @@ def of_listed(answer: ListAppResponse, scheduler: str) -> AppRecord:
     )
 
 
-def description_of(record: AppRecord, app: AppDef | None = None) -> DescribeAppResponse:
+def description_of(
+    record: AppRecord, app: AppDef | None = None, message: str | None = None
+) -> DescribeAppResponse:
     """The answer of `describe` for a scheduler that has a record of its own.
 
     Args:
         app: what was submitted.
+        message: instead of the record's.
     """
     roles: dict[str, RoleStatus] = {}
     for each in record.replicas:
@@ -75,7 +78,7 @@ def description_of(record: AppRecord, app: AppDef | None = None) -> DescribeAppR
         app_id=record.app_id,
         state=app_state(record.state),
         num_restarts=record.num_restarts,
-        msg=record.message or _NONE,
+        msg=(record.message if message is None else message) or _NONE,
         structured_error_msg=cause.structured_error_msg if cause else _NONE,
         metadata=app.metadata if app else {},
         roles_statuses=list(roles.values()),

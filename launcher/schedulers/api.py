@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from launcher.specs.runopts import runopts
     from launcher.state.records import AppRecord
 
+    S = TypeVar("S")
     T = TypeVar("T")
 
     OnWait = Callable[[str, str], None]
@@ -402,15 +403,20 @@ class Scheduler(ABC, Generic[T]):
         When `timeout_s` passes first, returns the app in its present state. This implementation polls at
         growing intervals; a scheduler whose engine reports ends overrides it.
         """
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        interval = _FIRST_POLL_S
-        while True:
-            answer = self.describe(app_id)
-            left = None if deadline is None else deadline - time.monotonic()
-            if answer is None or _is_terminal(answer) or (left is not None and left <= 0):
-                return answer
-            time.sleep(interval if left is None else min(interval, left))
-            interval = min(interval * 1.5, _LAST_POLL_S)
+        return poll(lambda: self.describe(app_id), _is_terminal, timeout_s)
+
+
+def poll(ask: Callable[[], S | None], is_over: Callable[[S], bool], timeout_s: float | None) -> S | None:
+    """Ask at growing intervals; returns the first answer that is over or None, or that after `timeout_s`."""
+    deadline = None if timeout_s is None else time.monotonic() + timeout_s
+    interval = _FIRST_POLL_S
+    while True:
+        answer = ask()
+        left = None if deadline is None else deadline - time.monotonic()
+        if answer is None or is_over(answer) or (left is not None and left <= 0):
+            return answer
+        time.sleep(interval if left is None else min(interval, left))
+        interval = min(interval * 1.5, _LAST_POLL_S)
 
 
 def _is_terminal(answer: DescribeAppResponse) -> bool:

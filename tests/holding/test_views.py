@@ -340,3 +340,32 @@ def test_after_its_pause_an_app_starts_in_the_order_of_its_roles():
 def test_a_restart_takes_back_the_reason_of_the_stop_before_it():
     app, _ = play("a~1A b", "go; a/0; b/0; a/0=3; b/0=-143; quiet")
     assert (app.num_restarts, app.stop_why, app.stop_by, app.stop_reason) == (1, "", "", "")
+
+
+def test_an_event_without_a_time_leaves_the_time_of_the_last_one():
+    app = taken("a", "go; a/0")
+    before = app.last_at
+    app.take({"e": "warning", "message": "the disk is full"})
+    assert app.last_at == before > 0
+
+
+@pytest.mark.parametrize("end", [fact("requeued"), events.ended("failed", "the disk is gone")])
+def test_nothing_is_due_after_the_end_of_an_app_or_of_its_run(end):
+    app = taken("a*2", "go; a/0")
+    assert [each.name for each in app.to_start] == ["a/1"]
+    app.take(end)
+    assert not app.to_start
+
+
+def test_a_role_waits_until_a_replica_that_starts_again_is_ready_again():
+    app = taken("a*2~1 b<a:ready", "go; a/0; a/1; a/0 ready; a/0=3; restart a/0; a/0; a/1 ready")
+    assert not app.to_start
+    app.take(fact("a/0 ready"))
+    assert [each.name for each in app.to_start] == ["b/0"]
+
+
+def test_an_app_is_quiet_from_its_sweep_until_a_replica_is_taken_to_be_started():
+    app, _ = play("a~1A", "go; a/0; a/0=3; quiet")
+    assert (app.take_to_start(0), app.is_quiet) == ([], True)
+    assert [each.name for each in app.take_to_start(1)] == ["a/0"]
+    assert not app.is_quiet

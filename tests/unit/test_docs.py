@@ -15,6 +15,7 @@ from launcher.cli.commands import names
 from launcher.cli.help import parser
 from launcher.runner import Runner
 from launcher.schedulers import Scheduler, StagedScheduler
+from launcher.schedulers.backend import BackendScheduler
 from launcher.schedulers.folder import FolderScheduler
 from launcher.schedulers.slurm.sbatch import KNOWN
 from launcher.specs import Role
@@ -136,7 +137,8 @@ def test_the_page_on_schedulers_quotes_the_example():
 def test_the_page_on_schedulers_names_every_stage_and_base_class():
     text = (ROOT / "docs" / f"{WALK}.md").read_text()
     stages = StagedScheduler.__abstractmethods__ - Scheduler.__abstractmethods__
-    names = {*stages, *FolderScheduler.__abstractmethods__}
+    own = BackendScheduler.__abstractmethods__ - Scheduler.__abstractmethods__
+    names = {*stages, *own, *FolderScheduler.__abstractmethods__}
     assert {name for name in names if not re.search(rf"`{name}`|def {name}\(", text)} == set()
 
 

@@ -27,7 +27,7 @@ _FAST = {
     "launcher.inventory": (
         "ends engine_attempts find installed listing logs needs project recorded status turns"
     ),
-    "launcher.schedulers": "api appstore logs order pids registry staged",
+    "launcher.schedulers": "api appstore backend logs order pids record registry staged",
     "launcher.schedulers.docker": "labels scheduler tombstones",
     "launcher.schedulers.docker.client": "errors view wire",
     "launcher.schedulers.docker.watching": "client",

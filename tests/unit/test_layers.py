@@ -73,7 +73,9 @@ ABOVE_SCHEDULERS = {"cli", "inventory", "apply", "runner", "jobfile"}
 ENGINES = sorted(path.parent.name for path in ROOT.glob("launcher/schedulers/*/__init__.py"))
 NAMES = {"local_cwd", "local_dir", "local_docker", "slurm"}
 WRITTEN_FOR_USERS = {"HELP", "EXAMPLES", "USAGE", "description", "examples", "help", "hint"}
-SHARED_BY_ENGINES = {"launcher.schedulers.api", "launcher.schedulers.staged", "launcher.schedulers.bound"}
+SHARED_BY_ENGINES = {
+    f"launcher.schedulers.{name}" for name in ("api", "backend", "bound", "record", "staged")
+}
 SHARED_BY_ENGINES |= {
     "launcher.schedulers.restarts",
     "launcher.schedulers.registry",

@@ -43,8 +43,9 @@ def test_the_states_of_an_attempt_are_all_there():
 
 
 def test_scripts_can_be_run_from_anywhere(tmp_path):
-    names = {path.name for path in (ROOT / "scripts").iterdir()}
-    assert names == {"bench", "lint", "picture", "picture.py", "reference", "reference.py", "setup", "test"}
+    scripts = {path.stem for path in (ROOT / "scripts").glob("[a-z]*")}
+    named = re.findall(r"^scripts/(\w+) ", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE)
+    assert scripts == set(named)
     words = [ROOT / "scripts" / "test", "--version"]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.returncode, "pytest" in done.stdout + done.stderr) == (0, True)
@@ -54,3 +55,10 @@ def test_the_workflow_has_every_declared_python():
     declared = re.findall(r'Python :: (3\.\d+)"', (ROOT / "pyproject.toml").read_text())
     workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text()
     assert f"python: {json.dumps(declared)}" in workflow
+
+
+def test_the_house_is_measured():
+    done = subprocess.run([ROOT / "scripts" / "house"], capture_output=True, text=True, check=True)
+    figures = dict(re.findall(r"(.+?)  +(\d+)", done.stdout))
+    assert len(figures) == len(done.stdout.splitlines())
+    assert int(figures["rooms of `apply examples/hello`"]) > 50

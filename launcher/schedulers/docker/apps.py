@@ -15,7 +15,8 @@ from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.client.parallel import run_parallel
 from launcher.schedulers.docker.client.view import INSPECTIONS, EngineView
 from launcher.schedulers.docker.journal import Journal
-from launcher.schedulers.docker.labels import APP_ID, INPUTS, PREFIX, SCHEDULER, Labels, read_labels
+from launcher.schedulers.docker.labels import APP_ID, INPUTS, PREFIX, Labels, read_labels
+from launcher.schedulers.docker.recorded import of_labels
 from launcher.schedulers.docker.replicas import (
     expected_replicas,
     has_own_name,
@@ -27,6 +28,7 @@ from launcher.schedulers.docker.replicas import (
 from launcher.schedulers.docker.status import DockerAppView, view
 from launcher.schedulers.docker.tombstones import Tombstone
 from launcher.schedulers.owner import Owner
+from launcher.schedulers.record import in_state
 from launcher.specs.attempt import WAITING_STATES, Attempt
 from launcher.specs.launch import JobKey
 from launcher.state.records import AppRecord
@@ -81,26 +83,7 @@ class DockerApp:
 
     def to_record(self) -> AppRecord:
         """The app as a list shows it, without its replicas."""
-        labels, view = self.labels, self.view
-        found = AppRecord(
-            SCHEDULER,
-            labels.session,
-            self.app_id,
-            name=labels.name,
-            key=(labels.text("project"), labels.text("target"), labels.text("job"))
-            if labels.is_job
-            else None,
-            number=labels.attempt_number if labels.is_job else None,
-            state=view.state,
-            created_at=labels.created_at,
-            started_at=view.started_at,
-            ended_at=view.ended_at,
-            message=view.message,
-            exit_code=view.exit_code,
-            output=labels.output,
-        )
-        found.inputs_changed = view.inputs_changed
-        found.commit, found.actor = labels.text("commit"), labels.text("actor")
+        found = in_state(of_labels(self.app_id, self.labels), self.view)
         found.abandoned = self.is_abandoned
         return found
 
@@ -199,6 +182,19 @@ def find_all(
     )
     apps = [each for each in found if each is not None and _has(each.labels, labels)]
     return sorted(apps, key=lambda each: each.labels.created_at, reverse=True)
+
+
+def records(engine: EngineView) -> list[AppRecord]:
+    """Every app of the engine, the newest first.
+
+    The list alone does not show which containers wait to be restarted.
+    """
+    found = [inspect(engine, app) if _is_unclear(app) else app for app in find_all(engine)]
+    return [app.to_record() for app in found]
+
+
+def _is_unclear(app: DockerApp) -> bool:
+    return app.paused_by is not None or (app.view.ended and not app.view.final)
 
 
 def inspect(engine: EngineView, app: DockerApp, *, take_over: bool = False) -> DockerApp:

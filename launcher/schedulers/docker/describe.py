@@ -1,35 +1,54 @@
-"""Describe an app as the schedulers' API does: its state, its roles and the errors of its replicas."""
+"""A Docker app as records and descriptions: with its roles, its ports and the errors of its replicas."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from launcher.schedulers.answers import description_of
-from launcher.schedulers.docker.apps import DockerApp
+from launcher.schedulers.docker.apps import DockerApp, attempt_of
 from launcher.schedulers.docker.client.errors import EngineError
 from launcher.schedulers.docker.client.parallel import run_parallel
 from launcher.schedulers.docker.client.view import EngineView
 from launcher.schedulers.docker.names import error_file
 from launcher.schedulers.docker.replicas import DockerReplica
-from launcher.schedulers.responses import DescribeAppResponse
-from launcher.specs.canonical import app_from_document
+from launcher.schedulers.record import SeenApp
+from launcher.specs.attempt import Attempt
 from launcher.specs.replica_error import MOST_BYTES, error_text
-from launcher.state.records import ReplicaRecord
+from launcher.state.records import ReplicaRecord, of_attempt
 
 _MOST_FILES = 64  # each takes two requests
 
 
-def response(found: DockerApp, errors: Mapping[tuple[str, int], str]) -> DescribeAppResponse:
-    """The response of `describe`; `errors` as from `error_files`."""
-    labels = found.labels
-    app = app_from_document(labels.document, labels.name, labels.metadata) if labels.document else None
-    record = found.to_record()
-    record.message = _message(found)
-    record.num_restarts = found.view.num_restarts
-    record.replicas = [_replica_record(each, found, errors) for each in found.view.replicas]
-    answer = description_of(record, app)
-    answer.metadata = labels.metadata  # also where the document cannot be read
-    return answer
+class FoundApp(SeenApp):
+    """An app at the engine; see `SeenApp`."""
+
+    def __init__(self, found: DockerApp) -> None:
+        labels = found.labels
+        about = {"name": labels.name, "metadata": labels.metadata, "document": labels.document}
+        super().__init__(found.to_record(), about, found.owner)
+        self._found = found
+
+    def attempt(self) -> Attempt | None:
+        return attempt_of(self._found)
+
+
+def briefly(found: DockerApp) -> SeenApp:
+    """The app without its replicas; a job's attempt is judged with what its watcher knows."""
+    seen = FoundApp(found)
+    attempt = seen.attempt()
+    if attempt is not None:
+        seen.record = of_attempt(attempt)
+        seen.record.abandoned = found.is_abandoned
+    return seen
+
+
+def whole(engine: EngineView, found: DockerApp) -> SeenApp:
+    """The app with its replicas, and with the errors that they left."""
+    seen, drift = FoundApp(found), found.view.drift
+    if drift not in seen.record.message:
+        seen.record.message = "; ".join(filter(None, (seen.record.message, drift)))
+    errors = error_files(engine, found)
+    seen.record.replicas = [_replica_record(each, found, errors) for each in found.view.replicas]
+    return seen
 
 
 def error_files(engine: EngineView, found: DockerApp) -> dict[tuple[str, int], str]:
@@ -53,13 +72,6 @@ def _error_file(engine: EngineView, replica: DockerReplica) -> str:
         return error_text(engine.read_file(replica.id, path, MOST_BYTES) or b"")
     except EngineError:
         return ""
-
-
-def _message(found: DockerApp) -> str:
-    view = found.view
-    lost = "lost: " if view.state == "lost" else ""
-    drift = "" if view.drift in view.message else view.drift
-    return "; ".join(part for part in (lost + view.message, drift) if part)
 
 
 def _replica_record(

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from launcher.errors import SchedulerError
+from launcher.schedulers.backend import OutputFolders
 from launcher.schedulers.docker.client.contexts import shares_folders
-from launcher.schedulers.docker.client.engine import Engine
+from launcher.schedulers.docker.client.engine import Engine, writable
 from launcher.schedulers.docker.client.errors import Conflict
 from launcher.schedulers.docker.client.view import EngineView
 from launcher.schedulers.docker.labels import PREFIX, SCHEDULER, Labels
@@ -22,8 +23,9 @@ from launcher.schedulers.ids import random_id
 from launcher.schedulers.owner import from_json, this_process
 from launcher.schedulers.registry import get_scheduler
 from launcher.schedulers.staged import StagedScheduler
+from launcher.specs.app import AppDef
 from launcher.specs.attempt import Attempt
-from launcher.specs.outputs import needs_variable, output_macro, own_output, read_outputs
+from launcher.specs.outputs import has_output, needs_variable, output_macro, own_output, read_outputs
 
 LABEL = f"{PREFIX}output"
 """Marks the volume of an output folder; its value is the volume's name."""
@@ -135,39 +137,6 @@ def _with_needs(
     return replace(container, kwargs={**container.kwargs, "mounts": mounts, "environment": environment})
 
 
-def lost(engine: EngineView, attempts: Iterable[Attempt]) -> set[str]:
-    """The app ids of the attempts whose volume the engine has no more."""
-    recorded = [each for each in attempts if each.output]
-    there = {each.name for each in engine.volumes(LABEL)} if recorded else set()
-    return {each.app_id for each in recorded if each.output not in there}
-
-
-def archive(engine: Engine, name: str, images: Iterable[str]) -> Iterator[bytes]:
-    """The files of an output folder as a tar archive, in pieces, below the folder `ARCHIVED`.
-
-    A container that is never started mounts the volume: no image is pulled for it, and nothing runs.
-
-    Args:
-        images: names of images to make it from, the first that the engine has; else it takes any.
-
-    Raises SchedulerError when the engine has no image.
-    """
-    remove_copiers(engine)
-    volume = output_volume(name)
-    mount = {"Type": "volume", "Source": volume, "Target": OUTPUT, "ReadOnly": True}
-    body = {
-        "Image": _image_at_hand(engine, images),
-        "Cmd": ["true"],
-        "Labels": {_COPIER: this_process().to_json()},
-        "HostConfig": {"Mounts": [{**mount, "VolumeOptions": {"NoCopy": True}}], "NetworkMode": "none"},
-    }
-    made = engine.create(f"{volume}-{random_id()}", body)
-    try:
-        yield from engine.archive(made, OUTPUT)
-    finally:
-        engine.remove(made)
-
-
 ARCHIVED = OUTPUT.rpartition("/")[2]
 """The folder of an archive that has the files."""
 _COPIER = f"{PREFIX}copier"
@@ -194,17 +163,62 @@ def remove_copiers(engine: Engine) -> None:
             engine.remove(each.id)
 
 
-def names(engine: EngineView) -> list[str]:
-    """The output folders at the engine."""
-    return sorted(output_of(each.name) for each in engine.volumes(LABEL))
+class DockerOutputs(OutputFolders):
+    """The output folders at an engine: volumes."""
+
+    def __init__(self, engine: EngineView) -> None:
+        self._engine = engine
+
+    def names(self) -> list[str]:
+        return sorted(output_of(each.name) for each in self._engine.volumes(LABEL))
+
+    def address(self, attempt: Attempt, app: AppDef) -> str:
+        return output_volume(own_output(attempt)) if has_output(app) else ""
+
+    def lost(self, attempts: Iterable[Attempt]) -> set[str]:
+        recorded = [each for each in attempts if each.output]
+        try:
+            there = {each.name for each in self._engine.volumes(LABEL)} if recorded else set()
+        except SchedulerError:
+            return set()
+        return {each.app_id for each in recorded if each.output not in there}
+
+    def archive(self, attempt: Attempt) -> tuple[Iterator[bytes], str]:
+        """Made with a container of one of the attempt's images or, where the engine has none, of any one."""
+        images = [str(role["image"]) for role in attempt.document.get("roles", ()) if role.get("image")]
+        return _archive(writable(self._engine), own_output(attempt), images), ARCHIVED
+
+    def remove(self, name: str) -> None:
+        try:
+            writable(self._engine).remove_volume(output_volume(name))
+        except Conflict as error:
+            raise SchedulerError(f"the output folder {name} is in use: {error.cause}") from error
 
 
-def remove(engine: Engine, name: str) -> None:
-    """Raises SchedulerError while a container uses it."""
+def _archive(engine: Engine, name: str, images: Iterable[str]) -> Iterator[bytes]:
+    """The files of an output folder as a tar archive, in pieces, below the folder `ARCHIVED`.
+
+    A container that is never started mounts the volume: no image is pulled for it, and nothing runs.
+
+    Args:
+        images: names of images to make it from, the first that the engine has; else it takes any.
+
+    Raises SchedulerError when the engine has no image.
+    """
+    remove_copiers(engine)
+    volume = output_volume(name)
+    mount = {"Type": "volume", "Source": volume, "Target": OUTPUT, "ReadOnly": True}
+    body = {
+        "Image": _image_at_hand(engine, images),
+        "Cmd": ["true"],
+        "Labels": {_COPIER: this_process().to_json()},
+        "HostConfig": {"Mounts": [{**mount, "VolumeOptions": {"NoCopy": True}}], "NetworkMode": "none"},
+    }
+    made = engine.create(f"{volume}-{random_id()}", body)
     try:
-        engine.remove_volume(output_volume(name))
-    except Conflict as error:
-        raise SchedulerError(f"the output folder {name} is in use: {error.cause}") from error
+        yield from engine.archive(made, OUTPUT)
+    finally:
+        engine.remove(made)
 
 
 def _mounts(job: DockerJob) -> Iterable[tuple[str, str]]:

@@ -6,15 +6,15 @@ alone: they are never lost, and cannot be stopped through this engine.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from launcher.errors import SchedulerError
 from launcher.schedulers.appfolder import is_id
 from launcher.schedulers.docker import record
-from launcher.schedulers.docker.labels import SCHEDULER, read_labels
-from launcher.state.records import AppRecord
+from launcher.schedulers.docker.labels import SCHEDULER, Labels, read_labels
+from launcher.schedulers.record import SeenApp, row_of
+from launcher.state.records import AppRecord, of_attempt
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -24,20 +24,17 @@ if TYPE_CHECKING:
     from launcher.specs.jobkey import JobKey
 
 
-def of_labels(app_id: str, labels: Mapping[str, Any]) -> AppRecord:
+def of_labels(app_id: str, labels: Labels) -> AppRecord:
     """The app as it was reserved, from the labels of its containers."""
-    key = tuple(str(labels.get(f"launcher.{name}", "")) for name in ("project", "target", "job"))
-    number = str(labels.get("launcher.attempt", ""))
-    return AppRecord(
-        SCHEDULER,
-        str(labels.get("launcher.session", "")),
-        app_id,
-        name=str(labels.get("launcher.name", "")),
-        key=(key[0], key[1], key[2]) if key[2] else None,
-        number=int(number) if key[2] and number.isdecimal() else None,
-        state="reserved",
-        created_at=_seconds(labels.get("launcher.created-at")),
-    )
+    recorded = {name: labels.text(name) for name in ("session", "name", "digest", "commit", "actor")}
+    key = tuple(labels.text(name) for name in ("project", "target", "job"))
+    about = {
+        "key": key if key[2] else None,
+        "number": labels.attempt_number,
+        "created_at": labels.created_at,
+        "output": labels.output,
+    }
+    return row_of(SCHEDULER, app_id, {**recorded, **about})
 
 
 def read(app_id: str) -> AppRecord | None:
@@ -51,7 +48,7 @@ def read(app_id: str) -> AppRecord | None:
     labels = (record.read_attempt(app_dir) or {}).get("labels")
     if not isinstance(labels, dict):
         return None
-    found = of_labels(app_id, labels)
+    found = of_labels(app_id, Labels(labels))
     journal = record.journal(app_dir)
     if journal is not None and journal.started_at is not None:
         found.state, found.started_at = "running", journal.started_at
@@ -67,13 +64,6 @@ def read(app_id: str) -> AppRecord | None:
 def is_locked(app_id: str) -> bool:
     """Whether a process here, the watcher or the submitting client, keeps the record up to date."""
     return record.is_locked(record.folder(app_id))
-
-
-def _seconds(text: Any) -> float:
-    try:
-        return float(text)
-    except (TypeError, ValueError):
-        return 0.0
 
 
 def attempt_elsewhere(engine: EngineView, app_id: str) -> Attempt | None:
@@ -108,6 +98,12 @@ def attempt_elsewhere(engine: EngineView, app_id: str) -> Attempt | None:
         state, _ = journal.held
     host = str(facts.get("host"))
     return replace(found, state=state, started_at=began, message=f"at the engine {host}", elsewhere=host)
+
+
+def elsewhere(engine: EngineView, app_id: str) -> SeenApp | None:
+    """The app of `attempt_elsewhere`."""
+    attempt = attempt_elsewhere(engine, app_id)
+    return None if attempt is None else SeenApp(of_attempt(attempt), attempt.to_json(), attempt.owner)
 
 
 def live_elsewhere(engine: EngineView, keys: Collection[JobKey], settled: Collection[str]) -> list[Attempt]:

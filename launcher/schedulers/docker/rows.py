@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from launcher.errors import StateError
 from launcher.schedulers.appstore import open_store
 from launcher.schedulers.docker import record, recorded
-from launcher.schedulers.docker.labels import APP_ID, SCHEDULER
+from launcher.schedulers.docker.labels import APP_ID, SCHEDULER, Labels
 from launcher.state.records import AppRecord
 
 
@@ -19,7 +19,7 @@ def apps(version: int = 0) -> Iterator[tuple[AppRecord, bool]]:
 def add(labels: Mapping[str, str]) -> None:
     """Add the row of an app. Its record must exist: a row without one is void. Raises StateError."""
     with open_store(durable=False) as store:
-        store.add(recorded.of_labels(labels[APP_ID], labels))
+        store.add(recorded.of_labels(labels[APP_ID], Labels(labels)))
 
 
 def remove(app_id: str) -> None:

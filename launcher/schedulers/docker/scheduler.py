@@ -11,22 +11,25 @@ from _thread import allocate_lock
 
 from launcher.errors import SchedulerError
 from launcher.schedulers.appfolder import is_id
+from launcher.schedulers.backend import AppLogs, BackendScheduler
 from launcher.schedulers.docker import shared_engine
-from launcher.schedulers.staged import Reservation, StagedScheduler
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
+    from launcher.schedulers.api import OnRestart
+    from launcher.schedulers.backend import LogPart, Where
     from launcher.schedulers.bound import BoundWorkspace
     from launcher.schedulers.docker.apps import DockerApp
     from launcher.schedulers.docker.client.engine import Engine
     from launcher.schedulers.docker.client.view import EngineView
+    from launcher.schedulers.docker.outputs import DockerOutputs
     from launcher.schedulers.docker.request.job import DockerJob
     from launcher.schedulers.docker.submission import DockerReservation, Submission
     from launcher.schedulers.logs import LogRecord
-    from launcher.schedulers.responses import DescribeAppResponse, ListAppResponse, Stream
+    from launcher.schedulers.record import SeenApp
     from launcher.schedulers.restarts import Restart
     from launcher.specs.app import AppDef, CfgVal
     from launcher.specs.attempt import Attempt
@@ -35,14 +38,13 @@ if TYPE_CHECKING:
     from launcher.specs.launch import JobKey
     from launcher.specs.runopts import runopts
     from launcher.state.records import AppRecord
-    from launcher.turns.ask import Ask
 
 DOCKER = "local_docker"
 
 _NO_TURNS = "this engine is not on this machine, so its apps take no turns: the app starts at once"
 
 
-class DockerScheduler(StagedScheduler["DockerJob"]):
+class DockerScheduler(BackendScheduler["DockerJob"]):
     """Runs apps as containers of a Docker engine.
 
     Args:
@@ -53,14 +55,13 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
     builds_workspaces = True
     holds = frozenset({DOCKER, "local_cwd", "local_dir"})
     supports = ("retry_delay", "service", "ready", "depends_on", "hosts")
+    longest_name = 32
 
     def __init__(self, session_name: str, *, detach: bool = False, readonly: bool = False) -> None:
-        super().__init__(DOCKER, session_name)
-        self._detach = detach
+        super().__init__(DOCKER, session_name, detach=detach)
         self._readonly = readonly
         self._client: EngineView | None = None
-        self._attached: list[Submission] = []
-        self._fresh: dict[str, set[str]] = {}  # app id → images that were pulled for it, until it is created
+        self._submissions: list[Submission] = []  # of the attached apps
         self._lock = allocate_lock()
 
     @property
@@ -76,11 +77,9 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
     @property
     def engine(self) -> Engine:
         """The engine, for changes. Raises SchedulerError for a readonly scheduler."""
-        from launcher.schedulers.docker.client.engine import Engine
+        from launcher.schedulers.docker.client.engine import writable
 
-        if not isinstance(self.view, Engine):
-            raise SchedulerError("this scheduler was made readonly: it changes nothing at the engine")
-        return self.view
+        return writable(self.view)
 
     def _report(self, app_id: str) -> Callable[[str, Mapping[str, Any]], None]:
         """The callback for the progress of an app's images."""
@@ -97,9 +96,6 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
         from launcher.schedulers.docker.options import options
 
         return options()
-
-    def _validate(self, app: AppDef, scheduler: str, cfg: Mapping[str, CfgVal]) -> None:
-        """No check: containers need no resource."""
 
     def app_problems(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> Iterable[Problem]:
         from launcher.schedulers.docker.request.rules import problems, unpinned
@@ -127,9 +123,11 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
         self, app: AppDef, cfg: Mapping[str, CfgVal], workspace: BoundWorkspace, *, app_id: str = ""
     ) -> AppDef:
         from launcher.schedulers.docker.images import build
+        from launcher.schedulers.docker.submission import DockerReservation
 
+        reserved = self._reserved.get(app_id)
+        fresh = reserved.fresh if isinstance(reserved, DockerReservation) else None
         cfg = self.run_opts().resolve(cfg)
-        fresh = self._fresh.get(app_id)
         return build.build_workspace(self.engine, app, cfg, workspace, self._report(app_id), fresh)
 
     def workspace_notes(
@@ -139,25 +137,19 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
 
         return build.notes(app, workspace)
 
-    def schedule(self, dryrun_info: AppDryRunInfo[DockerJob]) -> str:
-        """Start the app under a fresh id; returns when every replica was started, or when it is in line.
+    def launch(self, app_id: str, info: AppDryRunInfo[DockerJob]) -> None:
+        """Returns when every replica was started, or when it is in line.
 
         Raises StartError, with nothing left behind, when one cannot.
         """
         from launcher.schedulers.docker.submission import launch
+        from launcher.schedulers.turns import ask_of_run
 
-        attached = not self._detach
-        app_id, submission = launch(
-            self.engine,
-            dryrun_info,
-            self.session_name,
-            self._report,
-            attached=attached,
-            turn_of=self._turn_of,
-        )
+        attached, report = not self._detach, self._report(app_id)
+        turn = ask_of_run(info.app, app_id, in_turn=self.in_turn) if self.on_this_machine() else None
+        made = launch(self.engine, app_id, info, self.session_name, report, turn, attached=attached)
         if attached:
-            self._attached.append(submission)
-        return app_id
+            self._submissions.append(made)
 
     def on_this_machine(self) -> bool:
         import sys
@@ -169,48 +161,16 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
         except SchedulerError:  # no engine, as the first request to it says
             return False
 
-    def _turn_of(self, app: AppDef, app_id: str) -> Ask | None:
-        """What an app without a job asks of this machine."""
-        if not self.on_this_machine():
-            return None
-        from launcher.schedulers.turns import ask_of_run
-
-        return ask_of_run(app, app_id, in_turn=self.in_turn)
-
     # Staged submission
 
     def fingerprint(self) -> str:
         return f"docker:{self.view.engine_id()}"
 
-    def reserve(self, attempt: Attempt) -> DockerReservation:
-        from launcher.schedulers.docker import submission
+    def claim(self, attempt: Attempt) -> DockerReservation:
+        from launcher.schedulers.docker.submission import DockerReservation
 
-        report, fresh = self._report(attempt.app_id), set[str]()
-        made = submission.reserve_attempt(
-            self.engine, attempt, take_over=self.take_over, report=report, fresh=fresh
-        )
-        self._fresh[attempt.app_id] = fresh
-        return made
-
-    def create(self, reservation: Reservation, app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
-        from launcher.schedulers.docker import submission
-
-        resolved, report = self.run_opts().resolve(cfg), self._report(reservation.app_id)
-        fresh = self._fresh.pop(reservation.app_id, set())
-        submission.create(
-            self.engine, submission.as_docker_reservation(reservation), app, resolved, report, fresh
-        )
-
-    def start(self, reservation: Reservation) -> None:
-        from launcher.schedulers.docker import submission
-
-        submission.start(submission.as_docker_reservation(reservation))
-
-    def abort(self, reservation: Reservation) -> None:
-        from launcher.schedulers.docker import submission
-
-        self._fresh.pop(reservation.app_id, None)
-        submission.abort(self.engine, submission.as_docker_reservation(reservation))
+        report = self._report(attempt.app_id)
+        return DockerReservation(self.engine, attempt, report, take_over=self.take_over)
 
     def withdraw(self, app_id: str) -> bool:
         from launcher.schedulers.docker.watching.give_up import give_up
@@ -226,13 +186,44 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
         here = observe(self.view, keys, settled, take_over=self.take_over)
         return [*here, *recorded.live_elsewhere(self.view, keys, settled)]
 
-    def attempt(self, app_id: str) -> Attempt | None:
-        from launcher.schedulers.docker import apps, recorded
+    def read(self, app_id: str, *, whole: bool = False) -> SeenApp | None:
+        """Read as a whole, an app that needs a watcher and has none gets one."""
+        from launcher.schedulers.docker import apps, describe, recorded
 
+        if whole:
+            found = self._watched(app_id)
+            return None if found is None else describe.whole(self.view, found)
         found = apps.find(self.view, app_id, take_over=self.take_over)
-        if found is not None:
-            return apps.attempt_of(found)
-        return recorded.attempt_elsewhere(self.view, app_id) if is_id(app_id) else None
+        return describe.briefly(found) if found is not None else recorded.elsewhere(self.view, app_id)
+
+    def _watched(self, app_id: str) -> DockerApp | None:
+        from launcher.schedulers.docker import apps, recorded
+        from launcher.schedulers.docker.watching.client import ensure_watched
+
+        found = apps.find(self.view, app_id)
+        if found is None:
+            recorded.refuse_elsewhere(self.view, app_id)
+        elif found.view.needs_watcher and not self._readonly:
+            ensure_watched(self.engine, app_id)
+        return found
+
+    def read_ended(
+        self, app_id: str, timeout_s: float | None = None, *, whole: bool = False
+    ) -> SeenApp | None:
+        """Waits on the engine's event stream."""
+        from launcher.schedulers.docker import describe
+        from launcher.schedulers.docker.client.persist import Patience
+        from launcher.schedulers.docker.watching.waiting import wait_for_end
+
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        watched = self._watched(app_id)
+        found = None if watched is None else wait_for_end(self.view, app_id, deadline)
+        if whole:
+            return None if found is None else describe.whole(self.view, found)
+        if found is not None and not found.labels.is_job:
+            return describe.briefly(found)
+        # The engine may have ended it by going away.
+        return Patience(self.view.host, deadline).persist(lambda: self.read(app_id))
 
     def kept_notes(self, kept: Mapping[str, AppDef]) -> Mapping[str, Sequence[str]]:
         from launcher.schedulers.docker.images import tag_changes
@@ -244,48 +235,12 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
 
         return record_ends(self.engine)
 
-    def describe(self, app_id: str) -> DescribeAppResponse | None:
-        found = self._find_watched(app_id)
-        return None if found is None else self._response(found)
-
-    def _find_watched(self, app_id: str) -> DockerApp | None:
-        """The app. Starts a watcher when the app needs one and has none."""
-        from launcher.schedulers.docker import apps, recorded
-        from launcher.schedulers.docker.watching.client import ensure_watched
-
-        found = apps.find(self.view, app_id)
-        if found is None and is_id(app_id):
-            recorded.refuse_elsewhere(self.view, app_id)
-        if found is not None and found.view.needs_watcher and not self._readonly:
-            ensure_watched(self.engine, app_id)
-        return found
-
-    def _response(self, found: DockerApp) -> DescribeAppResponse:
-        from launcher.schedulers.docker.describe import error_files, response
-
-        return response(found, error_files(self.view, found))
-
     # Records for the commands
 
     def records(self) -> Sequence[AppRecord]:
-        from launcher.schedulers.docker.apps import find_all, inspect
+        from launcher.schedulers.docker.apps import records
 
-        # The list alone does not show which containers wait to be restarted.
-        found = [inspect(self.view, app) if _is_unclear(app) else app for app in find_all(self.view)]
-        return [app.to_record() for app in found]
-
-    def record(self, app_id: str) -> AppRecord | None:
-        """As `describe`, which has no word for an app that waits, or was skipped."""
-        from launcher.schedulers.answers import of_description
-
-        found = self._find_watched(app_id)
-        if found is None:
-            return None
-        record = of_description(self._response(found), self.backend, self.session_name)
-        if found.view.state in ("waiting", "queued", "skipped"):
-            record.state = found.view.state
-            record.abandoned = found.is_abandoned
-        return record
+        return records(self.view)
 
     @property
     def shared_engine(self) -> str:
@@ -325,43 +280,6 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
                 if app is not None and not app.view.ended:  # else one read is not enough
                     yield app.to_record()
 
-    def wait_record(self, app_id: str, timeout_s: float | None = None) -> AppRecord | None:
-        """As `wait`. An app without a job is read as `describe` reads it; a job's takes one read less."""
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        found = self._wait(app_id, deadline)
-        if found is not None and not found.labels.is_job:
-            from launcher.schedulers.answers import of_description
-
-            return of_description(self._response(found), self.backend, self.session_name)
-        attempt = self._attempt_then(app_id, deadline)
-        if attempt is None:
-            return None
-        from launcher.state.records import of_attempt
-
-        return of_attempt(attempt)
-
-    def _wait(self, app_id: str, deadline: float | None) -> DockerApp | None:
-        """The app when it has ended, or as it is at `deadline` (monotonic)."""
-        from launcher.schedulers.docker.watching.waiting import wait_for_end
-
-        return None if self._find_watched(app_id) is None else wait_for_end(self.view, app_id, deadline)
-
-    def ended_attempt(self, app_id: str, timeout_s: float | None = None) -> Attempt | None:
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        self._wait(app_id, deadline)
-        return self._attempt_then(app_id, deadline)
-
-    def _attempt_then(self, app_id: str, deadline: float | None) -> Attempt | None:
-        """The attempt after a wait for it, which the engine may have ended by going away."""
-        from launcher.schedulers.docker.client.persist import Patience
-
-        return Patience(self.view.host, deadline).persist(lambda: self.attempt(app_id))
-
-    def wait(self, app_id: str, timeout_s: float | None = None) -> DescribeAppResponse | None:
-        """Wait for the end of the app, on the engine's event stream."""
-        found = self._wait(app_id, None if timeout_s is None else time.monotonic() + timeout_s)
-        return None if found is None else self._response(found)
-
     def wait_for_start(self, app_id: str) -> None:
         from launcher.schedulers.docker.watching.waiting import wait_for_start
 
@@ -369,24 +287,18 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
 
     # Cancellation
 
-    def cancel(self, app_id: str, grace_s: float | None = None) -> None:
-        """Stop the app; returns when none of its containers runs. An app that has ended stays as it ended."""
+    def stop(self, app_id: str, grace_s: float | None, *, interrupt: bool = False) -> None:
+        """Returns when none of its containers runs."""
         from launcher.schedulers.docker.watching import stop
 
-        if is_id(app_id):
+        if not interrupt:
             self.check_cancel(app_id)
-            stop.cancel(self.engine, app_id, grace_s=grace_s)
-
-    def interrupt(self, app_id: str, grace_s: float | None = None) -> None:
-        from launcher.schedulers.docker.watching import stop
-
-        if is_id(app_id):
-            stop.cancel(self.engine, app_id, grace_s=grace_s, interrupt=True)
+        stop.cancel(self.engine, app_id, grace_s=grace_s, interrupt=interrupt)
 
     def leave(self, app_id: str) -> None:
-        for submission in [each for each in self._attached if each.app_id == app_id]:
+        for submission in [each for each in self._submissions if each.app_id == app_id]:
             submission.leave()
-            self._attached.remove(submission)
+            self._submissions.remove(submission)
 
     def check_cancel(self, app_id: str) -> None:
         from launcher.schedulers.docker import recorded
@@ -394,12 +306,9 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
         if is_id(app_id):
             recorded.refuse_elsewhere(self.view, app_id)
 
-    def _cancel_existing(self, app_id: str) -> None:
-        self.cancel(app_id)
-
     def close(self) -> None:
         """Cancel the attached apps, and wait until they have ended."""
-        attached, self._attached = self._attached, []
+        attached, self._submissions = self._submissions, []
         for submission in attached:
             submission.close()
         for submission in attached:
@@ -432,10 +341,11 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
 
         self.engine.remove_volume(tombstones.name_of(app_id))
 
-    def outputs(self) -> list[str]:
-        from launcher.schedulers.docker import outputs
+    @property
+    def output_folders(self) -> DockerOutputs:
+        from launcher.schedulers.docker.outputs import DockerOutputs
 
-        return outputs.names(self.view)
+        return DockerOutputs(self.view)
 
     def unreadable(self, other: str) -> str:
         if other == DOCKER or other not in self.holds:
@@ -448,32 +358,6 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
             return ""
         return "" if shares_folders(host) else f"the engine at {host} has no folders of this machine"
 
-    def output_of(self, attempt: Attempt, app: AppDef) -> str:
-        from launcher.schedulers.docker.names import output_volume
-        from launcher.specs.outputs import has_output, own_output
-
-        return output_volume(own_output(attempt)) if has_output(app) else ""
-
-    def lost_outputs(self, attempts: Iterable[Attempt]) -> set[str]:
-        from launcher.schedulers.docker import outputs
-
-        try:
-            return outputs.lost(self.view, attempts)
-        except SchedulerError:
-            return set()
-
-    def output_archive(self, attempt: Attempt) -> tuple[Iterator[bytes], str]:
-        from launcher.schedulers.docker import outputs
-        from launcher.specs.outputs import own_output
-
-        images = [str(role["image"]) for role in attempt.document.get("roles", ()) if role.get("image")]
-        return outputs.archive(self.engine, own_output(attempt), images), outputs.ARCHIVED
-
-    def remove_output(self, name: str) -> None:
-        from launcher.schedulers.docker import outputs
-
-        outputs.remove(self.engine, name)
-
     def sweep(self) -> list[str]:
         from launcher.schedulers.docker import gc
 
@@ -484,74 +368,58 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
 
         return gc.leftovers(self.view)
 
-    # Logs
+    def logs(self, app_id: str) -> DockerLogs:
+        return DockerLogs(self.view, app_id, self.on_restart)
 
-    def log_records(
-        self,
-        app_id: str,
-        role_name: str,
-        k: int = 0,
-        since: float | None = None,
-        until: float | None = None,
-        follow: bool = False,
-        streams: Stream | None = None,
-    ) -> Iterator[LogRecord]:
+
+class DockerLogs(AppLogs):
+    """The logs of an app at the engine."""
+
+    def __init__(self, view: EngineView, app_id: str, on_restart: OnRestart | None) -> None:
+        self._view = view
+        self._app_id = app_id
+        self._on_restart = on_restart
+
+    def records(self, where: Where, part: LogPart) -> Iterator[LogRecord]:
         from launcher.schedulers.docker.logs import read
         from launcher.schedulers.docker.logs.reader import LogQuery
 
-        query = LogQuery(streams, since, until)
-        found = read.app_records(self.view, app_id, (role_name, k), query, follow=follow)
-        if not follow or self.on_restart is None:
+        query = LogQuery(part.stream, part.since, part.until)
+        found = read.app_records(self._view, self._app_id, where, query, follow=part.follow)
+        if not part.follow or self._on_restart is None:
             return found
         from launcher.schedulers.docker.restarts import RestartNotes, noted
 
-        def wanted(restart: Restart, again: Collection[tuple[str, int]]) -> bool:
-            return (restart.role, restart.k) == (role_name, k)  # of several, the one that failed reports it
+        def wanted(restart: Restart, again: Collection[Where]) -> bool:
+            return (restart.role, restart.k) == where  # of several, the one that failed reports it
 
-        return noted(found, RestartNotes(app_id, self.on_restart, wanted, since or 0.0))
+        return noted(found, RestartNotes(self._app_id, self._on_restart, wanted, part.since or 0.0))
 
-    def log_chunks(
-        self,
-        app_id: str,
-        replicas: Sequence[tuple[str, int]],
-        *,
-        stream: str = "combined",
-        since: float | None = None,
-        until: float | None = None,
-        tail: int | None = None,
-        follow: bool = False,
-    ) -> Iterator[tuple[str, int, bytes]]:
+    def chunks(self, replicas: Sequence[Where], part: LogPart) -> Iterator[tuple[str, int, bytes]]:
         from launcher.schedulers.docker.logs import read
         from launcher.schedulers.docker.logs.reader import LogQuery
 
-        query = LogQuery(stream, since, until)
-        found = read.app_chunks(self.view, app_id, replicas, query, tail=tail, follow=follow)
-        if not follow or self.on_restart is None:
+        query = LogQuery(part.stream, part.since, part.until)
+        found = read.app_chunks(self._view, self._app_id, replicas, query, tail=part.tail, follow=part.follow)
+        if not part.follow or self._on_restart is None:
             return found
         from launcher.schedulers.docker.restarts import RestartNotes, noted
 
-        def wanted(restart: Restart, again: Collection[tuple[str, int]]) -> bool:
+        def wanted(restart: Restart, again: Collection[Where]) -> bool:
             return not set(replicas).isdisjoint(again)
 
-        began = since or 0.0 if tail is None else time.time()
-        return noted(found, RestartNotes(app_id, self.on_restart, wanted, began))
+        began = part.since or 0.0 if part.tail is None else time.time()
+        return noted(found, RestartNotes(self._app_id, self._on_restart, wanted, began))
 
-    def restarts(self, app_id: str) -> Iterator[Restart]:
-        from launcher.schedulers.docker.restarts import restarts
-
-        return (restart for restart, _ in restarts(app_id))
-
-    def run_starts(
-        self, app_id: str, replicas: Sequence[tuple[str, int]]
-    ) -> Mapping[tuple[str, int], Sequence[tuple[int, float]]]:
+    def run_starts(self, replicas: Sequence[Where]) -> Mapping[Where, Sequence[tuple[int, float]]]:
         from launcher.schedulers.docker.logs.read import run_starts
 
-        return run_starts(self.view, app_id, replicas)
+        return run_starts(self._view, self._app_id, replicas)
 
-    def list(self) -> list[ListAppResponse]:
-        from launcher.schedulers.answers import listed_of
+    def restarts(self) -> Iterator[Restart]:
+        from launcher.schedulers.docker.restarts import restarts
 
-        return [listed_of(each) for each in self.records()]
+        return (restart for restart, _ in restarts(self._app_id))
 
 
 def _out_of_reach(app: AppDef) -> Iterable[Problem]:
@@ -566,10 +434,6 @@ def _out_of_reach(app: AppDef) -> Iterable[Problem]:
         return [] if is_on_this_host(host) else probed_from_here(app, host)
     except (SchedulerError, ValueError):  # no engine, as the first request to it says
         return []
-
-
-def _is_unclear(app: DockerApp) -> bool:
-    return app.paused_by is not None or (app.view.ended and not app.view.final)
 
 
 def create_scheduler(

@@ -75,6 +75,11 @@ class DockerAppView:
     replicas: tuple[DockerReplica, ...] = ()
 
     @property
+    def code(self) -> int | None:
+        """The exit code under the name that records are made by."""
+        return self.exit_code
+
+    @property
     def ended(self) -> bool:
         return self.state in ("succeeded", "failed", "cancelled", "skipped", "lost")
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from launcher.errors import SchedulerError
 from launcher.holding.app import App
 from launcher.holding.events import created
-from launcher.schedulers.checks import refuse_outputs
+from launcher.schedulers.backend import BackendReservation
 from launcher.schedulers.docker import apps, handover, outputs, record, rows
 from launcher.schedulers.docker.apps import DockerApp
 from launcher.schedulers.docker.client.engine import Engine
@@ -28,12 +28,10 @@ from launcher.schedulers.docker.request.bind import bind_request, check_head
 from launcher.schedulers.docker.request.derive import build_request
 from launcher.schedulers.docker.request.job import DockerContainer, DockerJob
 from launcher.schedulers.docker.request.labelling import app_labels, attempt_labels, job_labels
-from launcher.schedulers.docker.reserve import ReservedId, release, reserve
+from launcher.schedulers.docker.reserve import release, reserve
 from launcher.schedulers.docker.watching import inputs
 from launcher.schedulers.docker.watching.client import WatcherClient, place_again, wait_for_exit
-from launcher.schedulers.ids import make_unique, normalise
 from launcher.schedulers.owner import this_process
-from launcher.schedulers.staged import Reservation
 from launcher.specs import needs
 from launcher.specs.app import AppDef, CfgVal
 from launcher.specs.attempt import Attempt, AttemptState
@@ -253,121 +251,106 @@ def discard(lock: RecordLock) -> None:
 
 def launch(
     engine: Engine,
+    app_id: str,
     info: AppDryRunInfo[DockerJob],
     session: str,
-    report_of: Callable[[str], Report],
+    report: Report,
+    turn: Ask | None,
     *,
     attached: bool,
-    turn_of: Callable[[AppDef, str], Ask | None],
-) -> tuple[str, Submission]:
-    """Start an app without a job, under a fresh id; it may wait in line for its turn.
+) -> Submission:
+    """Start an app without a job; it may wait in line for its turn.
 
     Args:
-        turn_of: what an app asks of this machine under an id; None for nothing.
+        turn: what it asks of this machine; None for nothing.
 
-    Returns the id and the submission, which can close or cancel the app.
+    Returns the submission, which can close or cancel the app.
 
     Raises StartError, with nothing left behind; SchedulerError for a request edited into an invalid one.
     """
     app, cfg = info.app, info.cfg
-    if app is None:
-        raise ValueError("want an info that submit_dryrun has made")
-    refuse_outputs(app)
     check_head(info.request, build_request(app, cfg, session=session))
-    app_id = make_unique(normalise(app.name, limit=32))
     request = bind_request(info.request, app_id)
     common = app_labels(app, cfg, app_id, session, time.time(), this_process()) | job_labels(request)
     lock = record.claim(record.folder(app_id))
-    submission = Submission(engine, lock, report_of(app_id), attached=attached)
+    submission = Submission(engine, lock, report, attached=attached)
     try:
         record.write_attempt(lock.app_dir, apps.facts(engine, common))
         rows.add(common)
-        submission.prepare(request, common, (), turn_of(app, app_id))
+        submission.prepare(request, common, (), turn)
     except BaseException:
         submission.abort()
         raise
     submission.start()
-    return app_id, submission
+    return submission
 
 
-class DockerReservation(Reservation):
-    """An attempt whose app id is reserved; `resumed`: a dead owner had started a part of it."""
+class DockerReservation(BackendReservation):
+    """An attempt whose app id is reserved.
 
-    def __init__(self, attempt: Attempt, reserved: ReservedId, labels: Mapping[str, str]) -> None:
-        super().__init__(attempt)
-        self.reserved = reserved
-        self.labels = labels
-        self.resumed = reserved.resumed is not None
-        self.submission: Submission | None = None
-        self.is_over = False  # started, or removed
+    Args:
+        take_over: as in `StagedScheduler`.
 
+    Attributes:
+        resumed: a dead owner had started a part of it.
+        fresh: images that were pulled for it; see `pull.ensure_images`.
 
-def reserve_attempt(
-    engine: Engine, attempt: Attempt, *, take_over: bool, report: Report, fresh: set[str]
-) -> DockerReservation:
-    """Reserve the app id. Raises ReservedError, EngineError, StateError, with nothing left behind."""
-    labels = attempt_labels(attempt, this_process())
-    reserved = reserve(engine, attempt, labels, take_over=take_over, report=report, fresh=fresh)
-    return DockerReservation(attempt, reserved, labels)
-
-
-def create(
-    engine: Engine,
-    reservation: DockerReservation,
-    app: AppDef,
-    cfg: Mapping[str, CfgVal],
-    report: Report,
-    fresh: set[str],
-) -> None:
-    """Create all containers, or only try that for an attempt that waits or is in line. `cfg`: resolved.
-
-    When it fails, all of the attempt is removed.
+    Raises ReservedError, EngineError, StateError, with nothing left behind.
     """
-    attempt = reservation.attempt
-    of_needs = outputs.sources_of_needs(attempt, engine.host)
-    found = outputs.sources(attempt, of_needs)
-    job = build_request(app, cfg, attempt.app_id, session=attempt.key.session, outputs=found)
-    job.needs = of_needs
-    for each in job.containers:
-        each.kwargs["environment"] = {**each.kwargs["environment"], **attempt.variables}
-    lock = reservation.reserved.lock
-    made = Submission(engine, lock, report, fresh, marker=reservation.reserved.marker)
-    reservation.submission = made
-    try:
-        if reservation.inputs is not None:
-            facts = record.read_attempt(lock.app_dir) or {}
-            record.write_attempt(lock.app_dir, {**facts, "inputs": inputs.to_json(reservation.inputs)})
-        if reservation.reserved.resumed is not None:
-            made.resume(job, reservation.reserved.resumed)
+
+    def __init__(self, engine: Engine, attempt: Attempt, report: Report, *, take_over: bool) -> None:
+        super().__init__(attempt)
+        self.fresh: set[str] = set()
+        self._engine = engine
+        self._report = report
+        self._labels = attempt_labels(attempt, this_process())
+        self._reserved = reserve(
+            engine, attempt, self._labels, take_over=take_over, report=report, fresh=self.fresh
+        )
+        self.resumed = self._reserved.resumed is not None
+        self._submission: Submission | None = None
+        self._is_over = False  # started, or removed
+
+    def create(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
+        """Create all containers, or only try that for an attempt that waits or is in line.
+
+        When it fails, all of the attempt is removed.
+        """
+        attempt, engine, reserved = self.attempt, self._engine, self._reserved
+        of_needs = outputs.sources_of_needs(attempt, engine.host)
+        found = outputs.sources(attempt, of_needs)
+        job = build_request(app, cfg, attempt.app_id, session=attempt.key.session, outputs=found)
+        job.needs = of_needs
+        for each in job.containers:
+            each.kwargs["environment"] = {**each.kwargs["environment"], **attempt.variables}
+        made = Submission(engine, reserved.lock, self._report, self.fresh, marker=reserved.marker)
+        self._submission = made
+        try:
+            if self.inputs is not None:
+                facts = record.read_attempt(reserved.lock.app_dir) or {}
+                record.write_attempt(reserved.lock.app_dir, {**facts, "inputs": inputs.to_json(self.inputs)})
+            if reserved.resumed is not None:
+                made.resume(job, reserved.resumed)
+            else:
+                if not self.waits_for:
+                    self.follow()
+                made.prepare(job, self._labels, self.waits_for, self.turn)
+        except BaseException:
+            self.abort()
+            raise
+
+    def start(self) -> None:
+        if self._submission is None:
+            raise ValueError(f"{self.app_id} was not created")
+        self._is_over = True
+        self._submission.start()
+        self.accepted = self._submission.accepted
+
+    def abort(self) -> None:
+        if self._is_over:
+            return
+        self._is_over = True
+        if self._submission is not None:
+            self._submission.abort()
         else:
-            if not reservation.waits_for:
-                reservation.follow()
-            made.prepare(job, reservation.labels, reservation.waits_for, reservation.turn)
-    except BaseException:
-        abort(engine, reservation)
-        raise
-
-
-def start(reservation: DockerReservation) -> None:
-    if reservation.submission is None:
-        raise ValueError(f"{reservation.app_id} was not created")
-    reservation.is_over = True
-    reservation.submission.start()
-    reservation.accepted = reservation.submission.accepted
-
-
-def abort(engine: Engine, reservation: DockerReservation) -> None:
-    """Remove the attempt, unless it was started or removed before."""
-    if reservation.is_over:
-        return
-    reservation.is_over = True
-    if reservation.submission is not None:
-        reservation.submission.abort()
-    else:
-        release(engine, reservation.reserved)
-
-
-def as_docker_reservation(reservation: Reservation) -> DockerReservation:
-    if not isinstance(reservation, DockerReservation):
-        raise TypeError(f"{reservation.app_id} was not reserved here")
-    return reservation
+            release(self._engine, self._reserved)

@@ -1,42 +1,69 @@
-"""Make the AppRecord of a local app without importing the specs."""
+"""Records and descriptions of local apps, from their folders. Imports no specs at the top."""
 
 from __future__ import annotations
 
+import os
+
 from launcher.holding.phrases import OUT_OF_MEMORY
+from launcher.schedulers.local import attemptfile
+from launcher.schedulers.record import SeenApp, in_state, row_of
 from launcher.state.records import WAITING, AppRecord, ReplicaRecord
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from launcher.schedulers.local.appview import AppView
+    from launcher.schedulers.record import Recorded
+    from launcher.schedulers.responses import DescribeAppResponse
 
 _HOST = "localhost"
+_URI_SAFE = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/")  # RFC 3986
 
 
-def app_record(scheduler: str, session: str, app_id: str, view: AppView) -> AppRecord:
+def app_record(
+    scheduler: str, session: str, app_id: str, view: AppView, recorded: Recorded | None = None
+) -> AppRecord:
     """The app without its replicas.
 
     Args:
         scheduler, session: used when the app's own record does not name them yet.
+        recorded: what `attempt.json` holds, where the caller needs what that alone has: name, job and output.
     """
     if view.handle:
         scheduler, _, rest = view.handle.partition("://")
         session = rest.partition("/")[0]
-    record = AppRecord(
-        scheduler,
-        session,
-        app_id,
-        state=view.state,
-        created_at=view.created_at,
-        started_at=view.started_at,
-        ended_at=view.ended_at,
-        message=view.message,
-        exit_code=view.code,
-    )
-    record.inputs_changed = view.inputs_changed
-    record.num_restarts = view.num_restarts
+    record = in_state(row_of(scheduler, app_id, recorded or {}, session), view)
+    record.created_at = record.created_at or view.created_at
     record.abandoned = view.state in WAITING and not view.owner
     record.warnings = list(view.warnings)
     return record
+
+
+class LocalApp(SeenApp):
+    """See `SeenApp`.
+
+    Args:
+        scheduler, session: see `app_record`.
+        whole: with its replicas.
+    """
+
+    def __init__(
+        self, app_dir: str, view: AppView, scheduler: str = "", session: str = "", *, whole: bool = False
+    ) -> None:
+        recorded = attemptfile.read(app_dir) or {}
+        record = app_record(scheduler, session, os.path.basename(app_dir), view, recorded)
+        super().__init__(record, recorded, view.owner)
+        self._app_dir = app_dir
+        self._view = view
+        if whole:
+            record.replicas = replica_records(app_dir, view)
+
+    def description(self) -> DescribeAppResponse:
+        for each, seen in zip(self.record.replicas, self._view.replicas, strict=True):
+            each.message = self._view.shown(seen)[1] or (f"killed: {OUT_OF_MEMORY}" if seen.oom else "")
+        answer = super().description()
+        log_dir = (attemptfile.read_request(self._app_dir) or {}).get("log_dir")
+        answer.ui_url = _file_uri(log_dir) if log_dir else None
+        return answer
 
 
 def replica_records(app_dir: str, view: AppView) -> list[ReplicaRecord]:
@@ -74,3 +101,8 @@ def _add_errors(app_dir: str, view: AppView, replicas: list[ReplicaRecord]) -> N
     errors = read(app_dir, [(each.role, each.k) for each in replicas if each.state in blamed])
     for each in replicas:
         each.structured_error_msg = errors.get((each.role, each.k), "")
+
+
+def _file_uri(path: str) -> str:
+    """`file:` URI of an absolute path. By hand: pathlib and urllib.parse cost more than the whole answer."""
+    return "file://" + "".join(chr(c) if c in _URI_SAFE else f"%{c:02X}" for c in os.fsencode(path))

@@ -16,26 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from launcher.schedulers.local.appview import AppView
-    from launcher.specs.app import AppDef, CfgVal
-    from launcher.specs.attempt import Attempt
 
 Record = dict[str, "Any"]
-
-
-def of_app(app: AppDef, cfg: Mapping[str, CfgVal], scheduler: str, app_id: str, created_at: float) -> Record:
-    """The record of an app that no job file made."""
-    from launcher.specs.canonical import document_of
-
-    return {
-        "key": None,
-        "name": app.name,
-        "app_id": app_id,
-        "scheduler": scheduler,
-        "document": document_of(app, cfg, scheduler),
-        "metadata": {str(name): str(value) for name, value in app.metadata.items()},
-        "created_at": created_at,
-    }
 
 
 def write(app_dir: str, record: Mapping[str, Any]) -> None:
@@ -71,21 +53,3 @@ def _read(path: str) -> dict[str, Any] | None:
     except (FileNotFoundError, NotADirectoryError, ValueError):
         return None
     return value if isinstance(value, dict) else None
-
-
-def attempt_of(record: Record, view: AppView) -> Attempt:
-    """The recorded attempt of a job in its present state."""
-    from dataclasses import replace
-
-    from launcher.specs.attempt import Attempt
-
-    return replace(
-        Attempt.from_json(record),
-        state=view.state,
-        started_at=view.started_at,
-        ended_at=view.ended_at,
-        owner=view.owner,
-        message=view.message,
-        exit_code=view.code,
-        inputs_changed=view.inputs_changed,
-    )

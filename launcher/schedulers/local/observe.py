@@ -8,7 +8,7 @@ from launcher.errors import StateError
 from launcher.holding.state import ENDED_STATES
 from launcher.schedulers.appstore import open_store
 from launcher.schedulers.local import rebuild, rundir
-from launcher.schedulers.local.apprecord import app_record
+from launcher.schedulers.local.apprecord import LocalApp, app_record
 from launcher.schedulers.local.rebuild import SCHEDULERS
 
 TYPE_CHECKING = False
@@ -86,14 +86,9 @@ def _latest(
 
 
 def _attempt(state_dir: str, row: AppRecord) -> Attempt | None:
-    from launcher.schedulers.local import attemptfile
-
     app_dir = rundir.app_dir(state_dir, row.app_id)
     view = rundir.read_state(app_dir)
-    if view is None:
-        return None
-    record = attemptfile.read(app_dir)
-    return attemptfile.attempt_of(record, view) if record else _blank_attempt(row, view)
+    return None if view is None else LocalApp(app_dir, view).attempt() or _blank_attempt(row, view)
 
 
 def _blank_attempt(row: AppRecord, view: AppView) -> Attempt:

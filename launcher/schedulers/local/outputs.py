@@ -4,48 +4,68 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from launcher import paths
 from launcher.errors import SchedulerError
 from launcher.schedulers.appfolder import remove_tree
+from launcher.schedulers.backend import OutputFolders
 from launcher.schedulers.local import attemptfile
+from launcher.specs.app import AppDef
 from launcher.specs.attempt import Attempt
 from launcher.specs.outputs import needs_variable, output_macro, own_output, read_outputs
 
 
-def root(state_dir: str) -> str:
-    """The folder of all output folders."""
-    return os.path.join(state_dir, "outputs")
+class LocalOutputs(OutputFolders):
+    """The output folders below a state folder, and the private folder that has them all."""
 
+    def __init__(self, state_dir: str) -> None:
+        self._root = os.path.join(state_dir, "outputs")
 
-def folders(state_dir: str, attempt: Attempt) -> Mapping[str, str]:
-    """Macro → absolute path: the attempt's own output folder, and those of the needs it stands on."""
-    names = {"": own_output(attempt), **read_outputs(attempt)}
-    return {output_macro(job): folder(state_dir, name) for job, name in names.items()}
+    def make_root(self) -> None:
+        """Make the folder of all output folders. Raises StateError.
 
+        A supervisor makes the folder in it when its app starts: an attempt that never ran leaves none.
+        """
+        paths.ensure(self._root)
 
-def folder(state_dir: str, name: str) -> str:
-    return os.path.join(root(state_dir), name)
+    def names(self) -> list[str]:
+        try:
+            return sorted(os.listdir(self._root))
+        except FileNotFoundError:
+            return []
 
+    def path(self, name: str) -> str:
+        return os.path.join(self._root, name)
 
-def variables(state_dir: str, attempt: Attempt, pending: Collection[str]) -> dict[str, str]:
-    """The variable that lists the attempt's needs, with the folders of those that have one.
+    def address(self, attempt: Attempt, app: AppDef) -> str:
+        """The path of the output folder, which every local job has."""
+        return self.path(own_output(attempt))
 
-    Args:
-        pending: the needs that make theirs before this attempt starts.
-    """
-    paths_of = {job: folder(state_dir, name) for job, name in read_outputs(attempt).items()}
-    there = {job: path for job, path in paths_of.items() if job in pending or os.path.isdir(path)}
-    return needs_variable(paths_of, there)
+    def lost(self, attempts: Iterable[Attempt]) -> set[str]:
+        """An output folder that cannot be looked at is not lost."""
+        return {each.app_id for each in attempts if each.output and _is_gone(self.path(own_output(each)))}
 
+    def archive(self, attempt: Attempt) -> tuple[Iterator[bytes], str]:
+        return _packed(self.path(own_output(attempt))), ""
 
-def make_root(state_dir: str) -> None:
-    """Make the folder of all output folders, which is private. Raises StateError.
+    def remove(self, name: str) -> None:
+        remove_tree(self.path(name))
 
-    A supervisor makes the folder in it when its app starts: an attempt that never ran leaves none.
-    """
-    paths.ensure(root(state_dir))
+    def macros(self, attempt: Attempt) -> Mapping[str, str]:
+        """Macro → path: the attempt's own output folder, and those of the needs it stands on."""
+        names = {"": own_output(attempt), **read_outputs(attempt)}
+        return {output_macro(job): self.path(name) for job, name in names.items()}
+
+    def variables(self, attempt: Attempt, pending: Collection[str]) -> dict[str, str]:
+        """The variable that lists the attempt's needs, with the folders of those that have one.
+
+        Args:
+            pending: the needs that make theirs before this attempt starts.
+        """
+        paths_of = {job: self.path(name) for job, name in read_outputs(attempt).items()}
+        there = {job: path for job, path in paths_of.items() if job in pending or os.path.isdir(path)}
+        return needs_variable(paths_of, there)
 
 
 def will_be_made(app_dir: str) -> bool:
@@ -53,36 +73,20 @@ def will_be_made(app_dir: str) -> bool:
     return bool((attemptfile.read(app_dir) or {}).get("output"))
 
 
-def is_gone(state_dir: str, attempt: Attempt) -> bool:
-    """Whether the attempt has recorded an output folder, and there is none. A folder that cannot be looked at
-    is not gone."""
-    if not attempt.output:
-        return False
+def _is_gone(path: str) -> bool:
     try:
-        return not stat.S_ISDIR(os.stat(folder(state_dir, own_output(attempt))).st_mode)
+        return not stat.S_ISDIR(os.stat(path).st_mode)
     except (FileNotFoundError, NotADirectoryError):
         return True
     except OSError:
         return False
 
 
-def archive(state_dir: str, name: str) -> Iterator[bytes]:
-    """The files of an output folder as a tar archive, in pieces. Raises SchedulerError."""
+def _packed(path: str) -> Iterator[bytes]:
+    """The files of a folder as a tar archive, in pieces. Raises SchedulerError."""
     from launcher.schedulers.packing import packed
 
-    path = folder(state_dir, name)
     try:
         yield from packed(path)
     except (OSError, ValueError) as error:
         raise SchedulerError(f"cannot read {path}: {error}") from error
-
-
-def names(state_dir: str) -> list[str]:
-    try:
-        return sorted(os.listdir(root(state_dir)))
-    except FileNotFoundError:
-        return []
-
-
-def remove(state_dir: str, name: str) -> None:
-    remove_tree(folder(state_dir, name))

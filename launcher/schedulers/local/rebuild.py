@@ -6,7 +6,8 @@ import os
 
 from launcher import paths
 from launcher.errors import StateError
-from launcher.schedulers.local import rundir
+from launcher.schedulers.local import attemptfile, rundir
+from launcher.schedulers.record import row_of
 from launcher.state.records import AppRecord
 
 TYPE_CHECKING = False
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from launcher.schedulers.local.appview import AppView
-    from launcher.schedulers.local.attemptfile import Record
 
 SCHEDULERS = ("local_cwd", "local_dir")
 _OVER = frozenset({"succeeded", "failed", "cancelled", "skipped"})
@@ -55,10 +55,8 @@ def folders(state_dir: str) -> list[str]:
 
 
 def _record(state_dir: str, app_id: str) -> tuple[AppRecord, bool] | None:
-    from launcher.schedulers.local import attemptfile
-
     app_dir = rundir.app_dir(state_dir, app_id)
-    record = attemptfile.read(app_dir) or {}
+    recorded = attemptfile.read(app_dir) or {}
     try:
         view = rundir.read_state(app_dir)
         made_at = os.stat(app_dir).st_mtime
@@ -66,22 +64,15 @@ def _record(state_dir: str, app_id: str) -> tuple[AppRecord, bool] | None:
         return None
     if view is None:
         return None
-    key = record.get("key")
     over = view.state in _OVER and not view.abandoned  # else processes of the app may be running
-    made = AppRecord(
-        record.get("scheduler") or view.handle.partition("://")[0] or SCHEDULERS[0],
-        _session(record, view),
-        app_id,
-        name=key[2] if key else record.get("name", app_id),
-        key=tuple(key) if key else None,
-        number=record.get("number"),
-        created_at=record.get("created_at") or view.created_at or made_at,
-        state=_state(view, over=over),
-        started_at=view.started_at,
-        ended_at=view.ended_at if over else None,
-        message=view.message if over else "",
-        exit_code=view.code if over else None,
-    )
+    scheduler, _, rest = view.handle.partition("://")
+    scheduler = recorded.get("scheduler") or scheduler or SCHEDULERS[0]
+    made = row_of(scheduler, app_id, recorded, rest.partition("/")[0] or _SESSION)
+    made.name = made.name or app_id
+    made.created_at = made.created_at or view.created_at or made_at
+    made.state, made.started_at = _state(view, over=over), view.started_at
+    if over:
+        made.ended_at, made.message, made.exit_code = view.ended_at, view.message, view.code
     return made, not over
 
 
@@ -89,14 +80,6 @@ def _state(view: AppView, *, over: bool) -> str:
     if over or view.state in rundir.WAITING:
         return view.state
     return "running" if view.started_at else "reserved"
-
-
-def _session(record: Record, view: AppView) -> str:
-    if record.get("key"):
-        from launcher.specs.jobkey import JobKey
-
-        return JobKey(*record["key"]).session
-    return view.handle.partition("://")[2].partition("/")[0] or _SESSION
 
 
 def _of_first_release() -> list[tuple[AppRecord, bool]]:

@@ -6,26 +6,26 @@ All state is in the state folder, where other processes can read it.
 from __future__ import annotations
 
 import os
-import time
 from _thread import allocate_lock
 
 from launcher import paths
 from launcher.schedulers.appfolder import is_id
+from launcher.schedulers.backend import AppLogs, BackendScheduler
 from launcher.schedulers.local import rundir
-from launcher.schedulers.staged import Reservation, StagedScheduler
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
-    from launcher.schedulers.api import DescribeAppResponse, ListAppResponse, Stream
+    from launcher.schedulers.api import OnRestart
+    from launcher.schedulers.backend import LogPart, Where
+    from launcher.schedulers.local.apprecord import LocalApp
     from launcher.schedulers.local.appview import AppView
-    from launcher.schedulers.local.attemptfile import Record
-    from launcher.schedulers.local.claim import Claim
     from launcher.schedulers.local.images import ImageProvider
+    from launcher.schedulers.local.outputs import LocalOutputs
     from launcher.schedulers.local.popen import PopenRequest
-    from launcher.schedulers.local.supervisor_client import SupervisorClient
+    from launcher.schedulers.local.submit import LocalReservation, Submitter
     from launcher.schedulers.logs import LogRecord
     from launcher.schedulers.restarts import Restart
     from launcher.specs.app import AppDef, CfgVal
@@ -35,24 +35,12 @@ if TYPE_CHECKING:
     from launcher.specs.launch import JobKey
     from launcher.specs.runopts import runopts
     from launcher.state.records import AppRecord
-    from launcher.state.store import Store
 
 CWD = "local_cwd"
 DIR = "local_dir"
 
 
-class LocalReservation(Reservation):
-    """An attempt whose folder this process owns; `resumed`: it continues an interrupted submission."""
-
-    def __init__(self, attempt: Attempt, claim: Claim) -> None:
-        super().__init__(attempt)
-        self.claim = claim
-        self.resumed = claim.resumed
-        self.supervisor: SupervisorClient | None = None
-        self.is_over = False  # started, or removed
-
-
-class LocalScheduler(StagedScheduler["PopenRequest"]):
+class LocalScheduler(BackendScheduler["PopenRequest"]):
     """Runs apps as local processes.
 
     Args:
@@ -68,8 +56,8 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
     """
 
     supports = ("retry_delay", "service", "ready", "depends_on", "hosts")
-
     holds = frozenset({CWD, DIR})
+    shared_engine = ""
 
     def __init__(
         self,
@@ -81,21 +69,17 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
         backend: str = "",
         detach: bool = False,
     ) -> None:
-        self._store: Store | None = None
         if cache_size < 1:
             raise ValueError(f"want a cache_size of at least 1, got {cache_size}")
-        super().__init__(backend or _backend_of(image_provider_class), session_name)
+        super().__init__(backend or _backend_of(image_provider_class), session_name, detach=detach)
         self._provider = image_provider_class
         self._extra_paths = tuple(extra_paths or ())
         if self.backend == CWD:
             self.workspace_option = "cwd"
         else:
             self.no_workspace_hint = "make the folder the image of the roles, or use local_cwd"
-        self._detach = detach
-        self._supervisors: list[SupervisorClient] = []
+        self._made: Submitter | None = None
         self._lock = allocate_lock()
-
-    # Folders
 
     @property
     def _state_dir(self) -> str:
@@ -111,17 +95,17 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
 
         return options(self.backend)
 
-    def _validate(self, app: AppDef, scheduler: str, cfg: Mapping[str, CfgVal]) -> None:
-        """Local processes need no resource."""
-
     def checkout_folder(self, image: str, cfg: Mapping[str, CfgVal]) -> str | None:
-        from launcher.schedulers.local.images import provider_of
-
-        images = (self._provider or provider_of(self.backend))(cfg)
+        images = self._images(cfg)
         try:
             return images.get_cwd(image) or images.default_cwd
         except ValueError:  # the image is no folder; the dry run says so
             return None
+
+    def _images(self, cfg: Mapping[str, CfgVal]) -> ImageProvider:
+        from launcher.schedulers.local.images import provider_of
+
+        return (self._provider or provider_of(self.backend))(cfg)
 
     def app_problems(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> Iterable[Problem]:
         from launcher.schedulers.local.rules import problems
@@ -134,64 +118,46 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
         return AppDryRunInfo(self._request(app, cfg, self.session_name), str)
 
     def _request(self, app: AppDef, cfg: Mapping[str, CfgVal], session: str) -> PopenRequest:
-        from launcher.schedulers.local.dryrun import request
+        """Reads the current folder. Raises ImageError for a missing working folder."""
+        from launcher.schedulers.local.request import build_request
 
-        return request(
+        images = self._images(cfg)
+        made = build_request(
             app,
             cfg,
-            backend=self.backend,
+            scheduler=self.backend,
             session=session,
-            state_dir=self._state_dir,
-            provider=self._provider,
+            apps_dir=rundir.apps_dir(self._state_dir),
+            images=images,
             extra_paths=self._extra_paths,
         )
+        for role in app.roles:
+            images.check(role)
+        return made
 
-    def schedule(self, dryrun_info: AppDryRunInfo[PopenRequest]) -> str:
-        """Start the app under a fresh id; returns when every replica has started, or the app is in line.
+    @property
+    def _submitter(self) -> Submitter:
+        from launcher.schedulers.local.submit import Submitter
+
+        with self._lock:
+            if self._made is None:
+                self._made = Submitter(self._state_dir)
+            return self._made
+
+    def launch(self, app_id: str, info: AppDryRunInfo[PopenRequest]) -> None:
+        """Returns when every replica has started, or the app is in line.
 
         Raises StartError, with the app removed, when a replica cannot be started; SchedulerError for a
         request that was edited in a field without effect.
         """
-        from launcher.schedulers.checks import refuse_outputs
-        from launcher.schedulers.ids import make_unique, normalise
-        from launcher.schedulers.local import attemptfile, submit
-        from launcher.schedulers.local.request import bind_request, check_edits, without_gpus
-        from launcher.schedulers.turns import ask_of_run
-
-        app, cfg = dryrun_info.app, dryrun_info.cfg
-        if app is None:
-            raise ValueError("want an info that submit_dryrun has made")
-        refuse_outputs(app)
-        check_edits(dryrun_info.request, rundir.apps_dir(self._state_dir))
-        app_id = make_unique(normalise(app.name, limit=48))
-        record = attemptfile.of_app(app, cfg, self.backend, app_id, time.time())
-        turn = ask_of_run(app, app_id, in_turn=self.in_turn)
-        made = self._claim(record, session=self.session_name, name=app.name)
-        request = bind_request(dryrun_info.request, app_id)
-        request = request if turn else without_gpus(request)
-        supervisor = self._keep(submit.create(self._state_dir, made, request, attached=not self._detach))
-        submit.start(self._state_dir, supervisor, turn=turn)
-        if self._detach:
-            supervisor.close()
-        return app_id
-
-    def _keep(self, supervisor: SupervisorClient) -> SupervisorClient:
-        """Remember a child process, and collect the ended ones, which are zombies until then."""
-        self._supervisors = [each for each in self._supervisors if not each.reap()]
-        self._supervisors.append(supervisor)
-        return supervisor
-
-    def _claim(self, record: Record, *, session: str, name: str, key: JobKey | None = None) -> Claim:
-        from launcher.schedulers.appstore import open_store
-        from launcher.schedulers.local.claim import claim
-
-        with self._lock:
-            if self._store is None:
-                # Open while submitting: SQLite syncs three times whenever the last connection closes.
-                self._store = open_store(durable=False)
-        return claim(self._store, self._state_dir, record, session=session, name=name, key=key)
-
-    # Staged submission
+        self._submitter.run(
+            app_id,
+            info,
+            self.backend,
+            self.session_name,
+            attached=not self._detach,
+            in_turn=self.in_turn,
+        )
 
     def fingerprint(self) -> str:
         """This machine and this state folder."""
@@ -203,64 +169,44 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
     def on_this_machine(self) -> bool:
         return True
 
-    def reserve(self, attempt: Attempt) -> LocalReservation:
-        record = attempt.to_json()
-        made = self._claim(record, session=attempt.key.session, name=attempt.key.job, key=attempt.key)
-        return LocalReservation(attempt, made)
+    def claim(self, attempt: Attempt) -> LocalReservation:
+        from launcher.schedulers.local.submit import LocalReservation
 
-    def create(self, reservation: Reservation, app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
-        from launcher.schedulers.local import outputs, submit
-        from launcher.schedulers.local.request import bind_request, without_gpus
+        return LocalReservation(attempt, self._submitter, self._request)
 
-        mine = _ours(reservation)
-        request = self._request(app, self.run_opts().resolve(cfg), mine.attempt.key.session)
-        bound = bind_request(request, mine.app_id, outputs.folders(self._state_dir, mine.attempt))
-        pending = [each.job for each in mine.waits_for if outputs.will_be_made(self._app_dir(each.app_id))]
-        own = {**mine.attempt.variables, **outputs.variables(self._state_dir, mine.attempt, pending)}
-        for params in bound.role_params.values():
-            for param in params:
-                param.env.update(own)
-        if mine.turn is None:
-            bound = without_gpus(bound)
-        outputs.make_root(self._state_dir)
-        mine.is_over = True
-        mine.supervisor = self._keep(
-            submit.create(
-                self._state_dir, mine.claim, bound, attached=False, output=self.output_of(mine.attempt, app)
-            )
-        )
-        mine.is_over = False
+    def close(self) -> None:
+        """Cancel the attached apps, and wait until they have ended."""
+        if self._made is not None:
+            self._made.close(self.cancel)
 
-    def start(self, reservation: Reservation) -> None:
-        from launcher.schedulers.local import submit
+    # Reading
 
-        mine = _ours(reservation)
-        if mine.supervisor is None:
-            raise ValueError(f"{mine.app_id} was not created")
-        mine.is_over = True
-        mine.accepted = submit.start(
-            self._state_dir,
-            mine.supervisor,
-            [(each.job, self._app_dir(each.app_id)) for each in mine.waits_for],
-            mine.turn,
-            mine.inputs,
-        )
-        mine.supervisor.close()
+    def read(self, app_id: str, *, whole: bool = False) -> LocalApp | None:
+        """Read as a whole, an app whose supervisor has died is ended: processes left by it are killed."""
+        return self._app(app_id, rundir.read_state(self._app_dir(app_id)), whole=whole, tidy=whole)
 
-    def abort(self, reservation: Reservation) -> None:
-        from launcher.schedulers.local import submit
-        from launcher.schedulers.local.claim import discard
+    def read_ended(
+        self, app_id: str, timeout_s: float | None = None, *, whole: bool = False
+    ) -> LocalApp | None:
+        """Woken by the kernel when the supervisor ends."""
+        from launcher.schedulers.local.waiting import wait_for_end
 
-        mine = _ours(reservation)
-        if mine.is_over:
-            return
-        mine.is_over = True
-        if mine.supervisor is not None:
-            submit.take_back(self._state_dir, mine.supervisor)
-        else:
-            discard(self._state_dir, mine.claim.app_dir, mine.claim)
+        return self._app(app_id, wait_for_end(self._app_dir(app_id), timeout_s), whole=whole, tidy=True)
 
-    # Observation
+    def _app(self, app_id: str, view: AppView | None, *, whole: bool, tidy: bool) -> LocalApp | None:
+        from launcher.schedulers.local.apprecord import LocalApp
+
+        if view is None:
+            return None
+        if view.abandoned and tidy:
+            from launcher.schedulers.local.observe import record_end
+
+            record_end(self._state_dir, app_id, view)
+        return LocalApp(self._app_dir(app_id), view, self.backend, self.session_name, whole=whole)
+
+    def warnings(self, app_id: str) -> Sequence[str]:
+        seen = self._seen(app_id)
+        return [] if seen is None else seen.record.warnings
 
     def observe(self, keys: Collection[JobKey], settled: Collection[str] = ()) -> list[Attempt]:
         """See `StagedScheduler.observe`; local_cwd and local_dir share the apps of the state folder."""
@@ -268,21 +214,41 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
 
         return observe(self._state_dir, keys, settled)
 
-    def attempt(self, app_id: str) -> Attempt | None:
-        from launcher.schedulers.local import attemptfile
+    def records(self) -> Sequence[AppRecord]:
+        from launcher.schedulers.local.observe import present
 
-        if not is_id(app_id):
-            return None
-        app_dir = self._app_dir(app_id)
-        record = attemptfile.read(app_dir)
-        view = rundir.read_state(app_dir)
-        if record is None or view is None or not record.get("key"):
-            return None
-        return attemptfile.attempt_of(record, view)
+        return present(self._state_dir, self.backend)
 
-    def ended_attempt(self, app_id: str, timeout_s: float | None = None) -> Attempt | None:
-        self._wait_view(app_id, timeout_s)
-        return self.attempt(app_id)
+    def refresh(self, app_ids: Iterable[str]) -> Iterable[AppRecord]:
+        from launcher.schedulers.local.apprecord import app_record
+
+        for app_id in filter(is_id, app_ids):
+            view = rundir.read_state(self._app_dir(app_id))
+            if view is not None and not view.abandoned:
+                yield app_record(self.backend, self.session_name, app_id, view)
+
+    def has_apps_here(self) -> bool:
+        return True
+
+    def wait_for_start(self, app_id: str) -> None:
+        from launcher.schedulers.local.follow import wait_for_start
+
+        if is_id(app_id):
+            wait_for_start(self._app_dir(app_id))
+
+    # Ends
+
+    def stop(self, app_id: str, grace_s: float | None, *, interrupt: bool = False) -> None:
+        """Returns when no process of the app is left."""
+        from launcher.schedulers.local.stop import cancel
+
+        if os.path.isdir(self._app_dir(app_id)):
+            cancel(self._state_dir, app_id, grace_s, interrupt=interrupt, on_wait=self.on_wait)
+
+    def withdraw(self, app_id: str) -> bool:
+        from launcher.schedulers.local.withdraw import withdraw
+
+        return is_id(app_id) and withdraw(self._state_dir, app_id, on_wait=self.on_wait)
 
     def reap(self) -> list[Attempt]:
         from launcher.schedulers.local.observe import reap
@@ -300,246 +266,49 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
         if is_id(app_id):
             remove(self._state_dir, app_id)
 
-    # For the commands: answered from the records, without importing the specs
+    # Outputs and logs
 
-    def outputs(self) -> list[str]:
-        from launcher.schedulers.local import outputs
+    @property
+    def output_folders(self) -> LocalOutputs:
+        from launcher.schedulers.local.outputs import LocalOutputs
 
-        return outputs.names(self._state_dir)
-
-    def output_of(self, attempt: Attempt, app: AppDef) -> str:
-        from launcher.specs.outputs import own_output
-
-        return self.output_folder(own_output(attempt))
-
-    def lost_outputs(self, attempts: Iterable[Attempt]) -> set[str]:
-        from launcher.schedulers.local import outputs
-
-        return {each.app_id for each in attempts if outputs.is_gone(self._state_dir, each)}
-
-    def output_archive(self, attempt: Attempt) -> tuple[Iterator[bytes], str]:
-        from launcher.schedulers.local import outputs
-        from launcher.specs.outputs import own_output
-
-        return outputs.archive(self._state_dir, own_output(attempt)), ""
-
-    def output_folder(self, name: str) -> str:
-        from launcher.schedulers.local import outputs
-
-        return outputs.folder(self._state_dir, name)
+        return LocalOutputs(self._state_dir)
 
     def unreadable(self, other: str) -> str:
         return "" if other in (CWD, DIR) else super().unreadable(other)
 
-    def remove_output(self, name: str) -> None:
-        from launcher.schedulers.local import outputs
+    def logs(self, app_id: str) -> LocalLogs:
+        return LocalLogs(self._app_dir(app_id), self.on_restart)
 
-        outputs.remove(self._state_dir, name)
 
-    @property
-    def shared_engine(self) -> str:
-        return ""
+class LocalLogs(AppLogs):
+    """The logs of a local app."""
 
-    def has_apps_here(self) -> bool:
-        return True
+    def __init__(self, app_dir: str, on_restart: OnRestart | None) -> None:
+        self._app_dir = app_dir
+        self._on_restart = on_restart
 
-    def refresh(self, app_ids: Iterable[str]) -> Iterable[AppRecord]:
-        from launcher.schedulers.local.apprecord import app_record
+    def records(self, where: Where, part: LogPart) -> Iterator[LogRecord]:
+        from launcher.schedulers.local.readback import ReplicaLogSource
 
-        for app_id in filter(is_id, app_ids):
-            view = rundir.read_state(self._app_dir(app_id))
-            if view is not None and not view.abandoned:
-                yield app_record(self.backend, self.session_name, app_id, view)
+        source = ReplicaLogSource(self._app_dir, *where, self._on_restart)
+        return source.records(part.stream, part.since, part.until, follow=part.follow)
 
-    def record(self, app_id: str) -> AppRecord | None:
-        view = self._view(app_id)
-        if view is None:
-            return None
-        from launcher.schedulers.local import attemptfile
-        from launcher.schedulers.local.apprecord import app_record, replica_records
+    def chunks(self, replicas: Sequence[Where], part: LogPart) -> Iterator[tuple[str, int, bytes]]:
+        from launcher.schedulers.local.readback import ReplicaLogSource, chunks
 
-        found = app_record(self.backend, self.session_name, app_id, view)
-        found.replicas = replica_records(self._app_dir(app_id), view)
-        found.output = str((attemptfile.read(self._app_dir(app_id)) or {}).get("output") or "")
-        return found
+        sources = [ReplicaLogSource(self._app_dir, *where, self._on_restart) for where in replicas]
+        return chunks(sources, part.stream, part.since, part.until, tail=part.tail, follow=part.follow)
 
-    def wait_record(self, app_id: str, timeout_s: float | None = None) -> AppRecord | None:
-        view = self._wait_view(app_id, timeout_s)
-        if view is None:
-            return None
-        from launcher.schedulers.local.apprecord import app_record
-
-        return app_record(self.backend, self.session_name, app_id, view)
-
-    def about(self, app_id: str) -> Mapping[str, Any]:
-        from launcher.schedulers.local import attemptfile
-
-        record = (attemptfile.read(self._app_dir(app_id)) if is_id(app_id) else None) or {}
-        return {name: record[name] for name in ("metadata", "digest", "document") if record.get(name)}
-
-    def _view(self, app_id: str) -> AppView | None:
-        """The state of the app; None when there is none. Kills processes left by a dead supervisor."""
-        if not is_id(app_id):
-            return None
-        app_dir = self._app_dir(app_id)
-        view = rundir.read_state(app_dir)
-        if view is not None and view.abandoned:
-            from launcher.schedulers.local.observe import record_end
-
-            record_end(self._state_dir, app_id, view)
-        return view
-
-    def warnings(self, app_id: str) -> Sequence[str]:
-        view = rundir.read_state(self._app_dir(app_id)) if is_id(app_id) else None
-        return [] if view is None else view.warnings
-
-    def describe(self, app_id: str) -> DescribeAppResponse | None:
-        view = self._view(app_id)
-        return None if view is None else self._response(app_id, view)
-
-    def _response(self, app_id: str, view: AppView) -> DescribeAppResponse | None:
-        from launcher.schedulers.local import attemptfile
-        from launcher.schedulers.local.describe import response
-
-        app_dir = self._app_dir(app_id)
-        record = attemptfile.read(app_dir)
-        if record is not None and record["scheduler"] != self.backend:
-            return None  # local_dir://…/x is no handle of an app of local_cwd
-        return response(app_id, app_dir, view, record)
-
-    def list(self) -> list[ListAppResponse]:
-        from launcher.schedulers.answers import listed_of
-
-        return [listed_of(each) for each in self.records()]
-
-    def records(self) -> Sequence[AppRecord]:
-        from launcher.schedulers.local.observe import present
-
-        return present(self._state_dir, self.backend)
-
-    def wait(self, app_id: str, timeout_s: float | None = None) -> DescribeAppResponse | None:
-        """Woken by the kernel when the supervisor ends."""
-        view = self._wait_view(app_id, timeout_s)
-        return None if view is None else self._response(app_id, view)
-
-    def _wait_view(self, app_id: str, timeout_s: float | None = None) -> AppView | None:
-        from launcher.schedulers.local.waiting import wait_for_end
-
-        if not is_id(app_id):
-            return None
-        view = wait_for_end(self._app_dir(app_id), timeout_s)
-        return self._view(app_id) if view is not None and view.abandoned else view
-
-    def wait_for_start(self, app_id: str) -> None:
-        from launcher.schedulers.local.follow import wait_for_start
-
-        if is_id(app_id):
-            wait_for_start(self._app_dir(app_id))
-
-    # Cancellation
-
-    def cancel(self, app_id: str, grace_s: float | None = None) -> None:
-        """Stop the app and return when none of its processes is left. An ended app keeps its outcome."""
-        from launcher.schedulers.local.stop import cancel
-
-        if is_id(app_id) and os.path.isdir(self._app_dir(app_id)):
-            cancel(self._state_dir, app_id, grace_s, on_wait=self.on_wait)
-
-    def withdraw(self, app_id: str) -> bool:
-        from launcher.schedulers.local.withdraw import withdraw
-
-        return is_id(app_id) and withdraw(self._state_dir, app_id, on_wait=self.on_wait)
-
-    def interrupt(self, app_id: str, grace_s: float | None = None) -> None:
-        from launcher.schedulers.local.stop import cancel
-
-        if is_id(app_id) and os.path.isdir(self._app_dir(app_id)):
-            cancel(self._state_dir, app_id, grace_s, interrupt=True, on_wait=self.on_wait)
-
-    def _cancel_existing(self, app_id: str) -> None:
-        self.cancel(app_id)
-
-    def close(self) -> None:
-        """Cancel the attached apps, and wait until they have ended."""
-        self._close_store()
-        for supervisor in self._supervisors:
-            supervisor.close()
-        self._end_attached()
-        self._supervisors = [supervisor for supervisor in self._supervisors if not supervisor.reap()]
-
-    def _end_attached(self) -> None:
-        """Wait for the supervisors of attached apps; a suspended one does not notice the closed socket."""
-        attached = [supervisor for supervisor in self._supervisors if supervisor.attached]
-        if not attached:
-            return
-        from launcher.schedulers.local.stop import NOTE_S
-
-        for supervisor in attached:
-            if not supervisor.ends(NOTE_S):
-                self.cancel(os.path.basename(supervisor.app_dir))
-            supervisor.reap(block=True)
-
-    def _close_store(self) -> None:
-        if self._store is not None:
-            self._store.close()
-            self._store = None
-
-    def __del__(self) -> None:
-        """Close the store: Python warns of open databases, and schedulers need not be closed."""
-        self._close_store()
-
-    # Logs
-
-    def log_records(
-        self,
-        app_id: str,
-        role_name: str,
-        k: int = 0,
-        since: float | None = None,
-        until: float | None = None,
-        follow: bool = False,
-        streams: Stream | str | None = None,
-    ) -> Iterator[LogRecord]:
-        from launcher.schedulers import logs
-        from launcher.schedulers.local import readback
-
-        source = readback.ReplicaLogSource(self._app_dir(app_id), role_name, k, self.on_restart)
-        return source.records(logs.stream_name(streams), since, until, follow=follow)
-
-    def log_chunks(
-        self,
-        app_id: str,
-        replicas: Sequence[tuple[str, int]],
-        *,
-        stream: str = "combined",
-        since: float | None = None,
-        until: float | None = None,
-        tail: int | None = None,
-        follow: bool = False,
-    ) -> Iterator[tuple[str, int, bytes]]:
-        from launcher.schedulers.local import readback
-
-        app_dir, report = self._app_dir(app_id), self.on_restart
-        sources = [readback.ReplicaLogSource(app_dir, role, k, report) for role, k in replicas]
-        return readback.chunks(sources, stream, since, until, tail=tail, follow=follow)
-
-    def run_starts(
-        self, app_id: str, replicas: Sequence[tuple[str, int]]
-    ) -> Mapping[tuple[str, int], Sequence[tuple[int, float]]]:
+    def run_starts(self, replicas: Sequence[Where]) -> Mapping[Where, Sequence[tuple[int, float]]]:
         from launcher.schedulers.local.restarts import run_starts
 
-        return run_starts(self._app_dir(app_id), replicas)
+        return run_starts(self._app_dir, replicas)
 
-    def restarts(self, app_id: str) -> Iterator[Restart]:
+    def restarts(self) -> Iterator[Restart]:
         from launcher.schedulers.local.follow import follow_restarts
 
-        return follow_restarts(self._app_dir(app_id))
-
-
-def _ours(reservation: Reservation) -> LocalReservation:
-    if not isinstance(reservation, LocalReservation):
-        raise TypeError(f"{reservation.app_id} was not reserved here")
-    return reservation
+        return follow_restarts(self._app_dir)
 
 
 def _machine_id() -> str:

@@ -3,25 +3,169 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+import time
+from _thread import allocate_lock
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from launcher.errors import SchedulerError
 from launcher.schedulers.appstore import open_store
-from launcher.schedulers.local import attemptfile
-from launcher.schedulers.local.claim import Claim, discard, discard_ownerless
+from launcher.schedulers.backend import BackendReservation
+from launcher.schedulers.local import attemptfile, outputs, rundir
+from launcher.schedulers.local.claim import Claim, claim, discard, discard_ownerless
 from launcher.schedulers.local.popen import PopenRequest
+from launcher.schedulers.local.request import bind_request, check_edits, without_gpus
+from launcher.schedulers.local.stop import NOTE_S
 from launcher.schedulers.local.supervisor_client import SupervisorClient
+from launcher.schedulers.record import of_app
+from launcher.schedulers.turns import ask_of_run
 from launcher.secrets import resolve
+from launcher.specs.app import AppDef, CfgVal
+from launcher.specs.attempt import Attempt
 from launcher.specs.secret import Secret
 
 if TYPE_CHECKING:
     from launcher.specs.attempt import AttemptState
+    from launcher.specs.dryrun import AppDryRunInfo
+    from launcher.specs.jobkey import JobKey
     from launcher.specs.launch import InputRef
+    from launcher.state.store import Store
     from launcher.turns.ask import Ask
+
+    RequestOf = Callable[[AppDef, Mapping[str, CfgVal], str], PopenRequest]
+    """App, options and session to the request under the symbolic id."""
 
 _TAKE_BACK_S = 10.0
 """How long a supervisor may take to remove what it made; it gives its replicas less (TAKE_BACK_GRACE_S)."""
+
+
+class Submitter:
+    """Submits the apps of one scheduler object: keeps the store open meanwhile, and its child processes."""
+
+    def __init__(self, state_dir: str) -> None:
+        self.state_dir = state_dir
+        self.outputs = outputs.LocalOutputs(state_dir)
+        self._store: Store | None = None
+        self._supervisors: list[SupervisorClient] = []
+        self._lock = allocate_lock()
+
+    def claim(
+        self, recorded: Mapping[str, Any], *, session: str, name: str, key: JobKey | None = None
+    ) -> Claim:
+        with self._lock:
+            if self._store is None:
+                # Open while submitting: SQLite syncs three times whenever the last connection closes.
+                self._store = open_store(durable=False)
+        return claim(self._store, self.state_dir, dict(recorded), session=session, name=name, key=key)
+
+    def create(
+        self, made: Claim, request: PopenRequest, *, attached: bool, output: str = ""
+    ) -> SupervisorClient:
+        supervisor = create(self.state_dir, made, request, attached=attached, output=output)
+        # Collect the ended ones, which are zombies until then.
+        self._supervisors = [each for each in self._supervisors if not each.reap()]
+        self._supervisors.append(supervisor)
+        return supervisor
+
+    def run(
+        self,
+        app_id: str,
+        info: AppDryRunInfo[PopenRequest],
+        scheduler: str,
+        session: str,
+        *,
+        attached: bool,
+        in_turn: bool,
+    ) -> None:
+        """Start an app without a job. Raises as `LocalScheduler.schedule`."""
+        app = info.app
+        check_edits(info.request, rundir.apps_dir(self.state_dir))
+        recorded = of_app(app, info.cfg, scheduler, session, app_id, time.time())
+        turn = ask_of_run(app, app_id, in_turn=in_turn)
+        made = self.claim(recorded, session=session, name=app.name)
+        request = bind_request(info.request, app_id)
+        supervisor = self.create(made, request if turn else without_gpus(request), attached=attached)
+        start(self.state_dir, supervisor, turn=turn)
+        if not attached:
+            supervisor.close()
+
+    def close(self, cancel: Callable[[str], None]) -> None:
+        """End the attached apps, and wait for their supervisors.
+
+        Args:
+            cancel: called for a suspended supervisor, which does not notice the closed socket.
+        """
+        self.close_store()
+        for supervisor in self._supervisors:
+            supervisor.close()
+        for supervisor in self._supervisors:
+            if supervisor.attached:
+                if not supervisor.ends(NOTE_S):
+                    cancel(os.path.basename(supervisor.app_dir))
+                supervisor.reap(block=True)
+        self._supervisors = [each for each in self._supervisors if not each.reap()]
+
+    def close_store(self) -> None:
+        store, self._store = self._store, None
+        if store is not None:
+            store.close()
+
+    def __del__(self) -> None:
+        """Close the store: Python warns of open databases, and schedulers need not be closed."""
+        self.close_store()
+
+
+class LocalReservation(BackendReservation):
+    """An attempt whose folder this process owns; `resumed`: it continues an interrupted submission."""
+
+    def __init__(self, attempt: Attempt, submitter: Submitter, request_of: RequestOf) -> None:
+        super().__init__(attempt)
+        self._submitter = submitter
+        self._request_of = request_of
+        key = attempt.key
+        self._claim = submitter.claim(attempt.to_json(), session=key.session, name=key.job, key=key)
+        self._supervisor: SupervisorClient | None = None
+        self._is_over = False  # started, or removed
+        self.resumed = self._claim.resumed
+
+    def create(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
+        folders, attempt = self._submitter.outputs, self.attempt
+        request = self._request_of(app, cfg, attempt.key.session)
+        bound = bind_request(request, attempt.app_id, folders.macros(attempt))
+        pending = [each.job for each in self.waits_for if outputs.will_be_made(self._dir_of(each.app_id))]
+        own = {**attempt.variables, **folders.variables(attempt, pending)}
+        for params in bound.role_params.values():
+            for param in params:
+                param.env.update(own)
+        if self.turn is None:
+            bound = without_gpus(bound)
+        folders.make_root()
+        self._is_over = True
+        self._supervisor = self._submitter.create(
+            self._claim, bound, attached=False, output=folders.address(attempt, app)
+        )
+        self._is_over = False
+
+    def start(self) -> None:
+        supervisor = self._supervisor
+        if supervisor is None:
+            raise ValueError(f"{self.app_id} was not created")
+        self._is_over = True
+        needs = [(each.job, self._dir_of(each.app_id)) for each in self.waits_for]
+        self.accepted = start(self._submitter.state_dir, supervisor, needs, self.turn, self.inputs)
+        supervisor.close()
+
+    def abort(self) -> None:
+        if self._is_over:
+            return
+        self._is_over = True
+        if self._supervisor is not None:
+            take_back(self._submitter.state_dir, self._supervisor)
+        else:
+            discard(self._submitter.state_dir, self._claim.app_dir, self._claim)
+
+    def _dir_of(self, app_id: str) -> str:
+        return rundir.app_dir(self._submitter.state_dir, app_id)
 
 
 def create(

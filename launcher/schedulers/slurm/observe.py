@@ -20,17 +20,16 @@ from launcher.schedulers.slurm.known import SLURM, Place
 from launcher.schedulers.slurm.state import (
     Facts,
     View,
-    attempt_of,
     is_held,
     new_ends,
     record_of,
+    seen_app,
     undecided_needs,
     view_of,
 )
 from launcher.schedulers.slurm.waiter import Waiter
 from launcher.specs.attempt import Attempt
 from launcher.specs.jobkey import JobKey
-from launcher.specs.outputs import own_output
 from launcher.state.records import LIVE, AppRecord
 
 T = TypeVar("T")
@@ -239,7 +238,7 @@ def attempts(
 
 
 def _seen_with_outputs(clusters: Clusters, cluster: Cluster, fields: Mapping[str, Any]) -> dict[str, Facts]:
-    """As `seen`; also notes the output folders of the cluster, for `lost_outputs`."""
+    """As `seen`; also notes the output folders of the cluster, for `SlurmOutputs.lost`."""
     *_, answer, listed = cluster.call(*cluster.greeting, {"op": "observe", **fields}, {"op": "outputs"})
     if "outputs" in listed:
         clusters.outputs[cluster.place] = set(listed["outputs"])
@@ -247,37 +246,9 @@ def _seen_with_outputs(clusters: Clusters, cluster: Cluster, fields: Mapping[str
     return found
 
 
-def output_path(clusters: Clusters, attempt: Attempt) -> str:
-    """The path on its cluster of an attempt's output folder."""
-    cluster = clusters.at(known.place_of(attempt.document.get("cfg", {})))
-    return os.path.join(cluster.root, "outputs", own_output(attempt))
-
-
-def cluster_with(clusters: Clusters, attempt: Attempt) -> Cluster:
-    """The cluster that an attempt was submitted to."""
-    return clusters.at(_place_of(attempt))
-
-
-def _place_of(attempt: Attempt) -> Place:
-    return known.place_of_app(attempt.app_id) or known.place_of(attempt.document.get("cfg", {}))
-
-
-def lost_outputs(clusters: Clusters, attempts: Iterable[Attempt]) -> set[str]:
-    """The app ids of the attempts whose recorded output folder was not there when `attempts` asked.
-
-    None of a cluster that was not asked, or did not answer.
-    """
-    lost = set()
-    for each in attempts:
-        there = clusters.outputs.get(_place_of(each))
-        if each.output and there is not None and own_output(each) not in there:
-            lost.add(each.app_id)
-    return lost
-
-
 def _attempt(facts: Facts, end: Mapping[str, Any] | None, take_over: bool) -> Attempt | None:
     shown = facts if end is None else {**facts, "outcome": end}
-    return attempt_of(shown, view_of(shown, take_over=take_over))
+    return seen_app(shown, view_of(shown, take_over=take_over)).attempt()
 
 
 def _current(found: list[Attempt], wanted: set[JobKey], done: set[str]) -> list[Attempt]:
@@ -323,9 +294,10 @@ def _reaped(cluster: Cluster, row: AppRecord, facts: Facts | None) -> list[Attem
         _forget_if_gone(row.app_id)
         return []
     view = view_of(facts)
-    record = record_of(facts, view)
+    seen = seen_app(facts, view)
+    record = seen.record
     if record.has_ended:
-        attempt = attempt_of(facts, view)
+        attempt = seen.attempt()
         with open_store(durable=attempt is not None) as store:
             is_first = store.end_and_tidy(record)
         return [attempt] if is_first and attempt is not None else []
@@ -376,7 +348,7 @@ def kept_outcomes(clusters: Clusters) -> list[Attempt]:
     """The attempts of which nothing is left but how they ended."""
     of_all = clusters.of_each(lambda cluster: seen(cluster, app_ids=None, ended=True))
     removed = (facts for apps in of_all for facts in apps.values() if is_removed(facts))
-    found = (attempt_of(facts, view_of(facts)) for facts in removed)
+    found = (seen_app(facts, view_of(facts)).attempt() for facts in removed)
     return [attempt for attempt in found if attempt is not None]
 
 

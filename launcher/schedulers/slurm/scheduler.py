@@ -10,24 +10,24 @@ import time
 from _thread import allocate_lock
 
 from launcher.schedulers.appfolder import is_id
+from launcher.schedulers.backend import AppLogs, BackendScheduler
 from launcher.schedulers.slurm import known
 from launcher.schedulers.slurm.known import SLURM
-from launcher.schedulers.staged import Reservation, StagedScheduler
-from launcher.state.records import WAITING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-    from typing import IO, Any
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from typing import IO
 
+    from launcher.schedulers.api import OnRestart
+    from launcher.schedulers.backend import LogPart, Where
     from launcher.schedulers.bound import BoundWorkspace
     from launcher.schedulers.logs import LogRecord
-    from launcher.schedulers.responses import DescribeAppResponse, ListAppResponse, Stream
+    from launcher.schedulers.record import SeenApp
     from launcher.schedulers.restarts import Restart
-    from launcher.schedulers.slurm.cluster import Cluster
     from launcher.schedulers.slurm.observe import Clusters
+    from launcher.schedulers.slurm.outputs import SlurmOutputs
     from launcher.schedulers.slurm.request import SlurmRequest
-    from launcher.schedulers.slurm.state import Facts, View
     from launcher.schedulers.slurm.submit import SlurmReservation
     from launcher.specs.app import AppDef, CfgVal
     from launcher.specs.attempt import Attempt
@@ -41,7 +41,7 @@ _AGAIN_S = 10.0
 """How often the restarts of an app are read while it runs."""
 
 
-class SlurmScheduler(StagedScheduler["SlurmRequest"]):
+class SlurmScheduler(BackendScheduler["SlurmRequest"]):
     """Runs apps as jobs of Slurm.
 
     Args:
@@ -54,10 +54,7 @@ class SlurmScheduler(StagedScheduler["SlurmRequest"]):
     holds = frozenset({SLURM})
 
     def __init__(self, session_name: str, *, detach: bool = False) -> None:
-        super().__init__(SLURM, session_name)
-        self._detach = detach
-        self._attached: list[str] = []
-        self._reserved: dict[str, SlurmReservation] = {}
+        super().__init__(SLURM, session_name, detach=detach)
         self._packed: dict[str, IO[bytes]] = {}  # digest of a workspace → its archive, until it is submitted
         self._pool: Clusters | None = None
         self._lock = allocate_lock()
@@ -77,9 +74,6 @@ class SlurmScheduler(StagedScheduler["SlurmRequest"]):
         from launcher.schedulers.slurm.options import options
 
         return options()
-
-    def _validate(self, app: AppDef, scheduler: str, cfg: Mapping[str, CfgVal]) -> None:
-        """No check: a replica without a resource gets what Slurm gives a task."""
 
     def app_problems(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> Iterable[Problem]:
         from launcher.schedulers.slurm.rules import problems
@@ -105,36 +99,30 @@ class SlurmScheduler(StagedScheduler["SlurmRequest"]):
     ) -> AppDef:
         """Copy the workspace into the folder of a reserved attempt. Without one, keep it for `schedule`."""
         from launcher.schedulers.slurm.files import packed, with_workspace
-        from launcher.workspace.archive import archive
+        from launcher.schedulers.slurm.submit import SlurmReservation
 
-        if not app_id:
+        reserved = self._reserved.get(app_id)
+        if isinstance(reserved, SlurmReservation):
+            reserved.put(workspace)
+        else:
             self._packed[workspace.digest] = packed(workspace)
-        elif not (held := self._reserved[app_id].held).resumed:
-            held.cluster.put(app_id, archive(workspace.folder, digest=workspace.digest))
         return with_workspace(app, workspace)
 
-    def schedule(self, dryrun_info: AppDryRunInfo[SlurmRequest]) -> str:
-        """Submit the app under a fresh id; returns when Slurm has accepted it.
+    def launch(self, app_id: str, info: AppDryRunInfo[SlurmRequest]) -> None:
+        """Returns when Slurm has accepted the app.
 
         Raises StartError, with nothing left behind, when Slurm refuses it.
         """
-        from launcher.schedulers.checks import refuse_outputs
-        from launcher.schedulers.ids import make_unique, normalise
-        from launcher.schedulers.slurm.files import digest_of, pieces, record_of_app
+        from launcher.schedulers.record import of_app
+        from launcher.schedulers.slurm.files import digest_of, pieces
         from launcher.schedulers.slurm.submit import submit_app
 
-        app, cfg = dryrun_info.app, dryrun_info.cfg
-        if app is None:
-            raise ValueError("want an info that submit_dryrun has made")
-        refuse_outputs(app)
-        record = record_of_app(app, cfg, make_unique(normalise(app.name, limit=48)), self.session_name)
-        archive = self._packed.get(digest_of(app))
-        cluster = self._clusters.at(known.place_of(cfg))
-        submit_app(cluster, dryrun_info.request, record, pieces(archive) if archive else None)
-        app_id: str = record["app_id"]
+        record = of_app(info.app, info.cfg, SLURM, self.session_name, app_id, time.time())
+        archive = self._packed.get(digest_of(info.app))
+        cluster = self._clusters.at(known.place_of(info.cfg))
+        submit_app(cluster, info.request, record, pieces(archive) if archive else None)
         if not self._detach:
             self._attached.append(app_id)
-        return app_id
 
     # Staged submission
 
@@ -149,40 +137,17 @@ class SlurmScheduler(StagedScheduler["SlurmRequest"]):
             found.append(sha256(text.encode(errors="surrogateescape")).hexdigest()[:16])
         return f"slurm:{','.join(sorted(found))}"
 
-    def reserve(self, attempt: Attempt) -> SlurmReservation:
-        from launcher.schedulers.slurm.submit import reserve_attempt
+    def claim(self, attempt: Attempt) -> SlurmReservation:
+        from launcher.schedulers.slurm.submit import SlurmReservation
 
         self._clusters.noted(attempt.app_id)  # true no longer
-        made = reserve_attempt(self._clusters, attempt, take_over=self.take_over)
-        self._reserved[attempt.app_id] = made
-        return made
-
-    def create(self, reservation: Reservation, app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
-        from launcher.schedulers.slurm.submit import create_attempt
-
-        create_attempt(_ours(reservation), app, self.run_opts().resolve(cfg))
-
-    def start(self, reservation: Reservation) -> None:
-        from launcher.schedulers.slurm.submit import start
-
-        reservation.accepted = start(_ours(reservation).held)
-        reservation.queued_for = "in Slurm's queue"
-        self._reserved.pop(reservation.app_id, None)
-
-    def abort(self, reservation: Reservation) -> None:
-        from launcher.schedulers.slurm.submit import take_back
-
-        self._reserved.pop(reservation.app_id, None)
-        take_back(_ours(reservation).held)
+        return SlurmReservation(self._clusters, attempt, take_over=self.take_over)
 
     def withdraw(self, app_id: str) -> bool:
-        from launcher.schedulers.slurm.observe import find
+        from launcher.schedulers.slurm.stop import withdraw
 
         self._clusters.noted(app_id)  # true no longer
-        found = find(self._clusters, app_id)
-        if found is None or self._judged(*found).state not in WAITING:
-            return False
-        return bool(found[0].ask("withdraw", app_id=app_id)["withdrawn"])
+        return withdraw(self._clusters, app_id, take_over=self.take_over)
 
     # Observation
 
@@ -197,29 +162,28 @@ class SlurmScheduler(StagedScheduler["SlurmRequest"]):
 
         return attempts(self._clusters, keys, (), take_over=self.take_over, look=False)
 
-    def attempt(self, app_id: str) -> Attempt | None:
-        from launcher.schedulers.slurm.observe import find
-        from launcher.schedulers.slurm.state import attempt_of
+    def read(self, app_id: str, *, whole: bool = False) -> SeenApp | None:
+        """Read as a whole, an app that Slurm has ended and that could not say so gets an outcome."""
+        from launcher.schedulers.slurm.observe import find, judged, settled
+        from launcher.schedulers.slurm.state import seen_app, view_of, whole_app
 
+        if whole:
+            found = find(self._clusters, app_id, replicas=True)
+            if found is None:
+                return None
+            cluster, facts = found
+            facts = {**facts, **settled(cluster, {app_id: facts})[app_id]}
+            return whole_app(facts, view_of(facts, take_over=self.take_over))
         # Ends are recorded by `reap`, and then by a look at each live attempt.
         found = self._clusters.noted(app_id) or find(self._clusters, app_id)
-        return None if found is None else attempt_of(found[1], self._judged(*found))
+        return None if found is None else seen_app(found[1], judged(*found, take_over=self.take_over))
 
-    def _judged(self, cluster: Cluster, facts: Facts) -> View:
-        """The state of an app, also of one that Slurm has ended; writes nothing."""
-        from launcher.schedulers.slurm.observe import judged
-
-        return judged(cluster, facts, take_over=self.take_over)
-
-    def ended_attempt(self, app_id: str, timeout_s: float | None = None) -> Attempt | None:
-        from launcher.schedulers.slurm.state import attempt_of, view_of
-
-        found = self._ended(app_id, timeout_s)
-        return None if found is None else attempt_of(found[1], view_of(found[1], take_over=self.take_over))
-
-    def _ended(self, app_id: str, timeout_s: float | None) -> tuple[Cluster, Facts] | None:
-        """The app when it has ended, with its outcome on record, or as it is after the timeout."""
+    def read_ended(
+        self, app_id: str, timeout_s: float | None = None, *, whole: bool = False
+    ) -> SeenApp | None:
+        """Waits with one request at a time for all threads of this process."""
         from launcher.schedulers.slurm.observe import cluster_of, settled
+        from launcher.schedulers.slurm.state import seen_app, view_of
 
         cluster = cluster_of(self._clusters, app_id)
         if cluster is None:
@@ -227,35 +191,15 @@ class SlurmScheduler(StagedScheduler["SlurmRequest"]):
         waited = self._clusters.waiter(cluster).until_end(app_id, timeout_s)
         if waited is None:
             return None
-        return cluster, settled(cluster, {app_id: waited})[app_id]
+        if whole:
+            return self.read(app_id, whole=True)
+        facts = settled(cluster, {app_id: waited})[app_id]
+        return seen_app(facts, view_of(facts, take_over=self.take_over))
 
     def reap(self) -> list[Attempt]:
         from launcher.schedulers.slurm.observe import reap
 
         return reap(self._clusters)
-
-    def describe(self, app_id: str) -> DescribeAppResponse | None:
-        found = self._found(app_id)
-        return None if found is None else self._response(found[1])
-
-    def _found(self, app_id: str) -> tuple[Cluster, Facts] | None:
-        """The app with its replicas. Records how Slurm ended it where it could not say so itself."""
-        from launcher.schedulers.slurm.observe import find, settled
-
-        found = find(self._clusters, app_id, replicas=True)
-        if found is None:
-            return None
-        cluster, facts = found
-        return cluster, {**facts, **settled(cluster, {app_id: facts})[app_id]}
-
-    def _response(self, facts: Facts) -> DescribeAppResponse:
-        from launcher.schedulers.answers import description_of
-        from launcher.schedulers.slurm.files import app_of
-
-        record = self._whole_record(facts)
-        if record.state == "lost":
-            record.message = f"lost: {record.message}"
-        return description_of(record, app_of(facts))
 
     # Records for the commands
 
@@ -264,29 +208,6 @@ class SlurmScheduler(StagedScheduler["SlurmRequest"]):
 
         found = everything(self._clusters, take_over=self.take_over)
         return sorted(found, key=lambda each: each.created_at or 0.0, reverse=True)
-
-    def record(self, app_id: str) -> AppRecord | None:
-        found = self._found(app_id)
-        return None if found is None else self._whole_record(found[1])
-
-    def _whole_record(self, facts: Facts) -> AppRecord:
-        """The app with its replicas."""
-        from launcher.schedulers.slurm.state import view_of, whole_record_of
-
-        return whole_record_of(facts, view_of(facts, take_over=self.take_over))
-
-    def about(self, app_id: str) -> Mapping[str, Any]:
-        from launcher.schedulers.slurm.observe import find
-        from launcher.schedulers.slurm.state import attempt_of, view_of
-
-        found = find(self._clusters, app_id)
-        if found is None:
-            return {}
-        attempt = attempt_of(found[1], view_of(found[1]))
-        if attempt is not None:
-            return attempt.about()
-        recorded = found[1]["attempt"]
-        return {name: recorded[name] for name in ("metadata", "document") if recorded.get(name)}
 
     @property
     def shared_engine(self) -> str:
@@ -313,10 +234,6 @@ class SlurmScheduler(StagedScheduler["SlurmRequest"]):
         if answers.error is not None:
             raise answers.error
 
-    def wait(self, app_id: str, timeout_s: float | None = None) -> DescribeAppResponse | None:
-        """Wait for the end of the app, with one request at a time for all threads of this process."""
-        return None if self._ended(app_id, timeout_s) is None else self.describe(app_id)
-
     def wait_for_start(self, app_id: str) -> None:
         from launcher.schedulers.slurm.observe import cluster_of
 
@@ -326,27 +243,16 @@ class SlurmScheduler(StagedScheduler["SlurmRequest"]):
 
     # Cancellation
 
-    def cancel(self, app_id: str, grace_s: float | None = None) -> None:
-        """Stop the app; returns when Slurm has no job of it. An app that has ended keeps its outcome."""
+    def stop(self, app_id: str, grace_s: float | None, *, interrupt: bool = False) -> None:
+        """Returns when Slurm has no job of the app."""
         from launcher.schedulers.slurm.stop import cancel
 
         self._clusters.noted(app_id)  # true no longer
-        cancel(self._clusters, app_id, grace_s, on_wait=self.on_wait)
-
-    def interrupt(self, app_id: str, grace_s: float | None = None) -> None:
-        from launcher.schedulers.slurm.stop import cancel
-
-        self._clusters.noted(app_id)  # true no longer
-        cancel(self._clusters, app_id, grace_s, interrupt=True, on_wait=self.on_wait)
-
-    def _cancel_existing(self, app_id: str) -> None:
-        self.cancel(app_id)
+        cancel(self._clusters, app_id, grace_s, interrupt=interrupt, on_wait=self.on_wait)
 
     def close(self) -> None:
         """Cancel the attached apps, wait until they have ended, and close the connections."""
-        attached, self._attached = self._attached, []
-        for app_id in attached:
-            self.cancel(app_id)
+        super().close()
         packed, self._packed = self._packed, {}
         for file in packed.values():
             file.close()
@@ -356,9 +262,6 @@ class SlurmScheduler(StagedScheduler["SlurmRequest"]):
             pool.close()
 
     # Cleaning up
-
-    def finished(self) -> list[AppRecord]:
-        return [each for each in self.records() if each.has_ended]
 
     def remove(self, app_id: str) -> None:
         from launcher.schedulers.slurm.observe import remove
@@ -380,120 +283,82 @@ class SlurmScheduler(StagedScheduler["SlurmRequest"]):
         self._clusters.of_each(lambda cluster: cluster.ask("sweep"))
         return []
 
-    def outputs(self) -> list[str]:
-        found = self._clusters.of_each(lambda cluster: cluster.ask("outputs")["outputs"])
-        return sorted({name for names in found for name in names})
+    @property
+    def output_folders(self) -> SlurmOutputs:
+        from launcher.schedulers.slurm.outputs import SlurmOutputs
 
-    def output_folder(self, name: str) -> str:
-        from os.path import expanduser, isdir, join
-
-        here = (expanduser(job_dir) for host, job_dir in known.places() if not host)
-        found = [join(folder, "outputs", name) for folder in here]
-        return next((path for path in found if isdir(path)), found[0] if found else "")
-
-    def output_of(self, attempt: Attempt, app: AppDef) -> str:
-        from launcher.schedulers.slurm.observe import output_path
-        from launcher.specs.outputs import has_output
-
-        return output_path(self._clusters, attempt) if has_output(app) else ""
-
-    def lost_outputs(self, attempts: Iterable[Attempt]) -> set[str]:
-        from launcher.schedulers.slurm.observe import lost_outputs
-
-        return lost_outputs(self._clusters, attempts)
-
-    def output_archive(self, attempt: Attempt) -> tuple[Iterator[bytes], str]:
-        from launcher.schedulers.slurm.observe import cluster_with
-        from launcher.specs.outputs import own_output
-
-        return cluster_with(self._clusters, attempt).pack(own_output(attempt)), ""
-
-    def remove_output(self, name: str) -> None:
-        self._clusters.of_each(lambda cluster: cluster.ask("remove_output", name=name))
+        return SlurmOutputs(self._clusters)
 
     # Logs
 
-    def log_records(
+    def logs(self, app_id: str) -> SlurmLogs:
+        return SlurmLogs(self._clusters, app_id, self.on_restart, self._has_ended)
+
+    def _has_ended(self, app_id: str, within_s: float) -> bool:
+        seen = self.read_ended(app_id, within_s)
+        return seen is None or seen.record.ended_at is not None
+
+
+class SlurmLogs(AppLogs):
+    """The logs of an app on a cluster."""
+
+    def __init__(
         self,
+        clusters: Clusters,
         app_id: str,
-        role_name: str,
-        k: int = 0,
-        since: float | None = None,
-        until: float | None = None,
-        follow: bool = False,
-        streams: Stream | str | None = None,
-    ) -> Iterator[LogRecord]:
-        from launcher.schedulers.logs import stream_name
+        on_restart: OnRestart | None,
+        has_ended: Callable[[str, float], bool],
+    ) -> None:
+        self._clusters = clusters
+        self._app_id = app_id
+        self._on_restart = on_restart
+        self._has_ended = has_ended
+
+    def records(self, where: Where, part: LogPart) -> Iterator[LogRecord]:
         from launcher.schedulers.slurm.logs import records
         from launcher.schedulers.slurm.reading import Reader
 
-        replicas = [(role_name, k)]
-        reader = Reader(self._clusters, app_id, self.on_restart if follow else None)
-        mark = reader.notes(replicas, since, of_cause=True)
-        return records(
-            reader.source(replicas), stream_name(streams), since, until, follow=follow, on_mark=mark
-        )
+        reader = Reader(self._clusters, self._app_id, self._on_restart if part.follow else None)
+        mark = reader.notes([where], part.since, of_cause=True)
+        source = reader.source([where])
+        return records(source, part.stream, part.since, part.until, follow=part.follow, on_mark=mark)
 
-    def log_chunks(
-        self,
-        app_id: str,
-        replicas: Sequence[tuple[str, int]],
-        *,
-        stream: str = "combined",
-        since: float | None = None,
-        until: float | None = None,
-        tail: int | None = None,
-        follow: bool = False,
-    ) -> Iterator[tuple[str, int, bytes]]:
-        from launcher.schedulers.logs import stream_of
+    def chunks(self, replicas: Sequence[Where], part: LogPart) -> Iterator[tuple[str, int, bytes]]:
         from launcher.schedulers.slurm.logs import chunks
         from launcher.schedulers.slurm.reading import Reader
 
-        stream_of(stream)
-        reader = Reader(self._clusters, app_id, self.on_restart if follow else None)
-        mark = reader.notes(replicas, since if tail is None else time.time())
-        return chunks(reader.source, replicas, stream, since, until, tail=tail, follow=follow, on_mark=mark)
+        reader = Reader(self._clusters, self._app_id, self._on_restart if part.follow else None)
+        mark = reader.notes(replicas, part.since if part.tail is None else time.time())
+        return chunks(
+            reader.source,
+            replicas,
+            part.stream,
+            part.since,
+            part.until,
+            tail=part.tail,
+            follow=part.follow,
+            on_mark=mark,
+        )
 
-    def run_starts(
-        self, app_id: str, replicas: Sequence[tuple[str, int]]
-    ) -> Mapping[tuple[str, int], Sequence[tuple[int, float]]]:
+    def run_starts(self, replicas: Sequence[Where]) -> Mapping[Where, Sequence[tuple[int, float]]]:
         from launcher.schedulers.slurm.events import run_starts
         from launcher.schedulers.slurm.reading import Reader
 
-        return run_starts(Reader(self._clusters, app_id).events(), replicas)
+        return run_starts(Reader(self._clusters, self._app_id).events(), replicas)
 
-    def restarts(self, app_id: str) -> Iterator[Restart]:
+    def restarts(self) -> Iterator[Restart]:
         from launcher.schedulers.slurm.reading import Reader
 
-        reader = Reader(self._clusters, app_id)
+        reader = Reader(self._clusters, self._app_id)
         reported = 0
         while reader.may_restart:
-            is_over = self._has_ended(app_id, _AGAIN_S if reported or reader.has_waited else 1.0)
+            is_over = self._has_ended(self._app_id, _AGAIN_S if reported or reader.has_waited else 1.0)
             reader.has_waited = True
             found = reader.restarts()
             yield from found[reported:]
             reported = len(found)
             if is_over:
                 return
-
-    def _has_ended(self, app_id: str, within_s: float) -> bool:
-        from launcher.schedulers.slurm.state import view_of
-
-        found = self._ended(app_id, within_s)
-        return found is None or view_of(found[1]).ended_at is not None
-
-    def list(self) -> list[ListAppResponse]:
-        from launcher.schedulers.answers import listed_of
-
-        return [listed_of(each) for each in self.records()]
-
-
-def _ours(reservation: Reservation) -> SlurmReservation:
-    from launcher.schedulers.slurm.submit import SlurmReservation
-
-    if not isinstance(reservation, SlurmReservation):
-        raise TypeError(f"{reservation.app_id} was not reserved here")
-    return reservation
 
 
 def create_scheduler(session_name: str, detach: bool = False, **_: object) -> SlurmScheduler:

@@ -10,7 +10,6 @@ import json
 import time
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from launcher.holding.events import ended as ended_event
@@ -18,11 +17,10 @@ from launcher.holding.hold import implied_end
 from launcher.holding.phrases import WITHDRAWN, skipped, waits_for_jobs
 from launcher.holding.state import AppState
 from launcher.schedulers import owner as owners
+from launcher.schedulers.record import SeenApp, in_state, row_of
 from launcher.schedulers.slurm.known import SLURM
 from launcher.schedulers.slurm.site.replicas import recorded_exit, row
-from launcher.specs.attempt import Attempt
-from launcher.specs.jobkey import JobKey
-from launcher.state.records import ENDED, AppRecord, ReplicaRecord, as_seen
+from launcher.state.records import ENDED, AppRecord, ReplicaRecord
 
 Facts = Mapping[str, Any]
 Outcome = Mapping[str, Any]
@@ -48,17 +46,19 @@ class View:
     """
 
     __slots__ = (
-        "ended_at", "exit_code", "is_new_end", "message", "num_restarts", "owner", "started_at", "state",
+        "code", "ended_at", "inputs_changed", "is_new_end", "message", "num_restarts", "owner", "started_at",
+        "state",
     )  # fmt: skip
 
     def __init__(self, state: str, message: str = "", *, owner: str = "") -> None:
         self.state = state
         self.message = message
         self.owner = owner
-        self.exit_code: int | None = None
+        self.code: int | None = None
         self.started_at: float | None = None
         self.ended_at: float | None = None
         self.num_restarts = 0
+        self.inputs_changed = ""  # a cluster does not see the checkout
         self.is_new_end = False
 
 
@@ -129,7 +129,7 @@ def _being_submitted(facts: Facts, take_over: bool, now: float | None) -> View:
 
 def _of_outcome(outcome: Outcome) -> View:
     view = View(str(outcome.get("state") or "lost"), str(outcome.get("message") or ""))
-    view.exit_code = outcome.get("exit_code")
+    view.code = outcome.get("exit_code")
     view.started_at, view.ended_at = outcome.get("started_at"), outcome.get("ended_at")
     view.num_restarts = int(outcome.get("restarts") or 0)
     return view
@@ -281,47 +281,21 @@ def _exit(exit_code: str, reason: str) -> tuple[str, int | None]:
 # Records
 
 
-def attempt_of(facts: Facts, view: View) -> Attempt | None:
-    """The attempt of a job in its present state; None for an app without a job."""
-    recorded = facts.get("attempt") or {}
-    if not recorded.get("key"):
-        return None
-    attempt = replace(Attempt.from_json(recorded), state="reserved")
-    return as_seen(attempt, _bare(recorded, view), view.owner)
+def seen_app(facts: Facts, view: View) -> SeenApp:
+    """The app without its replicas."""
+    return SeenApp(record_of(facts, view), facts.get("attempt") or {}, view.owner)
 
 
 def record_of(facts: Facts, view: View) -> AppRecord:
     """The app without its replicas."""
-    return _bare(facts.get("attempt") or {}, view)
+    recorded = facts.get("attempt") or {}
+    return in_state(row_of(SLURM, str(recorded.get("app_id") or ""), recorded), view)
 
 
-def _bare(recorded: Mapping[str, Any], view: View) -> AppRecord:
-    key = JobKey(*recorded["key"]) if recorded.get("key") else None
-    made = AppRecord(
-        SLURM,
-        key.session if key else str(recorded.get("session") or ""),
-        str(recorded.get("app_id") or ""),
-        name=str(recorded.get("name") or ""),
-        key=key,
-        number=recorded.get("number") if key else None,
-        digest=str(recorded.get("digest") or "") if key else "",
-        plan_id=str(recorded.get("plan_id") or ""),
-        state=view.state,
-        created_at=recorded.get("created_at"),
-        started_at=view.started_at,
-        ended_at=view.ended_at,
-        message=view.message,
-        exit_code=view.exit_code,
-        output=str(recorded.get("output") or "") if key else "",
-    )
-    made.commit, made.actor = str(recorded.get("commit") or ""), str(recorded.get("actor") or "")
-    made.num_restarts = view.num_restarts
-    return made
-
-
-def whole_record_of(facts: Facts, view: View) -> AppRecord:
+def whole_app(facts: Facts, view: View) -> SeenApp:
     """The app with its replicas, as its outcome has them, or as its events say."""
-    record = record_of(facts, view)
+    seen = seen_app(facts, view)
+    record = seen.record
     rows = (facts.get("outcome") or {}).get("replicas")
     if not rows:
         app = _folded(facts, view)
@@ -332,7 +306,7 @@ def whole_record_of(facts: Facts, view: View) -> AppRecord:
         ]
         record.num_restarts = record.num_restarts or app.num_restarts
     record.replicas = [_replica(each) for each in rows]
-    return record
+    return seen
 
 
 def _folded(facts: Facts, view: View) -> AppState:
@@ -344,7 +318,7 @@ def _folded(facts: Facts, view: View) -> AppState:
             app.take(end)
     if view.state in ENDED:
         at = int((view.ended_at or 0.0) * 1e9)
-        app.take({**ended_event(view.state, view.message, view.exit_code), "t": at})
+        app.take({**ended_event(view.state, view.message, view.code), "t": at})
     elif view.state != "running" and app.state == "running":  # Slurm has stopped it, to run it again
         app.take({"e": "requeued"})
     return app

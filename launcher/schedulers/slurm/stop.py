@@ -14,12 +14,14 @@ from launcher.schedulers.slurm.observe import (
     find,
     forget,
     is_left_behind,
+    judged,
     seen,
     settled,
     take_back,
 )
 from launcher.schedulers.slurm.options import DEFAULT_GRACE_S
 from launcher.schedulers.slurm.state import Facts, view_of
+from launcher.state.records import WAITING
 
 if TYPE_CHECKING:
     from launcher.schedulers.api import OnWait
@@ -67,6 +69,14 @@ def cancel(
                 f"cannot stop {app_id}: Slurm has not ended its job",
                 hint="a node may be down: `squeue` shows where it is; cancel again when the node is back",
             )
+
+
+def withdraw(clusters: Clusters, app_id: str, *, take_over: bool) -> bool:
+    """See `StagedScheduler.withdraw`."""
+    found = find(clusters, app_id)
+    if found is None or judged(*found, take_over=take_over).state not in WAITING:
+        return False
+    return bool(found[0].ask("withdraw", app_id=app_id)["withdrawn"])
 
 
 def _once_submitted(cluster: Cluster, app_id: str, facts: Facts) -> Facts | None:

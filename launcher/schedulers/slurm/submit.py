@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,8 +12,11 @@ from typing import Any
 from launcher.errors import ReservedError, SchedulerError
 from launcher.schedulers import owner as owners
 from launcher.schedulers.appstore import open_store
+from launcher.schedulers.backend import BackendReservation
+from launcher.schedulers.bound import BoundWorkspace
 from launcher.schedulers.ids import random_id
-from launcher.schedulers.slurm import known
+from launcher.schedulers.record import row_of
+from launcher.schedulers.slurm import known, outputs
 from launcher.schedulers.slurm.cluster import Cluster, checked
 from launcher.schedulers.slurm.known import SLURM
 from launcher.schedulers.slurm.observe import Clusters, forget, seen
@@ -22,12 +24,12 @@ from launcher.schedulers.slurm.program import program
 from launcher.schedulers.slurm.request import SlurmRequest, bind_request, build_request
 from launcher.schedulers.slurm.script import PROGRAM
 from launcher.schedulers.slurm.state import view_of
-from launcher.schedulers.staged import Reservation
 from launcher.secrets import resolve
 from launcher.specs.app import AppDef, CfgVal
 from launcher.specs.attempt import Attempt, AttemptState
-from launcher.specs.outputs import has_output, needs_variable, output_macro, own_output, read_outputs
+from launcher.specs.outputs import has_output, own_output
 from launcher.state.records import AppRecord, of_attempt
+from launcher.workspace.archive import archive
 
 
 class Held:
@@ -46,19 +48,49 @@ class Held:
         self.is_over = False
 
 
-class SlurmReservation(Reservation):
-    """An attempt whose folder on the cluster this client owns."""
+class SlurmReservation(BackendReservation):
+    """An attempt whose folder on the cluster this client owns.
 
-    def __init__(self, attempt: Attempt, held: Held) -> None:
+    Args:
+        take_over: as in `StagedScheduler`.
+
+    Raises ReservedError, with the owner or the state, when the app id is taken.
+    """
+
+    def __init__(self, clusters: Clusters, attempt: Attempt, *, take_over: bool) -> None:
         super().__init__(attempt)
-        self.held = held
+        cluster = clusters.at(known.place_of(attempt.document.get("cfg", {})))
+        self.held = reserve(cluster, of_attempt(attempt), attempt.to_json(), take_over=take_over)
+        self.queued_for = "in Slurm's queue"
 
+    def put(self, workspace: BoundWorkspace) -> None:
+        """Copy the workspace into the folder of the attempt."""
+        if not self.held.resumed:
+            self.held.cluster.put(self.app_id, archive(workspace.folder, digest=workspace.digest))
 
-def reserve_attempt(clusters: Clusters, attempt: Attempt, *, take_over: bool) -> SlurmReservation:
-    """Raises ReservedError, with the owner or the state, when the app id is taken."""
-    cluster = clusters.at(known.place_of(attempt.document.get("cfg", {})))
-    held = reserve(cluster, of_attempt(attempt), attempt.to_json(), take_over=take_over)
-    return SlurmReservation(attempt, held)
+    def create(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
+        """Make the files and the held job. Raises StartError when Slurm refuses the job."""
+        held, attempt = self.held, self.attempt
+        if held.resumed:
+            return
+        request = build_request(app, cfg, session=attempt.key.session)
+        folders, listed = outputs.of_attempt(held.cluster, attempt, app)
+        own = {**attempt.variables, **listed}
+        bound = bind_request(request, attempt.app_id, outputs=folders, variables=own)
+        made = [{"op": "make_output", "name": own_output(attempt)}] if has_output(app) else []
+        needs = [{"app_id": each.app_id, "job": each.job} for each in self.waits_for]
+        _refuse_elsewhere(held.cluster, [each["app_id"] for each in needs])
+        try:
+            create(held, bound, needs, before=made)
+        except SchedulerError:
+            take_back(held)
+            raise
+
+    def start(self) -> None:
+        self.accepted = start(self.held)
+
+    def abort(self) -> None:
+        take_back(self.held)
 
 
 def reserve(cluster: Cluster, row: AppRecord, record: Mapping[str, Any], *, take_over: bool = False) -> Held:
@@ -98,24 +130,6 @@ def _taken(cluster: Cluster, app_id: str, *, take_over: bool) -> ReservedError:
     return ReservedError(app_id, view.state, view.owner)
 
 
-def create_attempt(reservation: SlurmReservation, app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
-    """Make the files and the held job of a reserved attempt. Raises StartError when Slurm refuses the job."""
-    held, attempt = reservation.held, reservation.attempt
-    if held.resumed:
-        return
-    request = build_request(app, cfg, session=attempt.key.session)
-    folders, listed = _outputs(held.cluster, attempt, app)
-    bound = bind_request(request, attempt.app_id, outputs=folders, variables={**attempt.variables, **listed})
-    made = [{"op": "make_output", "name": own_output(attempt)}] if has_output(app) else []
-    needs = [{"app_id": each.app_id, "job": each.job} for each in reservation.waits_for]
-    _refuse_elsewhere(held.cluster, [each["app_id"] for each in needs])
-    try:
-        create(held, bound, needs, before=made)
-    except SchedulerError:
-        take_back(held)
-        raise
-
-
 def create(
     held: Held,
     bound: SlurmRequest,
@@ -140,22 +154,6 @@ def create(
     }
     for answer in held.cluster.call(*before, op):
         checked(answer)
-
-
-def _outputs(cluster: Cluster, attempt: Attempt, app: AppDef) -> tuple[dict[str, str], dict[str, str]]:
-    """Macro → output folder, and the variable that lists the folders of needs."""
-    names = read_outputs(attempt)
-    if not names and not has_output(app):
-        return {}, {}
-    root = os.path.join(cluster.root, "outputs")
-    folders = {output_macro(job): os.path.join(root, name) for job, name in names.items()}
-    folders[output_macro()] = os.path.join(root, own_output(attempt))
-    if not names:
-        return folders, {}
-    there = set(cluster.ask("outputs")["outputs"])
-    # A need that has not run yet makes its folder when it is submitted, before this one is.
-    made = {job: os.path.join(root, name) for job, name in names.items() if name in there}
-    return folders, needs_variable(names, made)
 
 
 def _refuse_elsewhere(cluster: Cluster, app_ids: Iterable[str]) -> None:
@@ -191,21 +189,18 @@ def submit_app(
     cluster: Cluster,
     request: SlurmRequest,
     record: Mapping[str, Any],
-    archive: Iterable[bytes] | None,
+    workspace: Iterable[bytes] | None,
 ) -> Held:
     """Submit an app that no job file made.
 
     Args:
         record: what `attempt.json` holds.
-        archive: its workspace as a tar archive; None without one.
+        workspace: its files as a tar archive; None without any.
     """
-    row = AppRecord(
-        SLURM, record["session"], record["app_id"], name=record["name"], created_at=record["created_at"]
-    )
-    held = reserve(cluster, row, record)
+    held = reserve(cluster, row_of(SLURM, record["app_id"], record), record)
     try:
-        if archive is not None:
-            cluster.put(held.app_id, archive)
+        if workspace is not None:
+            cluster.put(held.app_id, workspace)
         create(held, bind_request(request, held.app_id, outputs={}, variables={}))
         start(held)
     except BaseException:

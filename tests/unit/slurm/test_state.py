@@ -11,13 +11,13 @@ from launcher.schedulers.slurm.state import (
     LEFT,
     LEFT_UNSTARTED,
     RUN_AGAIN,
-    attempt_of,
     is_held,
     new_ends,
     record_of,
+    seen_app,
     undecided_needs,
     view_of,
-    whole_record_of,
+    whole_app,
 )
 from launcher.specs.attempt import Attempt
 from launcher.specs.jobkey import JobKey
@@ -142,7 +142,7 @@ def test_the_outcome_on_record_counts_whatever_slurm_says():
     outcome = {"state": "failed", "message": "a/0 exited with 3", "exit_code": 3, "started_at": 3.0}
     outcome |= {"ended_at": 4.0, "restarts": 2, "replicas": []}
     view = view_of(submitted(outcome=outcome, queue=[row("RUNNING")], vanished=True))
-    assert (view.state, view.message, view.exit_code) == ("failed", "a/0 exited with 3", 3)
+    assert (view.state, view.message, view.code) == ("failed", "a/0 exited with 3", 3)
     assert (view.started_at, view.ended_at, view.num_restarts) == (3.0, 4.0, 2)
     assert not view.is_new_end
 
@@ -271,7 +271,7 @@ def test_needs_in_a_circle_come_to_an_end():
 
 def test_an_attempt_comes_back_as_it_was_reserved_with_its_present_state():
     found = submitted(queue=[row("RUNNING")], started={"job": "12", "at": 3.0})
-    attempt = attempt_of(found, view_of(found))
+    attempt = seen_app(found, view_of(found)).attempt()
     assert attempt is not None
     assert (attempt.key, attempt.number, attempt.needs) == (ATTEMPT.key, 2, (PREPARE,))
     assert (attempt.state, attempt.started_at, attempt.owner) == ("running", 3.0, "")
@@ -282,7 +282,7 @@ def test_an_attempt_comes_back_as_it_was_reserved_with_its_present_state():
 def test_an_app_without_a_job_is_no_attempt():
     attempt = {"key": None, "name": "sim", "session": "s", "app_id": "sim-1", "created_at": 1.0}
     found = submitted(attempt=attempt)
-    assert attempt_of(found, view_of(found)) is None
+    assert seen_app(found, view_of(found)).attempt() is None
     record = record_of(found, view_of(found))
     assert (record.handle, record.name, record.job) == ("slurm://s/sim-1", "sim", None)
 
@@ -371,7 +371,7 @@ def test_when_an_app_started_and_ended_how_often_it_was_restarted_and_its_exit_c
     record = record_of(found, view_of(found))
     assert (record.started_at, record.ended_at) == (started_at, ended_at)
     assert (record.num_restarts, record.exit_code) == (restarts, exit_code)
-    attempt = attempt_of(found, view_of(found))
+    attempt = seen_app(found, view_of(found)).attempt()
     assert (attempt.started_at, attempt.ended_at, attempt.exit_code) == (started_at, ended_at, exit_code)
 
 
@@ -408,7 +408,7 @@ def held(*events, created=CREATED, **fields):
 
 
 def shown(found):
-    record = whole_record_of(found, view_of(found))
+    record = whole_app(found, view_of(found)).record
     return [(each.role, each.k, each.state, each.exit_code, each.message) for each in record.replicas]
 
 
@@ -426,7 +426,7 @@ def test_replicas_are_as_the_events_of_a_live_app_say():
         ("a", 1, "running", None, ""),
         ("b", 0, "pending", None, ""),
     ]
-    record = whole_record_of(found, view_of(found))
+    record = whole_app(found, view_of(found)).record
     first, second, _ = record.replicas
     assert (record.num_restarts, first.num_restarts, second.num_restarts) == (1, 0, 1)
     assert (first.host, first.started_at, first.ended_at) == ("n1", 3.0, 6.0)
@@ -460,7 +460,7 @@ def test_the_ends_that_wrappers_recorded_count_where_no_conductor_did():
     early = {**over, "k": 1}
     events = [at(3, "spawn"), at(3, "spawn", 1, restart=1)]
     found = held(*events, replicas=[over, early], **{**gone("FAILED", exit="0:9"), "queue": []})
-    record = whole_record_of(found, view_of(found))
+    record = whole_app(found, view_of(found)).record
     assert shown(found)[:2] == [
         ("a", 0, "failed", 143, "its step was killed"),
         ("a", 1, "cancelled", None, "killed by signal 9"),  # what was recorded was an earlier run
@@ -505,7 +505,7 @@ def test_the_outcome_has_the_replicas_of_an_app_that_has_ended():
     kept = {"role": "a", "k": 0, "state": "failed", "message": "no GPU", "code": 1, "host": "n1"}
     kept |= {"restarts": 2, "started_at": 3.5, "ended_at": 4.0, "error_file": "{}"}
     found = held(at(3, "spawn"), outcome={**OUTCOME, "replicas": [kept]})
-    (each,) = whole_record_of(found, view_of(found)).replicas
+    (each,) = whole_app(found, view_of(found)).record.replicas
     assert (each.state, each.message, each.exit_code, each.host) == ("failed", "no GPU", 1, "n1")
     assert (each.num_restarts, each.started_at, each.ended_at) == (2, 3.5, 4.0)
     assert each.structured_error_msg == "{}"

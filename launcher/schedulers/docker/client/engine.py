@@ -308,3 +308,10 @@ def has_docker() -> bool:
             view.close()
     except SchedulerError:
         return False
+
+
+def writable(view: EngineView) -> Engine:
+    """The engine, for changes. Raises SchedulerError for one that was connected readonly."""
+    if not isinstance(view, Engine):
+        raise SchedulerError("this scheduler was made readonly: it changes nothing at the engine")
+    return view

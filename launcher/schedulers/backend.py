@@ -1,0 +1,376 @@
+"""The base of schedulers that keep a record of each app: it answers everything from few methods.
+
+A subclass submits, reads and stops apps. It answers with values that have methods of their own:
+`BackendReservation` creates, starts and aborts an attempt, `SeenApp` (`record.py`) gives the attempt, record
+and description of an app, `AppLogs` and `OutputFolders` have its output.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from launcher.schedulers.api import poll
+from launcher.schedulers.appfolder import is_id
+from launcher.schedulers.staged import Reservation, StagedScheduler
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from typing import Any, TypeVar
+
+    from launcher.schedulers.logs import LogRecord
+    from launcher.schedulers.record import SeenApp
+    from launcher.schedulers.responses import DescribeAppResponse, ListAppResponse, Stream
+    from launcher.schedulers.restarts import Restart
+    from launcher.specs.app import AppDef, CfgVal
+    from launcher.specs.attempt import Attempt
+    from launcher.specs.dryrun import AppDryRunInfo
+    from launcher.state.records import AppRecord
+
+    T = TypeVar("T")
+else:
+    T = None
+
+Where = tuple[str, int]
+"""Role and number of a replica."""
+
+
+class BackendReservation(Reservation, ABC):
+    """A reservation that creates, starts and removes its attempt itself.
+
+    See the methods of `StagedScheduler` with these names. `cfg` is resolved.
+    """
+
+    @abstractmethod
+    def create(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> None: ...
+
+    @abstractmethod
+    def start(self) -> None: ...
+
+    @abstractmethod
+    def abort(self) -> None: ...
+
+
+class LogPart:
+    """The part of a log to read: see `Scheduler.log_chunks`."""
+
+    __slots__ = ("follow", "since", "stream", "tail", "until")
+
+    def __init__(
+        self,
+        stream: str,
+        since: float | None,
+        until: float | None,
+        tail: int | None = None,
+        *,
+        follow: bool = False,
+    ) -> None:
+        self.stream = stream
+        self.since = since
+        self.until = until
+        self.tail = tail
+        self.follow = follow
+
+
+class AppLogs(ABC):
+    """The logs of one app. The methods are those of `Scheduler`: log_records, log_chunks and so on."""
+
+    @abstractmethod
+    def records(self, where: Where, part: LogPart) -> Iterator[LogRecord]:
+        """The output of one replica."""
+
+    def chunks(self, replicas: Sequence[Where], part: LogPart) -> Iterator[tuple[str, int, bytes]]:
+        """The output of several replicas: here of one after the other."""
+        from launcher.schedulers import logs
+
+        for where in replicas:
+            found = (record.data for record in self.records(where, part))
+            for data in found if part.tail is None or part.follow else logs.tail(found, part.tail):
+                yield *where, data
+
+    def run_starts(self, replicas: Sequence[Where]) -> Mapping[Where, Sequence[tuple[int, float]]] | None:
+        """None where the times of restarts are not known."""
+        return None
+
+    def restarts(self) -> Iterator[Restart]:
+        return iter(())
+
+
+class OutputFolders:
+    """The output folders of an engine; see the methods of `StagedScheduler`. Here: none."""
+
+    def names(self) -> list[str]:
+        return []
+
+    def address(self, attempt: Attempt, app: AppDef) -> str:
+        return ""
+
+    def lost(self, attempts: Iterable[Attempt]) -> set[str]:
+        return set()
+
+    def archive(self, attempt: Attempt) -> tuple[Iterator[bytes], str] | None:
+        """None for an engine that cannot copy them."""
+        return None
+
+    def path(self, name: str) -> str:
+        return ""
+
+    def remove(self, name: str) -> None: ...
+
+
+class BackendScheduler(StagedScheduler[T]):
+    """Everything that a scheduler is asked, over the methods that come first.
+
+    Args:
+        detach: apps outlive this object; otherwise `close` cancels those that it has scheduled.
+    """
+
+    longest_name = 48
+    """How many characters of its name an app without a job has in its id."""
+
+    def __init__(self, backend: str, session_name: str, *, detach: bool = False) -> None:
+        super().__init__(backend, session_name)
+        self._detach = detach
+        self._attached: list[str] = []
+        self._reserved: dict[str, BackendReservation] = {}  # until it is started or aborted
+
+    # To be implemented, beside `fingerprint` and `_submit_dryrun`
+
+    @abstractmethod
+    def claim(self, attempt: Attempt) -> BackendReservation:
+        """See `StagedScheduler.reserve`."""
+
+    @abstractmethod
+    def read(self, app_id: str, *, whole: bool = False) -> SeenApp | None:
+        """The app in its present state; None for an unknown one.
+
+        Args:
+            whole: with its replicas and their errors, for a user who looks at the app. A scheduler may then
+                do what the app lacks: record its end, or start a process that looks after it.
+        """
+
+    @abstractmethod
+    def records(self) -> Sequence[AppRecord]: ...
+
+    @abstractmethod
+    def stop(self, app_id: str, grace_s: float | None, *, interrupt: bool = False) -> None:
+        """See `Scheduler.cancel`, and `Scheduler.interrupt`."""
+
+    @abstractmethod
+    def logs(self, app_id: str) -> AppLogs:
+        """Raises LogsUnsupported, or SchedulerError for an unknown app, here or when they are read."""
+
+    # To be implemented where the engine can do better
+
+    def launch(self, app_id: str, info: AppDryRunInfo[T]) -> None:
+        """Start an app without a job; see `Scheduler.schedule`. Here: as the attempt number 0 of a job."""
+        reservation = self.claim(self._attempt_of_no_job(app_id, info.app, info.cfg))
+        try:
+            reservation.create(info.app, info.cfg)
+            if not self._detach:
+                self._attached.append(app_id)
+            reservation.start()
+        finally:
+            reservation.abort()
+
+    def read_ended(
+        self, app_id: str, timeout_s: float | None = None, *, whole: bool = False
+    ) -> SeenApp | None:
+        """Read the app when it has ended, or after `timeout_s` as it is then."""
+        return poll(lambda: self.read(app_id, whole=whole), lambda seen: seen.record.has_ended, timeout_s)
+
+    @property
+    def output_folders(self) -> OutputFolders:
+        return OutputFolders()
+
+    # Submission
+
+    def _validate(self, app: AppDef, scheduler: str, cfg: Mapping[str, CfgVal]) -> None:
+        """No check: replicas need no resource."""
+
+    def schedule(self, dryrun_info: AppDryRunInfo[T]) -> str:
+        from launcher.schedulers.checks import refuse_outputs
+        from launcher.schedulers.ids import make_unique, normalise
+
+        app = dryrun_info.app
+        if app is None:
+            raise ValueError("want an info that submit_dryrun has made")
+        refuse_outputs(app)
+        app_id = make_unique(normalise(app.name, limit=self.longest_name))
+        self.launch(app_id, dryrun_info)
+        return app_id
+
+    def _attempt_of_no_job(self, app_id: str, app: AppDef, cfg: Mapping[str, CfgVal]) -> Attempt:
+        import time
+
+        from launcher.specs.attempt import Attempt
+        from launcher.specs.canonical import document_of
+        from launcher.specs.jobkey import DEFAULT_TARGET, JobKey
+
+        return Attempt(
+            key=JobKey(self.session_name, DEFAULT_TARGET, app.name),
+            number=0,
+            app_id=app_id,
+            scheduler=self.backend,
+            digest="",
+            document=document_of(app, cfg, self.backend),
+            metadata=dict(app.metadata),
+            created_at=time.time(),
+        )
+
+    def reserve(self, attempt: Attempt) -> BackendReservation:
+        made = self._reserved[attempt.app_id] = self.claim(attempt)
+        return made
+
+    def create(self, reservation: Reservation, app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
+        self._ours(reservation).create(app, self.run_opts().resolve(cfg))
+
+    def start(self, reservation: Reservation) -> None:
+        self._reserved.pop(reservation.app_id, None)
+        self._ours(reservation).start()
+
+    def abort(self, reservation: Reservation) -> None:
+        self._reserved.pop(reservation.app_id, None)
+        self._ours(reservation).abort()
+
+    def _ours(self, reservation: Reservation) -> BackendReservation:
+        if not isinstance(reservation, BackendReservation):
+            raise TypeError(f"{reservation.app_id} was not reserved here")
+        return reservation
+
+    # Reading
+
+    def _seen(self, app_id: str, *, whole: bool = False) -> SeenApp | None:
+        return self.read(app_id, whole=whole) if is_id(app_id) else None
+
+    def _seen_ended(self, app_id: str, timeout_s: float | None, *, whole: bool = False) -> SeenApp | None:
+        return self.read_ended(app_id, timeout_s, whole=whole) if is_id(app_id) else None
+
+    def attempt(self, app_id: str) -> Attempt | None:
+        seen = self._seen(app_id)
+        return None if seen is None else seen.attempt()
+
+    def record(self, app_id: str) -> AppRecord | None:
+        seen = self._seen(app_id, whole=True)
+        return None if seen is None else seen.record
+
+    def describe(self, app_id: str) -> DescribeAppResponse | None:
+        return self._description(self._seen(app_id, whole=True))
+
+    def about(self, app_id: str) -> Mapping[str, Any]:
+        seen = self._seen(app_id)
+        return {} if seen is None else seen.about()
+
+    def ended_attempt(self, app_id: str, timeout_s: float | None = None) -> Attempt | None:
+        seen = self._seen_ended(app_id, timeout_s)
+        return None if seen is None else seen.attempt()
+
+    def wait_record(self, app_id: str, timeout_s: float | None = None) -> AppRecord | None:
+        seen = self._seen_ended(app_id, timeout_s)
+        return None if seen is None else seen.record
+
+    def wait(self, app_id: str, timeout_s: float | None = None) -> DescribeAppResponse | None:
+        return self._description(self._seen_ended(app_id, timeout_s, whole=True))
+
+    def _description(self, seen: SeenApp | None) -> DescribeAppResponse | None:
+        """None also for an app of another scheduler that shares the engine: the handle is not the app's."""
+        is_ours = seen is not None and seen.recorded.get("scheduler", self.backend) == self.backend
+        return seen.description() if seen is not None and is_ours else None
+
+    def refresh(self, app_ids: Iterable[str]) -> Iterable[AppRecord]:
+        for app_id in app_ids:
+            seen = self._seen(app_id)
+            if seen is not None:
+                seen.record.replicas = ()
+                yield seen.record
+
+    def finished(self) -> list[AppRecord]:
+        return [each for each in self.records() if each.has_ended]
+
+    # Stopping
+
+    def cancel(self, app_id: str, grace_s: float | None = None) -> None:
+        if is_id(app_id):
+            self.stop(app_id, grace_s)
+
+    def interrupt(self, app_id: str, grace_s: float | None = None) -> None:
+        if is_id(app_id):
+            self.stop(app_id, grace_s, interrupt=True)
+
+    def _cancel_existing(self, app_id: str) -> None:
+        self.cancel(app_id)
+
+    def close(self) -> None:
+        """Cancel the attached apps, and wait until they have ended."""
+        while self._attached:
+            self.cancel(self._attached.pop(0))
+
+    # Output folders
+
+    def outputs(self) -> list[str]:
+        return self.output_folders.names()
+
+    def output_of(self, attempt: Attempt, app: AppDef) -> str:
+        return self.output_folders.address(attempt, app)
+
+    def lost_outputs(self, attempts: Iterable[Attempt]) -> set[str]:
+        return self.output_folders.lost(attempts)
+
+    def output_archive(self, attempt: Attempt) -> tuple[Iterator[bytes], str]:
+        return self.output_folders.archive(attempt) or super().output_archive(attempt)
+
+    def output_folder(self, name: str) -> str:
+        return self.output_folders.path(name)
+
+    def remove_output(self, name: str) -> None:
+        self.output_folders.remove(name)
+
+    # Logs
+
+    def log_records(
+        self,
+        app_id: str,
+        role_name: str,
+        k: int = 0,
+        since: float | None = None,
+        until: float | None = None,
+        follow: bool = False,
+        streams: Stream | str | None = None,
+    ) -> Iterator[LogRecord]:
+        from launcher.schedulers.logs import stream_name
+
+        part = LogPart(stream_name(streams), since, until, follow=follow)
+        return self.logs(app_id).records((role_name, k), part)
+
+    def log_chunks(
+        self,
+        app_id: str,
+        replicas: Sequence[Where],
+        *,
+        stream: str = "combined",
+        since: float | None = None,
+        until: float | None = None,
+        tail: int | None = None,
+        follow: bool = False,
+    ) -> Iterator[tuple[str, int, bytes]]:
+        from launcher.schedulers.logs import STREAMS, stream_of
+
+        if stream not in STREAMS:
+            stream_of(stream)  # says what there is
+        return self.logs(app_id).chunks(replicas, LogPart(stream, since, until, tail, follow=follow))
+
+    def run_starts(
+        self, app_id: str, replicas: Sequence[Where]
+    ) -> Mapping[Where, Sequence[tuple[int, float]]]:
+        found = self.logs(app_id).run_starts(replicas)
+        return super().run_starts(app_id, replicas) if found is None else found
+
+    def restarts(self, app_id: str) -> Iterator[Restart]:
+        return self.logs(app_id).restarts()
+
+    # Lists
+
+    def list(self) -> list[ListAppResponse]:
+        from launcher.schedulers.answers import listed_of
+
+        return [listed_of(each) for each in self.records()]

@@ -1,0 +1,154 @@
+"""Turn the recorded attempt of an app, and its state, into the records and answers that schedulers give.
+
+Imports no specs at the top: `list` and `status` load this module.
+"""
+
+from __future__ import annotations
+
+from launcher.state.records import AppRecord, as_seen
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any, Protocol
+
+    from launcher.schedulers.responses import DescribeAppResponse
+    from launcher.specs.app import AppDef
+    from launcher.specs.attempt import Attempt
+
+    Recorded = Mapping[str, Any]
+    """The contents of `attempt.json`: the fields of `Attempt.to_json`. Of an app that no job file made it has
+    `name` and `session` instead of the key, which is None; {} where nothing is recorded yet."""
+
+    class View(Protocol):
+        """The state of an app, as `launcher.holding` folds it."""
+
+        @property
+        def state(self) -> str: ...
+        @property
+        def message(self) -> str: ...
+        @property
+        def code(self) -> int | None: ...
+        @property
+        def started_at(self) -> float | None: ...
+        @property
+        def ended_at(self) -> float | None: ...
+        @property
+        def num_restarts(self) -> int: ...
+        @property
+        def inputs_changed(self) -> str: ...
+
+
+def of_app(
+    app: AppDef, cfg: Mapping[str, Any], scheduler: str, session: str, app_id: str, created_at: float
+) -> dict[str, Any]:
+    """The contents of `attempt.json` for an app that no job file made."""
+    from launcher.specs.canonical import document_of
+
+    return {
+        "key": None,
+        "name": app.name,
+        "session": session,
+        "app_id": app_id,
+        "scheduler": scheduler,
+        "document": document_of(app, cfg, scheduler),
+        "metadata": {str(name): str(value) for name, value in app.metadata.items()},
+        "created_at": created_at,
+    }
+
+
+def reserved(attempt: Attempt) -> dict[str, Any]:
+    """The contents of `attempt.json` for an attempt; number 0 is an app that no job file made."""
+    recorded = attempt.to_json()
+    if attempt.number:
+        return recorded
+    return {**recorded, "key": None, "name": attempt.key.job, "session": attempt.key.session}
+
+
+def name_of(recorded: Recorded) -> str:
+    """The name of the job, or of the AppDef; "" where nothing is recorded."""
+    key = recorded.get("key")
+    return str(key[2] if key else recorded.get("name") or "")
+
+
+def row_of(scheduler: str, app_id: str, recorded: Recorded, session: str = "") -> AppRecord:
+    """The record of an app as it was reserved.
+
+    Args:
+        session: used where nothing else names one.
+    """
+    key = recorded.get("key")
+    if key:
+        from launcher.specs.jobkey import JobKey
+
+        session = JobKey(*key).session
+    made = AppRecord(
+        scheduler,
+        session if key else str(recorded.get("session") or session),
+        app_id,
+        name=name_of(recorded),
+        key=tuple(key) if key else None,
+        number=recorded.get("number") if key else None,
+        digest=str(recorded.get("digest") or "") if key else "",
+        plan_id=str(recorded.get("plan_id") or ""),
+        state="reserved",
+        created_at=recorded.get("created_at"),
+        output=str(recorded.get("output") or "") if key else "",
+    )
+    made.commit, made.actor = str(recorded.get("commit") or ""), str(recorded.get("actor") or "")
+    return made
+
+
+def in_state(record: AppRecord, view: View) -> AppRecord:
+    """The record, changed to the state of its app, without replicas."""
+    record.state, record.message, record.exit_code = view.state, view.message, view.code
+    record.started_at, record.ended_at = view.started_at, view.ended_at
+    record.num_restarts, record.inputs_changed = view.num_restarts, view.inputs_changed
+    return record
+
+
+class SeenApp:
+    """One app, as its scheduler has read it.
+
+    Attributes:
+        record: its present state, with replicas and warnings where the whole app was read.
+        recorded: what was reserved.
+        owner: as in `Attempt`.
+    """
+
+    def __init__(self, record: AppRecord, recorded: Recorded, owner: str = "") -> None:
+        self.record = record
+        self.recorded = recorded
+        self.owner = owner
+
+    def attempt(self) -> Attempt | None:
+        """The attempt of a job in its present state; None for an app without a job."""
+        if not self.recorded.get("key"):
+            return None
+        from launcher.specs.attempt import Attempt
+
+        return as_seen(Attempt.from_json(self.recorded), self.record, self.owner)
+
+    def about(self) -> Mapping[str, Any]:
+        """See `Scheduler.about`."""
+        attempt = self.attempt()
+        if attempt is not None:
+            return attempt.about()
+        return {name: self.recorded[name] for name in ("metadata", "document") if self.recorded.get(name)}
+
+    def description(self) -> DescribeAppResponse:
+        """The answer of `describe`, for an app that was read as a whole."""
+        from launcher.schedulers.answers import description_of
+        from launcher.specs.canonical import app_from_document
+
+        document, metadata = self.recorded.get("document"), self.recorded.get("metadata") or {}
+        app = app_from_document(document, name_of(self.recorded), metadata) if document else None
+        answer = description_of(self.record, app, self._message())
+        answer.metadata = metadata
+        return answer
+
+    def _message(self) -> str:
+        """The message for answers: they have no state for a lost app, and no warnings."""
+        record = self.record
+        lost = "lost: " if record.state == "lost" else ""
+        return "; ".join(part for part in (lost + record.message, *record.warnings) if part)

@@ -1,0 +1,77 @@
+"""The output folders of jobs on clusters, in the folder of all apps there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from os.path import expanduser, isdir, join
+
+from launcher.schedulers.backend import OutputFolders
+from launcher.schedulers.slurm import known
+from launcher.schedulers.slurm.cluster import Cluster
+from launcher.schedulers.slurm.known import Place
+from launcher.schedulers.slurm.observe import Clusters
+from launcher.specs.app import AppDef
+from launcher.specs.attempt import Attempt
+from launcher.specs.outputs import has_output, needs_variable, output_macro, own_output, read_outputs
+
+
+class SlurmOutputs(OutputFolders):
+    """The output folders of the clusters."""
+
+    def __init__(self, clusters: Clusters) -> None:
+        self._clusters = clusters
+
+    def names(self) -> list[str]:
+        found = self._clusters.of_each(lambda cluster: cluster.ask("outputs")["outputs"])
+        return sorted({name for names in found for name in names})
+
+    def address(self, attempt: Attempt, app: AppDef) -> str:
+        """A path on its cluster."""
+        if not has_output(app):
+            return ""
+        cluster = self._clusters.at(known.place_of(attempt.document.get("cfg", {})))
+        return join(_root(cluster), own_output(attempt))
+
+    def lost(self, attempts: Iterable[Attempt]) -> set[str]:
+        """Those that were not there when `observe` asked; none of a cluster that did not answer then."""
+        lost = set()
+        for each in attempts:
+            there = self._clusters.outputs.get(_place_of(each))
+            if each.output and there is not None and own_output(each) not in there:
+                lost.add(each.app_id)
+        return lost
+
+    def archive(self, attempt: Attempt) -> tuple[Iterator[bytes], str]:
+        return self._clusters.at(_place_of(attempt)).pack(own_output(attempt)), ""
+
+    def path(self, name: str) -> str:
+        here = (expanduser(job_dir) for host, job_dir in known.places() if not host)
+        found = [join(folder, "outputs", name) for folder in here]
+        return next((path for path in found if isdir(path)), found[0] if found else "")
+
+    def remove(self, name: str) -> None:
+        self._clusters.of_each(lambda cluster: cluster.ask("remove_output", name=name))
+
+
+def _place_of(attempt: Attempt) -> Place:
+    return known.place_of_app(attempt.app_id) or known.place_of(attempt.document.get("cfg", {}))
+
+
+def _root(cluster: Cluster) -> str:
+    return join(cluster.root, "outputs")
+
+
+def of_attempt(cluster: Cluster, attempt: Attempt, app: AppDef) -> tuple[dict[str, str], dict[str, str]]:
+    """Macro → output folder, and the variable that lists the folders of needs."""
+    names = read_outputs(attempt)
+    if not names and not has_output(app):
+        return {}, {}
+    root = _root(cluster)
+    folders = {output_macro(job): join(root, name) for job, name in names.items()}
+    folders[output_macro()] = join(root, own_output(attempt))
+    if not names:
+        return folders, {}
+    there = set(cluster.ask("outputs")["outputs"])
+    # A need that has not run yet makes its folder when it is submitted, before this one is.
+    made = {job: join(root, name) for job, name in names.items() if name in there}
+    return folders, needs_variable(names, made)
