@@ -29,7 +29,7 @@ def main() -> None:
     trees = {file: ast.parse(file.read_text()) for file in package}
     longest = max(package, key=_lines)
     rooms, hand_overs = _road()
-    for name, figure in {
+    figures = {
         "lines of the package": sum(map(_lines, package)),
         "files of the package": len(package),
         "lines of schedulers and holding": sum(map(_lines, schedulers)),
@@ -41,8 +41,8 @@ def main() -> None:
         "files with imports in functions": sum(map(_imports_in_functions, trees.values())),
         "rooms of `apply examples/hello`": rooms,
         "hand-overs of `apply examples/hello`": hand_overs,
-    }.items():
-        print(f"{name:40} {figure}")
+    }
+    print("\n".join(f"{name:40} {figure}" for name, figure in figures.items()))
 
 
 def _files(folder: Path) -> list[Path]:

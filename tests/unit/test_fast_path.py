@@ -88,7 +88,7 @@ ON_BRANCH = {
     "launcher.jobfile.text.parse": "TOML for YAML files, and YAML for TOML files",
     "launcher.runner.config": "the signatures of components, for files without defaults for them",
     "launcher.runner.runner": "workspaces, for apps without one",
-    "launcher.schedulers.docker.client.credentials": "warnings, for registries without credentials",
+    "launcher.schedulers.docker.client.configuration": "warnings, for registries without credentials",
     "launcher.schedulers.docker.client.transport": "subprocess, without SSH; urllib.request, without a proxy",
     "launcher.schedulers.docker.containers": "GPUs, for apps without any",
     "launcher.schedulers.docker.request.derive": "GPUs, for apps without any",

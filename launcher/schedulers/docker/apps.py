@@ -11,9 +11,8 @@ from typing import Any
 
 from launcher.schedulers.appfolder import is_id
 from launcher.schedulers.docker import record, status, tombstones
-from launcher.schedulers.docker.client.container import Container
-from launcher.schedulers.docker.client.parallel import run_parallel
-from launcher.schedulers.docker.client.view import INSPECTIONS, EngineView
+from launcher.schedulers.docker.client.objects import Container
+from launcher.schedulers.docker.client.view import INSPECTIONS, EngineView, run_parallel
 from launcher.schedulers.docker.journal import Journal
 from launcher.schedulers.docker.labels import APP_ID, INPUTS, PREFIX, Labels, read_labels
 from launcher.schedulers.docker.recorded import of_labels

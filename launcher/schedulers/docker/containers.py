@@ -9,10 +9,10 @@ from __future__ import annotations
 import io
 import shlex
 import tarfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from launcher.errors import ReservedError, SchedulerError, StartError
 from launcher.schedulers.docker import network, outputs
@@ -26,7 +26,8 @@ from launcher.schedulers.docker.client.errors import (
     explained,
 )
 from launcher.schedulers.docker.client.objects import Image
-from launcher.schedulers.docker.client.parallel import run_parallel
+from launcher.schedulers.docker.client.streams import Report
+from launcher.schedulers.docker.client.view import run_parallel
 from launcher.schedulers.docker.images import pull
 from launcher.schedulers.docker.labels import APP_ID, TURN, Labels
 from launcher.schedulers.docker.names import NETWORK, OUTPUT, SCRATCH
@@ -36,9 +37,6 @@ from launcher.schedulers.docker.watching.probes import taken_port
 from launcher.schedulers.order import made_by_others
 from launcher.secrets import resolve
 from launcher.specs.secret import Secret
-
-if TYPE_CHECKING:
-    Report = Callable[[str, Mapping[str, Any]], None]
 
 _ROOT = ("", "0", "root")
 

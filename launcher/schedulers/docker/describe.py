@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 from launcher.schedulers.docker.apps import DockerApp, attempt_of
 from launcher.schedulers.docker.client.errors import EngineError
-from launcher.schedulers.docker.client.parallel import run_parallel
-from launcher.schedulers.docker.client.view import EngineView
+from launcher.schedulers.docker.client.view import EngineView, run_parallel
 from launcher.schedulers.docker.names import error_file
 from launcher.schedulers.docker.replicas import DockerReplica
 from launcher.schedulers.record import SeenApp

@@ -12,8 +12,8 @@ from typing import Any
 
 from launcher.holding.events import created, stopping
 from launcher.holding.replica import ENDED, RUNNING, Replica
-from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.client.errors import cause_of
+from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.journal import Journal
 from launcher.schedulers.docker.labels import Labels
 from launcher.schedulers.docker.old_journal import restart_of_engine

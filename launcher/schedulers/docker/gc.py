@@ -17,8 +17,7 @@ from launcher.schedulers.docker.apps import DockerApp
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import Conflict
 from launcher.schedulers.docker.client.objects import Labelled
-from launcher.schedulers.docker.client.parallel import run_parallel
-from launcher.schedulers.docker.client.view import EngineView
+from launcher.schedulers.docker.client.view import EngineView, run_parallel
 from launcher.schedulers.docker.images.pull import WORKSPACE_LABEL, is_workspace_name
 from launcher.schedulers.docker.labels import APP_ID, PART, PREFIX, RESERVATION_PART, Labels
 from launcher.schedulers.docker.record import RecordLock

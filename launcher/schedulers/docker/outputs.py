@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from launcher.errors import SchedulerError
 from launcher.schedulers.backend import OutputFolders
-from launcher.schedulers.docker.client.contexts import shares_folders
+from launcher.schedulers.docker.client.configuration import shares_folders
 from launcher.schedulers.docker.client.engine import Engine, writable
 from launcher.schedulers.docker.client.errors import Conflict
 from launcher.schedulers.docker.client.view import EngineView

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from launcher.schedulers.docker.client.container import Container
+from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.labels import PART, RESERVATION_PART, WAITING_PART, Labels
 from launcher.schedulers.docker.names import container_name, queued_name, waiting_name
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
 
 from launcher.errors import ReservedError, SchedulerError
 from launcher.schedulers.docker import apps, record, rows, tombstones, turn
 from launcher.schedulers.docker.apps import DockerApp, list_containers
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import Conflict, EngineError, ImageNotFound, NameTaken
-from launcher.schedulers.docker.client.parallel import run_parallel
+from launcher.schedulers.docker.client.streams import Report
+from launcher.schedulers.docker.client.view import run_parallel
 from launcher.schedulers.docker.containers import is_foreign, name_taken
 from launcher.schedulers.docker.images import pull
 from launcher.schedulers.docker.names import scratch_volume
@@ -24,9 +24,6 @@ from launcher.schedulers.docker.record import RecordLock
 from launcher.schedulers.docker.replicas import waiting_container
 from launcher.schedulers.docker.request.labelling import RESERVATION_LABELS
 from launcher.specs.attempt import UNSTARTED_STATES, Attempt
-
-if TYPE_CHECKING:
-    Report = Callable[[str, Mapping[str, Any]], None]
 
 _TRIES = 5
 _PATIENCE_S = 10.0

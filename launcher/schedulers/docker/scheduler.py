@@ -154,7 +154,7 @@ class DockerScheduler(BackendScheduler["DockerJob"]):
     def on_this_machine(self) -> bool:
         import sys
 
-        from launcher.schedulers.docker.client.contexts import endpoint
+        from launcher.schedulers.docker.client.configuration import endpoint
 
         try:
             return sys.platform == "linux" and endpoint().host.startswith("unix://")
@@ -350,7 +350,7 @@ class DockerScheduler(BackendScheduler["DockerJob"]):
     def unreadable(self, other: str) -> str:
         if other == DOCKER or other not in self.holds:
             return super().unreadable(other)
-        from launcher.schedulers.docker.client.contexts import endpoint, shares_folders
+        from launcher.schedulers.docker.client.configuration import endpoint, shares_folders
 
         try:
             host = endpoint().host
@@ -426,7 +426,7 @@ def _out_of_reach(app: AppDef) -> Iterable[Problem]:
     """Probes that reach no replica of the engine in use, by its address; sends nothing."""
     if all(role.ready is None or role.ready.port is None for role in app.roles):
         return []
-    from launcher.schedulers.docker.client.contexts import endpoint, is_on_this_host
+    from launcher.schedulers.docker.client.configuration import endpoint, is_on_this_host
     from launcher.schedulers.docker.request.rules import probed_from_here
 
     try:

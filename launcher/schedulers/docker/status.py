@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from launcher.holding.events import pause_s
 from launcher.holding.phrases import IN_LINE, OUT_OF_MEMORY, waits_for_jobs
 from launcher.holding.replica import ENDED, RUNNING, Replica
-from launcher.schedulers.docker.client.container import Container
+from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.facts import (
     REMOVED,
     UNNAMED,

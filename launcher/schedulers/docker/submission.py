@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from launcher.errors import SchedulerError
@@ -20,6 +20,7 @@ from launcher.schedulers.docker import apps, handover, outputs, record, rows
 from launcher.schedulers.docker.apps import DockerApp
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import EngineError, EngineUnreachable
+from launcher.schedulers.docker.client.streams import Report
 from launcher.schedulers.docker.containers import ContainerSetup, start_all, trial
 from launcher.schedulers.docker.labels import HOLDER, IMAGES, PART, WAITING_PART, WAITS_FOR
 from launcher.schedulers.docker.names import queued_name, waiting_name
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from launcher.turns.ask import Ask
     from launcher.turns.table import Place
 
-    Report = Callable[[str, Mapping[str, Any]], None]
 
 _EXIT_S = 60.0
 

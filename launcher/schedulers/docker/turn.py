@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 import math
 
-from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.client.engine import Engine
+from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.labels import APP_ID, PREFIX, TURN
 from launcher.schedulers.owner import from_json, this_process
 

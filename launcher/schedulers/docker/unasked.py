@@ -30,7 +30,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from launcher.schedulers.docker.client.container import Container
+from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.facts import alone
 from launcher.schedulers.docker.journal import Journal
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 
 from launcher.schedulers.docker import record
 from launcher.schedulers.docker.apps import inspect_app
-from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.client.engine import Engine
+from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.status import DockerAppView
 from launcher.schedulers.docker.watching.client import WatcherClient
 from launcher.schedulers.owner import Owner, this_process

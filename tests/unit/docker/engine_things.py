@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.client.engine import Engine, connect
+from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.logs.reader import LogQuery, LogReader
 from tests.engines.images import SHELL_IMAGE
 

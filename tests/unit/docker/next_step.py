@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from launcher.holding.hold import decide
-from launcher.schedulers.docker.client.container import Container
+from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.facts import containers_to_events, has_begun, open_app, unended
 from launcher.schedulers.docker.journal import Journal
 from launcher.schedulers.docker.labels import Labels

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 import pytest
 
 from launcher.schedulers.docker.apps import own_containers
-from launcher.schedulers.docker.client.container import Container
-from launcher.schedulers.docker.client.objects import Image
+from launcher.schedulers.docker.client.objects import Container, Image
 from launcher.schedulers.docker.names import container_name
 from launcher.schedulers.docker.replicas import mark_of
 

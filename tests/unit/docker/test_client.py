@@ -11,7 +11,7 @@ import pytest
 
 from launcher.schedulers.docker.client.engine import connect
 from launcher.schedulers.docker.client.errors import Conflict, EngineError, ImageNotFound, NameTaken, NotFound
-from launcher.schedulers.docker.client.parallel import run_parallel
+from launcher.schedulers.docker.client.view import run_parallel
 from tests.engines.images import SHELL_IMAGE
 from tests.unit.docker.engine_things import Bench
 

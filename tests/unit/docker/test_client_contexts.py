@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.schedulers.docker.client.contexts import DEFAULT_HOST, Endpoint, endpoint
+from launcher.schedulers.docker.client.configuration import DEFAULT_HOST, Endpoint, endpoint
 from launcher.schedulers.docker.client.engine import connect
 from launcher.schedulers.docker.client.errors import EngineUnreachable
 from tests.engines import require

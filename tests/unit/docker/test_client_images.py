@@ -19,7 +19,7 @@ import pytest
 from launcher.errors import SchedulerError
 from launcher.schedulers.docker.client.engine import split_tag
 from launcher.schedulers.docker.client.errors import BuildFailed, EngineError, ImageNotFound
-from launcher.schedulers.docker.client.progress import Transfer, transfer
+from launcher.schedulers.docker.client.streams import Transfer, transfer
 from tests.engines.docker import Daemon
 from tests.engines.images import SHELL_IMAGE
 from tests.ports import free_port

@@ -19,8 +19,8 @@ import pytest
 
 from launcher.errors import ReservedError
 from launcher.schedulers.docker import apps, record
-from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.client.engine import Engine, connect
+from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.client.view import EngineView
 from launcher.schedulers.docker.request.labelling import RESERVATION_LABELS, attempt_labels, replica_labels
 from launcher.schedulers.docker.watching import stop

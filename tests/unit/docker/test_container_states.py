@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from launcher.schedulers.docker.client.container import Container, from_inspect, from_list
+from launcher.schedulers.docker.client.objects import Container, from_inspect, from_list
 
 MEANING = [
     # state, live, ended, was started

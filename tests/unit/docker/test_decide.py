@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from launcher.schedulers.docker.client.container import Container
+from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.journal import Journal
 from tests.unit.docker.next_step import next_step
 from tests.unit.docker.test_status import EXPECTED, container, journal

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.client.errors import EngineGone, EngineSilent, EngineUnreachable
-from launcher.schedulers.docker.client.events import Event
+from launcher.schedulers.docker.client.objects import Container
+from launcher.schedulers.docker.client.streams import Event
 from launcher.schedulers.docker.journal import Journal
 from launcher.schedulers.docker.unasked import ENGINE_STOPPED, UNSEEN
 from launcher.schedulers.docker.watching.observer import AppObserver, EventQueue

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from launcher.schedulers.docker.client.container import Container
+from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.status import DockerAppView, view
 from launcher.schedulers.docker.unasked import ENGINE_STOPPED, UNSEEN, why_lost
 from tests.unit.docker.test_status import EXPECTED, container, journal

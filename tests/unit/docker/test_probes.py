@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from launcher.schedulers.docker.client.contexts import is_on_this_host
+from launcher.schedulers.docker.client.configuration import is_on_this_host
 from launcher.schedulers.docker.client.engine import connect
 from launcher.schedulers.docker.client.errors import EngineUnreachable
 from launcher.schedulers.docker.watching import probes

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from launcher.schedulers.docker.client.container import Container
+from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.labels import Labels
 from launcher.schedulers.docker.request.derive import build_request
 from launcher.schedulers.docker.request.labelling import app_labels, job_labels

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from launcher.schedulers.docker.client.container import Container, from_inspect, from_list
+from launcher.schedulers.docker.client.objects import Container, from_inspect, from_list
 from launcher.schedulers.docker.journal import Journal, fold
 from launcher.schedulers.docker.replicas import is_replica, where
 from launcher.schedulers.docker.status import DockerAppView, view

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from launcher.holding.events import pause_s
-from launcher.schedulers.docker.client.container import Container
+from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.journal import Journal, fold
 from launcher.schedulers.docker.status import DockerAppView, longest_pause_s, paused, view
 

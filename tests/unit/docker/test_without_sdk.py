@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from launcher.schedulers.docker.client import credentials
-from launcher.schedulers.docker.client.credentials import registry_of
+from launcher.schedulers.docker.client import configuration
+from launcher.schedulers.docker.client.configuration import registry_of
 from launcher.schedulers.docker.client.errors import EngineError
 from tests.engines.docker import Daemon
 from tests.engines.images import SHELL_IMAGE, make_images
@@ -157,14 +157,14 @@ def test_the_package_is_loaded_only_where_there_are_credentials(
     login: str, asks: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
-    monkeypatch.setattr(credentials, "_of_sdk", lambda image, _: asked.append(image) or {})
+    monkeypatch.setattr(configuration, "_of_sdk", lambda image, _: asked.append(image) or {})
     (tmp_path / "config.json").write_text(json.dumps(LOGINS[login]))
     for image in ("web:1", "ghcr.io/web", ""):
-        credentials.headers(image, "pull", {"DOCKER_CONFIG": str(tmp_path)})
+        configuration.login_headers(image, "pull", {"DOCKER_CONFIG": str(tmp_path)})
     assert tuple(asked) == asks
 
 
 def test_the_header_without_credentials_is_an_empty_object() -> None:
-    [value] = credentials.headers("web", "pull", {"DOCKER_CONFIG": "/nowhere"}).values()
+    [value] = configuration.login_headers("web", "pull", {"DOCKER_CONFIG": "/nowhere"}).values()
     assert json.loads(base64.b64decode(value)) == {}
-    assert credentials.headers("", "build", {"DOCKER_CONFIG": "/nowhere"}) == {}
+    assert configuration.login_headers("", "build", {"DOCKER_CONFIG": "/nowhere"}) == {}

@@ -6,23 +6,24 @@ import json
 import math
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING, Any, Literal, overload
+from typing import IO, Any, Literal, overload
 
 from launcher.errors import SchedulerError
-from launcher.schedulers.docker.client.contexts import endpoint
+from launcher.schedulers.docker.client.configuration import endpoint
 from launcher.schedulers.docker.client.errors import Conflict, EngineError, NotFound
-from launcher.schedulers.docker.client.events import objects
 from launcher.schedulers.docker.client.objects import Labelled, labelled
-from launcher.schedulers.docker.client.progress import built, transfer
-from launcher.schedulers.docker.client.streams import OPTIONS, ResponseStream
+from launcher.schedulers.docker.client.streams import (
+    OPTIONS,
+    Report,
+    ResponseStream,
+    built,
+    objects,
+    transfer,
+)
 from launcher.schedulers.docker.client.view import EngineView, quoted
 from launcher.schedulers.docker.client.wire import Reader, Writer
-
-if TYPE_CHECKING:
-    Report = Callable[[str, Mapping[str, Any]], None]
-
 
 WORK_S = (
     300.0  # for what changes something: a busy engine takes its time, and giving up leaves us not knowing

@@ -1,14 +1,182 @@
-"""Images, networks and volumes as the engine describes them. Pure: reads the engine's JSON."""
+"""Containers, images, networks and volumes as the engine describes them. Pure: reads the engine's JSON.
+
+The list of containers is cheap (one call for all) and has names, labels, state and exit code. Inspect, one
+call a container, adds exact times, the OOM mark, restarts, the error of a failed start, ports and hostname.
+"""
 
 from __future__ import annotations
 
 import base64
+import calendar
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from launcher.schedulers.docker.client.container import epoch
+_EXIT_CODE = re.compile(r"(?:Exited|Restarting) \((-?\d+)\)")
+_TIME = re.compile(r"(\d+)-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(\.\d+)?(?:Z|([+-])(\d\d):(\d\d))$")
+_ENDED = ("exited", "dead")
+_NEVER_RAN = ("created", "removing")
+_PODMAN = {"configured": "created", "initialized": "created", "stopping": "running", "stopped": "running"}
+"""Podman's states → Docker's. `stopped` counts as running: the exit code is final only after the clean-up,
+when the state is `exited`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Container:
+    """The description of one container.
+
+    Attributes:
+        state: created, running, paused, restarting, removing, exited or dead; any other state counts as live.
+        exit_code: of a container that has ended, or of the last run of one that waits for its restart.
+        inspected: whether it comes from inspect; else the fields that the list lacks have their defaults.
+        oom: the kernel killed a process of its last run because it was out of memory.
+        restarts: how often the engine's restart policy has started it again.
+        error: why the engine could not start it, "" when it could, or did not have to.
+        ports: published ports, container port → (host address, host port).
+        tty: it has a terminal: its log has no frames and only stdout.
+        network: the name of its network, as it was created.
+        addresses: in its networks while it runs; with the network of the host, or of another container, none.
+        working_dir: "/" when it names none.
+        last_run_ended_at: end of the run before this one, of a container that runs again.
+        exec_ids: commands that were started in it and have not ended.
+    """
+
+    id: str
+    name: str
+    image: str = ""
+    image_id: str = ""
+    state: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    exit_code: int | None = None
+    created_at: float | None = None
+    ports: Mapping[int, tuple[str, int]] = field(default_factory=dict)
+    inspected: bool = False
+    started_at: float | None = None
+    ended_at: float | None = None
+    oom: bool = False
+    restarts: int = 0
+    error: str = ""
+    hostname: str = ""
+    tty: bool = False
+    network: str = ""
+    addresses: tuple[str, ...] = ()
+    working_dir: str = ""
+    last_run_ended_at: float | None = None
+    exec_ids: tuple[str, ...] = ()
+
+    @property
+    def was_started(self) -> bool:
+        """Whether it was ever started. A container whose start failed is still `created`.
+
+        The list does not show it for a container that is being removed.
+        """
+        return self.state not in _NEVER_RAN or self.started_at is not None
+
+    @property
+    def live(self) -> bool:
+        """Whether it runs, or will run again by itself. Unknown states count as live: work that is wrongly
+        taken for ended would run twice."""
+        return self.state not in (*_NEVER_RAN, *_ENDED)
+
+    @property
+    def ended(self) -> bool:
+        return self.state in _ENDED
+
+
+def from_list(entry: Mapping[str, Any]) -> Container:
+    """The container of one entry of `GET /containers/json`."""
+    return Container(
+        id=entry["Id"],
+        name=_own_name(entry.get("Names") or ()),
+        image=entry.get("Image", ""),
+        image_id=entry.get("ImageID", ""),
+        state=_state(entry.get("State", "")),
+        labels=entry.get("Labels") or {},
+        exit_code=_exit_code(entry.get("Status", "")),
+        created_at=float(entry["Created"]) if "Created" in entry else None,
+        ports={
+            port["PrivatePort"]: (port.get("IP", ""), port["PublicPort"])
+            for port in entry.get("Ports") or ()
+            if port.get("PublicPort")
+        },
+        network=(entry.get("HostConfig") or {}).get("NetworkMode") or "",
+    )
+
+
+def from_inspect(data: Mapping[str, Any]) -> Container:
+    """The container of a response of `GET /containers/ID/json`."""
+    state, config, host = data["State"], data.get("Config") or {}, data.get("HostConfig") or {}
+    status = _state(state["Status"])
+    started, ended = epoch(state.get("StartedAt")), epoch(state.get("FinishedAt"))
+    if started and ended and status in _ENDED:
+        started = min(started, ended)  # the engine may record the start of a short run after its end
+    return Container(
+        id=data["Id"],
+        name=data.get("Name", "").lstrip("/"),
+        image=config.get("Image", ""),
+        image_id=data.get("Image", ""),
+        state=status,
+        labels=config.get("Labels") or {},
+        exit_code=state.get("ExitCode") if status in (*_ENDED, "restarting") else None,
+        created_at=epoch(data.get("Created")),
+        ports=_published(data),
+        inspected=True,
+        started_at=started,
+        ended_at=ended if status in (*_ENDED, "restarting", "removing") else None,
+        oom=bool(state.get("OOMKilled")),
+        restarts=data.get("RestartCount") or 0,
+        error=state.get("Error") or "",
+        hostname=config.get("Hostname") or "",
+        tty=bool(config.get("Tty")),
+        network=host.get("NetworkMode") or "",
+        addresses=_addresses(data),
+        working_dir=config.get("WorkingDir") or "/",
+        last_run_ended_at=ended if status == "running" else None,
+        exec_ids=tuple(data.get("ExecIDs") or ()),
+    )
+
+
+def _state(state: str) -> str:
+    return _PODMAN.get(state, state)
+
+
+def epoch(text: str | None) -> float | None:
+    """RFC 3339, as the engine writes it, to epoch seconds. None for its "never", which is the year 1."""
+    match = _TIME.match(text or "")
+    if match is None or match[1] == "0001":
+        return None
+    whole = calendar.timegm(tuple(int(part) for part in match.groups()[:6]))
+    away = 0 if match[8] is None else (int(match[9]) * 60 + int(match[10])) * 60
+    return whole + float(match[7] or 0) - (away if match[8] == "+" else -away)
+
+
+def _own_name(names: Iterable[str]) -> str:
+    """Its own name: names of links to it have a second slash (`/web/db`)."""
+    return next((name[1:] for name in names if name.count("/") == 1), "")
+
+
+def _exit_code(status: str) -> int | None:
+    match = _EXIT_CODE.match(status)
+    return int(match[1]) if match else None
+
+
+def _addresses(data: Mapping[str, Any]) -> tuple[str, ...]:
+    networks = (data.get("NetworkSettings") or {}).get("Networks") or {}
+    found = [each.get(name) for name in ("IPAddress", "GlobalIPv6Address") for each in networks.values()]
+    return tuple(filter(None, found))
+
+
+def _published(data: Mapping[str, Any]) -> dict[int, tuple[str, int]]:
+    """{"80/tcp": [{"HostIp": "127.0.0.1", "HostPort": "49153"}]} → {80: ("127.0.0.1", 49153)}."""
+    ports = (data.get("NetworkSettings") or {}).get("Ports") or {}
+    return {
+        int(port.partition("/")[0]): (at[0].get("HostIp", ""), int(at[0]["HostPort"]))
+        for port, at in ports.items()
+        if at and at[0].get("HostPort")
+    }
+
 
 _DIRECTORY, _SYMLINK = 1 << 31, 1 << 27  # of Go's FileMode
 

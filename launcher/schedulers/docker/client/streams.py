@@ -1,22 +1,37 @@
-"""A streamed response: read in one thread, closed from any thread."""
+"""Streamed responses: read in one thread, closed from any thread. Events, logs, and messages about images."""
 
 from __future__ import annotations
 
+import json
 import os
 import socket
-from collections.abc import Callable, Iterator
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from http.client import HTTPResponse, IncompleteRead
+from struct import Struct
 from threading import RLock
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from launcher.schedulers.docker.client.errors import EngineGone, EngineSilent, broken
+from launcher.schedulers.docker.client.errors import (
+    BuildFailed,
+    EngineError,
+    EngineGone,
+    EngineSilent,
+    NonsenseAnswer,
+    broken,
+    refusal,
+)
 
 if TYPE_CHECKING:
-    from launcher.schedulers.docker.client.http_session import Response
+    from launcher.schedulers.docker.client.transport import Response
 
     S = TypeVar("S", bound="ResponseStream")
 
+Report = Callable[[str, Mapping[str, Any]], None]
+"""Is called with a kind of progress, such as "pulling", and its facts."""
 
 _PIECE = 1 << 18
 _ANSWER_S = 60.0
@@ -154,3 +169,196 @@ def _gone(host: str, error: Exception) -> EngineGone:
         return EngineSilent(f"the Docker engine at {host} has sent nothing for {_IDLE_S:.0f} s")
     found = broken(host, error, "read on")
     return EngineGone(str(found), hint=found.hint)
+
+
+# Events
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """An event of a container.
+
+    Attributes:
+        time: epoch seconds, by the engine's clock.
+        action: create, start, die, oom, kill, stop, rename, destroy, …
+        attributes: the container's labels, `exitCode` of a `die`, `oldName` of a `rename`.
+    """
+
+    time: float
+    action: str
+    container_id: str
+    name: str
+    attributes: Mapping[str, str]
+
+
+class EventStream(ResponseStream):
+    """An iterator of events. It ends when it is closed; when the engine goes away it raises EngineGone."""
+
+    def __init__(self, host: str, answer: Any) -> None:
+        super().__init__(host, answer)
+        self._found = (event(data) for data in objects(self.pieces()))
+
+    def __iter__(self) -> Iterator[Event]:
+        return self
+
+    def __next__(self) -> Event:
+        try:
+            return next(self._found)
+        except StopIteration:
+            if self.closed:
+                raise
+            raise EngineGone(f"the Docker engine at {self.host} ended the stream of its events") from None
+
+
+def event(data: Mapping[str, Any]) -> Event:
+    actor = data.get("Actor") or {}
+    attributes = actor.get("Attributes") or {}
+    at = data["timeNano"] / 1e9 if "timeNano" in data else float(data.get("time", 0))
+    return Event(at, data.get("Action", ""), actor.get("ID", ""), attributes.get("name", ""), attributes)
+
+
+def objects(pieces: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+    """Parse JSON objects, one a line, from bytes that are cut anywhere.
+
+    Raises NonsenseAnswer for a line that is not a JSON object.
+    """
+    left = b""
+    for piece in pieces:
+        *lines, left = (left + piece).split(b"\n")
+        yield from (_object(line) for line in lines if line.strip())
+    if left.strip():
+        yield _object(left)
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(line)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        said = line[:60].decode("utf-8", "replace").strip()
+        raise NonsenseAnswer(f"the Docker engine sent something that is not a JSON object: {said}")
+    return found
+
+
+# Logs
+
+_HEADER = Struct(">B3xL")
+_STREAMS = ("stdout", "stdout", "stderr", "stderr")  # 3: an error of the engine about the log itself
+
+
+class LogStream(ResponseStream):
+    """An iterator of (stream, payload)."""
+
+    def __init__(self, host: str, answer: Any, *, tty: bool) -> None:
+        super().__init__(host, answer)
+        pieces = self.pieces()
+        self._found = (("stdout", piece) for piece in pieces) if tty else frames(pieces)
+
+    def __iter__(self) -> Iterator[tuple[str, bytes]]:
+        return self
+
+    def __next__(self) -> tuple[str, bytes]:
+        return next(self._found)
+
+
+def frames(pieces: Iterable[bytes]) -> Iterator[tuple[str, bytes]]:
+    """Parse frames from pieces that are cut anywhere. An incomplete last frame is dropped."""
+    left = b""
+    for piece in pieces:
+        data = left + piece if left else piece
+        start, end = 0, len(data)
+        while end - start >= 8:
+            stream, size = _HEADER.unpack_from(data, start)
+            stop = start + 8 + size
+            if stop > end:
+                break
+            yield _STREAMS[stream & 3], data[start + 8 : stop]
+            start = stop
+        left = data[start:]
+
+
+# Messages about a pull, push or build
+
+PAUSE_S = 0.1  # between two reports of a transfer: an engine sends hundreds of messages a second
+_MOVING = {"Downloading", "Pushing"}
+_MOVED = {"Download complete", "Pull complete", "Pushed", "Verifying Checksum"}
+LAST_LINES = 15
+
+
+class Transfer:
+    """The bytes transferred by a pull or push, over all layers whose size is known."""
+
+    def __init__(self) -> None:
+        self._layers: dict[str, tuple[int, int]] = {}
+
+    def update(self, message: Mapping[str, Any]) -> None:
+        layer, status = str(message.get("id", "")), message.get("status")
+        detail = message.get("progressDetail") or {}
+        if status in _MOVING and detail.get("total"):
+            self._layers[layer] = (min(detail["current"], detail["total"]), detail["total"])
+        elif status in _MOVED and layer in self._layers:
+            self._layers[layer] = (self._layers[layer][1],) * 2
+
+    @property
+    def done(self) -> int:
+        return sum(done for done, _ in self._layers.values())
+
+    @property
+    def total(self) -> int:
+        return sum(total for _, total in self._layers.values())
+
+
+def transfer(
+    messages: Iterable[Mapping[str, Any]], kind: str, image: str, doing: str, report: Report
+) -> None:
+    """Follow a pull or push to its end; `kind` ("pulling") is reported with `done` and `total` bytes.
+
+    Raises EngineError with the engine's reason when it fails.
+    """
+    moved, reported, due = Transfer(), (0, 0), 0.0
+    report(kind, {"image": image, "done": 0, "total": 0})
+    for message in messages:
+        _refused(message, doing)
+        moved.update(message)
+        now = (moved.done, moved.total)
+        if now != reported and (time.monotonic() >= due or moved.done == moved.total):
+            report(kind, {"image": image, "done": moved.done, "total": moved.total})
+            reported, due = now, time.monotonic() + PAUSE_S
+
+
+def built(messages: Iterable[Mapping[str, Any]], image: str, report: Report) -> str:
+    """Follow a build to its end and return the image's id; each line of its output is reported.
+
+    Raises BuildFailed, which has the last lines.
+    """
+    made, last, rest = "", deque[str](maxlen=LAST_LINES), ""
+    report("building", {"image": image, "line": ""})
+    for message in messages:
+        if "error" in message:
+            raise BuildFailed(image, _reason(message), [*last, rest] if rest else list(last))
+        if isinstance(aux := message.get("aux"), dict):
+            made = str(aux.get("ID") or made)
+        *lines, rest = (rest + _text(message)).split("\n")
+        for line in filter(None, (line.rstrip() for line in lines)):
+            last.append(line)
+            report("building", {"image": image, "line": line})
+    if not made:
+        raise EngineError(f"cannot build {image}: the engine ended the build without an image")
+    return made
+
+
+def _text(message: Mapping[str, Any]) -> str:
+    if "stream" in message:
+        return str(message["stream"])
+    moving = message.get("progressDetail")  # of a pull of a base image: too many messages
+    return "" if moving or "status" not in message else f"{message['status']}\n"
+
+
+def _refused(message: Mapping[str, Any], doing: str) -> None:
+    if "error" in message:
+        raise refusal(0, _reason(message), doing)
+
+
+def _reason(message: Mapping[str, Any]) -> str:
+    return str((message.get("errorDetail") or {}).get("message") or message["error"])

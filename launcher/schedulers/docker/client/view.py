@@ -10,22 +10,30 @@ import time
 from contextlib import closing
 from hashlib import sha256
 
-from launcher.schedulers.docker.client.container import from_inspect, from_list
 from launcher.schedulers.docker.client.errors import NotFound
-from launcher.schedulers.docker.client.objects import exec_of, image, labelled, path_stat
-from launcher.schedulers.docker.client.parallel import run_parallel
+from launcher.schedulers.docker.client.objects import (
+    epoch,
+    exec_of,
+    from_inspect,
+    from_list,
+    image,
+    labelled,
+    path_stat,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from typing import Any
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any, TypeVar
 
-    from launcher.schedulers.docker.client.container import Container
-    from launcher.schedulers.docker.client.events import EventStream
-    from launcher.schedulers.docker.client.frames import LogStream
-    from launcher.schedulers.docker.client.objects import Exec, Image, Labelled, PathStat
+    from launcher.schedulers.docker.client.objects import Container, Exec, Image, Labelled, PathStat
+    from launcher.schedulers.docker.client.streams import EventStream, LogStream
     from launcher.schedulers.docker.client.wire import Reader
 
+    T = TypeVar("T")
+    R = TypeVar("R")
+
+WORKERS = 4  # with more, the engine is the limit: measured for create and start
 _ANEW_S = 20.0
 INSPECTIONS = 16  # at a time: a slow engine answers many at once as fast as one
 _LINKS = 8  # each response has followed a chain of links to its end; more is a loop
@@ -62,7 +70,6 @@ class EngineView:
 
         It makes its default network anew then, and keeps it as long as containers run.
         """
-        from launcher.schedulers.docker.client.container import epoch
 
         def created(network: dict[str, Any]) -> float | None:
             return epoch(network.get("Created"))
@@ -140,8 +147,7 @@ class EngineView:
         Subscribed when this returns, so that a read of the containers after it misses no change. May begin
         with events of the second before: read the container's state, do not derive it from the event.
         """
-        from launcher.schedulers.docker.client.events import EventStream
-        from launcher.schedulers.docker.client.streams import LIVE
+        from launcher.schedulers.docker.client.streams import LIVE, EventStream
 
         filters = {"type": ["container"], "label": list(labels)}
         now = self._second()  # a clock that is ahead of the engine's must not hide what happens next
@@ -188,8 +194,7 @@ class EngineView:
 
         Raises NotFound when there is no such container, EngineError when its log driver stores nothing.
         """
-        from launcher.schedulers.docker.client.frames import LogStream
-        from launcher.schedulers.docker.client.streams import LIVE
+        from launcher.schedulers.docker.client.streams import LIVE, LogStream
 
         if tty is None:
             found = self.inspect(container)
@@ -317,3 +322,18 @@ def quoted(text: str, safe: str = "") -> str:
     from urllib.parse import quote
 
     return quote(text, safe=safe)
+
+
+def run_parallel(work: Callable[[T], R], items: Iterable[T], workers: int = WORKERS) -> list[R]:
+    """Run `work` for each item, at most `workers` at a time. Returns the results in the order of the items.
+
+    Every item is tried. The first error, in the order of the items, is raised after all have ended.
+    """
+    todo = list(items)
+    if len(todo) <= 1:
+        return [work(item) for item in todo]
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(min(workers, len(todo)), thread_name_prefix="docker") as pool:
+        done = [pool.submit(work, item) for item in todo]
+    return [one.result() for one in done]

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from threading import Lock
 
 from launcher.errors import LauncherError
+from launcher.schedulers.docker.client.configuration import login_headers
 from launcher.schedulers.docker.client.errors import (
     SHAPES,
     ConnectionBroke,
@@ -24,8 +25,7 @@ from launcher.schedulers.docker.client.errors import (
     may_pass,
     refusal,
 )
-from launcher.schedulers.docker.client.http_session import Session
-from launcher.schedulers.docker.client.transport import dialer
+from launcher.schedulers.docker.client.transport import Session, dialer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from typing import Any, TypeVar
 
-    from launcher.schedulers.docker.client.contexts import Endpoint
-    from launcher.schedulers.docker.client.http_session import Response
+    from launcher.schedulers.docker.client.configuration import Endpoint
+    from launcher.schedulers.docker.client.transport import Response
 
     T = TypeVar("T")
 
@@ -148,9 +148,7 @@ def _answer(
     session: Session, method: str, target: str, doing: str, login: str | None, options: dict[str, Any]
 ) -> Response:
     if login is not None:
-        from launcher.schedulers.docker.client import credentials
-
-        options["headers"] = {**options.get("headers", {}), **credentials.headers(login, doing)}
+        options["headers"] = {**options.get("headers", {}), **login_headers(login, doing)}
     answer = session.request(method, target, **{"timeout": ANSWER_S, **options})
     if 300 <= answer.status_code < 400 and answer.status_code != 304:
         raise refusal(404, "there is no such name", doing)  # a redirect, as for a name such as `..`

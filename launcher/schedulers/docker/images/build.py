@@ -8,25 +8,23 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from launcher.errors import SchedulerError
 from launcher.schedulers.bound import BoundWorkspace
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import BuildFailed, Conflict, NotFound
 from launcher.schedulers.docker.client.objects import Image, Labelled
-from launcher.schedulers.docker.client.parallel import run_parallel
+from launcher.schedulers.docker.client.streams import Report
+from launcher.schedulers.docker.client.view import run_parallel
 from launcher.schedulers.docker.images import pull
 from launcher.schedulers.docker.images.build_lock import once
 from launcher.schedulers.docker.images.dockerfile import Dockerfile, begins_stage, dockerfile_of
 from launcher.specs.app import AppDef, CfgVal
 from launcher.workspace.archive import archive
-
-if TYPE_CHECKING:
-    Report = Callable[[str, Mapping[str, Any]], None]
 
 REPOSITORY = "launcher-workspace"
 LABEL = pull.WORKSPACE_LABEL

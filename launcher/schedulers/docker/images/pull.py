@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import EngineError, ImageNotFound
 from launcher.schedulers.docker.client.objects import Image
-from launcher.schedulers.docker.client.parallel import run_parallel
-from launcher.schedulers.docker.client.view import EngineView
-
-if TYPE_CHECKING:
-    Report = Callable[[str, Mapping[str, Any]], None]
+from launcher.schedulers.docker.client.streams import Report
+from launcher.schedulers.docker.client.view import EngineView, run_parallel
 
 ALWAYS, MISSING, NEVER = "always", "missing", "never"
 WORKSPACE_LABEL = "launcher.workspace"

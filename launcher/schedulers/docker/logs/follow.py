@@ -9,13 +9,13 @@ from threading import Condition, Lock, Thread
 from typing import TYPE_CHECKING, Protocol
 
 from launcher.schedulers.docker.client.errors import EngineError, may_pass
-from launcher.schedulers.docker.client.events import Event, EventStream
 from launcher.schedulers.docker.client.persist import Patience
+from launcher.schedulers.docker.client.streams import Event, EventStream
 from launcher.schedulers.docker.client.view import EngineView
 from launcher.schedulers.docker.labels import APP_ID
 
 if TYPE_CHECKING:
-    from launcher.schedulers.docker.client.container import Container
+    from launcher.schedulers.docker.client.objects import Container
 
     class Closable(Protocol):
         def close(self) -> None: ...

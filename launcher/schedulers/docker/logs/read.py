@@ -11,8 +11,8 @@ from launcher.schedulers import logs
 from launcher.schedulers.api import LogsUnsupported
 from launcher.schedulers.docker import apps, recorded
 from launcher.schedulers.docker.apps import DockerApp
-from launcher.schedulers.docker.client.container import Container
-from launcher.schedulers.docker.client.frames import LogStream
+from launcher.schedulers.docker.client.objects import Container
+from launcher.schedulers.docker.client.streams import LogStream
 from launcher.schedulers.docker.client.view import EngineView
 from launcher.schedulers.docker.journal import Journal
 from launcher.schedulers.docker.logs.follow import FollowedApp, merge

@@ -12,9 +12,8 @@ from collections.abc import Callable, Iterator
 
 from launcher.errors import SchedulerError
 from launcher.schedulers.docker.client.errors import EngineError, NotFound
-from launcher.schedulers.docker.client.frames import LogStream
 from launcher.schedulers.docker.client.persist import Patience
-from launcher.schedulers.docker.client.streams import ResponseStream
+from launcher.schedulers.docker.client.streams import LogStream, ResponseStream
 from launcher.schedulers.docker.client.view import EngineView
 from launcher.schedulers.docker.logs.follow import FollowedApp
 from launcher.schedulers.logs import (

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from launcher.schedulers.docker import network, record
-from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import EngineError, NotFound, is_half_started, may_pass
-from launcher.schedulers.docker.client.parallel import run_parallel
+from launcher.schedulers.docker.client.objects import Container
+from launcher.schedulers.docker.client.view import run_parallel
 from launcher.schedulers.docker.facts import unended
 from launcher.schedulers.docker.journal import Journal
 from launcher.schedulers.docker.labels import Labels

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from socket import socket
     from typing import Any
 
-    from launcher.schedulers.docker.client.container import Container
     from launcher.schedulers.docker.client.engine import Engine
+    from launcher.schedulers.docker.client.objects import Container
     from launcher.schedulers.owner import Owner
     from launcher.specs.attempt import AttemptState
     from launcher.turns.table import Place

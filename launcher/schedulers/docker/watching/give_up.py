@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 
 from launcher.schedulers.docker import apps, record, turn
-from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.client.engine import Engine
+from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.labels import APP_ID, Labels
 from launcher.schedulers.docker.replicas import waiting_container
 from launcher.schedulers.docker.status import DockerAppView

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from launcher.errors import SchedulerError
 from launcher.schedulers.docker import record, tombstones, turn
 from launcher.schedulers.docker.apps import list_containers
-from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import EngineError, EngineUnreachable, may_pass
+from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.client.persist import Patience
 from launcher.schedulers.docker.labels import APP_ID, OWNER
 from launcher.schedulers.docker.names import queued_name

@@ -9,10 +9,10 @@ from typing import Any
 
 from launcher.schedulers.docker import record
 from launcher.schedulers.docker.apps import list_containers
-from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import EngineSilent
-from launcher.schedulers.docker.client.events import Event, EventStream
+from launcher.schedulers.docker.client.objects import Container
+from launcher.schedulers.docker.client.streams import Event, EventStream
 from launcher.schedulers.docker.facts import alone
 from launcher.schedulers.docker.journal import Journal
 from launcher.schedulers.docker.labels import Labels

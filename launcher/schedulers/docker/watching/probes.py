@@ -11,10 +11,10 @@ from posixpath import join
 from typing import Any
 
 from launcher.schedulers import probes
-from launcher.schedulers.docker.client.container import Container
-from launcher.schedulers.docker.client.contexts import is_on_this_host
+from launcher.schedulers.docker.client.configuration import is_on_this_host
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import EngineError, EngineUnreachable
+from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.client.view import EngineView
 
 ANSWER_S = 1.0

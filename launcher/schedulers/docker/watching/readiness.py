@@ -9,9 +9,9 @@ from threading import Event, Thread
 from typing import Any
 
 from launcher.holding.replica import RUNNING
-from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import EngineUnreachable
+from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.journal import Journal
 from launcher.schedulers.docker.replicas import where
 from launcher.schedulers.docker.watching.probes import why_not_ready

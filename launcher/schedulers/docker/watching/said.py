@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from launcher.schedulers.api import LogsUnsupported
-from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import EngineError, EngineUnreachable
+from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.journal import Journal
 from launcher.schedulers.docker.labels import Labels
 from launcher.schedulers.docker.logs.read import starts_of

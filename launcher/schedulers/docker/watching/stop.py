@@ -14,10 +14,10 @@ from launcher.holding.events import stopping
 from launcher.holding.phrases import cancelled
 from launcher.schedulers.docker import apps, record
 from launcher.schedulers.docker.apps import inspect_app, list_containers
-from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import Conflict, EngineError, EngineUnreachable, NotFound
-from launcher.schedulers.docker.client.parallel import run_parallel
+from launcher.schedulers.docker.client.objects import Container
+from launcher.schedulers.docker.client.view import run_parallel
 from launcher.schedulers.docker.facts import unended
 from launcher.schedulers.docker.journal import Journal
 from launcher.schedulers.docker.labels import APP_ID, OWNER, Labels

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any
 
 from launcher.holding.hold import AGAIN_S, decide
 from launcher.schedulers.docker import record
-from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.client.engine import Engine, connect
 from launcher.schedulers.docker.client.errors import EngineError, EngineSilent, EngineUnreachable
+from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.client.persist import (
     GIVE_UP_S,
     LONGEST_PAUSE_S,

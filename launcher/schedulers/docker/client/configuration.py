@@ -1,15 +1,20 @@
-"""Find the engine's address: DOCKER_HOST, else the Docker context in use, else the default socket."""
+"""What the `docker` command is configured to use: the address of the engine, and credentials of registries.
+
+The address is DOCKER_HOST, else that of the Docker context in use, else the default socket. The Docker SDK
+reads the credentials of `docker login`; it is loaded only when the configuration holds some.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
+from _thread import allocate_lock
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from launcher.schedulers.docker.client.errors import SHAPES, EngineUnreachable
+from launcher.schedulers.docker.client.errors import SHAPES, EngineError, EngineUnreachable, package_missing
 
 
 class Endpoint(NamedTuple):
@@ -37,7 +42,7 @@ def endpoint(environ: Mapping[str, str] | None = None) -> Endpoint:
     environ = os.environ if environ is None else environ
     if environ.get("DOCKER_HOST"):
         return Endpoint(_checked(environ["DOCKER_HOST"], "DOCKER_HOST"), _tls_of(environ))
-    config = environ.get("DOCKER_CONFIG") or os.path.join(environ.get("HOME", "/"), ".docker")
+    config = _folder(environ)
     name = environ.get("DOCKER_CONTEXT") or _read(os.path.join(config, "config.json")).get("currentContext")
     if not name or name == "default":
         return Endpoint(DEFAULT_HOST, {})
@@ -128,6 +133,10 @@ def _names(config: str) -> list[str]:
     return sorted(str(meta["Name"]) for meta in found if meta.get("Name"))
 
 
+def _folder(environ: Mapping[str, str]) -> str:
+    return environ.get("DOCKER_CONFIG") or os.path.join(environ.get("HOME", "/"), ".docker")
+
+
 def _read(path: str) -> dict[str, Any]:
     """The JSON object in a file; {} for a missing file. Raises EngineUnreachable for a broken one."""
     try:
@@ -140,3 +149,76 @@ def _read(path: str) -> dict[str, Any]:
             f"cannot read {path}: {error}", hint="fix the file, or set DOCKER_HOST"
         ) from None
     return found if isinstance(found, dict) else {}
+
+
+# Credentials
+
+_LOGIN = (
+    allocate_lock()
+)  # warning filters, and the credentials that the SDK caches, belong to the whole process
+_ANY_SOCKET = "unix:///nothing/is/sent/there"
+_ANY_VERSION = "1.41"
+_NONE = "e30="  # base64 of {}
+_HUB = "docker.io"
+
+
+def login_headers(image: str, doing: str, environ: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """The header with the credentials for the registry of `image`; for all registries when it is "".
+
+    Raises EngineError when they cannot be read, or need the SDK and it is not installed.
+    """
+    if not _is_logged_in(image, os.environ if environ is None else environ):
+        return {"X-Registry-Auth": _NONE} if image else {}
+    try:
+        return _of_sdk(image, doing)
+    except ModuleNotFoundError as error:
+        raise package_missing(
+            error.name or "docker", f"cannot {doing} with the credentials of `docker login`"
+        ) from None
+
+
+def registry_of(image: str) -> str:
+    """`host:5000/web:1` → `host:5000`; `docker.io` for a name without a host."""
+    first, slash, _ = image.partition("/")
+    is_host = slash and ("." in first or ":" in first or first == "localhost")
+    return _host(first) if is_host else _HUB
+
+
+def _is_logged_in(image: str, environ: Mapping[str, str]) -> bool:
+    """Whether the configuration may hold credentials for the image's registry; for any when it is ""."""
+    try:
+        configuration = _read(os.path.join(_folder(environ), "config.json"))
+    except EngineUnreachable:
+        return True  # broken: the SDK reports the reason
+    if configuration.get("credsStore"):
+        return True
+    known = {_host(str(key)) for part in ("auths", "credHelpers") for key in configuration.get(part) or ()}
+    return registry_of(image) in known if image else bool(known)
+
+
+def _host(key: str) -> str:
+    """The host of a registry as the configuration names it, such as `https://index.docker.io/v1/`."""
+    host = key.partition("://")[2] or key
+    host = host.partition("/")[0]
+    return _HUB if host in ("index.docker.io", "registry-1.docker.io") else host
+
+
+def _of_sdk(image: str, doing: str) -> dict[str, Any]:
+    import warnings
+
+    from docker import APIClient, auth  # type: ignore[import-untyped,import-not-found,unused-ignore]
+    from docker.errors import DockerException  # type: ignore[import-untyped,import-not-found,unused-ignore]
+
+    found: dict[str, Any] = {}
+    try:
+        with _LOGIN, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the SDK also raises what it warns of
+            client = APIClient(_ANY_SOCKET, version=_ANY_VERSION)
+            if image:
+                registry, _ = auth.resolve_repository_name(image)
+                found["X-Registry-Auth"] = auth.get_config_header(client, registry) or _NONE
+            else:
+                client._set_auth_headers(found)
+    except (DockerException, RuntimeError) as error:  # RuntimeError: a credential store that fails
+        raise EngineError(f"cannot {doing}: {error}", hint="see whether `docker login` works") from None
+    return found
