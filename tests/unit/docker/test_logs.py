@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from launcher.errors import LauncherError
-from launcher.schedulers import Stream, logs
 from launcher.schedulers.docker.client.engine import connect
 from launcher.schedulers.docker.client.errors import EngineError
 from launcher.schedulers.docker.logs.follow import FollowedApp
@@ -38,36 +37,6 @@ def data(own: Bench, made: str, **how: object) -> bytes:
     tail = how.pop("tail", None)
     found = chunks(own.engine, [("main", 0, made)], LogQuery(**how), tail=tail)  # type: ignore[arg-type]
     return b"".join(piece for _, _, piece in found)
-
-
-def test_what_was_written_comes_back_as_it_was(own: Bench) -> None:
-    made = own.sh(r"printf 'a\r\n\nb\tc\n'; printf rest")
-    own.ended(made)
-    assert data(own, made) == b"a\r\n\nb\tc\nrest"
-    assert b"".join(one.data for one in records(own.engine, made, LogQuery())) == b"a\r\n\nb\tc\nrest"
-    assert (
-        b"".join(one.data for one in records(own.engine, made, LogQuery(), followed(own)))
-        == b"a\r\n\nb\tc\nrest"
-    )
-
-
-def test_long_lines_have_no_times_inside(own: Bench) -> None:
-    made = own.sh(f"head -c {LONG} /dev/zero | tr '\\0' x; echo; echo end")
-    own.ended(made)
-    lines = [line for _, line in logs.lines(records(own.engine, made, LogQuery()))]
-    assert lines == [b"x" * LONG + b"\n", b"end\n"]
-    assert data(own, made) == b"".join(lines)
-
-
-def test_streams_are_distinguished_by_the_engine(own: Bench) -> None:
-    made = own.sh("echo out; echo err >&2; echo out2")
-    own.ended(made)
-    assert data(own, made, stream="stdout") == b"out\nout2\n"
-    assert [(one.stream, one.data) for one in records(own.engine, made, LogQuery(Stream.STDERR))] == [
-        ("stderr", b"err\n")
-    ]
-    with pytest.raises(LauncherError, match="sdtout"):
-        LogQuery("sdtout")
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 4, 9])
