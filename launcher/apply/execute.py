@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ from launcher.errors import LauncherError, ReservedError, StateError
 from launcher.plan.model import Plan
 from launcher.plan.step import Step
 from launcher.specs.attempt import ENDED_STATES, Attempt
-from launcher.specs.launch import JobKey
+from launcher.specs.launch import JobKey, Launch
 from launcher.specs.trigger import adopted
 from launcher.state.home import make_token
 from launcher.state.records import of_attempt
@@ -55,44 +55,8 @@ def execute(
         limits: of the apply that these steps are a part of.
     """
     turns = _turns(steps, engines, limits)
-    provenance, files, inputs = _provenance(plan, steps), CheckoutFiles(engines), InputCheck()
-    begun: set[JobKey] = set()
-    done: dict[JobKey, Outcome] = {}
-    steps = make_way(steps, engines=engines, store=store, events=events)
-
-    def one(step: Step, needed: Sequence[Outcome] = ()) -> Outcome:
-        turn = turns.of(step) if turns is not None else None
-        try:
-            if refused := _without(step, needed, events):
-                return refused
-            begun.add(step.key)
-            done[step.key] = _carry_out(
-                step,
-                turn,
-                provenance=provenance,
-                files=files,
-                inputs=inputs,
-                engines=engines,
-                store=store,
-                events=events,
-            )
-            return done[step.key]
-        finally:
-            if turn is not None:
-                turn.settled.set()
-
-    busy = [step for step in steps if step.has_effects]
-    try:
-        return _all(one, steps, turns.order(steps) if turns is not None else in_order(steps), busy, engines)
-    except BaseException as error:
-        if not isinstance(error, Exception):
-            from launcher.apply.interrupted import what_became
-
-            for step in busy:
-                if not (step.key in done and done[step.key].error):
-                    words = what_became(step, engines) if step.key in begun else "was not begun"
-                    events.emit("interrupted", step.key, message=words)
-        raise
+    execution = _Execution(turns, _provenance(plan, steps), engines, store, events)
+    return execution.run(make_way(steps, engines=engines, store=store, events=events))
 
 
 def _turns(steps: Sequence[Step], engines: Engines, limits: Sequence[Limit]) -> Turns | None:
@@ -105,40 +69,128 @@ def _turns(steps: Sequence[Step], engines: Engines, limits: Sequence[Limit]) -> 
     return Turns(steps, engines, limits)
 
 
-def _all(
-    one: Callable[..., Outcome],
-    steps: Sequence[Step],
-    ordered: Sequence[Step],
-    busy: Sequence[Step],
-    engines: Engines,
-) -> tuple[Outcome, ...]:
-    """The outcomes of `steps`. `ordered` has them in the order of their submission, each behind its needs."""
-    if len(busy) <= 1:
-        return tuple(map(one, steps))
-    for step in busy:  # only one thread makes schedulers
-        if step.launch is not None:
-            engines.get(step.launch.scheduler)
-        for need in step.needs:
-            engines.get(need.scheduler)
-    from concurrent.futures import Future, ThreadPoolExecutor
+class _Execution:
+    """Carries out steps, several at once, and knows which of them were begun and what became of them."""
 
-    of_job: dict[JobKey, Future[Outcome]] = {}
+    def __init__(
+        self,
+        turns: Turns | None,
+        provenance: Mapping[str, Mapping[str, Any]],
+        engines: Engines,
+        store: Store,
+        events: Events,
+    ) -> None:
+        self._turns = turns
+        self._provenance = provenance
+        self._files = CheckoutFiles(engines)
+        self._inputs = InputCheck()
+        self._engines = engines
+        self._store = store
+        self._events = events
+        self._begun: set[JobKey] = set()
+        self._done: dict[JobKey, Outcome] = {}
 
-    def behind(step: Step, needed: Sequence[Future[Outcome]]) -> Outcome:
-        return one(step, [each.result() for each in needed])
-
-    with ThreadPoolExecutor(max_workers=min(WORKERS, len(busy))) as pool:
-        made: dict[int, Future[Outcome]] = {}
-        for step in ordered:  # so a thread waits only for steps that were begun before
-            needed = [of_job[key] for key in keys_after(step) if key in of_job]
-            made[id(step)] = pool.submit(behind, step, needed)
-            if step.launch is not None:
-                of_job[step.key] = made[id(step)]
+    def run(self, steps: Sequence[Step]) -> tuple[Outcome, ...]:
+        """The outcomes of the steps, in their order."""
+        busy = [step for step in steps if step.has_effects]
         try:
-            return tuple(made[id(step)].result() for step in steps)
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
+            if len(busy) <= 1:
+                return tuple(map(self._carry_out, steps))
+            return self._carry_out_at_once(steps, busy)
+        except BaseException as error:
+            if not isinstance(error, Exception):
+                self._report_interrupt(busy)
             raise
+
+    def _carry_out_at_once(self, steps: Sequence[Step], busy: Sequence[Step]) -> tuple[Outcome, ...]:
+        """Submit the steps in the order of their turns, each behind its needs."""
+        for step in busy:  # only one thread makes schedulers
+            if step.launch is not None:
+                self._engines.get(step.launch.scheduler)
+            for need in step.needs:
+                self._engines.get(need.scheduler)
+        from concurrent.futures import Future, ThreadPoolExecutor
+
+        of_job: dict[JobKey, Future[Outcome]] = {}
+
+        def behind(step: Step, needed: Sequence[Future[Outcome]]) -> Outcome:
+            return self._carry_out(step, [each.result() for each in needed])
+
+        with ThreadPoolExecutor(max_workers=min(WORKERS, len(busy))) as pool:
+            made: dict[int, Future[Outcome]] = {}
+            # In this order, a thread waits only for steps that were begun before.
+            for step in self._turns.order(steps) if self._turns is not None else in_order(steps):
+                needed = [of_job[key] for key in keys_after(step) if key in of_job]
+                made[id(step)] = pool.submit(behind, step, needed)
+                if step.launch is not None:
+                    of_job[step.key] = made[id(step)]
+            try:
+                return tuple(made[id(step)].result() for step in steps)
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+
+    def _carry_out(self, step: Step, needed: Sequence[Outcome] = ()) -> Outcome:
+        turn = self._turns.of(step) if self._turns is not None else None
+        try:
+            if refused := _without(step, needed, self._events):
+                return refused
+            self._begun.add(step.key)
+            made = self._done[step.key] = self._outcome_of(step, turn)
+            return made
+        finally:
+            if turn is not None:
+                turn.settled.set()
+
+    def _outcome_of(self, step: Step, turn: Turn | None) -> Outcome:
+        """Have the effects of a step. An error of one job is its outcome."""
+        try:
+            if step.starts and step.launch is not None:
+                return self._start(step, step.launch, turn)
+            if step.kind == "destroy":
+                return self._destroy(step)
+            return self._keep(step)
+        except ReservedError as error:
+            self._events.emit("waiting", step.key, owner=error.owner or error.app_id)
+            return _failed(step, error, overtaken=True)
+        except LauncherError as error:
+            self._events.emit("failed", step.key, message=str(error), hint=error.hint)
+            return _failed(step, error)
+
+    def _start(self, step: Step, launch: Launch, turn: Turn | None) -> Outcome:
+        engines, store, events = self._engines, self._store, self._events
+        about = {**self._provenance[launch.origin], "seen": self._files.of(launch).record()}
+        submission = Submission(step, about, engines=engines, store=store, events=events, inputs=self._inputs)
+        made = submission.submit(pending(step, engines, store), turn)
+        return replace(_outcome(step, made), warnings=record_start(made, store=store, events=events))
+
+    def _destroy(self, step: Step) -> Outcome:
+        for old in step.stops:
+            stop(old, step, engines=self._engines, store=self._store, events=self._events)
+        return _outcome(step, self._store.latest([step.key]).get(step.key))
+
+    def _keep(self, step: Step) -> Outcome:
+        """Leave the latest attempt as it is, which is recorded by now."""
+        clear(step, self._engines)
+        warnings = _remember(step, self._store)
+        _watch(step, self._store)
+        app_id = step.guard.app_id
+        self._events.emit("kept" if step.kind == "keep" else "held", step.key, app_id=app_id)
+        skipped = self._store.by_app_id(app_id) if step.guard.state == "skipped" else None
+        return replace(_outcome(step, skipped or step.latest), warnings=warnings)
+
+    def _report_interrupt(self, busy: Sequence[Step]) -> None:
+        from launcher.apply.interrupted import what_became
+
+        for step in busy:
+            if not (step.key in self._done and self._done[step.key].error):
+                words = what_became(step, self._engines) if step.key in self._begun else "was not begun"
+                self._events.emit("interrupted", step.key, message=words)
+
+
+def _failed(step: Step, error: LauncherError, *, overtaken: bool = False) -> Outcome:
+    hint = error.hint or ""
+    return Outcome(key=step.key, kind=step.kind, error=str(error), hint=hint, overtaken=overtaken)
 
 
 def _without(step: Step, needed: Sequence[Outcome], events: Events) -> Outcome | None:
@@ -152,42 +204,6 @@ def _without(step: Step, needed: Sequence[Outcome], events: Events) -> Outcome |
     if not overtaken:
         events.emit("failed", step.key, message=error, hint=None)
     return Outcome(key=step.key, kind=step.kind, error=error, overtaken=overtaken)
-
-
-def _carry_out(
-    step: Step,
-    turn: Turn | None,
-    *,
-    inputs: InputCheck,
-    provenance: Mapping[str, Mapping[str, Any]],
-    files: CheckoutFiles,
-    engines: Engines,
-    store: Store,
-    events: Events,
-) -> Outcome:
-    try:
-        if step.starts and step.launch is not None:
-            about = {**provenance[step.launch.origin], "seen": files.of(step.launch).record()}
-            submission = Submission(step, about, engines=engines, store=store, events=events, inputs=inputs)
-            made = submission.submit(pending(step, engines, store), turn)
-            warnings = record_start(made, store=store, events=events)
-            return replace(_outcome(step, made), warnings=warnings)
-        if step.kind == "destroy":
-            for old in step.stops:
-                stop(old, step, engines=engines, store=store, events=events)
-            return _outcome(step, store.latest([step.key]).get(step.key))
-        clear(step, engines)
-        warnings = _remember(step, store)
-        _watch(step, store)
-    except ReservedError as error:
-        events.emit("waiting", step.key, owner=error.owner or error.app_id)
-        return Outcome(key=step.key, kind=step.kind, error=str(error), hint=error.hint or "", overtaken=True)
-    except LauncherError as error:
-        events.emit("failed", step.key, message=str(error), hint=error.hint)
-        return Outcome(key=step.key, kind=step.kind, error=str(error), hint=error.hint or "")
-    events.emit("kept" if step.kind == "keep" else "held", step.key, app_id=step.guard.app_id)
-    skipped = store.by_app_id(step.guard.app_id) if step.guard.state == "skipped" else None
-    return replace(_outcome(step, skipped or step.latest), warnings=warnings)
 
 
 def _remember(step: Step, store: Store) -> tuple[str, ...]:

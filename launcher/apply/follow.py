@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from launcher.apply.engines import Engines
@@ -58,43 +59,123 @@ def follow(
     keep running.
     """
     live = [outcome for outcome in outcomes if outcome.app is not None and outcome.app.is_live]
-    ended: dict[str, Outcome] = {}
-
-    def begin(outcome: Outcome) -> None:
-        if outcome.app is not None and outcome.app.is_held:
-            _until_start(outcome, engines, events)
-            if watching.on_log is not None:  # its output follows
-                events.flush()
-
-    def one(outcome: Outcome) -> None:
-        if watching.on_log is None:  # else they are reported between the lines of the output
-            for restart in _scheduler(outcome, engines).restarts(outcome.app_id):
-                restarting(outcome.app_id, restart)
-        ended[outcome.app_id] = _until_end(outcome, engines, store, events)
-
-    def restarting(app_id: str, restart: Restart) -> None:
-        facts = _facts(app_id, restart)
-        if watching.on_log is None:
-            events.report("restarting", keys[app_id], restart.at, **facts)
-        else:
-            events.emit("restarting", keys[app_id], at=restart.at, **facts)
-
-    keys = {outcome.app_id: outcome.key for outcome in live}
+    follower = _Follower(live, engines, store, events, watching)
     stranded: Mapping[str, AppRecord] = {}
     if len(live) == 1 and not _held(live) and watching.on_log is None and watching.on_progress is None:
-        one(live[0])
+        follower.follow_to_end(live[0])
     elif live:
-        if watching.on_log is not None:
-            for outcome in live:
-                _scheduler(outcome, engines).on_restart = restarting
-        events.together_s = TOGETHER_S if len(live) > 1 else 0.0
+        stranded = follower.follow_all()
+    ended = follower.ended
+    return tuple(ended.get(each.app_id) or _as_seen(each, stranded.get(each.app_id)) for each in outcomes)
+
+
+class _Follower:
+    """Waits for live apps, each in a thread of its own, and reports what becomes of them.
+
+    Attributes:
+        ended: the outcomes of the apps that have ended, by app id.
+    """
+
+    def __init__(
+        self, live: Sequence[Outcome], engines: Engines, store: Store, events: Events, watching: Watching
+    ) -> None:
+        self._live = live
+        self._engines = engines
+        self._store = store
+        self._events = events
+        self._on_log = watching.on_log
+        self._on_progress = watching.on_progress
+        self._keys = {outcome.app_id: outcome.key for outcome in live}
+        self._failures: list[BaseException] = []
+        self.ended: dict[str, Outcome] = {}
+
+    def follow_all(self) -> Mapping[str, AppRecord]:
+        """Follow all apps to their ends; returns those that no process will start."""
+        for outcome in self._live:  # made here, so that the threads only look schedulers up
+            scheduler = _scheduler(outcome, self._engines)
+            if self._on_log is not None:
+                scheduler.on_restart = self._report_restart
+        self._events.together_s = TOGETHER_S if len(self._live) > 1 else 0.0
         try:
-            stranded = _in_threads(live, begin, one, engines, watching.on_log, watching.on_progress)
+            return self._follow_in_threads()
         finally:
-            events.flush()
-    return tuple(
-        ended.get(outcome.app_id) or _as_seen(outcome, stranded.get(outcome.app_id)) for outcome in outcomes
-    )
+            self._events.flush()
+
+    def follow_to_end(self, outcome: Outcome) -> None:
+        if self._on_log is None:  # else they are reported between the lines of the output
+            for restart in _scheduler(outcome, self._engines).restarts(outcome.app_id):
+                self._report_restart(outcome.app_id, restart)
+        self.ended[outcome.app_id] = _until_end(outcome, self._engines, self._store, self._events)
+
+    def _follow_in_threads(self) -> Mapping[str, AppRecord]:
+        """Start a thread for each app, and join them. Raises the first of their errors.
+
+        Daemon threads: they do not keep the process alive after an interrupt of the main thread, nor where
+        they wait for the start of stranded apps, which are returned.
+        """
+        import threading
+
+        done = threading.Event()
+        before = threading.stack_size(_STACK_BYTES)
+        try:
+            waiting = {each.app_id: self._start(partial(self._follow, each)) for each in self._live}
+            progress = self._start(partial(self._report_progress, done)) if self._on_progress else None
+        finally:
+            threading.stack_size(before)
+        stranded = _join(waiting, _held(self._live), self._engines)
+        done.set()
+        if progress is not None:
+            progress.join()
+        if self._failures:
+            raise self._failures[0]
+        return stranded
+
+    def _start(self, work: Callable[[], None]) -> Thread:
+        import threading
+
+        def guarded() -> None:
+            try:
+                work()
+            except BaseException as error:
+                self._failures.append(error)
+
+        thread = threading.Thread(target=guarded, daemon=True)
+        thread.start()
+        return thread
+
+    def _follow(self, outcome: Outcome) -> None:
+        """Copy the output first, so that the end of an app is reported after all of its output."""
+        try:
+            if outcome.app is not None and outcome.app.is_held:
+                _until_start(outcome, self._engines, self._events)
+                if self._on_log is not None:  # its output follows
+                    self._events.flush()
+            if self._on_log is not None:
+                _copy(self._on_log, outcome, self._engines)
+        finally:
+            self.follow_to_end(outcome)
+
+    def _report_restart(self, app_id: str, restart: Restart) -> None:
+        facts = _facts(app_id, restart)
+        if self._on_log is None:
+            self._events.report("restarting", self._keys[app_id], restart.at, **facts)
+        else:
+            self._events.emit("restarting", self._keys[app_id], at=restart.at, **facts)
+
+    def _report_progress(self, done: Event) -> None:
+        """Poll the apps for a terminal, as often as their schedulers allow, and once more at the end."""
+        assert self._on_progress is not None
+        every_s = max(_scheduler(outcome, self._engines).describe_every_s for outcome in self._live)
+        last = False
+        while not last:
+            last = done.wait(every_s)
+            for outcome in self._live:
+                try:
+                    seen = _scheduler(outcome, self._engines).describe(outcome.app_id)
+                except SchedulerError:
+                    continue  # the thread that waits for the app reports it, where it does not pass
+                if seen is not None:
+                    self._on_progress(outcome.key, seen)
 
 
 def _held(outcomes: Iterable[Outcome]) -> list[AppRecord]:
@@ -181,61 +262,6 @@ def _cause(scheduler: StagedScheduler[Any], app_id: str) -> str:
     return f"{cause.role}/{cause.id}: {error.summary}" if cause and error else ""
 
 
-def _in_threads(
-    live: Sequence[Outcome],
-    begin: Callable[[Outcome], None],
-    one: Callable[[Outcome], None],
-    engines: Engines,
-    on_log: OnLog | None,
-    on_progress: OnProgress | None,
-) -> Mapping[str, AppRecord]:
-    """One waiting thread per app, which also copies the app's output if requested.
-
-    Daemon threads: they do not keep the process alive after an interrupt of the main thread, nor where they
-    wait for the start of stranded apps, which are returned.
-    """
-    import threading
-
-    failures: list[BaseException] = []
-    done = threading.Event()
-
-    def guarded(work: Callable[..., None], *args: Any) -> None:
-        try:
-            work(*args)
-        except BaseException as error:
-            failures.append(error)
-
-    def to_the_end(outcome: Outcome) -> None:
-        """Copy the output first, so that the end of an app is reported after all of its output."""
-        try:
-            begin(outcome)
-            if on_log is not None:
-                _copy(on_log, outcome, engines)
-        finally:
-            one(outcome)
-
-    def start(work: Callable[..., None], *args: Any) -> Thread:
-        thread = threading.Thread(target=guarded, args=(work, *args), daemon=True)
-        thread.start()
-        return thread
-
-    before = threading.stack_size(_STACK_BYTES)
-    try:
-        for outcome in live:
-            _scheduler(outcome, engines)  # made here, so that the threads only look schedulers up
-        waiting = {outcome.app_id: start(to_the_end, outcome) for outcome in live}
-        progress = start(_report, on_progress, live, engines, done) if on_progress is not None else None
-    finally:
-        threading.stack_size(before)
-    stranded = _join(waiting, _held(live), engines)
-    done.set()
-    if progress is not None:
-        progress.join()
-    if failures:
-        raise failures[0]
-    return stranded
-
-
 def _join(
     waiting: Mapping[str, Thread], held: Sequence[AppRecord], engines: Engines
 ) -> Mapping[str, AppRecord]:
@@ -261,21 +287,6 @@ def _copy(on_log: OnLog, outcome: Outcome, engines: Engines) -> None:
     replicas = [(replica.role, replica.id) for role in roles for replica in role.replicas]
     for role, k, data in scheduler.log_chunks(outcome.app_id, replicas, follow=True):
         on_log(outcome.key, role, k, data)
-
-
-def _report(on_progress: OnProgress, live: Sequence[Outcome], engines: Engines, done: Event) -> None:
-    """Poll the apps for a terminal display, as often as their schedulers allow, and once more at the end."""
-    every_s = max(_scheduler(outcome, engines).describe_every_s for outcome in live)
-    last = False
-    while not last:
-        last = done.wait(every_s)
-        for outcome in live:
-            try:
-                seen = _scheduler(outcome, engines).describe(outcome.app_id)
-            except SchedulerError:
-                continue  # the thread that waits for the app reports it, where it does not pass
-            if seen is not None:
-                on_progress(outcome.key, seen)
 
 
 def _scheduler(outcome: Outcome, engines: Engines) -> StagedScheduler[Any]:

@@ -99,22 +99,14 @@ def collect(
     done = Collected()
     for name in schedulers:
         try:
-            scheduler = engines.get(name)
             if not dry_run:
                 record_ends(store, engines, [name])
-            found = [app for app in scheduler.finished() if rule.concerns(app.project)]
-            leftovers = list[tuple[str, str]]()
-            own = [app for app in found if _is_ours(app, store)]
-            judged = reasons(own, rule, now=now, needed=_needed(store))
-            _remove([app for app, why in judged if not why][::-1], scheduler, store, done, dry_run=dry_run)
-            if not dry_run:
-                done.shared += scheduler.sweep()
-                leftovers = scheduler.leftovers()
+            scheduler = engines.get(name)
+            _collect(scheduler, store, rule, done, now=now, dry_run=dry_run)
             if tombstones:
                 done.shared += _forget(scheduler, store, rule, now=now, dry_run=dry_run)
             if outputs:
                 _remove_outputs(scheduler, store, rule, done, dry_run=dry_run)
-            done.kept += [*_kept(Counter(why for _, why in judged if why), len(found) - len(own)), *leftovers]
         except LauncherError as error:
             done.problems.append((name, error))
     live = sum(each.scheduler in schedulers and rule.concerns(each.project) for each in store.live_attempts())
@@ -200,6 +192,20 @@ def _kept(by_reason: Mapping[str, int], others: int) -> list[tuple[str, str]]:
     if others:
         kept.append((plural(others, "app"), "of other users or state folders (LAUNCHER_HOME)"))
     return kept
+
+
+def _collect(
+    scheduler: StagedScheduler[Any], store: Store, rule: Rule, done: Collected, *, now: float, dry_run: bool
+) -> None:
+    """Remove the apps of a scheduler, and its shared objects."""
+    found = [app for app in scheduler.finished() if rule.concerns(app.project)]
+    own = [app for app in found if _is_ours(app, store)]
+    judged = reasons(own, rule, now=now, needed=_needed(store))
+    _remove([app for app, why in judged if not why][::-1], scheduler, store, done, dry_run=dry_run)
+    done.kept += _kept(Counter(why for _, why in judged if why), len(found) - len(own))
+    if not dry_run:
+        done.shared += scheduler.sweep()
+        done.kept += scheduler.leftovers()
 
 
 def _remove(

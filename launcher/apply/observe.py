@@ -36,16 +36,13 @@ def observe(
     # Unsuccessful attempts are read from the engine again: it knows manual changes, which no ledger holds,
     # and a lost attempt may turn out to have ended, or to be live.
     settled = {attempt.app_id for attempt in latest.values() if attempt.state == "succeeded"}
-    seen = [attempt for name in names for attempt in engines.get(name).observe(keys, settled)]
     elsewhere = [
         attempt
         for entry in store.live_attempts()
         if JobKey(*entry.key) not in wanted and (attempt := store.by_app_id(entry.app_id))
     ]
-    unseen = {attempt.app_id: attempt for attempt in (*recorded, *elsewhere) if attempt.is_live}
-    for attempt in seen:
-        unseen.pop(attempt.app_id, None)
-    seen += _looked_up(engines, (attempt for attempt in unseen.values() if attempt.scheduler in names))
+    seen = [attempt for name in names for attempt in engines.get(name).observe(keys, settled)]
+    seen += _unseen([*recorded, *elsewhere], seen, engines, names)
     held = [attempt for attempt in seen if not (attempt.elsewhere and _is_over(store, attempt))]
     snapshot = merge(
         ledger=[*recorded, *elsewhere],
@@ -57,6 +54,16 @@ def observe(
     )
     lost = _lost_outputs(engines, (snapshot.ran[key] for key in needed if key in snapshot.ran), names)
     return snapshot.without_outputs(lost) if lost else snapshot
+
+
+def _unseen(
+    recorded: Iterable[Attempt], seen: Iterable[Attempt], engines: Engines, names: Collection[str]
+) -> list[Attempt]:
+    """The attempts that are live by the ledger, and that the engines of these names have not reported."""
+    live = {attempt.app_id: attempt for attempt in recorded if attempt.is_live}
+    for attempt in seen:
+        live.pop(attempt.app_id, None)
+    return _looked_up(engines, (attempt for attempt in live.values() if attempt.scheduler in names))
 
 
 def _lost_outputs(engines: Engines, attempts: Iterable[Attempt], asked: Collection[str]) -> set[str]:

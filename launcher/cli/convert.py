@@ -18,7 +18,7 @@ from launcher.errors import LauncherError, UsageError
 from launcher.jobfile.compile.files import compile_text
 from launcher.jobfile.compile.script import script_of
 from launcher.jobfile.format import format_text
-from launcher.jobfile.model.job_file import RoleSpec
+from launcher.jobfile.model.role import RoleSpec
 from launcher.jobfile.text.parse import parse
 from launcher.jobfile.text.source import Source, source_of
 from launcher.runner import get_runner

@@ -9,7 +9,7 @@ from launcher.limits import allow_open_files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
     from launcher.cli.console import Console
     from launcher.cli.render.live_frames import LiveFrames
@@ -116,7 +116,9 @@ def _for_terminal(found: Iterable[bytes]) -> Iterator[bytes]:
 def _of_apps(logs: Logs) -> Iterator[bytes]:
     """The logs of several apps: by time, or as they are written when followed."""
     if logs[0][1].follow:
-        return _as_they_come([read(app, request) for app, request in logs])
+        from launcher.schedulers.readback import as_they_come
+
+        return as_they_come([read(app, request) for app, request in logs])
     return _with_times(logs)
 
 
@@ -241,36 +243,10 @@ def _with_times(logs: Logs) -> Iterator[bytes]:
     elif len(sources) == 1:
         yield from (text for _, text in sources[0])
     elif follow:
-        yield from _as_they_come([(text for _, text in source) for source in sources])
+        from launcher.schedulers.readback import as_they_come
+
+        yield from (text for _, text in as_they_come(sources))
     else:
         from heapq import merge
 
         yield from (text for _, text in merge(*sources, key=lambda piece: piece[0]))
-
-
-def _as_they_come(sources: Sequence[Iterable[bytes]]) -> Iterator[bytes]:
-    """Merge sources as they write; one thread per source, blocked until its replica writes."""
-    import threading
-    from queue import SimpleQueue
-
-    lines: SimpleQueue[bytes | BaseException | None] = SimpleQueue()
-
-    def drain(source: Iterable[bytes]) -> None:
-        try:
-            for text in source:
-                lines.put(text)
-        except BaseException as error:
-            lines.put(error)
-        lines.put(None)
-
-    for source in sources:
-        threading.Thread(target=drain, args=(source,), daemon=True).start()
-    left = len(sources)
-    while left:
-        item = lines.get()
-        if isinstance(item, BaseException):
-            raise item
-        if item is None:
-            left -= 1
-        else:
-            yield item

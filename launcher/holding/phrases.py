@@ -13,6 +13,7 @@ IN_LINE = "waits for its turn"
 WITHDRAWN = "withdrawn"
 NOTHING_LEFT = "nothing runs any more that the other roles wait for"
 OUT_OF_MEMORY = "out of memory"
+INPUTS_CUT_SHORT = "its input files were not compared when it ended: it was cancelled meanwhile"
 
 _SIGNALS = range(129, 193)  # exit codes by which a shell or an engine reports a signal
 

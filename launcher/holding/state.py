@@ -144,7 +144,7 @@ class AppState:
         self.broken = self.broken or event
 
     def _on_spawn(self, event: "Event", at: float) -> None:
-        replica = self._replica(event)
+        replica = self.replica(event)
         if not self.has_ended:
             self.state, self.is_quiet = "running", False
         self.order.drop([replica])
@@ -166,19 +166,19 @@ class AppState:
             self._reach(replica, "started")
 
     def _on_ready(self, event: "Event", at: float) -> None:
-        replica = self._replica(event)
+        replica = self.replica(event)
         if replica.state == RUNNING and not replica.is_ready:
             replica.is_ready = True
             self._reach(replica, "ready")
 
     def _on_late(self, event: "Event", at: float) -> None:
-        replica = self._replica(event)
+        replica = self.replica(event)
         if replica.state == RUNNING:
             replica.late = event["why"]
             self.to_stop[replica] = None
 
     def _on_exit(self, event: "Event", at: float) -> None:
-        replica = self._replica(event)
+        replica = self.replica(event)
         self.order.drop([replica])
         if replica.is_active:
             self._set_active(replica, -1)
@@ -234,7 +234,7 @@ class AppState:
         elif scope == "role":
             role.restarts, role.restarting, again = number, None, role.replicas
         else:
-            again = [self._replica(event)]
+            again = [self.replica(event)]
             again[0].retries = number
         self.order.drop(again)
         for replica in again:
@@ -270,7 +270,8 @@ class AppState:
 
     # -- consequences of events ----------------------------------------------------------------------------
 
-    def _replica(self, event: "Event") -> Replica:
+    def replica(self, event: "Event") -> Replica:
+        """The replica that an event is about, also one that no event has declared."""
         name, k = event["role"], event["k"]
         if name not in self.roles:  # a crash of the machine has torn the line with the roles
             self.roles[name] = Role(name, 0)

@@ -19,8 +19,9 @@ from datetime import datetime, timezone
 from typing import Any
 
 from launcher.errors import StaleError
-from launcher.plan.decide import Desired, decide, history_of
+from launcher.plan.decide import decide
 from launcher.plan.grounds import Grounds, in_order, key_of, needs_of
+from launcher.plan.job_state import Desired, history_of
 from launcher.plan.model import Plan
 from launcher.plan.reasons import Reason
 from launcher.plan.reconcile import asked_for, has_other_origin

@@ -8,8 +8,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from launcher.errors import UsageError
-from launcher.plan.decide import Desired, decide, history_of
+from launcher.plan.decide import decide
 from launcher.plan.grounds import Grounds, cycle_in, in_order, key_of, needs_of
+from launcher.plan.job_state import Desired, history_of
 from launcher.plan.model import Plan, PlanProblem, Selection
 from launcher.plan.orphans import Scope, destroy, find_orphans, report, supersede
 from launcher.plan.select import named, reached

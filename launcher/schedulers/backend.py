@@ -2,7 +2,7 @@
 
 A subclass submits, reads and stops apps. It answers with values that have methods of their own:
 `BackendReservation` creates, starts and aborts an attempt, `SeenApp` (`record.py`) gives the attempt, record
-and description of an app, `AppLogs` and `OutputFolders` have its output.
+and description of an app, and `AppLogs` reads its output.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 
 from launcher.schedulers.api import poll
 from launcher.schedulers.appfolder import is_id
+from launcher.schedulers.logs import COMBINED, since_ns, until_ns
 from launcher.schedulers.staged import Reservation, StagedScheduler
 
 TYPE_CHECKING = False
@@ -52,15 +53,20 @@ class BackendReservation(Reservation, ABC):
 
 
 class LogPart:
-    """The part of a log to read: see `Scheduler.log_chunks`."""
+    """The part of a log to read: see `Scheduler.log_chunks`.
 
-    __slots__ = ("follow", "since", "stream", "tail", "until")
+    Attributes:
+        stream: stdout, stderr or combined.
+        first_ns, last_ns: `since` and `until` in nanoseconds; 0 and None where they are not given.
+    """
+
+    __slots__ = ("first_ns", "follow", "last_ns", "since", "stream", "tail", "until")
 
     def __init__(
         self,
-        stream: str,
-        since: float | None,
-        until: float | None,
+        stream: str = COMBINED,
+        since: float | None = None,
+        until: float | None = None,
         tail: int | None = None,
         *,
         follow: bool = False,
@@ -70,6 +76,8 @@ class LogPart:
         self.until = until
         self.tail = tail
         self.follow = follow
+        self.first_ns = 0 if since is None else since_ns(since)
+        self.last_ns = None if until is None else until_ns(until)
 
 
 class AppLogs(ABC):
@@ -94,28 +102,6 @@ class AppLogs(ABC):
 
     def restarts(self) -> Iterator[Restart]:
         return iter(())
-
-
-class OutputFolders:
-    """The output folders of an engine; see the methods of `StagedScheduler`. Here: none."""
-
-    def names(self) -> list[str]:
-        return []
-
-    def address(self, attempt: Attempt, app: AppDef) -> str:
-        return ""
-
-    def lost(self, attempts: Iterable[Attempt]) -> set[str]:
-        return set()
-
-    def archive(self, attempt: Attempt) -> tuple[Iterator[bytes], str] | None:
-        """None for an engine that cannot copy them."""
-        return None
-
-    def path(self, name: str) -> str:
-        return ""
-
-    def remove(self, name: str) -> None: ...
 
 
 class BackendScheduler(StagedScheduler[T]):
@@ -178,10 +164,6 @@ class BackendScheduler(StagedScheduler[T]):
     ) -> SeenApp | None:
         """Read the app when it has ended, or after `timeout_s` as it is then."""
         return poll(lambda: self.read(app_id, whole=whole), lambda seen: seen.record.has_ended, timeout_s)
-
-    @property
-    def output_folders(self) -> OutputFolders:
-        return OutputFolders()
 
     # Submission
 
@@ -304,26 +286,6 @@ class BackendScheduler(StagedScheduler[T]):
         """Cancel the attached apps, and wait until they have ended."""
         while self._attached:
             self.cancel(self._attached.pop(0))
-
-    # Output folders
-
-    def outputs(self) -> list[str]:
-        return self.output_folders.names()
-
-    def output_of(self, attempt: Attempt, app: AppDef) -> str:
-        return self.output_folders.address(attempt, app)
-
-    def lost_outputs(self, attempts: Iterable[Attempt]) -> set[str]:
-        return self.output_folders.lost(attempts)
-
-    def output_archive(self, attempt: Attempt) -> tuple[Iterator[bytes], str]:
-        return self.output_folders.archive(attempt) or super().output_archive(attempt)
-
-    def output_folder(self, name: str) -> str:
-        return self.output_folders.path(name)
-
-    def remove_output(self, name: str) -> None:
-        self.output_folders.remove(name)
 
     # Logs
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 
 from launcher.errors import SchedulerError
 from launcher.specs.app import AppDef, Role
-from launcher.specs.check import SET_FOR_REPLICAS, Problem, check_app, macro_texts
-from launcher.specs.macros import find_macros, needs_host
+from launcher.specs.check import SET_FOR_REPLICAS, Problem, check_app, macros_in
+from launcher.specs.macros import needs_host
 from launcher.specs.outputs import references
 from launcher.specs.rolefields import CAPABILITIES
 from launcher.specs.runopts import runopts
@@ -74,12 +74,11 @@ HOSTS = "hosts"
 
 
 def _unknown_hosts(role: Role, scheduler: str, others: list[str]) -> Iterator[Problem]:
-    for path, text in macro_texts(role):
-        for name, start, end in find_macros(text):
-            if needs_host(name):
-                remedy = f": run it on {' or '.join(others)}" if others else ""
-                message = f"{scheduler} does not know the host in `{text[start:end]}`{remedy}"
-                yield Problem(("roles", role.name, *path), "reference-phase", message)
+    remedy = f": run it on {' or '.join(others)}" if others else ""
+    for path, name, written in macros_in(role):
+        if needs_host(name):
+            message = f"{scheduler} does not know the host in `{written}`{remedy}"
+            yield Problem(path, "reference-phase", message)
 
 
 def refuse_outputs(app: AppDef) -> None:
@@ -111,3 +110,18 @@ def overridden(app: AppDef) -> list[str]:
         for name in SET_FOR_REPLICAS
         if name in role.env
     ]
+
+
+def without_containers(role: Role, scheduler: str, paths: str, ports: str) -> Iterator[str]:
+    """Notes on requests of a role whose replicas share `paths` and `ports` with other processes."""
+    if role.mounts:
+        yield f"role `{role.name}`: mounts are not made by {scheduler}; the paths of {paths} are used"
+    if role.port_map:
+        yield f"role `{role.name}`: ports are not mapped by {scheduler}; replicas share {ports}"
+    yield from all_or_none(role, scheduler)
+
+
+def all_or_none(role: Role, scheduler: str) -> Iterator[str]:
+    """A note where the role could do with fewer replicas."""
+    if role.min_replicas is not None and role.min_replicas < role.num_replicas:
+        yield f"role `{role.name}`: {scheduler} starts all {role.num_replicas} replicas or none"

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from launcher.schedulers.ids import make_unique
 from launcher.schedulers.local.images import CWDImageProvider, ImageProvider, LocalDirectoryImageProvider
-from launcher.schedulers.local.options import LocalOpts
 from launcher.schedulers.local.popen import PopenRequest, ReplicaParam
 from launcher.schedulers.local.request import (
     COMBINED_LOG,
@@ -15,6 +14,7 @@ from launcher.schedulers.local.request import (
     STDERR_LOG,
     STDOUT_LOG,
 )
+from launcher.schedulers.local.rules import LocalOpts
 from launcher.schedulers.local.scheduler import LocalScheduler, create_scheduler
 
 __all__ = [

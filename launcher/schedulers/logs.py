@@ -9,7 +9,7 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import re
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from datetime import datetime
 
     from launcher.schedulers.responses import Stream
@@ -98,44 +98,6 @@ class LogRecord:
         return f"LogRecord({self.time_ns}, {self.stream!r}, {self.data!r})"
 
 
-def lines(records: Iterable[LogRecord]) -> Iterator[tuple[int, bytes]]:
-    """Whole lines with the time of their first byte, assembled per stream.
-
-    A line that a stream left unfinished comes last, without a newline.
-    """
-    started: dict[str, tuple[int, list[bytes]]] = {}
-    for record in records:
-        if not record.data:
-            continue
-        head, newline, rest = record.data.rpartition(b"\n")
-        time_ns, parts = started.pop(record.stream, (record.time_ns, []))
-        if newline:
-            first, *others = head.split(b"\n")
-            yield time_ns, b"".join(parts) + first + b"\n"
-            for line in others:
-                yield record.time_ns, line + b"\n"
-            time_ns, parts = record.time_ns, []
-        if rest:
-            parts.append(rest)
-            started[record.stream] = (time_ns, parts)
-    for time_ns, parts in sorted(started.values(), key=lambda value: value[0]):
-        yield time_ns, b"".join(parts)
-
-
-def merge(sources: Sequence[Iterable[LogRecord]]) -> Iterator[tuple[int, int, bytes]]:
-    """Whole lines of several replicas in order of time: (index of the source, time_ns, line)."""
-    from heapq import merge as merge_sorted
-
-    def tagged(number: int, source: Iterable[LogRecord]) -> Iterator[tuple[int, int, bytes]]:
-        for time_ns, line in lines(source):
-            yield time_ns, number, line
-
-    for time_ns, number, line in merge_sorted(
-        *(tagged(n, source) for n, source in enumerate(sources)), key=lambda item: item[0]
-    ):
-        yield number, time_ns, line
-
-
 def whole_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """The same bytes in chunks that end at a newline; only the very last may not."""
     held: list[bytes] = []  # a line longer than a chunk is joined once, not at every chunk
@@ -149,16 +111,6 @@ def whole_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
     rest = b"".join(held)
     if rest:
         yield rest
-
-
-def prefix(chunks: Iterable[bytes], text: bytes) -> Iterator[bytes]:
-    """Every line with `text` in front of it."""
-    between = b"\n" + text
-    for chunk in whole_lines(chunks):
-        if chunk.endswith(b"\n"):
-            yield b"".join((text, chunk[:-1].replace(b"\n", between), b"\n"))
-        else:
-            yield text + chunk.replace(b"\n", between)
 
 
 def grep(chunks: Iterable[bytes], regex: str) -> Iterator[bytes]:

@@ -1,43 +1,256 @@
-"""What the probes of every scheduler share: the HTTP request, what is wrong with an answer, the phrases.
+"""Probe a replica within the loop of the process that runs it; connect to a port, without ever waiting.
 
-Imports next to nothing: a supervisor must stay small.
+Imports next to nothing: a supervisor stays small, and the wrapper of a replica on a cluster, Python >= 3.6,
+has this module, too.
 """
-
-from __future__ import annotations
 
 import _socket
 import errno
+import os
+import time
+
+from launcher.holding.probes import Probing, bad_answer, bad_end, no_file, old_file
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable, Mapping
+    from typing import Any
+
+    Steps = Generator[tuple[int, float, str], None, str]
+    """The steps of a probe. Each says until when it waits: a descriptor that can be read (-1 for none), so
+    many seconds; and the request that it waits for, "" for none. The last one returns what is missing, ""
+    when the replica is ready."""
 
 HOSTS = ((_socket.AF_INET, "127.0.0.1"), (_socket.AF_INET6, "::1"))
 """Family and address of this machine: what listens on localhost may do so on either."""
 
-ENOUGH = len(b"HTTP/1.1 200")
-"""Bytes of an answer that tell whether it is a good one."""
+ANSWER_S = 5.0
+"""How long a connection and its answer may take, together."""
+
+CONNECT_S = 0.005  # on one machine a connection takes microseconds, unless the listener's queue is full
+ENOUGH = len(b"HTTP/1.1 200")  # bytes of an answer that tell whether it is a good one
+UNDECIDED = (errno.EINPROGRESS, errno.EALREADY)
+SIGKILL = 9
 
 
-def http_request(path: str, port: int) -> bytes:
-    return f"GET {path} HTTP/1.0\r\nHost: localhost:{port}\r\nConnection: close\r\n\r\n".encode()
+class ProbedRun(Probing):
+    """One run of a replica, while it is probed. It is made before the start, and notes the file of that time.
+
+    A holder says by its subclass whether the run still is to be probed, how to start a command, and what
+    follows from the result.
+
+    Args:
+        loop: has `watch`, `forget` and `after`.
+        path: of the file of the probe.
+    """
+
+    __slots__ = ("_before", "_fd", "_loop", "_path", "_pid", "_step", "_steps")
+
+    def __init__(self, probe: "Mapping[str, Any]", loop: "Any", path: "Any" = "") -> None:
+        Probing.__init__(self, probe)
+        self._loop = loop
+        self._path = path
+        self._before = _stamp(path)
+        self._pid = 0  # of the command of a probe; 0 while none runs
+        self._steps = None  # type: Any
+        self._step = 0
+        self._fd = -1  # the descriptor that the present step waits for
+
+    def is_open(self) -> bool:
+        """Whether the replica runs, is not being stopped, and was neither ready nor late."""
+        raise NotImplementedError
+
+    def on_ready(self) -> None:
+        """Called once when the replica is ready."""
+        raise NotImplementedError
+
+    def on_late(self, why: str) -> None:
+        """Called with the sentence when the time of the replica is up."""
+        raise NotImplementedError
+
+    def start(self, argv: "list[str]", then: "Callable[[int], None]") -> "tuple[int, str]":
+        """Start a command, and call `then` with its exit code, -N for signal N: its pid, or 0 and why not."""
+        raise NotImplementedError
+
+    def hosts(self) -> "Iterable[tuple[int, str]]":
+        """Family and address at which a port is probed."""
+        return HOSTS
+
+    # -- in the loop ---------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Probe the replica, which was started."""
+        self._loop.after(self.timeout_s, self._time_is_up)
+        self._loop.after(self.pause_s(), self._probe)
+
+    def end(self) -> None:
+        """End the probe of this moment."""
+        self._close()
+        for kill in (os.killpg, os.kill) if self._pid else ():  # its group may not be made yet
+            try:
+                kill(self._pid, SIGKILL)
+            except OSError:
+                pass
+
+    def _time_is_up(self) -> None:
+        is_late = self.is_open()
+        self.end()
+        if is_late:
+            self.on_late(self.late())
+
+    def _probe(self) -> None:
+        if not self.is_open():
+            return
+        if "file" in self.probe:
+            self._take(self._why_no_file(self.probe["file"]))
+        elif "command" in self.probe:
+            self._run(list(self.probe["command"]))
+        else:
+            self._steps = ask(self.probe, self.hosts(), ANSWER_S)
+            self._go_on()
+
+    def _take(self, why: str) -> None:
+        """Take the result of a probe. `why`: what was missing; "" when the replica is ready."""
+        if not self.is_open():
+            return
+        if why:
+            self.why = why
+            self._loop.after(self.pause_s(), self._probe)
+        else:
+            self.on_ready()
+
+    def _why_no_file(self, name: str) -> str:
+        now = _stamp(self._path)
+        if now is None:
+            return no_file(name)
+        return "" if now != self._before else old_file(name)
+
+    def _run(self, argv: "list[str]") -> None:
+        def ended(code: int) -> None:
+            self._pid = 0
+            self._take(bad_end(argv[0], code))
+
+        self._pid, why = self.start(argv, ended)
+        if self._pid:
+            self.is_waiting_for(f"`{argv[0]}`", "has not ended yet")
+        else:
+            self._take(why)
+
+    def _go_on(self) -> None:
+        """Go to the next step of a connection."""
+        if not self.is_open():
+            self._close()
+            return
+        try:
+            self._fd, most_s, what = next(self._steps)
+        except StopIteration as over:
+            self._take(over.value)
+            return
+        if what:
+            self.is_waiting_for(what, "has no answer yet")
+        step = self._step
+
+        def go_on() -> None:
+            if self._step == step:
+                self._leave_step()
+                self._go_on()
+
+        if self._fd >= 0:
+            self._loop.watch(self._fd, go_on)
+        self._loop.after(most_s, go_on)
+
+    def _leave_step(self) -> None:
+        self._step += 1
+        if self._fd >= 0:
+            self._loop.forget(self._fd)
+            self._fd = -1
+
+    def _close(self) -> None:
+        self._leave_step()
+        if self._steps is not None:
+            self._steps.close()
 
 
-def http_name(path: str, port: int) -> str:
-    """The request in a phrase; the `what` of the functions below."""
-    return f"GET {path} on port {port}"
+def _stamp(path: "Any") -> "Any":
+    """What changes when a file is written or made anew: time in ns, inode, size; None without a file."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_ino, found.st_size
 
 
-def bad_answer(what: str, answer: bytes) -> str:
-    """What is wrong with the beginning of an answer; "" for 2xx and 3xx."""
-    code = answer[9:12]
-    if not answer.startswith(b"HTTP/1.") or not code.isdigit():
-        return f"{what} has an answer that is not HTTP" if answer else f"{what} has no answer"
-    return "" if code[:1] in (b"2", b"3") else f"{what} answers {code.decode()}"
+# -- port and http -----------------------------------------------------------------------------------------
 
 
-def no_answer_within(what: str, limit_s: float) -> str:
-    return f"{what} has no answer within {limit_s:g} s"
+def ask(probe: "Mapping[str, Any]", hosts: "Iterable[tuple[int, str]]", limit_s: float) -> "Steps":
+    """Probe a port at each of these addresses, until one is as it should be.
+
+    Args:
+        hosts: family and address of each.
+        limit_s: how long connections and answers may take, together.
+    """
+    port, path, until = probe["port"], probe.get("http"), time.monotonic() + limit_s
+    why = f"nothing listens on port {port}"
+    for family, host in hosts:
+        try:
+            sock = _socket.socket(family, _socket.SOCK_STREAM)
+        except OSError:  # no IPv6 here
+            continue
+        try:
+            sock.setblocking(False)
+            code = yield from _connect(sock, (host, port), until)
+            if code in (*UNDECIDED, errno.ETIMEDOUT):
+                why = f"port {port} at {host} does not answer"
+            elif code in (errno.EHOSTUNREACH, errno.ENETUNREACH) and family == _socket.AF_INET:
+                why = f"port {port} at {host} cannot be reached: {os.strerror(code)}"
+            elif not code:
+                why = "" if path is None else (yield from _answer(sock, path, port, until, limit_s))
+                if not why:
+                    return ""
+        finally:
+            sock.close()
+    return why
 
 
-def nothing_listens(port: int) -> str:
-    return f"nothing listens on port {port}"
+def _connect(sock: "Any", address: "tuple[str, int]", until: float) -> "Any":
+    """The errno of a connection that cannot be made; 0 for one that stands."""
+    code = sock.connect_ex(address)
+    while code in UNDECIDED and time.monotonic() < until:
+        yield -1, CONNECT_S, ""
+        code = sock.connect_ex(address)
+    if code not in (0, errno.EISCONN):
+        return code
+    try:  # a free port may be the one that the connection comes from
+        return 0 if sock.getsockname() != sock.getpeername() else errno.ECONNREFUSED
+    except OSError:  # closed by the other side meanwhile
+        return errno.ECONNREFUSED
+
+
+def _answer(sock: "Any", path: str, port: int, until: float, limit_s: float) -> "Steps":
+    """Make an HTTP request: what is wrong with the answer, "" for nothing."""
+    what, answer = f"GET {path} on port {port}", b""
+    request = f"GET {path} HTTP/1.0\r\nHost: localhost:{port}\r\nConnection: close\r\n\r\n"
+    try:
+        sock.send(request.encode())
+    except OSError:  # it may answer without reading
+        pass
+    while len(answer) < ENOUGH:
+        left_s = until - time.monotonic()
+        if left_s <= 0:
+            return f"{what} has no answer within {round(limit_s, 1):g} s"
+        yield sock.fileno(), left_s, what
+        try:
+            data = sock.recv(4096)
+        except BlockingIOError:
+            continue
+        except OSError:  # closed by the server
+            break
+        if not data:
+            break
+        answer += data
+    bad = bad_answer(answer)
+    return bad and f"{what} {bad}"
 
 
 def taken_port(port: int) -> str:
@@ -56,21 +269,3 @@ def taken_port(port: int) -> str:
         finally:
             sock.close()
     return ""
-
-
-def no_file(name: str) -> str:
-    return f"there is no file {name}"
-
-
-def old_file(name: str) -> str:
-    return f"the file {name} is older than the replica"
-
-
-def not_ended(program: str) -> str:
-    return f"`{program}` has not ended yet"
-
-
-def bad_end(program: str, code: int) -> str:
-    """What is wrong with an exit code, -N for signal N; "" for 0."""
-    how = f"exited with {code}" if code >= 0 else f"was killed by signal {-code}"
-    return f"`{program}` {how}" if code else ""

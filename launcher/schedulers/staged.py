@@ -65,6 +65,58 @@ def _no_turn_before() -> None:
     """See `Reservation.follow`."""
 
 
+class OutputFolders:
+    """The output folders of jobs at one engine; see `launcher.specs.outputs`. Schedulers subclass it."""
+
+    def __init__(self, scheduler: str) -> None:
+        self._scheduler = scheduler
+
+    def names(self) -> list[str]:
+        """The names of all output folders that the engine has."""
+        return []
+
+    def address(self, attempt: Attempt, app: AppDef) -> str:
+        """The address of the attempt's output folder, which is made before any replica starts; "" for none.
+
+        A path where the replicas run, or a name that the engine knows.
+        """
+        return ""
+
+    def lost(self, attempts: Iterable[Attempt]) -> set[str]:
+        """The app ids of those attempts whose output folder, recorded as `output`, is gone.
+
+        An engine that cannot be asked has lost none.
+        """
+        return set()
+
+    def archive(self, attempt: Attempt) -> tuple[Iterator[bytes], str]:
+        """The files of the attempt's output folder as a tar archive, in pieces, and the folder of the archive
+        that has them ("" for all of it).
+
+        Raises SchedulerError; while the pieces are read, too.
+        """
+        raise SchedulerError(f"{self._scheduler} cannot copy output folders")
+
+    def path(self, name: str) -> str:
+        """The absolute path on this machine of an output folder; "" where only apps of this one reach it."""
+        return ""
+
+    def unreadable(self, other: str) -> str:
+        """Why no app of this one can read output folders of the scheduler `other`; "" when it can."""
+        return "" if other == self._scheduler else f"an app of {self._scheduler} cannot reach that"
+
+    def remove(self, name: str) -> None:
+        """Remove an output folder with its contents. Raises SchedulerError while an app uses it."""
+
+
+def current(found: Iterable[Attempt], keys: Iterable[JobKey], settled: Collection[str]) -> list[Attempt]:
+    """The live attempts among `found`, and the latest one of each of `keys`, without those in `settled`."""
+    known = list(found)
+    latest = {each.key: each.app_id for each in sorted(known, key=lambda each: each.number)}
+    wanted = {latest[key] for key in keys if key in latest}
+    return [each for each in known if (each.is_live or each.app_id in wanted) and each.app_id not in settled]
+
+
 class StagedScheduler(Scheduler[T]):
     """A scheduler whose apps can be planned and applied: in three steps, each of which survives a kill.
 
@@ -102,14 +154,7 @@ class StagedScheduler(Scheduler[T]):
             settled: app ids with an outcome that the caller knows; they are left out.
         """
         asked = (self.attempt(each.app_id) for each in self.list())
-        found = [attempt for attempt in asked if attempt is not None]
-        latest: dict[JobKey, Attempt] = {}
-        for attempt in sorted(found, key=lambda each: each.number):
-            latest[attempt.key] = attempt
-        wanted = {latest[key].app_id for key in keys if key in latest}
-        return [
-            each for each in found if (each.is_live or each.app_id in wanted) and each.app_id not in settled
-        ]
+        return current((each for each in asked if each is not None), keys, settled)
 
     @abstractmethod
     def attempt(self, app_id: str) -> Attempt | None:
@@ -211,42 +256,38 @@ class StagedScheduler(Scheduler[T]):
         Raises SchedulerError when it has not ended.
         """
 
+    @property
+    def output_folders(self) -> OutputFolders:
+        """What the methods on output folders answer from; here there are none."""
+        return OutputFolders(self.backend)
+
     def outputs(self) -> list[str]:
-        """The names of all output folders that the engine has; see `launcher.specs.outputs`."""
-        return []
+        """See `OutputFolders.names`."""
+        return self.output_folders.names()
 
     def output_of(self, attempt: Attempt, app: AppDef) -> str:
-        """The address of the attempt's output folder, which is made before any replica starts; "" for none.
-
-        A path where the replicas run, or a name that the engine knows.
-        """
-        return ""
+        """See `OutputFolders.address`."""
+        return self.output_folders.address(attempt, app)
 
     def lost_outputs(self, attempts: Iterable[Attempt]) -> set[str]:
-        """The app ids of those attempts whose output folder, recorded as `output`, is gone.
-
-        An engine that cannot be asked has lost none.
-        """
-        return set()
+        """See `OutputFolders.lost`."""
+        return self.output_folders.lost(attempts)
 
     def output_archive(self, attempt: Attempt) -> tuple[Iterator[bytes], str]:
-        """The files of the attempt's output folder as a tar archive, in pieces, and the folder of the archive
-        that has them ("" for all of it).
-
-        Raises SchedulerError; while the pieces are read, too.
-        """
-        raise SchedulerError(f"{self.backend} cannot copy output folders")
+        """See `OutputFolders.archive`."""
+        return self.output_folders.archive(attempt)
 
     def output_folder(self, name: str) -> str:
-        """The absolute path on this machine of an output folder; "" where only apps of this one reach it."""
-        return ""
+        """See `OutputFolders.path`."""
+        return self.output_folders.path(name)
 
     def unreadable(self, other: str) -> str:
-        """Why no app of this one can read output folders of the scheduler `other`; "" when it can."""
-        return "" if other == self.backend else f"an app of {self.backend} cannot reach that"
+        """See `OutputFolders.unreadable`."""
+        return self.output_folders.unreadable(other)
 
     def remove_output(self, name: str) -> None:
-        """Remove an output folder with its contents. Raises SchedulerError while an app uses it."""
+        """See `OutputFolders.remove`."""
+        self.output_folders.remove(name)
 
     def sweep(self) -> list[str]:
         """Remove shared objects that no app uses any more; returns descriptions of the removed ones."""

@@ -1,4 +1,4 @@
-"""The turn of an app that no plan has made: what it asks of this machine."""
+"""The turn of an app: its place in line, and what an app asks of this machine that no plan has made."""
 
 from __future__ import annotations
 
@@ -6,8 +6,42 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from launcher.schedulers.leftovers import Clearing
     from launcher.specs.app import AppDef, Role
     from launcher.turns.ask import Ask
+    from launcher.turns.table import Place
+
+
+class Line:
+    """The place of an app in line, for the process that holds the app.
+
+    Attributes:
+        error: why the table could not be written at the last look; None when it could.
+        clearer: the pid of the process that this look has started, to clear what dead holders have left; 0
+            for none.
+    """
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.error: OSError | None = None
+        self.clearer = 0
+        self._clearing: Clearing | None = None
+
+    def look(self) -> bool:
+        """Whether the app has its share. Until then look again as `Place` says, or soon after an error."""
+        self.error, self.clearer = None, 0
+        try:
+            if self.place.look().starts:
+                return True
+        except OSError as error:
+            self.error = error
+            return False
+        if self.place.left:
+            from launcher.schedulers.leftovers import Clearing
+
+            self._clearing = self._clearing or Clearing()
+            self.clearer = self._clearing.start(self.place.left)
+        return False
 
 
 def ask_of_run(app: AppDef, app_id: str, *, in_turn: bool) -> Ask | None:

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from launcher.specs.app import AppDef
 from launcher.specs.attempt import Attempt
-from launcher.specs.check import Problem, macro_texts
+from launcher.specs.check import Problem, macro_texts, macros_in
 from launcher.specs.jobkey import JobKey, attempt_id
-from launcher.specs.macros import OUTPUT_DIR, find_macros, job_of_output
+from launcher.specs.macros import OUTPUT_DIR, job_of_output
 
 OUTPUT_VARIABLE = "LAUNCHER_OUTPUT_DIR"
 NEEDS_VARIABLE = "LAUNCHER_NEEDS"
@@ -35,11 +35,10 @@ class Reference(NamedTuple):
 def references(app: AppDef) -> Iterator[Reference]:
     """Every `$<output_dir>` and `$<needs.NAME.output_dir>` of the app, in the order of its texts."""
     for role in app.roles:
-        for path, text in macro_texts(role):
-            for name, start, end in find_macros(text):
-                job = "" if name == OUTPUT_DIR else job_of_output(name)
-                if job is not None:
-                    yield Reference(("roles", role.name, *path), text[start:end], job)
+        for path, name, written in macros_in(role):
+            job = "" if name == OUTPUT_DIR else job_of_output(name)
+            if job is not None:
+                yield Reference(path, written, job)
 
 
 def has_output(app: AppDef) -> bool:

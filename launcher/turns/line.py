@@ -7,6 +7,8 @@ in several tables never wait for each other in a circle.
 
 from __future__ import annotations
 
+from launcher.turns.ask import marked, split_marks
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -18,6 +20,9 @@ QUEUED, HOLDS = "queued", "holds"
 
 CPU, MEMORY, GPUS, APPS = "cpu", "memory_mb", "gpus", "apps"
 RESOURCES = (CPU, MEMORY, GPUS, APPS)
+
+_SEPARATOR = "\t"
+_NO_AMOUNT = float("inf")
 
 
 class Ticket:
@@ -180,3 +185,48 @@ def _least_used(ask: Ask, gpu_holders: Sequence[Ticket]) -> list[str]:
 
 
 _place: Callable[[Ticket], Any] = Ticket.place.fget  # type: ignore[attr-defined]
+
+
+# -- files of tickets --------------------------------------------------------------------------------------
+
+
+def encode(ticket: Ticket) -> bytes:
+    """The contents of its file."""
+    fields = (
+        ticket.app,
+        str(ticket.number),
+        ticket.state,
+        repr(float(ticket.cpu)),
+        str(ticket.memory_mb),
+        str(ticket.gpus),
+        ",".join(ticket.dealt),
+        *ticket.lacks,
+        *marked(ticket.groups, ticket),
+    )
+    return (_SEPARATOR.join(fields) + "\n").encode(errors="surrogateescape")
+
+
+def decode(data: bytes, table: str, name: str) -> Ticket | None:
+    """None for a ticket that is not whole, or that a later version wrote."""
+    try:
+        app, number, state, cpu, memory, gpus, dealt, lacks, label, *rest = (
+            data.decode(errors="surrogateescape").partition("\n")[0].split(_SEPARATOR)
+        )
+        groups, marks = split_marks(rest)
+        ticket = Ticket(
+            app,
+            int(number),
+            state=state,
+            cpu=float(cpu),
+            memory_mb=int(memory),
+            gpus=int(gpus),
+            groups=groups,
+            dealt=dealt.split(",") if dealt else (),
+            lacks=(lacks, label),
+            table=table,
+            name=name,
+            **marks,
+        )
+    except ValueError:
+        return None
+    return ticket if 0 <= ticket.cpu < _NO_AMOUNT else None

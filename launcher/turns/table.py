@@ -28,8 +28,7 @@ import os
 import time
 
 from launcher.filelock import is_at
-from launcher.turns.ask import marked, split_marks
-from launcher.turns.line import HOLDS, QUEUED, Decision, Ticket, after, decide, first, of_app
+from launcher.turns.line import HOLDS, QUEUED, Decision, Ticket, after, decide, decode, encode, first, of_app
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,8 +43,6 @@ _HIGH = (900, 100)
 """The descriptor of the proof, at least: above those that programs use, below the usual limit."""
 _MOST_BYTES = 64 * 1024
 _PRIVATE = 0o600
-_SEPARATOR = "\t"
-_NO_AMOUNT = float("inf")
 
 
 class Place:
@@ -158,7 +155,7 @@ class Place:
         )
         for table in ask.tables:
             path = os.path.join(table, ask.name)
-            _write(path, _encode(ticket))
+            _write(path, encode(ticket))
             old = self._bells.get(table)
             if old is None or decision.starts:
                 self._bells[table] = _make_bell(path + _BELL)
@@ -294,7 +291,7 @@ def _tickets(table: str, *, besides: str = "", tidy: bool = True) -> list[Ticket
             continue
         path = os.path.join(table, name)
         is_held = _is_held(path + _BELL)
-        ticket = _decode(_read(path), table, name)
+        ticket = decode(_read(path), table, name)
         if ticket is not None and not is_held:
             ticket.is_left = ticket.state == HOLDS and bool(ticket.engine or _is_held(path + _PROOF))
         if ticket is not None and (is_held or ticket.is_left):
@@ -323,47 +320,6 @@ def _remove(path: str) -> None:
 
 def _path(ticket: Ticket) -> str:
     return os.path.join(ticket.table, ticket.name)
-
-
-def _encode(ticket: Ticket) -> bytes:
-    fields = (
-        ticket.app,
-        str(ticket.number),
-        ticket.state,
-        repr(float(ticket.cpu)),
-        str(ticket.memory_mb),
-        str(ticket.gpus),
-        ",".join(ticket.dealt),
-        *ticket.lacks,
-        *marked(ticket.groups, ticket),
-    )
-    return (_SEPARATOR.join(fields) + "\n").encode(errors="surrogateescape")
-
-
-def _decode(data: bytes, table: str, name: str) -> Ticket | None:
-    """None for a ticket that is not whole, or that a later version wrote."""
-    try:
-        app, number, state, cpu, memory, gpus, dealt, lacks, label, *rest = (
-            data.decode(errors="surrogateescape").partition("\n")[0].split(_SEPARATOR)
-        )
-        groups, marks = split_marks(rest)
-        ticket = Ticket(
-            app,
-            int(number),
-            state=state,
-            cpu=float(cpu),
-            memory_mb=int(memory),
-            gpus=int(gpus),
-            groups=groups,
-            dealt=dealt.split(",") if dealt else (),
-            lacks=(lacks, label),
-            table=table,
-            name=name,
-            **marks,
-        )
-    except ValueError:
-        return None
-    return ticket if 0 <= ticket.cpu < _NO_AMOUNT else None
 
 
 def _make_bell(path: str) -> int:

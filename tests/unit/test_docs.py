@@ -17,7 +17,7 @@ from launcher.runner import Runner
 from launcher.schedulers import Scheduler, StagedScheduler
 from launcher.schedulers.backend import BackendScheduler
 from launcher.schedulers.folder import FolderScheduler
-from launcher.schedulers.slurm.sbatch import KNOWN
+from launcher.schedulers.slurm.options import KNOWN
 from launcher.specs import Role
 from tests.engines import require
 from tests.engines.images import PUBLIC, stand_in

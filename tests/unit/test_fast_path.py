@@ -23,18 +23,18 @@ _FAST = {
         "list log_reader logs main queue start status wait"
     ),
     "launcher.cli.render": "apps document queue_text status_text tables values",
-    "launcher.holding": "app events hold order phrases replica state",
+    "launcher.holding": "app events hold order phrases probes replica state waiting",
     "launcher.inventory": (
         "ends engine_attempts find installed listing logs needs project recorded status turns"
     ),
-    "launcher.schedulers": "api appstore backend logs order pids record registry staged",
+    "launcher.schedulers": "api appstore backend logs order pids probes readback record registry staged",
     "launcher.schedulers.docker": "labels scheduler tombstones",
     "launcher.schedulers.docker.client": "errors view wire",
     "launcher.schedulers.docker.watching": "client",
     "launcher.schedulers.local": (
-        "appview apprecord attemptfile claim control driver eventfile filewatch kernel logs "
-        "logwriter loop needs observe prepare probes process readback rebuild "
-        "replicas rundir scheduler spawn stop supervisor turn waiting"
+        "appview apprecord attemptfile claim control driver eventfile filewatch hold kernel logfiles logs "
+        "logwriter loop observe prepare probes process rebuild "
+        "replicas rundir scheduler spawn stop supervisor waiting"
     ),
     "launcher.schedulers.slurm": "known scheduler",
     "launcher.specs": "jobkey runopts",
@@ -90,11 +90,11 @@ ON_BRANCH = {
     "launcher.runner.runner": "workspaces, for apps without one",
     "launcher.schedulers.docker.client.configuration": "warnings, for registries without credentials",
     "launcher.schedulers.docker.client.transport": "subprocess, without SSH; urllib.request, without a proxy",
-    "launcher.schedulers.docker.containers": "GPUs, for apps without any",
-    "launcher.schedulers.docker.request.derive": "GPUs, for apps without any",
+    "launcher.schedulers.docker.request.bind": "launcher.turns, for apps without GPUs",
+    "launcher.schedulers.docker.request.derive": "launcher.turns, for apps without GPUs",
     "launcher.schedulers.docker.submission": "the tables of turns, for apps that take none",
     "launcher.schedulers.docker.watching.hold": "what creates containers, while an app waits",
-    "launcher.schedulers.docker.watching.inputs": "workspaces, for apps without inputs: watchers stay small",
+    "launcher.schedulers.docker.watching.ends": "workspaces, for apps without inputs: watchers stay small",
     "launcher.schedulers.leftovers": "what clears shares, for supervisors that start its process",
     "launcher.schedulers.local.comparison": "workspaces, for the supervisor that starts its process",
     "launcher.schedulers.local.outputs": "archives, for apps whose outputs are not copied",
@@ -201,8 +201,7 @@ def fast(scenario) -> set[str]:
     entries += ("inventory.needs",)  # of waiting and skipped apps
     entries += ("cli.start",)  # of an app in line
     entries += ("turns.ask", "turns.deal", "turns.table")  # of an app that takes its turn
-    entries += ("schedulers.local.needs",)  # the supervisor of an app that waits for others
-    entries += ("schedulers.local.turn",)  # the supervisor of an app that asks for its share of the machine
+    entries += ("schedulers.local.hold",)  # the supervisor of an app that waits for others, or in line
     # With an engine, and without: what a list of its apps loads.
     entries += (
         "schedulers.docker.scheduler",

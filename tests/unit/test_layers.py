@@ -77,6 +77,7 @@ SHARED_BY_ENGINES = {
     f"launcher.schedulers.{name}" for name in ("api", "backend", "bound", "record", "staged")
 }
 SHARED_BY_ENGINES |= {
+    "launcher.schedulers.readback",
     "launcher.schedulers.restarts",
     "launcher.schedulers.registry",
     "launcher.schedulers.turns",
@@ -87,7 +88,8 @@ SHARED_BY_ENGINES |= {
     f"launcher.schedulers.{name}" for name in ("checks", "devices", "folder", "last_line", "leftovers")
 }
 SHARED_BY_ENGINES |= {
-    f"launcher.schedulers.{name}" for name in ("order", "owner", "packing", "pids", "probes")
+    f"launcher.schedulers.{name}"
+    for name in ("order", "owner", "packing", "pids", "probes", "replica_request")
 }
 
 

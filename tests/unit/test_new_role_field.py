@@ -54,7 +54,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the package in it, its roles with a field more."""
     folder = tmp_path_factory.mktemp("package")
     shutil.copytree(ROOT / "launcher", folder / "launcher", ignore=shutil.ignore_patterns("__pycache__"))
-    _add(folder / "launcher/jobfile/model/job_file.py", MODEL, before="    retry_policy: ")
+    _add(folder / "launcher/jobfile/model/role.py", MODEL, before="    retry_policy: ")
     _add(folder / "launcher/specs/app.py", ROLE, before="\n    def pre_proc(")
     return folder
 
@@ -194,7 +194,7 @@ assert "novelty" not in _roles(launch("").app)["roles"]["main"]
 
 
 ALLOWED = {
-    "jobfile/model/job_file.py": "the table",
+    "jobfile/model/role.py": "the table",
     "jobfile/compile/advice.py": "fields that do nothing without another one",
     "jobfile/compile/build.py": "fields that a job file spells otherwise than an AppDef",
     "cli/render/job_text.py": "the same, the other way round",
@@ -214,5 +214,5 @@ def test_no_other_table_names_the_fields_of_a_role(field: str) -> None:
         for path in files
         if re.search(rf"\b{field}\b", path.read_text())
     }
-    assert {"jobfile/model/job_file.py", "specs/app.py"} <= naming
+    assert {"jobfile/model/role.py", "specs/app.py"} <= naming
     assert naming - ALLOWED.keys() == set()

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from launcher.jobfile.compile.trace import Trace
-from launcher.jobfile.model.job_file import RoleSpec
+from launcher.jobfile.model.role import RoleSpec
 from launcher.specs import Launch, Resource, Role, WorkspaceRef
 from launcher.specs.secret import Secret
 from launcher.specs.sensitive import hide

@@ -10,7 +10,8 @@ from typing import Any
 
 from launcher.jobfile.compile.variables import AnyVar, reads_secret
 from launcher.jobfile.messages.collector import Collector
-from launcher.jobfile.model.job_file import JobFile, RoleSpec
+from launcher.jobfile.model.job_file import JobFile
+from launcher.jobfile.model.role import RoleSpec
 from launcher.specs import find_macros
 from launcher.specs.check import SET_FOR_REPLICAS
 from launcher.specs.sensitive import is_sensitive, may_hold_secret

@@ -9,11 +9,10 @@ from launcher.jobfile.compile import script
 from launcher.jobfile.compile.inputs import triggers
 from launcher.jobfile.messages.collector import Collector
 from launcher.jobfile.messages.names import listing, suggest
-from launcher.jobfile.model.job_file import (
+from launcher.jobfile.model.job_file import JobFile, LifecycleSpec
+from launcher.jobfile.model.role import (
     BindMount,
     DeviceMount,
-    JobFile,
-    LifecycleSpec,
     ProbeSpec,
     Resources,
     RoleSpec,

@@ -103,29 +103,25 @@ def _literal(path: Path, value: Any, context: Mapping[str, Any], problems: Colle
     problems.add(path, "unknown-variant", message, label=label, hint=hint)
 
 
+def _neither_form(path: Path, value: Any, problems: Collector) -> None:
+    """A value of a field that takes two forms, which has neither of them."""
+    own = value if isinstance(value, str) else ""
+    role, job = own or "server", own or "prepare"
+    forms, first, second = {
+        "resource": ("a mapping or a name", {"cpu": 2, "memory": "4GiB"}, "gpu.small"),
+        "workspace": ("text or a mapping", "src", {"src": "app", "../lib": "app/lib"}),
+        "depends_on": ("a list or a mapping", [role], {role: "ready"}),
+        "needs": ("a list or a mapping", [job], {job: {"rerun": "never"}}),
+    }[str(path[-1])]
+    message = f"{place_name(path)} must be {forms}, not {got(value)}"
+    hint = f"such as {problems.written(first)}, or {problems.written(second)}"
+    problems.add(path, "wrong-type", message, hint=hint)
+
+
 def _tag(path: Path, value: Any, context: Mapping[str, Any], problems: Collector) -> None:
     """A variable, a mount or a resource that is none of its kinds."""
-    if path[-1] == "resource":
-        message = f"{place_name(path)} must be a mapping or a name, not {got(value)}"
-        parts, name = problems.written({"cpu": 2, "memory": "4GiB"}), problems.written("gpu.small")
-        problems.add(path, "wrong-type", message, hint=f"such as {parts}, or {name}")
-        return
-    if path == ("workspace",):
-        message = f"{place_name(path)} must be text or a mapping, not {got(value)}"
-        folder, parts = problems.written("src"), problems.written({"src": "app", "../lib": "app/lib"})
-        problems.add(path, "wrong-type", message, hint=f"such as {folder}, or {parts}")
-        return
-    if path[-1] == "depends_on":
-        message = f"{place_name(path)} must be a list or a mapping, not {got(value)}"
-        name = value if isinstance(value, str) and value else "server"
-        listed, mapped = problems.written([name]), problems.written({name: "ready"})
-        problems.add(path, "wrong-type", message, hint=f"such as {listed}, or {mapped}")
-        return
-    if path == ("needs",):
-        message = f"{place_name(path)} must be a list or a mapping, not {got(value)}"
-        name = value if isinstance(value, str) and value else "prepare"
-        listed, mapped = problems.written([name]), problems.written({name: {"rerun": "never"}})
-        problems.add(path, "wrong-type", message, hint=f"such as {listed}, or {mapped}")
+    if path[0] != "vars" and path[-1] in ("resource", "workspace", "depends_on", "needs"):
+        _neither_form(path, value, problems)
         return
     is_mount = "mounts" in path
     if not is_mount and path[0] != "vars":

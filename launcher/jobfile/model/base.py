@@ -111,3 +111,16 @@ def model_classes(cls: type[Model] = Model) -> Iterator[type[Model]]:
     for below in cls.__subclasses__():
         yield below
         yield from model_classes(below)
+
+
+def mapping_tag(value: Any) -> str:
+    """The tag of a mapping, else that of text: for fields whose other form is one word of a few, or text."""
+    return "<mapping>" if isinstance(value, dict) else "<text>"
+
+
+def text_or_mapping(value: Any) -> str | None:
+    return "<text>" if isinstance(value, str) else "<mapping>" if isinstance(value, dict) else None
+
+
+def list_or_mapping(value: Any) -> str | None:
+    return "<list>" if isinstance(value, list) else "<mapping>" if isinstance(value, dict) else None

@@ -8,7 +8,8 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from launcher.jobfile.model.base import Mode, Model, Traits, traits_of
-from launcher.jobfile.model.job_file import JobFile, RoleSpec
+from launcher.jobfile.model.job_file import JobFile
+from launcher.jobfile.model.role import RoleSpec
 from launcher.jobfile.text.document import Path
 
 WHERE_RUN = "entrypoint, args, env, a role's metadata, and the src of a mount"

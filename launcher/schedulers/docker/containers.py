@@ -31,7 +31,7 @@ from launcher.schedulers.docker.client.view import run_parallel
 from launcher.schedulers.docker.images import pull
 from launcher.schedulers.docker.labels import APP_ID, TURN, Labels
 from launcher.schedulers.docker.names import NETWORK, OUTPUT, SCRATCH
-from launcher.schedulers.docker.request.body import engine_config
+from launcher.schedulers.docker.request.bind import with_gpus
 from launcher.schedulers.docker.request.job import DockerContainer, DockerJob
 from launcher.schedulers.docker.watching.probes import taken_port
 from launcher.schedulers.order import made_by_others
@@ -79,8 +79,6 @@ class ContainerSetup:
         Raises StartError or SchedulerError naming role and replica, with nothing left behind.
         """
         if any(each.kwargs.get("device_requests") for each in job.containers):
-            from launcher.schedulers.docker.request.gpus import with_gpus
-
             job = with_gpus(job, dealt)
         try:
             job = outputs.with_needs(self.engine, job)
@@ -128,9 +126,7 @@ class ContainerSetup:
         own = {"launcher.role": container.role, "launcher.replica": str(container.replica)}
         labels = {**container.kwargs.get("labels", {}), **common, **own}
         env = environment_of(container, job, environ)
-        return engine_config(
-            replace(container, kwargs={**container.kwargs, "labels": labels, "environment": env})
-        )
+        return replace(container, kwargs={**container.kwargs, "labels": labels, "environment": env}).body()
 
     def _images(self, job: DockerJob) -> dict[str, Image]:
         """Every image of the job; all are at the engine when this returns."""

@@ -24,6 +24,7 @@ class DockerOpts(TypedDict, total=False):
 def options() -> runopts:
     opts = runopts()
     _of_containers(opts)
+    _of_commands(opts)
     _of_images(opts)
     _of_logs_and_time(opts)
     return opts
@@ -54,6 +55,9 @@ def _of_containers(opts: runopts) -> None:
         default="ephemeral",
         choices=PORT_POLICIES,
     )
+
+
+def _of_commands(opts: runopts) -> None:
     opts.add(
         "user",
         str,

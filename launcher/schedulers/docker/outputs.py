@@ -7,12 +7,11 @@ this machine, and mounted as such.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from launcher.errors import SchedulerError
-from launcher.schedulers.backend import OutputFolders
-from launcher.schedulers.docker.client.configuration import shares_folders
+from launcher.schedulers.docker.client.configuration import endpoint, shares_folders
 from launcher.schedulers.docker.client.engine import Engine, writable
 from launcher.schedulers.docker.client.errors import Conflict
 from launcher.schedulers.docker.client.view import EngineView
@@ -22,13 +21,15 @@ from launcher.schedulers.docker.request.job import DockerContainer, DockerJob
 from launcher.schedulers.ids import random_id
 from launcher.schedulers.owner import from_json, this_process
 from launcher.schedulers.registry import get_scheduler
-from launcher.schedulers.staged import StagedScheduler
+from launcher.schedulers.staged import OutputFolders, StagedScheduler
 from launcher.specs.app import AppDef
 from launcher.specs.attempt import Attempt
 from launcher.specs.outputs import has_output, needs_variable, output_macro, own_output, read_outputs
 
 LABEL = f"{PREFIX}output"
 """Marks the volume of an output folder; its value is the volume's name."""
+LOCAL = ("local_cwd", "local_dir")
+"""The schedulers whose output folders are folders of this machine."""
 _OF_JOB = tuple(f"{PREFIX}{name}" for name in ("project", "target", "job"))
 
 
@@ -166,8 +167,14 @@ def remove_copiers(engine: Engine) -> None:
 class DockerOutputs(OutputFolders):
     """The output folders at an engine: volumes."""
 
-    def __init__(self, engine: EngineView) -> None:
-        self._engine = engine
+    def __init__(self, view_of: Callable[[], EngineView]) -> None:
+        """`view_of`: called for what the engine is asked; it connects."""
+        super().__init__(SCHEDULER)
+        self._view_of = view_of
+
+    @property
+    def _engine(self) -> EngineView:
+        return self._view_of()
 
     def names(self) -> list[str]:
         return sorted(output_of(each.name) for each in self._engine.volumes(LABEL))
@@ -187,6 +194,15 @@ class DockerOutputs(OutputFolders):
         """Made with a container of one of the attempt's images or, where the engine has none, of any one."""
         images = [str(role["image"]) for role in attempt.document.get("roles", ()) if role.get("image")]
         return _archive(writable(self._engine), own_output(attempt), images), ARCHIVED
+
+    def unreadable(self, other: str) -> str:
+        if other not in LOCAL:
+            return super().unreadable(other)
+        try:
+            host = endpoint().host
+        except SchedulerError:  # no engine, as the first request to it says
+            return ""
+        return "" if shares_folders(host) else f"the engine at {host} has no folders of this machine"
 
     def remove(self, name: str) -> None:
         try:

@@ -128,7 +128,7 @@ def append(app_dir: str, e: str, **facts: Any) -> bool:
     facts["t"] = facts.get("t") or time.time_ns()
     line = json.dumps({"e": e, **facts}, separators=(",", ":")).encode() + b"\n"
     try:
-        fd = os.open(_journal(app_dir), os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        fd = os.open(journal_path(app_dir), os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     except OSError:
         return False
     try:
@@ -173,19 +173,8 @@ class Recorder:
 
 def journal(app_dir: str) -> Journal | None:
     """The journal; None where there is none: the app was not started yet, or its record was removed."""
-    lines = _read(_journal(app_dir))
+    lines = _read(journal_path(app_dir))
     return fold(lines) if lines else None
-
-
-def journal_from(app_dir: str, offset: int) -> bytes:
-    """The complete lines of the journal from an offset on."""
-    try:
-        with open(_journal(app_dir), "rb") as file:
-            file.seek(offset)
-            lines = file.read()
-    except OSError:
-        return b""
-    return lines[: lines.rfind(b"\n") + 1]
 
 
 def exists(app_dir: str) -> bool:
@@ -213,7 +202,7 @@ def read_attempt(app_dir: str) -> dict[str, Any] | None:
 
 def clear(app_dir: str) -> None:
     """Empty the record of an app that was never started and is submitted again. The caller holds the lock."""
-    for path in (_journal(app_dir), _attempt(app_dir), watcher_log(app_dir)):
+    for path in (journal_path(app_dir), _attempt(app_dir), watcher_log(app_dir)):
         try:
             os.unlink(path)
         except FileNotFoundError:
@@ -241,7 +230,7 @@ def _attempt(app_dir: str) -> str:
     return os.path.join(app_dir, "attempt.json")
 
 
-def _journal(app_dir: str) -> str:
+def journal_path(app_dir: str) -> str:
     return os.path.join(app_dir, "journal.jsonl")
 
 

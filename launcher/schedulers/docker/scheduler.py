@@ -11,16 +11,15 @@ from _thread import allocate_lock
 
 from launcher.errors import SchedulerError
 from launcher.schedulers.appfolder import is_id
-from launcher.schedulers.backend import AppLogs, BackendScheduler
+from launcher.schedulers.backend import BackendScheduler
 from launcher.schedulers.docker import shared_engine
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from typing import Any
 
-    from launcher.schedulers.api import OnRestart
-    from launcher.schedulers.backend import LogPart, Where
+    from launcher.schedulers.backend import AppLogs
     from launcher.schedulers.bound import BoundWorkspace
     from launcher.schedulers.docker.apps import DockerApp
     from launcher.schedulers.docker.client.engine import Engine
@@ -28,9 +27,7 @@ if TYPE_CHECKING:
     from launcher.schedulers.docker.outputs import DockerOutputs
     from launcher.schedulers.docker.request.job import DockerJob
     from launcher.schedulers.docker.submission import DockerReservation, Submission
-    from launcher.schedulers.logs import LogRecord
     from launcher.schedulers.record import SeenApp
-    from launcher.schedulers.restarts import Restart
     from launcher.specs.app import AppDef, CfgVal
     from launcher.specs.attempt import Attempt
     from launcher.specs.check import Problem
@@ -173,7 +170,7 @@ class DockerScheduler(BackendScheduler["DockerJob"]):
         return DockerReservation(self.engine, attempt, report, take_over=self.take_over)
 
     def withdraw(self, app_id: str) -> bool:
-        from launcher.schedulers.docker.watching.give_up import give_up
+        from launcher.schedulers.docker.watching.ends import give_up
 
         return is_id(app_id) and give_up(self.engine, app_id, "skipped", "withdrawn")
 
@@ -226,12 +223,12 @@ class DockerScheduler(BackendScheduler["DockerJob"]):
         return Patience(self.view.host, deadline).persist(lambda: self.read(app_id))
 
     def kept_notes(self, kept: Mapping[str, AppDef]) -> Mapping[str, Sequence[str]]:
-        from launcher.schedulers.docker.images import tag_changes
+        from launcher.schedulers.docker.images.pull import changed_tags
 
-        return tag_changes.notes(self.view, kept)
+        return changed_tags(self.view, kept)
 
     def reap(self) -> list[Attempt]:
-        from launcher.schedulers.docker.watching.record_ends import record_ends
+        from launcher.schedulers.docker.watching.ends import record_ends
 
         return record_ends(self.engine)
 
@@ -345,18 +342,7 @@ class DockerScheduler(BackendScheduler["DockerJob"]):
     def output_folders(self) -> DockerOutputs:
         from launcher.schedulers.docker.outputs import DockerOutputs
 
-        return DockerOutputs(self.view)
-
-    def unreadable(self, other: str) -> str:
-        if other == DOCKER or other not in self.holds:
-            return super().unreadable(other)
-        from launcher.schedulers.docker.client.configuration import endpoint, shares_folders
-
-        try:
-            host = endpoint().host
-        except SchedulerError:  # no engine, as the first request to it says
-            return ""
-        return "" if shares_folders(host) else f"the engine at {host} has no folders of this machine"
+        return DockerOutputs(lambda: self.view)
 
     def sweep(self) -> list[str]:
         from launcher.schedulers.docker import gc
@@ -368,58 +354,10 @@ class DockerScheduler(BackendScheduler["DockerJob"]):
 
         return gc.leftovers(self.view)
 
-    def logs(self, app_id: str) -> DockerLogs:
+    def logs(self, app_id: str) -> AppLogs:
+        from launcher.schedulers.docker.logs.read import DockerLogs
+
         return DockerLogs(self.view, app_id, self.on_restart)
-
-
-class DockerLogs(AppLogs):
-    """The logs of an app at the engine."""
-
-    def __init__(self, view: EngineView, app_id: str, on_restart: OnRestart | None) -> None:
-        self._view = view
-        self._app_id = app_id
-        self._on_restart = on_restart
-
-    def records(self, where: Where, part: LogPart) -> Iterator[LogRecord]:
-        from launcher.schedulers.docker.logs import read
-        from launcher.schedulers.docker.logs.reader import LogQuery
-
-        query = LogQuery(part.stream, part.since, part.until)
-        found = read.app_records(self._view, self._app_id, where, query, follow=part.follow)
-        if not part.follow or self._on_restart is None:
-            return found
-        from launcher.schedulers.docker.restarts import RestartNotes, noted
-
-        def wanted(restart: Restart, again: Collection[Where]) -> bool:
-            return (restart.role, restart.k) == where  # of several, the one that failed reports it
-
-        return noted(found, RestartNotes(self._app_id, self._on_restart, wanted, part.since or 0.0))
-
-    def chunks(self, replicas: Sequence[Where], part: LogPart) -> Iterator[tuple[str, int, bytes]]:
-        from launcher.schedulers.docker.logs import read
-        from launcher.schedulers.docker.logs.reader import LogQuery
-
-        query = LogQuery(part.stream, part.since, part.until)
-        found = read.app_chunks(self._view, self._app_id, replicas, query, tail=part.tail, follow=part.follow)
-        if not part.follow or self._on_restart is None:
-            return found
-        from launcher.schedulers.docker.restarts import RestartNotes, noted
-
-        def wanted(restart: Restart, again: Collection[Where]) -> bool:
-            return not set(replicas).isdisjoint(again)
-
-        began = part.since or 0.0 if part.tail is None else time.time()
-        return noted(found, RestartNotes(self._app_id, self._on_restart, wanted, began))
-
-    def run_starts(self, replicas: Sequence[Where]) -> Mapping[Where, Sequence[tuple[int, float]]]:
-        from launcher.schedulers.docker.logs.read import run_starts
-
-        return run_starts(self._view, self._app_id, replicas)
-
-    def restarts(self) -> Iterator[Restart]:
-        from launcher.schedulers.docker.restarts import restarts
-
-        return (restart for restart, _ in restarts(self._app_id))
 
 
 def _out_of_reach(app: AppDef) -> Iterable[Problem]:

@@ -30,7 +30,6 @@ from launcher.schedulers.docker.request.derive import build_request
 from launcher.schedulers.docker.request.job import DockerContainer, DockerJob
 from launcher.schedulers.docker.request.labelling import app_labels, attempt_labels, job_labels
 from launcher.schedulers.docker.reserve import release, reserve
-from launcher.schedulers.docker.watching import inputs
 from launcher.schedulers.docker.watching.client import WatcherClient, place_again, wait_for_exit
 from launcher.schedulers.owner import this_process
 from launcher.specs import needs
@@ -292,6 +291,7 @@ class DockerReservation(BackendReservation):
         take_over: as in `StagedScheduler`.
 
     Attributes:
+        reserved: the names and the lock that it holds.
         resumed: a dead owner had started a part of it.
         fresh: images that were pulled for it; see `pull.ensure_images`.
 
@@ -304,10 +304,10 @@ class DockerReservation(BackendReservation):
         self._engine = engine
         self._report = report
         self._labels = attempt_labels(attempt, this_process())
-        self._reserved = reserve(
+        self.reserved = reserve(
             engine, attempt, self._labels, take_over=take_over, report=report, fresh=self.fresh
         )
-        self.resumed = self._reserved.resumed is not None
+        self.resumed = self.reserved.resumed is not None
         self._submission: Submission | None = None
         self._is_over = False  # started, or removed
 
@@ -316,7 +316,7 @@ class DockerReservation(BackendReservation):
 
         When it fails, all of the attempt is removed.
         """
-        attempt, engine, reserved = self.attempt, self._engine, self._reserved
+        attempt, engine, reserved = self.attempt, self._engine, self.reserved
         of_needs = outputs.sources_of_needs(attempt, engine.host)
         found = outputs.sources(attempt, of_needs)
         job = build_request(app, cfg, attempt.app_id, session=attempt.key.session, outputs=found)
@@ -328,7 +328,8 @@ class DockerReservation(BackendReservation):
         try:
             if self.inputs is not None:
                 facts = record.read_attempt(reserved.lock.app_dir) or {}
-                record.write_attempt(reserved.lock.app_dir, {**facts, "inputs": inputs.to_json(self.inputs)})
+                facts["inputs"] = [*self.inputs[:3], list(self.inputs.globs)]
+                record.write_attempt(reserved.lock.app_dir, facts)
             if reserved.resumed is not None:
                 made.resume(job, reserved.resumed)
             else:
@@ -353,4 +354,4 @@ class DockerReservation(BackendReservation):
         if self._submission is not None:
             self._submission.abort()
         else:
-            release(self._engine, self._reserved)
+            release(self._engine, self.reserved)

@@ -96,11 +96,11 @@ def _add_errors(app_dir: str, view: AppView, replicas: list[ReplicaRecord]) -> N
     blamed = ("failed", "cancelled", "lost") if view.state in ("failed", "lost") else ("failed",)
     if not any(each.state in blamed for each in replicas):
         return
-    from launcher.schedulers.local.errorfiles import read
+    from launcher.schedulers.local.logfiles import errors
 
-    errors = read(app_dir, [(each.role, each.k) for each in replicas if each.state in blamed])
+    found = errors(app_dir, [(each.role, each.k) for each in replicas if each.state in blamed])
     for each in replicas:
-        each.structured_error_msg = errors.get((each.role, each.k), "")
+        each.structured_error_msg = found.get((each.role, each.k), "")
 
 
 def _file_uri(path: str) -> str:

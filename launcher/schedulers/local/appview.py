@@ -62,7 +62,7 @@ def fold(record: bytes, *, locked: bool) -> AppView:
 
     Raises StateError for a record that a newer version wrote.
     """
-    events = _events(record)
+    events = parse(record)
     view = AppView()
     view.lock_held = locked
     for event in events:
@@ -86,7 +86,8 @@ def _end_abandoned(view: AppView, events: list[dict[str, Any]]) -> None:
         view.inputs_changed = view.inputs_changed or NOT_COMPARED
 
 
-def _events(record: bytes) -> list[dict[str, Any]]:
+def parse(record: bytes) -> list[dict[str, Any]]:
+    """The events of a record."""
     whole = record[: record.rfind(b"\n") + 1]  # ignore a line that is still being written
     try:
         found = json.loads(b"[" + whole[:-1].replace(b"\n", b",") + b"]")

@@ -11,6 +11,7 @@ import os
 import sys
 
 from launcher import paths
+from launcher.holding.phrases import INPUTS_CUT_SHORT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from launcher.schedulers.local.loop import Loop
 
 NOT_COMPARED = "its input files could not be compared when it ended"
-CUT_SHORT = "its input files were not compared when it ended: it was cancelled meanwhile"
 
 _MAIN = (
     f"import sys; sys.path.insert(0, {paths.IMPORT_ROOT!r});"
@@ -63,7 +63,7 @@ class Comparison:
         """End a comparison, which has then found nothing; False when there is none."""
         if not self._pid:
             return False
-        self._otherwise = CUT_SHORT
+        self._otherwise = INPUTS_CUT_SHORT
         os.kill(self._pid, _signal.SIGKILL)
         return True
 

@@ -8,9 +8,9 @@ import time
 from launcher.holding.replica import Replica as HeldReplica
 from launcher.schedulers import pids
 from launcher.schedulers.last_line import last_line
+from launcher.schedulers.local.logwriter import stderr_tail
 from launcher.schedulers.local.replicas import Replica, Replicas
 from launcher.schedulers.local.spawn import SpawnError
-from launcher.schedulers.local.stderr_tail import stderr_tail
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from launcher.holding.app import App
     from launcher.schedulers.local.logwriter import LogWriter
     from launcher.schedulers.local.loop import Loop
-    from launcher.schedulers.local.probes import Prober
     from launcher.schedulers.local.replicas import RunningRole
     from launcher.schedulers.local.spawn import Spawner
 
@@ -62,19 +61,12 @@ class Driver:
         self.processes = Replicas(loop, spawner, logs, self._ended)
         self._app = app
         self._roles = {role.name: role for role in roles}
-        self._loop = loop
+        self.loop = loop
+        self.spawner = spawner
         self._grace_s = grace_s
         self._secrets = tuple(secrets)
         self._keeps_requests = any(role.max_retries for role in roles)
         self._alarm_at = 0.0
-        self._prober = self._make_prober(spawner)
-
-    def _make_prober(self, spawner: Spawner) -> Prober | None:
-        if not any(role.probe for role in self._roles.values()):
-            return None
-        from launcher.schedulers.local.probes import Prober
-
-        return Prober(self._loop, spawner, self.processes, self._is_ready, self._is_late)
 
     # -- the work of the loop ------------------------------------------------------------------------------
 
@@ -98,15 +90,17 @@ class Driver:
             self.add("started")
 
     def _start(self, replica: Replica) -> None:
-        probe = self._prober if replica.role.probe else None
-        if probe:
-            probe.prepare(replica)
+        probed = None
+        if replica.role.probe:
+            from launcher.schedulers.local.probes import Run
+
+            probed = Run(replica, self)
         self.processes.start(replica)
         pid = replica.pid
         start, number = pids.start_time(pid), replica.restarts
         self.add("spawn", role=replica.role.name, k=replica.k, pid=pid, start=start, restart=number)
-        if probe:
-            probe.watch(replica)
+        if probed:
+            probed.begin()
         elif not self._keeps_requests:
             replica.packed = b""
 
@@ -125,9 +119,9 @@ class Driver:
         """The facts since the last call; waits for one until `deadline`, unless there is work to do."""
         if deadline is not None and deadline != self._alarm_at:
             self._alarm_at = deadline
-            self._loop.after(deadline - time.time(), _wake)
+            self.loop.after(deadline - time.time(), _wake)
         is_busy = self.facts or self._app.to_start or self._app.to_stop
-        self._loop.turn(wait=not is_busy)
+        self.loop.turn(wait=not is_busy)
         facts, self.facts = self.facts, []
         return facts
 
@@ -150,11 +144,11 @@ class Driver:
                 more["said"] = said
         self.add("exit", replica.ended_ns, role=role, k=k, code=replica.code, signal=replica.signal, **more)
 
-    def _is_ready(self, replica: Replica) -> None:
+    def is_ready(self, replica: Replica) -> None:
         replica.ready = True
         self.add("ready", role=replica.role.name, k=replica.k)
 
-    def _is_late(self, replica: Replica, why: str) -> None:
+    def is_late(self, replica: Replica, why: str) -> None:
         replica.late = why
         self.add("late", role=replica.role.name, k=replica.k, why=why)
 

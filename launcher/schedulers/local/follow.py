@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 
-from launcher.limits import allow_open_files
 from launcher.schedulers import pids
-from launcher.schedulers.local import rundir
+from launcher.schedulers.local import appview, rundir
 from launcher.schedulers.local.filewatch import FileWatch
 from launcher.schedulers.local.logrecords import RecordReader
-from launcher.schedulers.local.restarts import RestartNotes, RestartReader
-from launcher.schedulers.logs import RESTART, LogRecord
-from launcher.schedulers.restarts import Restart
+from launcher.schedulers.logs import LogRecord
+from launcher.schedulers.restarts import RecordedEvents, RestartNotes
 
-_FILES_PER_READER = 2
+Where = tuple[str, int]
+
 _UNOWNED_S = 0.5  # before there is a supervisor: the client may die without touching a file
 
 
@@ -79,94 +78,52 @@ def wait_for_start(app_dir: str) -> None:
             watch.wait()
 
 
-def follow_chunks(
+def follow_logs(
     app_dir: str,
-    starts: Mapping[str, int],
-    stream: str,
-    names: Mapping[tuple[str, int], str],
-    notes: RestartNotes | None = None,
-) -> Iterator[tuple[str, bytes]]:
-    """(folder, bytes) of a stream as they are written, until the app has ended and everything was read.
+    folders: Mapping[Where, str],
+    readers: Mapping[Where, RecordReader],
+    notes: RestartNotes | None,
+) -> Iterator[tuple[Where, LogRecord]]:
+    """The records of replicas as they are written, until the app has ended or all readers are finished.
 
     Args:
-        starts: log folder of a replica → place in its log to begin at. The folders must exist.
-        names: (role, replica) → its folder.
-        notes: reports restarts, each after the output before it and before the output after it.
+        readers: one for each of the folders. They are closed at the end.
+        notes: reports restarts, each after the output before it.
     """
-    keep_open = allow_open_files(_FILES_PER_READER * len(starts))
-    readers = {
-        folder: RecordReader(folder, stream, start=start, keep_open=keep_open)
-        for folder, start in starts.items()
-    }
-    where = {folder: name for name, folder in names.items()}
+    names = {folder: where for where, folder in folders.items()}
     try:
         with AppWatch(app_dir) as watch:
-            for folder in starts:
+            for folder in names:
                 watch.add(folder)
-            changed = set(starts)
+            changed = set(readers)
             while True:
                 ended = watch.ended  # before reading: data read after the end is complete
                 seen = notes.look() if notes else 0.0  # all output before these restarts is on disk
                 if notes and seen:
-                    changed = changed | {names[each] for each in notes.waiting()}
-                for folder in starts if ended else sorted(changed):
-                    for record in readers[folder].read():
-                        if record.data:
-                            yield folder, record.data
-                        elif notes and record.stream == RESTART:
-                            notes.before(*where[folder], record.time_ns)
+                    changed |= notes.waiting()
+                for where in readers if ended else sorted(changed):
+                    for record in readers[where].read():
+                        yield where, record
+                if all(reader.finished for reader in readers.values()):
+                    return
                 if notes:
                     notes.flush(seen)
                 if ended:
                     return
-                changed = watch.wait() & readers.keys()
+                changed = {names[folder] for folder in watch.wait() & names.keys()}
     finally:
         for reader in readers.values():
             reader.close()
 
 
-def follow_records(
-    app_dir: str,
-    source: tuple[str, int, str],
-    stream: str,
-    since: float | None,
-    until: float | None,
-    notes: RestartNotes | None = None,
-) -> Iterator[LogRecord]:
-    """Yield the records of one replica as they come, until the app has ended or one is after `until`.
-
-    Args:
-        source: role, replica and log folder.
-        notes: as in `follow_chunks`.
-    """
-    role, k, folder = source
-    reader = RecordReader(folder, stream, since, until)
-    with AppWatch(app_dir) as watch:
-        watch.add(folder)
-        while True:
-            ended = watch.ended
-            seen = notes.look() if notes else 0.0
-            for record in reader.read():
-                if notes and record.stream == RESTART:
-                    notes.before(role, k, record.time_ns)
-                yield record
-            if notes and not reader.finished:
-                notes.flush(seen)
-            if ended or reader.finished:
-                return
-            watch.wait()
+def recorded_events(app_dir: str) -> RecordedEvents:
+    return RecordedEvents(rundir.events(app_dir), appview.parse)
 
 
-def follow_restarts(app_dir: str) -> Iterator[Restart]:
-    """The restarts of an app from its first one on, each as it comes, until the app has ended."""
-    reader = RestartReader(app_dir)
-    yield from reader.read()
-    if reader.is_over():
-        return
+def rounds(app_dir: str) -> Iterator[bool]:
+    """Before each read of the app's record: whether it has ended, so that all of it can be read."""
+    yield False  # most apps restart nothing, as their record says
     with AppWatch(app_dir) as watch:
         while True:
-            ended = watch.ended  # before reading: what is read after the end is complete
-            yield from reader.read()
-            if ended or reader.is_over():
-                return
+            yield watch.ended
             watch.wait()

@@ -1,4 +1,4 @@
-"""Read the present log of a replica: one of its streams as bytes, whole or by time or line."""
+"""Read the logs of local replicas. The present log of one: a stream as bytes, whole or by time or line."""
 
 from __future__ import annotations
 
@@ -6,15 +6,81 @@ import os
 from array import array
 from bisect import bisect_left, bisect_right
 
-from launcher.schedulers.local.logfiles import KINDS, Segment, marker, segments
+from launcher.schedulers.local.logfiles import CHUNK, KINDS, Segment, folder_of, marker, numbers
 from launcher.schedulers.logs import COMBINED, since_ns, until_ns
+from launcher.schedulers.readback import RecordedLogs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-CHUNK = 1 << 18  # large enough for few system calls, small enough to stay in the processor's cache
+    from launcher.schedulers.api import OnRestart
+    from launcher.schedulers.backend import LogPart, Where
+    from launcher.schedulers.logs import LogRecord
+    from launcher.schedulers.restarts import Event, RestartNotes
+
 _BLOCK = 1 << 16
+
+
+class LocalLogs(RecordedLogs):
+    """The logs of a local app. Reading them raises SchedulerError for an unknown app, role or replica."""
+
+    def __init__(self, app_dir: str, on_restart: OnRestart | None = None) -> None:
+        super().__init__(os.path.basename(app_dir), on_restart)
+        self._app_dir = app_dir
+
+    def present(self, replicas: Sequence[Where], part: LogPart) -> Iterator[tuple[Where, bytes]]:
+        for where, folder in self._folders(replicas).items():
+            with LogView(folder, part.stream) as view:
+                for data in view.chunks(*view.selected(part)):
+                    yield where, data
+
+    def present_records(self, where: Where, part: LogPart) -> Iterator[LogRecord]:
+        from launcher.schedulers.local.logrecords import records
+
+        return records(folder_of(self._app_dir, *where), part.stream, part.since, part.until)
+
+    def followed(
+        self, replicas: Sequence[Where], part: LogPart, notes: RestartNotes | None, *, marks: bool
+    ) -> Iterator[tuple[Where, LogRecord]]:
+        from launcher.limits import allow_open_files
+        from launcher.schedulers.local.follow import follow_logs
+        from launcher.schedulers.local.logrecords import FILES_PER_READER, RecordReader
+
+        keep_open = not marks and allow_open_files(FILES_PER_READER * len(replicas))
+        folders, since = self._folders(replicas), part.since if marks else None
+        readers = {
+            where: RecordReader(
+                folder,
+                part.stream,
+                since,
+                part.until,
+                start=0 if marks else self._place(folder, part),
+                keep_open=keep_open,
+            )
+            for where, folder in folders.items()
+        }
+        return follow_logs(self._app_dir, folders, readers, notes)
+
+    def events(self) -> Callable[[], Iterable[Event]]:
+        from launcher.schedulers.local.follow import recorded_events
+
+        return recorded_events(self._app_dir)
+
+    def rounds(self) -> Iterator[bool]:
+        from launcher.schedulers.local.follow import rounds
+
+        return rounds(self._app_dir)
+
+    def _folders(self, replicas: Sequence[Where]) -> dict[Where, str]:
+        return {where: folder_of(self._app_dir, *where) for where in replicas}
+
+    def _place(self, folder: str, part: LogPart) -> int:
+        """The place in a log to begin at, when it is followed."""
+        if part.since is None and part.tail is None:
+            return 0
+        with LogView(folder, part.stream) as view:
+            return view.place_of(view.selected(part)[0])
 
 
 class LogView:
@@ -29,43 +95,54 @@ class LogView:
     """
 
     def __init__(self, folder: str, stream: str = COMBINED) -> None:
-        self._segments = segments(folder)
+        self._segments: list[tuple[int, int, Segment]] = []  # begin, end, files
         self._starts = array("Q")  # offset of each run
         self._places = array("Q")  # and its place
         self._markers: dict[int, bytes] = {}  # by number of the run
         self._cache = (0, b"")  # place and bytes of the last block
         self.size = 0
         self.end = 0
-        for segment in self._segments:
-            if segment.begin > self.end:
-                self._add_marker(segment.begin)
-            self._add_runs(segment, stream)
-            self.end = segment.end
+        for number in numbers(folder):
+            self._add_segment(Segment(folder, number), stream)
 
     def __enter__(self) -> LogView:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for segment in self._segments:
-            segment.close()
+        for found in self._segments:
+            found[2].close()
 
     # -- runs ----------------------------------------------------------------------------------------------
 
-    def _add_runs(self, segment: Segment, stream: str) -> None:
-        if stream == COMBINED:
-            self._add_run(segment.begin, segment.end)
+    def _add_segment(self, segment: Segment, stream: str) -> None:
+        segment.open()
+        size = segment.size
+        if segment.number:
+            segment.read_index()
+        if segment.begin is None or (segment.number and segment.fd < 0):
+            segment.close()  # empty, or removed meanwhile
             return
-        begin, wanted = segment.begin, False
-        places = segment.words
-        for n in range(0, len(places), 2):
-            if (KINDS[places[n + 1] & 3] == stream) is not wanted:
+        begin, end = segment.begin, segment.begin + size
+        if begin > self.end:
+            self._add_marker(begin)
+        self._segments.append((begin, end, segment))
+        if stream == COMBINED:
+            self._add_run(begin, end)
+        else:
+            self._add_runs(begin, end, segment.read_index(), stream)
+        self.end = end
+
+    def _add_runs(self, begin: int, end: int, index: array[int], stream: str) -> None:
+        wanted = False
+        for n in range(0, len(index), 2):
+            if (KINDS[index[n + 1] & 3] == stream) is not wanted:
                 # Places decrease in a file that was truncated by hand and then written again.
-                place = max(begin, min(places[n], segment.end))
+                place = max(begin, min(index[n], end))
                 if wanted:
                     self._add_run(begin, place)
                 begin, wanted = place, not wanted
         if wanted:
-            self._add_run(begin, segment.end)
+            self._add_run(begin, end)
 
     def _add_run(self, begin: int, end: int) -> None:
         if begin == end:
@@ -123,13 +200,13 @@ class LogView:
         if text is not None:
             return text[within : within + size]
         place = self._places[run] + within
-        segment = next(each for each in reversed(self._segments) if each.begin <= place)
+        segment = next(each for begin, _, each in reversed(self._segments) if begin <= place)
         if size >= _BLOCK or len(self._starts) == 1:
-            return os.pread(segment.fd, size, place - segment.begin)
+            return segment.read(place, size)
         # Lines of two streams alternate: many runs of a few bytes each.
         begin, block = self._cache
         if not begin <= place <= place + size <= begin + len(block):
-            begin, block = place, os.pread(segment.fd, CHUNK, place - segment.begin)
+            begin, block = place, segment.read(place, CHUNK)
             self._cache = begin, block
         return block[place - begin : place - begin + size]
 
@@ -142,6 +219,11 @@ class LogView:
 
     # -- parts ---------------------------------------------------------------------------------------------
 
+    def selected(self, part: LogPart) -> tuple[int, int]:
+        """The offsets around the selected lines."""
+        start, end = self.window(part.since, part.until)
+        return (start if part.tail is None else self.tail_start(part.tail, start, end)), end
+
     def window(self, since: float | None = None, until: float | None = None) -> tuple[int, int]:
         """The offsets around the lines that began from `since` to `until` (epoch seconds)."""
         start = 0 if since is None else self._line_start(self._offset_at(since_ns(since)))
@@ -151,12 +233,13 @@ class LogView:
     def _offset_at(self, time_ns: int) -> int:
         """The first offset at or after a time; approximate when the clock was set back."""
         before = 0
-        for segment in self._segments:
-            record = bisect_left(segment.words[1::2], time_ns << 2)
-            if 2 * record < len(segment.words):
+        for _, end, segment in self._segments:
+            index = segment.read_index()
+            record = bisect_left(index[1::2], time_ns << 2)
+            if 2 * record < len(index):
                 # A match on the first record of a segment may also cover the removed output before it.
-                return self._offset_of(min(segment.words[2 * record], segment.end) if record else before)
-            before = segment.end
+                return self._offset_of(min(index[2 * record], end) if record else before)
+            before = end
         return self.size
 
     def _line_start(self, at: int) -> int:

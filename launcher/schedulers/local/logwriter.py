@@ -1,4 +1,4 @@
-"""Write the output of replicas: each byte once, with an index of streams and times.
+"""Write the output of replicas: each byte once, with an index of streams and times; read back the end of one.
 
 Files are created with their first byte. Only those of the replicas that wrote last stay open, so that
 thousands of replicas fit under a small limit of open files.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 
+from launcher.schedulers.last_line import TAIL_BYTES
 from launcher.schedulers.local import rundir
 
 TYPE_CHECKING = False
@@ -25,6 +26,7 @@ FILES_PER_REPLICA = len(NAMES)
 COMBINED, INDEX = 2, 3
 RESOLUTION_NS = 1_000_000
 RECORD_BYTES = 16
+_INDEX_BYTES = 1024 * RECORD_BYTES
 SEGMENTS = 4
 """The segments of a log with a bound: one for its beginning, three for its end. The oldest of them goes."""
 
@@ -205,3 +207,53 @@ def _write(fd: int, data: Buffer) -> int:
     while written < len(data):
         written += os.write(fd, data[written:])
     return written
+
+
+# -- the end of stderr -------------------------------------------------------------------------------------
+
+
+def stderr_tail(folder: str, segment: int) -> tuple[bytes, bool]:
+    """The end of what the last run of a replica wrote to stderr, and whether that is all of it.
+
+    Args:
+        segment: of its log, the last one; the ones before it are not read.
+    """
+    try:
+        index, first = _end_of_index(rundir.log_file(folder, rundir.INDEX, segment), _INDEX_BYTES)
+        data = os.open(rundir.log_file(folder, rundir.COMBINED, segment), os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return b"", True
+    try:
+        return _collect(index, data, first, whole=not segment and len(index) < _INDEX_BYTES)
+    except OSError:
+        return b"", True
+    finally:
+        os.close(data)
+
+
+def _collect(index: bytes, data: int, first: int, *, whole: bool) -> tuple[bytes, bool]:
+    """As `stderr_tail`, from the last records of an index. `first`: the place of the segment's first byte."""
+    found, end = b"", first + os.fstat(data).st_size
+    for at in range(len(index) - RECORD_BYTES, -1, -RECORD_BYTES):
+        begin = int.from_bytes(index[at : at + 8], "little")
+        kind = index[at + 8] & 3
+        if kind == RESTART:
+            return found, True
+        if kind == STDERR and begin < end:
+            size = min(end - begin, TAIL_BYTES - len(found))
+            found = os.pread(data, size, end - size - first) + found
+            if len(found) >= TAIL_BYTES:
+                return found, False
+        end = min(begin, end)
+    return found, whole
+
+
+def _end_of_index(path: str, size: int) -> tuple[bytes, int]:
+    """The last whole records of an index, `size` bytes at most, and the place in its first record."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        whole = os.fstat(fd).st_size // RECORD_BYTES * RECORD_BYTES
+        first = int.from_bytes(os.pread(fd, 8, 0), "little")
+        return os.pread(fd, min(size, whole), max(0, whole - size)), first
+    finally:
+        os.close(fd)

@@ -9,8 +9,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from launcher import paths
 from launcher.errors import SchedulerError
 from launcher.schedulers.appfolder import remove_tree
-from launcher.schedulers.backend import OutputFolders
 from launcher.schedulers.local import attemptfile
+from launcher.schedulers.local.rebuild import SCHEDULERS
+from launcher.schedulers.staged import OutputFolders
 from launcher.specs.app import AppDef
 from launcher.specs.attempt import Attempt
 from launcher.specs.outputs import needs_variable, output_macro, own_output, read_outputs
@@ -19,7 +20,8 @@ from launcher.specs.outputs import needs_variable, output_macro, own_output, rea
 class LocalOutputs(OutputFolders):
     """The output folders below a state folder, and the private folder that has them all."""
 
-    def __init__(self, state_dir: str) -> None:
+    def __init__(self, scheduler: str, state_dir: str) -> None:
+        super().__init__(scheduler)
         self._root = os.path.join(state_dir, "outputs")
 
     def make_root(self) -> None:
@@ -48,6 +50,9 @@ class LocalOutputs(OutputFolders):
 
     def archive(self, attempt: Attempt) -> tuple[Iterator[bytes], str]:
         return _packed(self.path(own_output(attempt))), ""
+
+    def unreadable(self, other: str) -> str:
+        return "" if other in SCHEDULERS else super().unreadable(other)
 
     def remove(self, name: str) -> None:
         remove_tree(self.path(name))

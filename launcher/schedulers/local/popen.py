@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from launcher.schedulers.replica_request import alike, shown_value
 from launcher.specs.secret import Secret
 from launcher.specs.sensitive import hide
 from launcher.text import plural
@@ -126,30 +127,21 @@ def _head(request: PopenRequest) -> Iterator[str]:
 
 
 def _replica_blocks(params: list[ReplicaParam], dirs: list[str]) -> Iterator[str]:
-    """The replicas as text; equal ones are shown once, as a range."""
-    start = 0
-    for k in range(1, len(params) + 1):
-        if k < len(params) and _shown(params[k]) == _shown(params[start]):
-            continue
+    """The replicas as text."""
+    shown = [_shown(param) for param in params]
+    for first, last in alike(shown):
         if len(params) > 1:
-            yield f"  replica {start}" if k - start == 1 else f"  replicas {start} to {k - 1}"
-        yield from _shown(params[start])
-        if k - start == 1:
-            yield _line("logs", dirs[start])
-        else:
-            yield _line("logs", os.path.join(os.path.dirname(dirs[start]), f"{{{start}..{k - 1}}}"))
-        start = k
+            yield f"  replica {first}" if first == last else f"  replicas {first} to {last}"
+        yield from shown[first]
+        many = os.path.join(os.path.dirname(dirs[first]), f"{{{first}..{last}}}")
+        yield _line("logs", dirs[first] if first == last else many)
 
 
 def _shown(param: ReplicaParam) -> list[str]:
     import shlex
 
-    def value_of(name: str) -> Any:
-        value = param.env[name]
-        return f"(secret {value})" if isinstance(value, Secret) else hide(value, name)
-
     lines = [_line("command", shlex.join(hide(param.args))), _line("runs in", param.cwd or "")]
-    env = [f"{name}={value_of(name)}" for name in sorted(param.env) if name not in _OURS]
+    env = [f"{name}={shown_value(name, param.env[name])}" for name in sorted(param.env) if name not in _OURS]
     return lines + [_line("env" if n == 0 else "", text) for n, text in enumerate(env)]
 
 

@@ -1,17 +1,12 @@
-"""The request of the local scheduler, derived from an AppDef by pure functions.
-
-A request is first built with the symbolic app id (`$<app_id>`, escapes intact) and bound to a real one when
-it is scheduled, so that a plan shows the command and one dry run can be scheduled more than once.
-"""
+"""The request of the local scheduler, derived from an AppDef by pure functions."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
-from typing import Any
 
 from launcher.errors import SchedulerError
 from launcher.schedulers.ids import path_names
@@ -19,18 +14,25 @@ from launcher.schedulers.local import rundir
 from launcher.schedulers.local.images import ImageProvider
 from launcher.schedulers.local.popen import LOGS, PopenRequest, ReplicaParam
 from launcher.schedulers.local.rules import check, notes
+from launcher.schedulers.replica_request import (
+    Surroundings,
+    binder,
+    handle_of,
+    host_variables,
+    option,
+    retries_of,
+    rules_of_roles,
+    without_output,
+)
 from launcher.specs.app import AppDef, CfgVal, Role
-from launcher.specs.macros import SYMBOLIC_APP_ID, escape, hosts_of, macros, substitute
-from launcher.specs.order import host_variable, rules_of, serving
-from launcher.specs.outputs import OUTPUT_VARIABLE, SYMBOLIC_OUTPUT
-from launcher.specs.secret import Secret
+from launcher.specs.macros import SYMBOLIC_APP_ID, escape, hosts_of
+from launcher.specs.outputs import SYMBOLIC_OUTPUT
 from launcher.text import plural
 
 STDOUT_LOG = "stdout.log"
 STDERR_LOG = "stderr.log"
 COMBINED_LOG = "combined.log"
 ENV_CUDA_VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
-RANK0_ENV = "LAUNCHER_RANK0_HOST"
 HOST = "localhost"
 
 
@@ -58,33 +60,44 @@ def build_request(
     """
     check(app, cfg)
     app_dir = _app_dir(apps_dir)
-    log_dir = _log_dir(cfg, images, session, app_dir)
     request = PopenRequest(
         app_id=SYMBOLIC_APP_ID,
-        log_dir=log_dir,
+        log_dir=_log_dir(cfg, images, session, app_dir),
         role_params={},
         role_log_dirs={},
-        handle=f"{scheduler}://{escape(session)}/{SYMBOLIC_APP_ID}",
+        handle=handle_of(scheduler, session),
         app_dir=app_dir,
-        role_retries={role.name: (role.max_retries, str(role.retry_policy)) for role in app.roles},
-        timeout_s=_number(cfg, "timeout_s", int),
-        grace_s=_number(cfg, "grace_s", float) or 0.0,
-        log_max_mb=_number(cfg, "log_max_mb", int),
+        role_retries=retries_of(app),
+        timeout_s=option(cfg, "timeout_s", int),
+        grace_s=option(cfg, "grace_s", float, 0.0),
+        log_max_mb=option(cfg, "log_max_mb", int),
         notes=notes(app, scheduler),
-        role_rules={role.name: rules for role in app.roles if (rules := rules_of(role))},
+        role_rules=rules_of_roles(app),
     )
-    hosts = {role.name: HOST for role in app.roles}
-    fixed = {host_variable(name): hosts[name] for name in serving(app)}
-    fixed[OUTPUT_VARIABLE] = SYMBOLIC_OUTPUT
-    for role, folder in zip(app.roles, path_names([role.name for role in app.roles]), strict=True):
-        dirs = [os.path.join(log_dir, folder, str(k)) for k in range(role.num_replicas)]
-        request.role_log_dirs[role.name] = dirs
-        request.role_params[role.name] = _replicas(
-            role, dirs, request, images, cfg, extra_paths, hosts, fixed
-        )
+    _add_replicas(request, app, cfg, images, [*map(escape, extra_paths)])
     if requested_gpus(app):
         _show_gpus(request, app)
     return request if app_id == SYMBOLIC_APP_ID else bind_request(request, app_id)
+
+
+def _add_replicas(
+    request: PopenRequest,
+    app: AppDef,
+    cfg: Mapping[str, CfgVal],
+    images: ImageProvider,
+    extra_paths: Sequence[str],
+) -> None:
+    around = Surroundings(
+        handle=request.handle,
+        scratch=os.path.join(request.app_dir, "scratch"),
+        output=SYMBOLIC_OUTPUT,
+        hosts=dict.fromkeys(host_variables(app), HOST),
+        values=hosts_of({role.name: HOST for role in app.roles}),
+    )
+    for role, folder in zip(app.roles, path_names([role.name for role in app.roles]), strict=True):
+        dirs = [os.path.join(request.log_dir, folder, str(k)) for k in range(role.num_replicas)]
+        request.role_log_dirs[role.name] = dirs
+        request.role_params[role.name] = _replicas(role, dirs, request, images, cfg, extra_paths, around)
 
 
 def check_edits(request: PopenRequest, apps_dir: str) -> None:
@@ -117,23 +130,18 @@ def bind_request(
         outputs: macro → absolute folder, for `$<output_dir>` and those of needs; None for an app without a
             job, which gets no variable for an output folder.
     """
-    values = {"app_id": app_id, **(outputs or {})}
-    hidden = None if outputs else (OUTPUT_VARIABLE, SYMBOLIC_OUTPUT)
+    bind = binder(app_id, outputs)
 
-    def bind(text: str) -> str:
-        return substitute(text, values)
+    def bound(param: ReplicaParam) -> ReplicaParam:
+        env = param.env if outputs else without_output(param.env)
+        return ReplicaParam(**bind({**vars(param), "env": env}))
 
     return replace(
         request,
         app_id=app_id,
         log_dir=bind(request.log_dir),
-        role_params={
-            role: [_bind_replica(_without_variable(param, hidden), bind) for param in params]
-            for role, params in request.role_params.items()
-        },
-        role_log_dirs={
-            role: [bind(folder) for folder in dirs] for role, dirs in request.role_log_dirs.items()
-        },
+        role_params={role: [*map(bound, params)] for role, params in request.role_params.items()},
+        role_log_dirs=bind(request.role_log_dirs),
         handle=bind(request.handle),
         app_dir=bind(request.app_dir),
         role_retries=dict(request.role_retries),
@@ -143,72 +151,46 @@ def bind_request(
     )
 
 
-def _bind_replica(param: ReplicaParam, bind: Callable[[str], str]) -> ReplicaParam:
-    return ReplicaParam(
-        args=[bind(arg) for arg in param.args],
-        env={name: value if isinstance(value, Secret) else bind(value) for name, value in param.env.items()},
-        stdout=bind(param.stdout) if param.stdout else None,
-        stderr=bind(param.stderr) if param.stderr else None,
-        combined=bind(param.combined) if param.combined else None,
-        cwd=bind(param.cwd) if param.cwd else None,
-    )
-
-
 def _replicas(
     role: Role,
-    dirs: list[str],
+    dirs: Sequence[str],
     request: PopenRequest,
     images: ImageProvider,
     cfg: Mapping[str, CfgVal],
     extra_paths: Sequence[str],
-    hosts: Mapping[str, str],
-    fixed: Mapping[str, str],
+    around: Surroundings,
 ) -> list[ReplicaParam]:
     if type(images).fetch_role is not ImageProvider.fetch_role:
         role = deepcopy(role)  # it may edit the role
     img_root = images.fetch_role(role)
-    values = macros.Values(img_root=img_root, app_id=SYMBOLIC_APP_ID, replica_id="", rank0_env=RANK0_ENV)
-    known = hosts_of(hosts)
+    own = request.separate_streams
+    made = os.path.join(request.log_dir if own else request.app_dir, "torchelastic")
     out = []
-    for k, folder in enumerate(dirs):
-        filled = replace(values, replica_id=str(k)).apply(role, partial={"app_id"}, hosts=known)
-        combined = os.path.join(folder, COMBINED_LOG)
-        stdout, stderr = (os.path.join(folder, name) for name in (STDOUT_LOG, STDERR_LOG))
-        own = request.separate_streams
+    for (_, filled), folder in zip(replace(around, img_root=img_root).replicas(role), dirs, strict=True):
+        stdout, stderr, combined = (
+            os.path.join(folder, name) for name in (STDOUT_LOG, STDERR_LOG, COMBINED_LOG)
+        )
         param = images.get_replica_param(
             img_root, filled, stdout if own else None, stderr if own else None, combined
         )
         cwd = escape(param.cwd) if param.cwd else None
-        env = {**_environment(param.env, folder, cwd, request, cfg, extra_paths), **fixed}
+        env = around.environment(
+            {**param.env, "PATH": _path(param.env, cwd, cfg, extra_paths)},
+            error_file=os.path.join(folder, rundir.ERROR_FILE),
+            logs=os.path.join(made, os.path.basename(os.path.dirname(folder))),
+        )
         out.append(replace(param, cwd=cwd, env=env))
     return out
 
 
-def _environment(
-    env: Mapping[str, str],
-    folder: str,
-    cwd: str | None,
-    request: PopenRequest,
-    cfg: Mapping[str, CfgVal],
-    extra_paths: Sequence[str],
-) -> dict[str, str]:
-    """The variables of a replica beyond the inherited ones. PATH goes in front of the inherited PATH."""
-    parts = [*map(escape, extra_paths), env.get("PATH", "").strip(":")]
+def _path(
+    env: Mapping[str, str], cwd: str | None, cfg: Mapping[str, CfgVal], extra_paths: Sequence[str]
+) -> str:
+    """The PATH of a replica, which goes in front of the inherited one."""
+    parts = [*extra_paths, env.get("PATH", "").strip(":")]
     if cwd:
         parts = [cwd, *parts] if cfg.get("prepend_cwd") else [*parts, cwd]
-    return {
-        "TORCHELASTIC_ERROR_FILE": os.path.join(folder, rundir.ERROR_FILE),
-        "PET_LOG_DIR": os.path.join(
-            request.log_dir if request.separate_streams else request.app_dir,
-            "torchelastic",
-            os.path.basename(os.path.dirname(folder)),
-        ),
-        **env,
-        "PATH": ":".join(part for part in parts if part),
-        "LAUNCHER_JOB_ID": request.handle,
-        RANK0_ENV: HOST,
-        "LAUNCHER_SCRATCH": os.path.join(request.app_dir, "scratch"),
-    }
+    return ":".join(part for part in parts if part)
 
 
 def _app_dir(apps_dir: str) -> str:
@@ -245,23 +227,14 @@ def without_gpus(request: PopenRequest) -> PopenRequest:
     from launcher.turns.deal import GPUS
 
     hidden = (ENV_CUDA_VISIBLE_DEVICES, GPUS)
-    params = {
-        role: [_without_variable(param, hidden) for param in each]
-        for role, each in request.role_params.items()
-    }
+
+    def bare(param: ReplicaParam) -> ReplicaParam:
+        return replace(param, env=dict(item for item in param.env.items() if item != hidden))
+
+    params = {role: [*map(bare, each)] for role, each in request.role_params.items()}
     return replace(request, role_params=params, role_gpus={})
-
-
-def _without_variable(param: ReplicaParam, hidden: tuple[str, str] | None) -> ReplicaParam:
-    """The replica without a variable of this name and value."""
-    return replace(param, env={name: value for name, value in param.env.items() if (name, value) != hidden})
 
 
 def requested_gpus(app: AppDef) -> int:
     """The number of GPUs that all replicas of all roles request."""
     return sum(role.num_replicas * max(role.resource.gpu, 0) for role in app.roles)
-
-
-def _number(cfg: Mapping[str, CfgVal], name: str, kind: type) -> Any:
-    value = cfg.get(name)
-    return None if value is None else kind(value)

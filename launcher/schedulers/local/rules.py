@@ -1,14 +1,52 @@
-"""The requirements of apps that the local scheduler rejects, or ignores with a note."""
+"""The run options of local schedulers, and requirements of apps that they reject or ignore with a note."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypedDict
 
-from launcher.schedulers.checks import check_runnable, overridden
-from launcher.schedulers.local.options import options
+from launcher.schedulers.checks import add_times, check_runnable, overridden, without_containers
+from launcher.schedulers.local.popen import DEFAULT_GRACE_S
 from launcher.specs.app import AppDef, CfgVal
 from launcher.specs.check import Problem
+from launcher.specs.runopts import runopts
 from launcher.specs.secret import Secret
+
+
+class LocalOpts(TypedDict, total=False):
+    """The run options as a type for programs; `options` has all of them."""
+
+    log_dir: str | None
+    prepend_cwd: bool | None
+    auto_set_cuda_visible_devices: bool | None
+
+
+def options(backend: str) -> runopts:
+    """`local_dir` has no `cwd`: its replicas run in their image."""
+    opts = runopts()
+    opts.add(
+        "log_dir",
+        str,
+        "folder for the logs, by session, app, role and replica; the state folder if not given",
+    )
+    opts.add(
+        "log_max_mb",
+        int,
+        "megabytes (10^6 bytes) that the log of each replica may take: its first quarter and its newest"
+        " output stay; no bound if not given, for what a job printed may be its result",
+        minimum=1,
+    )
+    opts.add("prepend_cwd", bool, "look for executables in the working folder first, not last", default=False)
+    opts.add(
+        "auto_set_cuda_visible_devices",
+        bool,
+        "without effect: the GPUs of this host are always dealt out to the replicas that ask for them",
+        default=False,
+    )
+    if backend != "local_dir":
+        opts.add("cwd", str, "folder the replicas run in; the current one unless a job file says")
+    add_times(opts, DEFAULT_GRACE_S)
+    return opts
 
 
 def check(app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
@@ -39,14 +77,5 @@ def notes(app: AppDef, scheduler: str) -> list[str]:
     for role in app.roles:
         if role.resource.cpu > 0 or role.resource.memMB > 0:
             out.append(f"role `{role.name}`: cpu and memory are not enforced by {scheduler}")
-        if role.mounts:
-            out.append(
-                f"role `{role.name}`: mounts are not made by {scheduler}; the paths of this machine are used"
-            )
-        if role.port_map:
-            out.append(
-                f"role `{role.name}`: ports are not mapped by {scheduler}; replicas share this host's ports"
-            )
-        if role.min_replicas is not None and role.min_replicas < role.num_replicas:
-            out.append(f"role `{role.name}`: {scheduler} starts all {role.num_replicas} replicas or none")
+        out += without_containers(role, scheduler, "this machine", "this host's ports")
     return out

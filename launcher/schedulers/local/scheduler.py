@@ -10,24 +10,21 @@ from _thread import allocate_lock
 
 from launcher import paths
 from launcher.schedulers.appfolder import is_id
-from launcher.schedulers.backend import AppLogs, BackendScheduler
+from launcher.schedulers.backend import BackendScheduler
 from launcher.schedulers.local import rundir
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from typing import Any
 
-    from launcher.schedulers.api import OnRestart
-    from launcher.schedulers.backend import LogPart, Where
+    from launcher.schedulers.backend import AppLogs
     from launcher.schedulers.local.apprecord import LocalApp
     from launcher.schedulers.local.appview import AppView
     from launcher.schedulers.local.images import ImageProvider
     from launcher.schedulers.local.outputs import LocalOutputs
     from launcher.schedulers.local.popen import PopenRequest
     from launcher.schedulers.local.submit import LocalReservation, Submitter
-    from launcher.schedulers.logs import LogRecord
-    from launcher.schedulers.restarts import Restart
     from launcher.specs.app import AppDef, CfgVal
     from launcher.specs.attempt import Attempt
     from launcher.specs.check import Problem
@@ -91,7 +88,7 @@ class LocalScheduler(BackendScheduler["PopenRequest"]):
     # Dry run and submission
 
     def _run_opts(self) -> runopts:
-        from launcher.schedulers.local.options import options
+        from launcher.schedulers.local.rules import options
 
         return options(self.backend)
 
@@ -141,7 +138,7 @@ class LocalScheduler(BackendScheduler["PopenRequest"]):
 
         with self._lock:
             if self._made is None:
-                self._made = Submitter(self._state_dir)
+                self._made = Submitter(self._state_dir, self.output_folders)
             return self._made
 
     def launch(self, app_id: str, info: AppDryRunInfo[PopenRequest]) -> None:
@@ -246,7 +243,7 @@ class LocalScheduler(BackendScheduler["PopenRequest"]):
             cancel(self._state_dir, app_id, grace_s, interrupt=interrupt, on_wait=self.on_wait)
 
     def withdraw(self, app_id: str) -> bool:
-        from launcher.schedulers.local.withdraw import withdraw
+        from launcher.schedulers.local.stop import withdraw
 
         return is_id(app_id) and withdraw(self._state_dir, app_id, on_wait=self.on_wait)
 
@@ -272,43 +269,12 @@ class LocalScheduler(BackendScheduler["PopenRequest"]):
     def output_folders(self) -> LocalOutputs:
         from launcher.schedulers.local.outputs import LocalOutputs
 
-        return LocalOutputs(self._state_dir)
+        return LocalOutputs(self.backend, self._state_dir)
 
-    def unreadable(self, other: str) -> str:
-        return "" if other in (CWD, DIR) else super().unreadable(other)
+    def logs(self, app_id: str) -> AppLogs:
+        from launcher.schedulers.local.logs import LocalLogs
 
-    def logs(self, app_id: str) -> LocalLogs:
         return LocalLogs(self._app_dir(app_id), self.on_restart)
-
-
-class LocalLogs(AppLogs):
-    """The logs of a local app."""
-
-    def __init__(self, app_dir: str, on_restart: OnRestart | None) -> None:
-        self._app_dir = app_dir
-        self._on_restart = on_restart
-
-    def records(self, where: Where, part: LogPart) -> Iterator[LogRecord]:
-        from launcher.schedulers.local.readback import ReplicaLogSource
-
-        source = ReplicaLogSource(self._app_dir, *where, self._on_restart)
-        return source.records(part.stream, part.since, part.until, follow=part.follow)
-
-    def chunks(self, replicas: Sequence[Where], part: LogPart) -> Iterator[tuple[str, int, bytes]]:
-        from launcher.schedulers.local.readback import ReplicaLogSource, chunks
-
-        sources = [ReplicaLogSource(self._app_dir, *where, self._on_restart) for where in replicas]
-        return chunks(sources, part.stream, part.since, part.until, tail=part.tail, follow=part.follow)
-
-    def run_starts(self, replicas: Sequence[Where]) -> Mapping[Where, Sequence[tuple[int, float]]]:
-        from launcher.schedulers.local.restarts import run_starts
-
-        return run_starts(self._app_dir, replicas)
-
-    def restarts(self) -> Iterator[Restart]:
-        from launcher.schedulers.local.follow import follow_restarts
-
-        return follow_restarts(self._app_dir)
 
 
 def _machine_id() -> str:

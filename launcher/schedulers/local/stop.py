@@ -1,4 +1,4 @@
-"""Cancel an app from any process: write a cancel file, signal the supervisor, check what is left."""
+"""Cancel or withdraw an app from any process: write a file, signal the supervisor, check what is left."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import time
 
 from launcher import paths
 from launcher.actor import actor
-from launcher.errors import SchedulerError
+from launcher.errors import ReservedError, SchedulerError
 from launcher.schedulers import pids
 from launcher.schedulers.local import attemptfile, kernel, process, rundir
-from launcher.schedulers.local.claim import discard_ownerless
+from launcher.schedulers.local.claim import discard_ownerless, hold_ownerless
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -210,3 +210,45 @@ def _wait_for_record(app_dir: str) -> None:
         return
     finally:
         watch.close()
+
+
+def withdraw(state_dir: str, app_id: str, on_wait: OnWait | None = None) -> bool:
+    """End a waiting app as `skipped: withdrawn`; False when it does not wait, or is about to start.
+
+    True when nothing of it has run or ever will, and its supervisor has ended. Raises SchedulerError when the
+    supervisor cannot be signalled.
+    """
+    from launcher.schedulers.local.observe import record_end
+
+    app_dir = rundir.app_dir(state_dir, app_id)
+    view = rundir.read_state(app_dir)
+    if view is not None and view.state in rundir.WAITING and not view.lock_held:
+        _decide_for_dead(app_dir)
+        view = rundir.read_state(app_dir)
+    elif view is not None and view.state in rundir.WAITING:
+        try:
+            if rundir.decide(app_dir, rundir.WITHDRAWN) != rundir.WITHDRAWN:
+                return False
+        except FileNotFoundError:
+            return False
+    else:
+        return False
+    while view is not None and view.state in rundir.WAITING and view.lock_held:
+        end_supervisor(app_dir, view, on_wait)
+        view = rundir.read_state(app_dir)
+    if view is None or view.state != "skipped":
+        return False
+    record_end(state_dir, app_id, view, durable=True)
+    return True
+
+
+def _decide_for_dead(app_dir: str) -> None:
+    """Withdraw an app without a supervisor, which may have died when it was about to start it."""
+    try:
+        with hold_ownerless(app_dir):
+            view = rundir.read_state(app_dir, ours=True)
+            if view is not None and view.state in rundir.WAITING:
+                rundir.undecide(app_dir)
+                rundir.decide(app_dir, rundir.WITHDRAWN)
+    except (ReservedError, FileNotFoundError):
+        pass  # another client submits it again, or has removed it

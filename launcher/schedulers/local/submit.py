@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 from launcher.errors import SchedulerError
 from launcher.schedulers.appstore import open_store
 from launcher.schedulers.backend import BackendReservation
-from launcher.schedulers.local import attemptfile, outputs, rundir
+from launcher.schedulers.local import attemptfile, rundir
 from launcher.schedulers.local.claim import Claim, claim, discard, discard_ownerless
+from launcher.schedulers.local.outputs import LocalOutputs, will_be_made
 from launcher.schedulers.local.popen import PopenRequest
 from launcher.schedulers.local.request import bind_request, check_edits, without_gpus
 from launcher.schedulers.local.stop import NOTE_S
@@ -42,9 +43,9 @@ _TAKE_BACK_S = 10.0
 class Submitter:
     """Submits the apps of one scheduler object: keeps the store open meanwhile, and its child processes."""
 
-    def __init__(self, state_dir: str) -> None:
+    def __init__(self, state_dir: str, output_folders: LocalOutputs) -> None:
         self.state_dir = state_dir
-        self.outputs = outputs.LocalOutputs(state_dir)
+        self.outputs = output_folders
         self._store: Store | None = None
         self._supervisors: list[SupervisorClient] = []
         self._lock = allocate_lock()
@@ -132,7 +133,7 @@ class LocalReservation(BackendReservation):
         folders, attempt = self._submitter.outputs, self.attempt
         request = self._request_of(app, cfg, attempt.key.session)
         bound = bind_request(request, attempt.app_id, folders.macros(attempt))
-        pending = [each.job for each in self.waits_for if outputs.will_be_made(self._dir_of(each.app_id))]
+        pending = [each.job for each in self.waits_for if will_be_made(self._dir_of(each.app_id))]
         own = {**attempt.variables, **folders.variables(attempt, pending)}
         for params in bound.role_params.values():
             for param in params:

@@ -27,12 +27,11 @@ from launcher.schedulers.order import made_by_others
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from typing import Any
 
     from launcher.schedulers.local.comparison import Comparison
-    from launcher.schedulers.local.needs import Needs
-    from launcher.schedulers.local.turn import Turn
+    from launcher.schedulers.local.hold import Hold
 
     Event = dict[str, Any]
 
@@ -61,19 +60,16 @@ class Supervisor:
         self._app = App()
         self._driver: Driver | None = None  # once the app is created
         self._going = False
-        self._accepted = False  # as waiting or queued: no client waits for its start
-        self._needs: Needs | None = None  # of an app that waits, or has waited
-        self._ask: Mapping[str, Any] | None = None  # for its share of this machine
-        self._turn: Turn | None = None
-        self._comparison: Comparison | None = None  # of its input files
-        self._is_compared = False  # since it waited
+        self.is_accepted = False  # as waiting or queued: no client waits for its start
+        self._held: Hold | None = None  # of an app that needs others, or a share of this machine
+        self.comparison: Comparison | None = None  # of its input files
         self._gpus: list[tuple[RunningRole, int]] = []  # how many each replica asks for
         self._error: SpawnError | None = None  # why the submission is undone
         self._reported_started = False
         self._closing = False  # it has succeeded, and its input files are being compared
         self._reported_loss = False
         self._reported_drop = False
-        self._app_dir = ""
+        self.app_dir = ""
         self._output = ""  # the folder to make before the app starts; "" for none
         self._attached = False
         self._closed = False  # the client closed an attached app, rather than exiting
@@ -96,11 +92,11 @@ class Supervisor:
         try:
             self._preparation.make_output(self._output)
         except SpawnError as error:
-            if not self._accepted:
+            if not self.is_accepted:
                 self._error = error
                 self._undo()
                 return
-            self._note("broken", why=str(error))
+            self.note("broken", why=str(error))
         try:
             hold(self._app, self, driver)
         except SpawnError as error:
@@ -126,7 +122,11 @@ class Supervisor:
         """Whether all events are on the disk."""
         return self._record.is_written()
 
-    def _note(self, kind: str, **fields: Any) -> None:
+    @property
+    def has_ended(self) -> bool:
+        return self._app.has_ended
+
+    def note(self, kind: str, **fields: Any) -> None:
         """Record an event of an app that has not been started, and what follows from it."""
         event = {"e": kind, **fields}
         self.append(event)
@@ -138,7 +138,7 @@ class Supervisor:
         if self._going and self._driver:
             self._driver.add(kind, **fields)
         else:
-            self._note(kind, **fields)
+            self.note(kind, **fields)
 
     # -- messages of the client ----------------------------------------------------------------------------
 
@@ -150,15 +150,7 @@ class Supervisor:
             if message["op"] == "create" and self._driver is None:
                 self._create(message)
             elif message["op"] == "go" and self._driver and not self._going:
-                self._ask = message.get("turn")
-                if message.get("inputs"):
-                    from launcher.schedulers.local.comparison import Comparison
-
-                    self._comparison = Comparison(self._loop, message["inputs"])
-                if message.get("needs"):
-                    self._wait_for(message["needs"])
-                else:
-                    self._take_turn()
+                self._prepare_start(message)
             elif message["op"] == "close":
                 self._closed = True
 
@@ -168,7 +160,7 @@ class Supervisor:
             self._over = True
         elif self._app.has_ended or self._closing:  # cancelled at the same moment, and recorded
             return
-        elif not self._going and not self._accepted:  # the client died, or undoes the submission
+        elif not self._going and not self.is_accepted:  # the client died, or undoes the submission
             self._undo()
         elif self._attached:
             why = "its Runner was closed" if self._closed else "its parent process ended"
@@ -176,7 +168,7 @@ class Supervisor:
             self._leave_if_ended()
 
     def _create(self, message: Mapping[str, Any]) -> None:
-        self._app_dir = message["app_dir"]
+        self.app_dir = message["app_dir"]
         self._output = message.get("output", "")
         self._attached = message["attached"]
         self._grace_s = message["grace_s"]
@@ -190,7 +182,7 @@ class Supervisor:
         )
         try:
             self._begin_record(message["handle"])
-            self._preparation.make(rundir.scratch(self._app_dir))
+            self._preparation.make(rundir.scratch(self.app_dir))
         except SpawnError as error:
             self._error = error
             self._undo()
@@ -228,101 +220,60 @@ class Supervisor:
 
     def _begin_record(self, handle: str) -> None:
         try:
-            self._record = EventFile(rundir.events(self._app_dir), rundir.spare(self._app_dir))
+            self._record = EventFile(rundir.events(self.app_dir), rundir.spare(self.app_dir))
         except FileExistsError as error:
-            self._app_dir = ""  # the folder belongs to the app that was started in it
+            self.app_dir = ""  # the folder belongs to the app that was started in it
             raise SpawnError(f"{handle} was started before") from error
         except OSError as error:
-            raise SpawnError(f"cannot write {self._app_dir}: {error.strerror}") from error
+            raise SpawnError(f"cannot write {self.app_dir}: {error.strerror}") from error
         start = pids.start_time(os.getpid())
         event: Event = {"v": VERSION, "e": "supervisor", "pid": os.getpid(), "start": start}
         self._record.append({**event, "boot": pids.boot_id(), "handle": handle, "attached": self._attached})
 
-    def _go(self) -> None:
-        if self._wanted():
-            if self._turn and self._gpus:
-                self._turn.deal(self._gpus)
-            more: dict[str, Any] = {"inputs": True} if self._comparison else {}
-            self._note("starting", **more)  # from here on readers must assume that replicas were started
-            self._going = True
+    # -- before the start ----------------------------------------------------------------------------------
 
-    # -- waiting for other apps ----------------------------------------------------------------------------
+    def _prepare_start(self, message: Mapping[str, Any]) -> None:
+        """Start the app, or hold it as long as it waits."""
+        if message.get("inputs"):
+            from launcher.schedulers.local.comparison import Comparison
 
-    def _wait_for(self, needs: Sequence[tuple[str, str]]) -> None:
-        """Hold the app until those in these folders have succeeded: (job, folder) of each."""
+            self.comparison = Comparison(self._loop, message["inputs"])
+        if message.get("needs") or message.get("turn"):
+            from launcher.schedulers.local.hold import Hold
+
+            self._held = Hold(self, self._loop, message.get("needs", ()), message.get("turn"))
+            self._held.go_on()
+        else:
+            self.go()
+
+    def accept(self, kind: str, **fields: Any) -> bool:
+        """Record that the app waits, and let the client go; False where the app has ended.
+
+        The client stays where the app is to end with it.
+        """
         if not self._wanted():
-            return
-        from launcher.holding.phrases import skipped
-        from launcher.schedulers.local.needs import Needs
-
-        self._needs = Needs(self._loop, needs)
-        self._needs.on_met = lambda job: self._note("met", job=job)
-        self._needs.on_all = self._take_turn
-        self._needs.on_failed = lambda job, state: self._unmet(skipped(job, state))
-        more: dict[str, Any] = {"for": [job for job, _ in needs]}
-        self._note("waiting", **more)
-        self._accept("waiting")
-        self._needs.begin()
-
-    def _unmet(self, why: str) -> None:
-        self._note("unmet", why=why)
-        self._leave_if_ended()
-
-    def _accept(self, state: str) -> None:
-        """Let the client go: it does not wait for the start. It stays where the app is to end with it."""
-        self._accepted = self._reported_started = True
+            return False
+        self.note(kind, **fields)
+        self.is_accepted = self._reported_started = True
         kernel.trim_memory()
-        self._answer({"ok": state})
+        self._answer({"ok": kind})
         if not self._attached:
             self._close_control()
+        return True
 
-    # -- waiting for its share of the machine --------------------------------------------------------------
+    def end_unstarted(self, kind: str, **fields: Any) -> None:
+        """Record a fact that ends an app before its start."""
+        self.note(kind, **fields)
+        self._leave_if_ended()
 
-    def _take_turn(self) -> None:
-        """Start the app when it has its share: at once where it asks for nothing, or that is free."""
-        if self._ask is None:
-            self._begin()
-        elif self._wanted():
-            from launcher.schedulers.local.turn import Turn
-
-            self._turn = Turn(self._loop, self._ask, self._app_dir)
-            self._turn.on_turn = self._begin
-            self._turn.on_error = self._cannot_queue
-            if self._turn.enter():
-                self._begin()
-            else:
-                self._note("queued")
-                self._accept("queued")
-
-    def _cannot_queue(self, error: OSError) -> None:
-        why = f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror)
-        self._note("warning", message=f"cannot take its place in line, and tries again: {why}")
-
-    def _begin(self) -> None:
-        """Start the app, unless it was withdrawn after it had been accepted."""
-        if self._app.has_ended:
-            return
-        if self._accepted and self._comparison and not self._is_compared:
-            self._comparison.begin(self._compared)
-            return
-        if self._accepted:
-            try:
-                decision = rundir.decide(self._app_dir, rundir.START)
-            except OSError:  # the disk is full
-                self._loop.after(RECORD_RETRY_S, self._begin)
-                return
-            if decision != rundir.START:
-                self._note("withdrawn")
-                self._leave_if_ended()
-                return
-        self._go()
-
-    def _compared(self, changed: str) -> None:
-        """Start the app, whose input files have been compared after it had waited."""
-        self._is_compared = True
-        if changed and not self._app.has_ended:
-            self._note("inputs", changed=changed)
-        self._begin()
+    def go(self) -> None:
+        """Start the app, unless it was cancelled meanwhile."""
+        if self._wanted():
+            if self._held and self._gpus:
+                self._held.deal(self._gpus)
+            more: dict[str, Any] = {"inputs": True} if self.comparison else {}
+            self.note("starting", **more)  # from here on readers must assume that replicas were started
+            self._going = True
 
     # -- callbacks of the app ------------------------------------------------------------------------------
 
@@ -335,16 +286,16 @@ class Supervisor:
 
     def _cannot_start(self, error: SpawnError) -> None:
         """Undo the submission, while a client waits for the start. Else the error is a fact."""
-        if not (self._accepted or self._reported_started):
+        if not (self.is_accepted or self._reported_started):
             raise error
 
     def _swept(self) -> None:
         """No process of the app is left."""
         if self._app.stop is not None or self._app.is_done:
             self._give_up_place()
-        if self._comparison and self._succeeds():
+        if self.comparison and self._succeeds():
             self._closing = True
-            self._comparison.begin(self._is_quiet)
+            self.comparison.begin(self._is_quiet)
         else:
             self._is_quiet()
 
@@ -378,8 +329,8 @@ class Supervisor:
     def _stop_requested(self, signum: int) -> None:
         if self._app.has_ended or self._over:
             raise Left  # the disk is full, and a second signal ends the supervisor without a record
-        if self._closing and self._comparison:
-            self._comparison.cut_short()
+        if self._closing and self.comparison:
+            self.comparison.cut_short()
         elif self._going:
             cancel = self._cancel(signum)
             if self._app.cancel is None or "grace_s" in cancel:
@@ -391,17 +342,15 @@ class Supervisor:
         """Whether the app is still to be started; else its end is recorded."""
         if self._app.has_ended:
             return False
-        if self._needs:
-            self._needs.forget()
-        if self._accepted and rundir.decision(self._app_dir) == rundir.WITHDRAWN:
-            self._note("withdrawn")
+        if self.is_accepted and rundir.decision(self.app_dir) == rundir.WITHDRAWN:
+            self.note("withdrawn")
         elif cancel := self._cancel(signum):
-            self._note(**cancel)
+            self.note(**cancel)
         return not self._leave_if_ended()
 
     def _cancel(self, signum: int) -> dict[str, Any]:
         """The cancellation of a client, or by a signal, as an event without its time; {} for none."""
-        found = rundir.cancellation(self._app_dir)
+        found = rundir.cancellation(self.app_dir)
         if found is None:
             return {"kind": "cancel", "by": "", "signal": signum} if signum else {}
         return {"kind": "cancel", **found}
@@ -421,8 +370,8 @@ class Supervisor:
         """Remove the app, and report the error, if any, to the client."""
         self._preparation.unmake()
         self._give_up_place()
-        if self._app_dir:
-            rundir.remove(self._app_dir)
+        if self.app_dir:
+            rundir.remove(self.app_dir)
         if self._error:
             error = self._error
             self._answer({"error": str(error), "role": error.role, "k": error.k, "argv": error.argv})
@@ -445,8 +394,8 @@ class Supervisor:
         return self._app.has_ended
 
     def _give_up_place(self) -> None:
-        if self._turn:
-            self._turn.leave()
+        if self._held:
+            self._held.leave()
 
     def _report_started(self) -> None:
         if not self._reported_started:

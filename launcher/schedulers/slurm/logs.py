@@ -4,29 +4,35 @@ from __future__ import annotations
 
 from base64 import b64decode
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
+from launcher.errors import SchedulerError
+from launcher.schedulers.backend import LogPart
 from launcher.schedulers.ids import path_names
-from launcher.schedulers.logs import (
-    COMBINED,
-    RESTART,
-    STDOUT,
-    LogRecord,
-    lines,
-    require_replica,
-    since_ns,
-    until_ns,
-)
-from launcher.schedulers.logs import tail as last_lines
+from launcher.schedulers.logs import COMBINED, RESTART, STDOUT, LogRecord, require_replica, tail
+from launcher.schedulers.readback import RecordedLogs
+from launcher.schedulers.restarts import Event, RestartNotes, RestartReader, Where
 from launcher.schedulers.slurm.cluster import Cluster
+from launcher.schedulers.slurm.observe import Clusters, find, is_removed, seen, settled
 from launcher.schedulers.slurm.state import Facts, names_of
 
+if TYPE_CHECKING:
+    from launcher.schedulers.api import OnRestart
+
 _BLOCK = 4 << 20  # bytes of one answer
+_AGAIN_S = 10.0  # how often the restarts of an app are read while it runs
 _UNSURE_S = 10.0  # of silence, before the queue is asked whether the app still runs
 
-OnMark = Callable[[str, int, int], None]
-"""Called with role, replica and the time (ns) of a restart, before the output that follows it."""
+
+def found(clusters: Clusters, app_id: str) -> tuple[Cluster, Facts]:
+    """The cluster and the facts of an app that may have logs. Raises SchedulerError when there is none."""
+    answer = find(clusters, app_id)
+    if answer is None:
+        raise SchedulerError(f"there is no app `{app_id}`", hint="`launcher list` shows what there is")
+    if is_removed(answer[1]):
+        raise SchedulerError(f"the logs of {app_id} were removed", hint="only its outcome is still recorded")
+    return answer
 
 
 class Parser:
@@ -71,200 +77,182 @@ class Parser:
                 self._run = (time_ns, stream)
 
 
-class Source:
-    """The logs of some replicas of one app.
+class _Selected:
+    """The selected records of one log.
 
     Args:
-        facts: of the app.
-        settle: called when an app that seems to run has been silent for long: it records how Slurm ended it.
+        by_line: whether a line that began before `since` is left out whole.
 
-    Raises SchedulerError for an unknown role or replica, with what there is.
+    Attributes:
+        is_over: whether all that comes is later than `until`.
+    """
+
+    def __init__(self, part: LogPart, *, by_line: bool) -> None:
+        self._part = part
+        self._first_ns = part.first_ns
+        self._last_ns = part.last_ns
+        self._by_line = by_line
+        self._is_in_line: dict[str, bool] = {}  # stream → whether it is within a line that began before
+        self.is_over = False
+
+    def of(self, records: Iterable[LogRecord]) -> Iterator[LogRecord]:
+        for record in records:
+            if self._last_ns is not None and record.time_ns > self._last_ns:
+                self.is_over = True
+            if self.is_over:
+                return
+            if self._part.stream not in (COMBINED, record.stream) and record.stream != RESTART:
+                continue
+            if record.time_ns < self._first_ns:
+                self._is_in_line[record.stream] = self._by_line and not record.data.endswith(b"\n")
+            elif self._is_in_line.get(record.stream):
+                _, newline, rest = record.data.partition(b"\n")
+                self._is_in_line[record.stream] = not newline
+                yield LogRecord(record.time_ns, record.stream, rest)
+            else:
+                yield record
+
+
+class _Blocks:
+    """The logs of some replicas, block by block: the replica and its new records.
+
+    Args:
+        places: folder and number of each replica's log.
+    """
+
+    def __init__(self, cluster: Cluster, app_id: str, places: Mapping[Where, tuple[str, int]]) -> None:
+        self._cluster = cluster
+        self._app_id = app_id
+        self._places = places
+        self._parsers = {where: Parser() for where in places}
+        self._is_live = True  # whether the app may write more than was read
+
+    def present(self, wait_s: float = 0.0) -> Iterator[tuple[Where, list[LogRecord]]]:
+        """The logs as they are, or until they have been silent for so long."""
+        while found := self._read(wait_s):
+            yield from found
+
+    def to_the_end(self) -> Iterator[tuple[Where, list[LogRecord]]]:
+        """The logs to the end of the app."""
+        while True:
+            yield from self.present(_UNSURE_S)
+            if not self._is_live:
+                return
+            # It is perhaps over: record how Slurm ended it.
+            settled(self._cluster, seen(self._cluster, app_ids=[self._app_id], ended=True))
+
+    def _read(self, wait_s: float) -> list[tuple[Where, list[LogRecord]]]:
+        parts = [
+            [*place, self._parsers[where].offset, self._parsers[where].index_offset]
+            for where, place in self._places.items()
+        ]
+        answer = self._cluster.ask("read", app_id=self._app_id, parts=parts, limit=_BLOCK, seconds=wait_s)
+        self._is_live = bool(answer["live"])
+        found = [
+            (where, list(self._parsers[where].feed(b64decode(data), index)))
+            for where, (data, index) in zip(self._places, answer["parts"], strict=True)
+        ]
+        return [(where, records) for where, records in found if records]
+
+
+class SlurmLogs(RecordedLogs):
+    """The logs of an app on a cluster. Reading them raises SchedulerError for an unknown replica.
+
+    Args:
+        has_ended: waits for the end of an app, for so many seconds; whether it has come.
     """
 
     def __init__(
         self,
         cluster: Cluster,
         facts: Facts,
-        replicas: Sequence[tuple[str, int]],
-        *,
-        settle: Callable[[], None],
+        on_restart: OnRestart | None,
+        has_ended: Callable[[str, float], bool],
     ) -> None:
+        super().__init__(str(facts["attempt"]["app_id"]), on_restart)
         self._cluster = cluster
-        self._app_id = str(facts["attempt"]["app_id"])
-        self._settle = settle
-        folders = _folders(facts)
-        counts = Counter(role for role, _ in names_of(facts))
-        for role, k in replicas:
-            require_replica(self._app_id, counts, role, k)
-        self._folders = [folders[role] for role, _ in replicas]
-        self.replicas = list(replicas)
-        self._parsers = [Parser() for _ in replicas]
-        self.is_live = True
+        self._has_ended = has_ended
+        document: Any = facts["attempt"].get("document") or {}
+        self._roles: list[dict[str, Any]] = document.get("roles") or []
+        self._counts = Counter(role for role, _ in names_of(facts))
 
-    def read(self, wait_s: float = 0.0) -> list[tuple[int, list[LogRecord]]]:
-        """The next block: (index of the replica, its new records) of each with any.
+    def present(self, replicas: Sequence[Where], part: LogPart) -> Iterator[tuple[Where, bytes]]:
+        is_plain = part.stream == COMBINED and part.since is None and part.until is None
+        tails = self._last_lines(replicas, part.tail) if is_plain and part.tail is not None else {}
+        for where in replicas:
+            if (last := tails.get(where)) is not None:
+                found: Iterable[bytes] = [last] if last else []
+            elif part.tail is None:
+                found = self._selected(where, part)
+            else:
+                found = tail(self._selected(where, part), part.tail)
+            yield from ((where, data) for data in found)
 
-        `is_live` is then whether the app may write more.
-
-        Args:
-            wait_s: how long to wait for anything new while the app is live.
-        """
-        parts = [
-            [folder, k, parser.offset, parser.index_offset]
-            for folder, (_, k), parser in zip(self._folders, self.replicas, self._parsers, strict=True)
-        ]
-        fields = {"app_id": self._app_id, "parts": parts, "limit": _BLOCK, "seconds": wait_s}
-        answer = self._cluster.ask("read", **fields)
-        self.is_live = bool(answer["live"])
-        found = []
-        for at, (data, index) in enumerate(answer["parts"]):
-            if records := list(self._parsers[at].feed(b64decode(data), index)):
-                found.append((at, records))
-        return found
-
-    def last_lines(self, count: int) -> list[bytes | None]:
+    def _last_lines(self, replicas: Sequence[Where], count: int) -> dict[Where, bytes | None]:
         """The last lines of each log; None for a log of which they are too long for one answer."""
-        parts = [[folder, k] for folder, (_, k) in zip(self._folders, self.replicas, strict=True)]
-        answer = self._cluster.ask("tail", app_id=self._app_id, parts=parts, lines=count, limit=_BLOCK)
-        return [None if part is None else b64decode(part) for part in answer["parts"]]
+        parts = [self._place(where) for where in replicas]
+        answer = self._cluster.ask("tail", app_id=self.app_id, parts=parts, lines=count, limit=_BLOCK)
+        lines = (None if each is None else b64decode(each) for each in answer["parts"])
+        return dict(zip(replicas, lines, strict=True))
 
-    def blocks(self, *, follow: bool) -> Iterator[tuple[int, list[LogRecord]]]:
-        """`read`, to the end of the present logs or, followed, to the end of the app."""
-        while True:
-            found = self.read(_UNSURE_S if follow else 0.0)
-            yield from found
-            if not found:
-                if not (follow and self.is_live):
-                    return
-                self._settle()
+    def _selected(self, where: Where, part: LogPart) -> Iterator[bytes]:
+        return (record.data for record in self._records(where, part, by_line=True) if record.data)
 
+    def present_records(self, where: Where, part: LogPart) -> Iterator[LogRecord]:
+        return self._records(where, part, by_line=False)
 
-def records(
-    source: Source,
-    stream: str,
-    since: float | None,
-    until: float | None,
-    *,
-    follow: bool,
-    on_mark: OnMark | None = None,
-) -> Iterator[LogRecord]:
-    """The records of a source of one replica."""
-    first = 0 if since is None else since_ns(since)
-    last = None if until is None else until_ns(until)
-    (name,) = source.replicas
-    for _, found in source.blocks(follow=follow):
-        for record in found:
-            if last is not None and record.time_ns > last:
+    def _records(self, where: Where, part: LogPart, *, by_line: bool) -> Iterator[LogRecord]:
+        selected = _Selected(part, by_line=by_line)
+        for _, records in self._blocks([where]).present():
+            yield from selected.of(records)
+            if selected.is_over:
                 return
-            is_wanted = stream in (COMBINED, record.stream) or record.stream == RESTART
-            if record.time_ns < first or not is_wanted:
-                continue
-            if record.stream == RESTART and on_mark is not None:
-                on_mark(*name, record.time_ns)
-            yield record
 
+    def followed(
+        self, replicas: Sequence[Where], part: LogPart, notes: RestartNotes | None, *, marks: bool
+    ) -> Iterator[tuple[Where, LogRecord]]:
+        blocks = self._blocks(replicas)
+        selected = {where: _Selected(part, by_line=not marks) for where in replicas}
+        if part.tail is not None:  # the logs as they are, and then what follows
+            held: dict[Where, list[bytes]] = {where: [] for where in replicas}
+            for where, records in blocks.present():
+                new = (record.data for record in selected[where].of(records))
+                held[where] = list(tail([*held[where], *new], part.tail))
+            for where, lines in held.items():
+                yield from ((where, LogRecord(0, STDOUT, line)) for line in lines)
+        for where, records in blocks.to_the_end():
+            for record in selected[where].of(records):
+                yield where, record
+            if all(each.is_over for each in selected.values()):
+                return
 
-def chunks(
-    make: Callable[[Sequence[tuple[str, int]]], Source],
-    replicas: Sequence[tuple[str, int]],
-    stream: str,
-    since: float | None,
-    until: float | None,
-    *,
-    tail: int | None,
-    follow: bool,
-    on_mark: OnMark | None = None,
-) -> Iterator[tuple[str, int, bytes]]:
-    """(role, replica, bytes): one replica after the other, or as they write when they are followed.
+    def _blocks(self, replicas: Sequence[Where]) -> _Blocks:
+        return _Blocks(self._cluster, self.app_id, {where: self._place(where) for where in replicas})
 
-    Args:
-        make: the source of some replicas.
-    """
-    if follow and until is None:
-        yield from _followed(make(replicas), stream, since, tail, on_mark)
-        return
-    if tail is not None and stream == COMBINED and since is None and until is None:
-        yield from _tails(make, replicas, tail)
-        return
-    for role, k in replicas:
-        found = _selected(make([(role, k)]), stream, since, until, follow=follow)
-        for data in found if tail is None or follow else last_lines(found, tail):
-            yield role, k, data
+    def _place(self, where: Where) -> tuple[str, int]:
+        """The folder of a replica's log, and its number there."""
+        role, k = where
+        require_replica(self.app_id, self._counts, role, k)
+        names = [each["name"] for each in self._roles]
+        return path_names(names)[names.index(role)], k
 
+    def events(self) -> Callable[[], Iterable[Event]]:
+        known = 0
 
-def _tails(
-    make: Callable[[Sequence[tuple[str, int]]], Source], replicas: Sequence[tuple[str, int]], count: int
-) -> Iterator[tuple[str, int, bytes]]:
-    """The last lines of each replica, read from the end of its log where they are short enough."""
-    for (role, k), found in zip(replicas, make(replicas).last_lines(count), strict=True):
-        if found is None:
-            whole = _selected(make([(role, k)]), COMBINED, None, None, follow=False)
-            yield from ((role, k, data) for data in last_lines(whole, count))
-        elif found:
-            yield role, k, found
+        def new() -> list[Event]:
+            nonlocal known
+            events: list[Event] = self._cluster.ask("events", app_id=self.app_id)["events"]
+            found, known = events[known:], len(events)
+            return found
 
+        return new
 
-def _selected(
-    source: Source, stream: str, since: float | None, until: float | None, *, follow: bool
-) -> Iterator[bytes]:
-    """The output of one replica, or of the lines that began in time."""
-    every = records(source, stream, None, until, follow=follow)
-    if since is None and until is None:
-        yield from (record.data for record in every if record.data)
-        return
-    first = 0 if since is None else since_ns(since)
-    yield from (line for time_ns, line in lines(every) if time_ns >= first)
+    def restart_reader(self) -> RestartReader:
+        retries = [[role.get("max_retries") or 0, ""] for role in self._roles]
+        roles = [[role["name"], role.get("num_replicas", 1)] for role in self._roles]
+        return RestartReader(self.events(), {"e": "created", "t": 0, "roles": roles, "retries": retries})
 
-
-class _Begin:
-    """Where the followed output of one replica begins: at the first line that began in time."""
-
-    def __init__(self, since: float | None) -> None:
-        self._first = None if since is None else since_ns(since)
-        self._is_in_line: dict[str, bool] = {}
-
-    def cut(self, record: LogRecord) -> bytes:
-        """What of a record is to be shown."""
-        if self._first is None:
-            return record.data
-        within = self._is_in_line.get(record.stream, False)
-        if record.time_ns < self._first:
-            self._is_in_line[record.stream] = not record.data.endswith(b"\n")
-            return b""
-        if not within:
-            return record.data
-        _, newline, rest = record.data.partition(b"\n")
-        self._is_in_line[record.stream] = not newline
-        return rest
-
-
-def _followed(
-    source: Source, stream: str, since: float | None, tail: int | None, on_mark: OnMark | None
-) -> Iterator[tuple[str, int, bytes]]:
-    begins = [_Begin(since) for _ in source.replicas]
-
-    def shown(at: int, found: Sequence[LogRecord], mark: OnMark | None) -> Iterator[bytes]:
-        for record in found:
-            if record.stream == RESTART:
-                if mark is not None and record.time_ns >= since_ns(since or 0.0):
-                    mark(*source.replicas[at], record.time_ns)
-            elif stream in (COMBINED, record.stream) and (data := begins[at].cut(record)):
-                yield data
-
-    if tail is not None:  # the log as it is, and then what follows
-        held: list[list[bytes]] = [[] for _ in source.replicas]
-        while found := source.read():
-            for at, each in found:
-                held[at] = list(last_lines([*held[at], *shown(at, each, None)], max(tail, 1)))
-        for at, parts in enumerate(held):
-            for data in parts if tail else ():
-                yield *source.replicas[at], data
-    for at, each in source.blocks(follow=True):
-        for data in shown(at, each, on_mark):
-            yield *source.replicas[at], data
-
-
-def _folders(facts: Facts) -> dict[str, str]:
-    document: Any = facts["attempt"].get("document") or {}
-    names = [role["name"] for role in document.get("roles") or ()]
-    return dict(zip(names, path_names(names), strict=True))
+    def rounds(self) -> Iterator[bool]:
+        yield self._has_ended(self.app_id, 1.0)
+        while True:
+            yield self._has_ended(self.app_id, _AGAIN_S)

@@ -28,6 +28,7 @@ from launcher.schedulers.slurm.state import (
     view_of,
 )
 from launcher.schedulers.slurm.waiter import Waiter
+from launcher.schedulers.staged import current
 from launcher.specs.attempt import Attempt
 from launcher.specs.jobkey import JobKey
 from launcher.state.records import LIVE, AppRecord
@@ -233,7 +234,7 @@ def attempts(
             continue
         ends = new_ends(apps)
         found = [_attempt(facts, ends.get(app_id), take_over) for app_id, facts in apps.items()]
-        out += _current([each for each in found if each is not None], wanted, done)
+        out += current((each for each in found if each is not None), wanted, done)
     return out
 
 
@@ -249,15 +250,6 @@ def _seen_with_outputs(clusters: Clusters, cluster: Cluster, fields: Mapping[str
 def _attempt(facts: Facts, end: Mapping[str, Any] | None, take_over: bool) -> Attempt | None:
     shown = facts if end is None else {**facts, "outcome": end}
     return seen_app(shown, view_of(shown, take_over=take_over)).attempt()
-
-
-def _current(found: list[Attempt], wanted: set[JobKey], done: set[str]) -> list[Attempt]:
-    """The live ones, and the latest of each wanted job, without those whose outcome is known."""
-    latest: dict[JobKey, Attempt] = {}
-    for each in sorted(found, key=lambda each: each.number):
-        latest[each.key] = each
-    ids = {latest[key].app_id for key in wanted if key in latest}
-    return [each for each in found if (each.is_live or each.app_id in ids) and each.app_id not in done]
 
 
 def reap(clusters: Clusters) -> list[Attempt]:

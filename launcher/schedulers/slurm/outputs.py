@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from os.path import expanduser, isdir, join
 
-from launcher.schedulers.backend import OutputFolders
 from launcher.schedulers.slurm import known
 from launcher.schedulers.slurm.cluster import Cluster
-from launcher.schedulers.slurm.known import Place
+from launcher.schedulers.slurm.known import SLURM, Place
 from launcher.schedulers.slurm.observe import Clusters
+from launcher.schedulers.staged import OutputFolders
 from launcher.specs.app import AppDef
 from launcher.specs.attempt import Attempt
 from launcher.specs.outputs import has_output, needs_variable, output_macro, own_output, read_outputs
@@ -19,6 +19,7 @@ class SlurmOutputs(OutputFolders):
     """The output folders of the clusters."""
 
     def __init__(self, clusters: Clusters) -> None:
+        super().__init__(SLURM)
         self._clusters = clusters
 
     def names(self) -> list[str]:

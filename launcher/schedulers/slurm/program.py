@@ -9,6 +9,7 @@ from importlib import resources
 
 _SITE = "launcher.schedulers.slurm.site"
 _EMPTY = ("launcher", "launcher.schedulers", "launcher.schedulers.slurm")
+_SHARED = ("last_line.py", "probes.py")  # of launcher.schedulers
 _LOGIN_NODE = ("bundle.py", "unpack.py")
 _FIRST_DAY = (1980, 1, 1, 0, 0, 0)
 
@@ -28,7 +29,8 @@ def program() -> bytes:
 def _files() -> dict[str, bytes]:
     """Path in the zip → contents."""
     found = {f"{each.replace('.', '/')}/__init__.py": b"" for each in _EMPTY}
-    found["launcher/schedulers/last_line.py"] = _read("launcher.schedulers", "last_line.py")
+    for name in _SHARED:
+        found[f"launcher/schedulers/{name}"] = _read("launcher.schedulers", name)
     for package in ("launcher.holding", _SITE):
         for each in resources.files(package).iterdir():
             if each.name.endswith(".py") and each.name not in _LOGIN_NODE:

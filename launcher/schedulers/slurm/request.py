@@ -1,38 +1,47 @@
 """The request of the slurm scheduler, derived from an AppDef by pure functions.
 
-A request is first built with the symbolic app id (`$<app_id>`, escapes intact) and bound to a real one when
-it is submitted, so that a plan shows the script and one dry run can be submitted more than once. What only a
-node can know stands between two `MARK`s: the host of a role, and the app's directory.
+What only a node can know stands between two `MARK`s: the host of a role, and the app's directory.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import Any
 
 from launcher.schedulers.ids import path_names
-from launcher.schedulers.slurm.hosts import RANK0_ENV, known_at_start, variables
+from launcher.schedulers.replica_request import (
+    RANK0_ENV,
+    Surroundings,
+    alike,
+    binder,
+    handle_of,
+    host_variables,
+    option,
+    rules_of_roles,
+    shown_value,
+    without_output,
+)
 from launcher.schedulers.slurm.known import DEFAULT_JOB_DIR
-from launcher.schedulers.slurm.options import DEFAULT_GRACE_S
+from launcher.schedulers.slurm.options import DEFAULT_GRACE_S, minutes_of, slurm_time
 from launcher.schedulers.slurm.rules import (
     MARK,
     check,
     count_of,
     cpus_per_task,
     gpus_per_task,
+    known_at_start,
     mem_per_cpu,
     notes,
 )
-from launcher.schedulers.slurm.sbatch import minutes_of, slurm_time
 from launcher.schedulers.slurm.script import batch_script
 from launcher.specs.app import AppDef, CfgVal, Role
-from launcher.specs.macros import SYMBOLIC_APP_ID, escape, hosts_of, macros, map_text, substitute
-from launcher.specs.order import HOST_VARIABLES, rules_of
-from launcher.specs.outputs import OUTPUT_VARIABLE, SYMBOLIC_OUTPUT, has_output
+from launcher.specs.macros import SYMBOLIC_APP_ID, escape, hosts_of
+from launcher.specs.order import HOST_VARIABLES
+from launcher.specs.outputs import SYMBOLIC_OUTPUT, has_output
 from launcher.specs.secret import Secret
 from launcher.specs.sensitive import HIDDEN, hide, is_sensitive
 from launcher.specs.yamltext import to_yaml
@@ -94,40 +103,48 @@ def build_request(
     """
     check(app, cfg)
     folders = dict(zip((names := [role.name for role in app.roles]), path_names(names), strict=True))
-    job_dir = _of(cfg, "job_dir", str, DEFAULT_JOB_DIR)
-    handle = f"{backend}://{escape(session)}/{SYMBOLIC_APP_ID}"
-    roles = [_role(role, app, cfg, folders, handle) for role in app.roles]
-    commands = {
-        f"{role.name}, {role.num_replicas} x": _for_people(made["replicas"][0]["argv"])
-        for role, made in zip(app.roles, roles, strict=True)
-    }
+    job_dir = option(cfg, "job_dir", str, DEFAULT_JOB_DIR)
+    around = _surroundings(app, cfg, handle_of(backend, session))
+    roles = [_role(role, app, cfg, folders[role.name], around) for role in app.roles]
     request = SlurmRequest(
         app_id=SYMBOLIC_APP_ID,
         argv=["sbatch", "--parsable", "--hold"],
-        script=batch_script(
-            _sbatch_options(app, cfg),
-            f"{job_dir.rstrip('/')}/apps/{SYMBOLIC_APP_ID}",
-            [escape(line) for line in _of(cfg, "setup", list, [])],
-            commands,
-        ),
+        script=_script(app, cfg, job_dir, roles),
         app={
             "app_id": SYMBOLIC_APP_ID,
-            "handle": handle,
+            "handle": around.handle,
             "session": session,
-            "timeout_s": _of(cfg, "timeout_s", int),
-            "grace_s": _of(cfg, "grace_s", float, DEFAULT_GRACE_S),
-            "cwd": cfg.get("workdir"),
-            "requeue": cfg.get("on_preempted") == "requeue",
-            "order": {role.name: rules for role in app.roles if (rules := rules_of(role))},
+            **_fields(cfg),
+            "order": rules_of_roles(app),
             "roles": roles,
             "hosts": folders,
         },
         notes=notes(app, cfg),
-        host=_of(cfg, "host", str, ""),
+        host=option(cfg, "host", str, ""),
         job_dir=job_dir,
         secrets={role.name: found for role in app.roles if (found := _secrets(role))},
     )
     return request if app_id == SYMBOLIC_APP_ID else bind_request(request, app_id)
+
+
+def _script(app: AppDef, cfg: Mapping[str, CfgVal], job_dir: str, roles: Sequence[Mapping[str, Any]]) -> str:
+    commands = {
+        f"{role.name}, {role.num_replicas} x": _for_people(made["replicas"][0]["argv"])
+        for role, made in zip(app.roles, roles, strict=True)
+    }
+    setup = [escape(line) for line in option(cfg, "setup", list, [])]
+    app_dir = f"{job_dir.rstrip('/')}/apps/{SYMBOLIC_APP_ID}"
+    return batch_script(_sbatch_options(app, cfg), app_dir, setup, commands)
+
+
+def _fields(cfg: Mapping[str, CfgVal]) -> dict[str, Any]:
+    """The fields of app.json that are run options."""
+    return {
+        "timeout_s": option(cfg, "timeout_s", int),
+        "grace_s": option(cfg, "grace_s", float, DEFAULT_GRACE_S),
+        "cwd": cfg.get("workdir"),
+        "requeue": cfg.get("on_preempted") == "requeue",
+    }
 
 
 def bind_request(
@@ -143,33 +160,19 @@ def bind_request(
             replicas get no variable for one.
         variables: for every replica beside its own, as they are.
     """
-    values = {"app_id": app_id, **(outputs or {})}
+    bind = binder(app_id, outputs)
 
-    def bind(text: str) -> str:
-        return substitute(text, values)
+    def bound(replica: Mapping[str, Any]) -> dict[str, Any]:
+        env = replica["env"] if outputs else without_output(replica["env"])
+        return {**replica, "argv": bind(replica["argv"]), "env": {**bind(env), **(variables or {})}}
 
-    def env_of(replica: Mapping[str, Any]) -> dict[str, Any]:
-        hidden = None if outputs else (OUTPUT_VARIABLE, SYMBOLIC_OUTPUT)
-        return {name: value for name, value in replica["env"].items() if (name, value) != hidden}
-
-    def bound(role: Mapping[str, Any]) -> dict[str, Any]:
-        replicas = [
-            {
-                **each,
-                "argv": [bind(arg) for arg in each["argv"]],
-                "env": {**map_text(env_of(each), bind), **(variables or {})},
-            }
-            for each in role["replicas"]
-        ]
-        return {**role, "replicas": replicas}
-
-    app = {**request.app, "app_id": app_id, "handle": bind(request.app["handle"])}
+    roles = [{**role, "replicas": [*map(bound, role["replicas"])]} for role in request.app["roles"]]
     return replace(
         request,
         app_id=app_id,
         argv=list(request.argv),
         script=bind(request.script),
-        app={**app, "roles": [bound(role) for role in request.app["roles"]]},
+        app={**request.app, "app_id": app_id, "handle": bind(request.app["handle"]), "roles": roles},
         notes=list(request.notes),
     )
 
@@ -201,47 +204,44 @@ def _sbatch_options(app: AppDef, cfg: Mapping[str, CfgVal]) -> dict[str, str]:
     lines = {name: escape(str(value)) for name, value in made.items() if value not in (None, "", 0)}
     lines["job-name"] = SYMBOLIC_APP_ID
     lines["requeue" if requeue else "no-requeue"] = ""
-    return {**lines, **{name: escape(value) for name, value in _of(cfg, "sbatch", dict, {}).items()}}
+    return {**lines, **{name: escape(value) for name, value in option(cfg, "sbatch", dict, {}).items()}}
 
 
 def _time_limit(cfg: Mapping[str, CfgVal]) -> str | None:
     """The limit that the user gives, else the app's timeout with time for the job to start and stop."""
-    given, timeout_s = cfg.get("time"), _of(cfg, "timeout_s", int)
+    given, timeout_s = cfg.get("time"), option(cfg, "timeout_s", int)
     if given:
         minutes = minutes_of(str(given))
         return "UNLIMITED" if minutes is None else slurm_time(minutes)
     if timeout_s is None:
         return None
-    return slurm_time(ceil((timeout_s + _of(cfg, "grace_s", float, DEFAULT_GRACE_S) + _SPARE_S) / 60))
+    return slurm_time(ceil((timeout_s + option(cfg, "grace_s", float, DEFAULT_GRACE_S) + _SPARE_S) / 60))
+
+
+def _surroundings(app: AppDef, cfg: Mapping[str, CfgVal], handle: str) -> Surroundings:
+    return Surroundings(
+        handle=handle,
+        scratch=f"{APP_DIR}/scratch",
+        output=SYMBOLIC_OUTPUT if has_output(app) else "",
+        hosts={variable: host_mark(name) for variable, name in host_variables(app).items()},
+        values=hosts_of({each.name: host_mark(each.name) for each in app.roles}),
+        img_root=option(cfg, "workdir", str) or f"{APP_DIR}/workspace",
+    )
 
 
 def _role(
-    role: Role, app: AppDef, cfg: Mapping[str, CfgVal], folders: Mapping[str, str], handle: str
+    role: Role, app: AppDef, cfg: Mapping[str, CfgVal], folder: str, around: Surroundings
 ) -> dict[str, Any]:
     """A role of app.json. The arguments and variables of its replicas take macros still."""
-    cwd = cfg.get("workdir")
-    values = macros.Values(
-        img_root=str(cwd) if cwd else f"{APP_DIR}/workspace",
-        app_id=SYMBOLIC_APP_ID,
-        replica_id="",
-        rank0_env=RANK0_ENV,
-    )
-    hosts = hosts_of({each.name: host_mark(each.name) for each in app.roles})
-    served = variables(app)
-    known = known_at_start(role, app, served.values())
-    folder = folders[role.name]
+    known = {host_mark(name) for name in known_at_start(role, app, host_variables(app).values())}
+    around = replace(around, hosts={name: host for name, host in around.hosts.items() if host in known})
     replicas = []
-    for k in range(role.num_replicas):
-        filled = replace(values, replica_id=str(k)).apply(role, partial={"app_id"}, hosts=hosts)
-        env = {
-            "TORCHELASTIC_ERROR_FILE": f"{APP_DIR}/replicas/{folder}/{k}.error",
-            "PET_LOG_DIR": f"{APP_DIR}/scratch/.torchelastic/{folder}-{k}",
-            **{name: value for name, value in filled.env.items() if not isinstance(value, Secret)},
-            "LAUNCHER_JOB_ID": handle,
-            "LAUNCHER_SCRATCH": f"{APP_DIR}/scratch",
-            **{variable: host_mark(name) for variable, name in served.items() if name in known},
-            **({OUTPUT_VARIABLE: SYMBOLIC_OUTPUT} if has_output(app) else {}),
-        }
+    for k, filled in around.replicas(role):
+        env = around.environment(
+            {name: value for name, value in filled.env.items() if not isinstance(value, Secret)},
+            error_file=f"{APP_DIR}/replicas/{folder}/{k}.error",
+            logs=f"{APP_DIR}/scratch/.torchelastic/{folder}-{k}",
+        )
         replicas.append({"argv": [filled.entrypoint, *filled.args], "env": env})
     return {
         "name": role.name,
@@ -281,7 +281,7 @@ def _srun(role: Role, app: AppDef, cfg: Mapping[str, CfgVal], folder: str) -> li
 
 def _place(role: Role, app: AppDef, cfg: Mapping[str, CfgVal]) -> dict[str, int]:
     """The nodes of a role, when their number is given: replicas spread over them as Slurm spreads tasks."""
-    nodes, tasks = _of(cfg, "nodes", int), count_of(app)
+    nodes, tasks = option(cfg, "nodes", int), count_of(app)
     if nodes is None:
         return {}
     before = sum(each.num_replicas for each in app.roles[: app.roles.index(role)])
@@ -291,11 +291,6 @@ def _place(role: Role, app: AppDef, cfg: Mapping[str, CfgVal]) -> dict[str, int]
 
 def _secrets(role: Role) -> dict[str, Secret]:
     return {name: value for name, value in role.env.items() if isinstance(value, Secret)}
-
-
-def _of(cfg: Mapping[str, CfgVal], name: str, kind: Callable[[Any], Any], otherwise: Any = None) -> Any:
-    value = cfg.get(name)
-    return otherwise if value is None else kind(value)
 
 
 # The text for users
@@ -345,9 +340,13 @@ def _shown_role(role: Mapping[str, Any], request: SlurmRequest) -> dict[str, Any
         "srun": shlex.join(role["srun"]),
     }
     secrets = request.secrets.get(role["name"], {})
+    replicas = [_shown_replica(each, secrets) for each in role["replicas"]]
     return {
         **{name: value for name, value in shown.items() if value is not None},
-        **dict(_groups([_shown_replica(each, secrets) for each in role["replicas"]])),
+        **{
+            f"replica {first}" if first == last else f"replicas {first} to {last}": replicas[first]
+            for first, last in alike(replicas)
+        },
     }
 
 
@@ -357,15 +356,6 @@ def _shown_replica(replica: Mapping[str, Any], secrets: Mapping[str, Secret]) ->
         for name, value in replica["env"].items()
         if name not in _OURS and not (name == RANK0_ENV or name.startswith(HOST_VARIABLES))
     }
-    env |= {name: f"(secret {value})" for name, value in secrets.items()}
+    env |= {name: shown_value(name, value) for name, value in secrets.items()}
     shown = {"command": [_named(arg) for arg in hide(replica["argv"])]}
     return {**shown, "env": dict(sorted(env.items()))} if env else shown
-
-
-def _groups(replicas: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Equal replicas that follow each other are shown once, under their range."""
-    start = 0
-    for k in range(1, len(replicas) + 1):
-        if k == len(replicas) or replicas[k] != replicas[start]:
-            yield (f"replica {start}" if k - start == 1 else f"replicas {start} to {k - 1}"), replicas[start]
-            start = k

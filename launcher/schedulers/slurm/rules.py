@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from math import ceil
 
-from launcher.schedulers.checks import BUILT_IMAGE, check_runnable, overridden
-from launcher.schedulers.slurm.hosts import known_at_start, starts_after, variables
-from launcher.schedulers.slurm.options import options
-from launcher.schedulers.slurm.sbatch import KNOWN, MEMORY, OWN_OPTION, REFUSED, minutes_of
+from launcher.schedulers.checks import BUILT_IMAGE, check_runnable, overridden, without_containers
+from launcher.schedulers.replica_request import host_variables
+from launcher.schedulers.slurm.options import KNOWN, MEMORY, OWN_OPTION, REFUSED, minutes_of, options
 from launcher.specs.app import AppDef, CfgVal, Role
-from launcher.specs.check import Problem, macro_texts
-from launcher.specs.macros import find_macros, role_of_host
+from launcher.specs.check import Problem, macro_texts, macros_in
+from launcher.specs.macros import role_of_host
 from launcher.specs.mounts import BindMount, DeviceMount, VolumeMount
+from launcher.specs.probe import CONDITIONS
 from launcher.text import nearest, plural
 
 OWN_MB = 25
@@ -136,16 +136,15 @@ def _of_mount(mount: BindMount | VolumeMount | DeviceMount) -> str:
 def _of_hosts(role: Role, app: AppDef) -> Iterator[Problem]:
     """Hosts of roles that start later: Slurm chooses their nodes when they start."""
     roles = {each.name: each for each in app.roles}
-    for path, text in macro_texts(role):
-        for name, start, end in find_macros(text):
-            named = app.roles[0].name if name == "rank0_host" else role_of_host(name)
-            other = roles.get(named or "")
-            if other is not None and starts_after(other, role, app):
-                message = (
-                    f"`{text[start:end]}`: role `{other.name}` starts after `{role.name}`, so its host is not"
-                    " known here yet"
-                )
-                yield Problem(("roles", role.name, *path), "constraint", message)
+    for path, name, written in macros_in(role):
+        named = app.roles[0].name if name == "rank0_host" else role_of_host(name)
+        other = roles.get(named or "")
+        if other is not None and starts_after(other, role, app):
+            message = (
+                f"`{written}`: role `{other.name}` starts after `{role.name}`, so its host is not"
+                " known here yet"
+            )
+            yield Problem(path, "constraint", message)
 
 
 def _unequal_gpus(app: AppDef, cfg: Mapping[str, CfgVal]) -> Iterator[Problem]:
@@ -232,15 +231,50 @@ def _of_options(cfg: Mapping[str, CfgVal]) -> Iterator[str]:
 
 
 def _of_roles(app: AppDef) -> Iterator[str]:
-    hosts = variables(app)
+    hosts = host_variables(app)
     for role in app.roles:
-        if role.mounts:
-            yield f"role `{role.name}`: mounts are not made by slurm; the paths of its nodes are used"
-        if role.port_map:
-            yield f"role `{role.name}`: ports are not mapped by slurm; replicas share the ports of their node"
-        if role.min_replicas is not None and role.min_replicas < role.num_replicas:
-            yield f"role `{role.name}`: slurm starts all {role.num_replicas} replicas or none"
+        yield from without_containers(role, "slurm", "its nodes", "the ports of their node")
         known = known_at_start(role, app, hosts.values())
         if later := [variable for variable, name in hosts.items() if name not in known]:
             named = " and ".join(filter(None, (", ".join(later[:-1]), later[-1])))
             yield f"role `{role.name}`: no {named}, for it may start before that host is known"
+
+
+# Hosts: Slurm chooses the node of a role when the role starts
+
+
+def awaited(role: Role, app: AppDef) -> dict[str, int]:
+    """Every role that must have started before this one, with the strongest of its conditions (0 to 2)."""
+    roles = {each.name: each for each in app.roles}
+    found: dict[str, int] = {}
+    waiting = [role]
+    seen = set()
+    while waiting:
+        each = waiting.pop()
+        if each.name in seen:
+            continue
+        seen.add(each.name)
+        for name, condition in each.depends_on.items():
+            rank = CONDITIONS.index(condition) if condition in CONDITIONS else 0
+            found[name] = max(found.get(name, 0), rank)
+            if name in roles:
+                waiting.append(roles[name])
+    return found
+
+
+def starts_after(role: Role, other: Role, app: AppDef) -> bool:
+    """Whether `role` starts only when `other` has: its host is unknown to `other` for good."""
+    return other.name in awaited(role, app)
+
+
+def known_at_start(role: Role, app: AppDef, names: Collection[str]) -> list[str]:
+    """Those of the roles `names` that have started, or start along with it, when `role` starts."""
+    before = awaited(role, app)
+    roles = {each.name: each for each in app.roles}
+    return [
+        name
+        for name in names
+        if name == role.name
+        or name in before
+        or all(before.get(each, -1) >= rank for each, rank in awaited(roles[name], app).items())
+    ]

@@ -10,21 +10,18 @@ import time
 from _thread import allocate_lock
 
 from launcher.schedulers.appfolder import is_id
-from launcher.schedulers.backend import AppLogs, BackendScheduler
+from launcher.schedulers.backend import BackendScheduler
 from launcher.schedulers.slurm import known
 from launcher.schedulers.slurm.known import SLURM
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from typing import IO
 
-    from launcher.schedulers.api import OnRestart
-    from launcher.schedulers.backend import LogPart, Where
+    from launcher.schedulers.backend import AppLogs
     from launcher.schedulers.bound import BoundWorkspace
-    from launcher.schedulers.logs import LogRecord
     from launcher.schedulers.record import SeenApp
-    from launcher.schedulers.restarts import Restart
     from launcher.schedulers.slurm.observe import Clusters
     from launcher.schedulers.slurm.outputs import SlurmOutputs
     from launcher.schedulers.slurm.request import SlurmRequest
@@ -36,9 +33,6 @@ if TYPE_CHECKING:
     from launcher.specs.launch import JobKey
     from launcher.specs.runopts import runopts
     from launcher.state.records import AppRecord
-
-_AGAIN_S = 10.0
-"""How often the restarts of an app are read while it runs."""
 
 
 class SlurmScheduler(BackendScheduler["SlurmRequest"]):
@@ -291,74 +285,15 @@ class SlurmScheduler(BackendScheduler["SlurmRequest"]):
 
     # Logs
 
-    def logs(self, app_id: str) -> SlurmLogs:
-        return SlurmLogs(self._clusters, app_id, self.on_restart, self._has_ended)
+    def logs(self, app_id: str) -> AppLogs:
+        from launcher.schedulers.slurm.logs import SlurmLogs, found
+
+        cluster, facts = found(self._clusters, app_id)
+        return SlurmLogs(cluster, facts, self.on_restart, self._has_ended)
 
     def _has_ended(self, app_id: str, within_s: float) -> bool:
         seen = self.read_ended(app_id, within_s)
         return seen is None or seen.record.ended_at is not None
-
-
-class SlurmLogs(AppLogs):
-    """The logs of an app on a cluster."""
-
-    def __init__(
-        self,
-        clusters: Clusters,
-        app_id: str,
-        on_restart: OnRestart | None,
-        has_ended: Callable[[str, float], bool],
-    ) -> None:
-        self._clusters = clusters
-        self._app_id = app_id
-        self._on_restart = on_restart
-        self._has_ended = has_ended
-
-    def records(self, where: Where, part: LogPart) -> Iterator[LogRecord]:
-        from launcher.schedulers.slurm.logs import records
-        from launcher.schedulers.slurm.reading import Reader
-
-        reader = Reader(self._clusters, self._app_id, self._on_restart if part.follow else None)
-        mark = reader.notes([where], part.since, of_cause=True)
-        source = reader.source([where])
-        return records(source, part.stream, part.since, part.until, follow=part.follow, on_mark=mark)
-
-    def chunks(self, replicas: Sequence[Where], part: LogPart) -> Iterator[tuple[str, int, bytes]]:
-        from launcher.schedulers.slurm.logs import chunks
-        from launcher.schedulers.slurm.reading import Reader
-
-        reader = Reader(self._clusters, self._app_id, self._on_restart if part.follow else None)
-        mark = reader.notes(replicas, part.since if part.tail is None else time.time())
-        return chunks(
-            reader.source,
-            replicas,
-            part.stream,
-            part.since,
-            part.until,
-            tail=part.tail,
-            follow=part.follow,
-            on_mark=mark,
-        )
-
-    def run_starts(self, replicas: Sequence[Where]) -> Mapping[Where, Sequence[tuple[int, float]]]:
-        from launcher.schedulers.slurm.events import run_starts
-        from launcher.schedulers.slurm.reading import Reader
-
-        return run_starts(Reader(self._clusters, self._app_id).events(), replicas)
-
-    def restarts(self) -> Iterator[Restart]:
-        from launcher.schedulers.slurm.reading import Reader
-
-        reader = Reader(self._clusters, self._app_id)
-        reported = 0
-        while reader.may_restart:
-            is_over = self._has_ended(self._app_id, _AGAIN_S if reported or reader.has_waited else 1.0)
-            reader.has_waited = True
-            found = reader.restarts()
-            yield from found[reported:]
-            reported = len(found)
-            if is_over:
-                return
 
 
 def create_scheduler(session_name: str, detach: bool = False, **_: object) -> SlurmScheduler:

@@ -7,9 +7,10 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from launcher.schedulers.backend import LogPart
 from launcher.schedulers.docker.client.engine import Engine, connect
 from launcher.schedulers.docker.client.objects import Container
-from launcher.schedulers.docker.logs.reader import LogQuery, LogReader
+from launcher.schedulers.docker.logs.reader import LogReader
 from tests.engines.images import SHELL_IMAGE
 
 PATIENCE_S = 60.0
@@ -44,7 +45,7 @@ class Bench:
     def up(self, script: str) -> str:
         """A started container whose script has said "up": before, a TERM meets runc and gives 2."""
         made = self.sh(script)
-        with LogReader(self.engine, made, LogQuery()) as reader:
+        with LogReader(self.engine, made, LogPart()) as reader:
             assert next(reader.read(follow=True)).data == b"up\n"
         return made
 

@@ -15,11 +15,11 @@ from launcher.schedulers.docker.images.build import (
     BASES,
     FOLDER,
     LABEL,
+    Dockerfile,
     build_workspace,
     notes,
     workspace_app,
 )
-from launcher.schedulers.docker.images.dockerfile import Dockerfile
 from launcher.specs import AppDef, Role
 from launcher.workspace import WorkspaceError
 from tests.engines.docker import Daemon, Refused

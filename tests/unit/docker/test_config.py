@@ -8,10 +8,8 @@ import pytest
 
 from launcher.schedulers.docker.labels import read_labels
 from launcher.schedulers.docker.options import options
-from launcher.schedulers.docker.request.bind import bind_request
-from launcher.schedulers.docker.request.body import engine_config
+from launcher.schedulers.docker.request.bind import bind_request, with_gpus
 from launcher.schedulers.docker.request.derive import build_request
-from launcher.schedulers.docker.request.gpus import with_gpus
 from launcher.specs import AppDef, BindMount, DeviceMount, Resource, RetryPolicy, Role, VolumeMount
 from launcher.specs.secret import Secret
 from tests.engines import require
@@ -40,7 +38,7 @@ def job(role):
 
 
 def test_a_body_in_full():
-    body = engine_config(container(user="0", workdir="/host", network="none"))
+    body = container(user="0", workdir="/host", network="none").body()
     host = body.pop("HostConfig")
     body.pop("Env")
     assert body == {
@@ -73,13 +71,13 @@ GPU_ROLE = Role("r", "i", entrypoint="x", num_replicas=2, resource=Resource(cpu=
 @pytest.mark.parametrize("dealt", [(), ("0", "1", "4")])
 def test_gpus_are_requested_by_count_where_too_few_were_dealt(dealt):
     made = with_gpus(job(GPU_ROLE), dealt)
-    [last] = engine_config(made.containers[-1])["HostConfig"]["DeviceRequests"]
+    [last] = made.containers[-1].body()["HostConfig"]["DeviceRequests"]
     assert last == {"Count": 2, "Capabilities": [["compute", "utility"]]}
 
 
 def test_gpus_that_were_dealt_are_requested_by_id():
     made = with_gpus(job(GPU_ROLE), ("0", "1", "4", "GPU-5"))
-    requests = [engine_config(each)["HostConfig"]["DeviceRequests"] for each in made.containers]
+    requests = [each.body()["HostConfig"]["DeviceRequests"] for each in made.containers]
     capabilities = [["compute", "utility"]]
     assert requests == [
         [{"DeviceIDs": ["0", "1"], "Capabilities": capabilities}],
@@ -98,13 +96,13 @@ def test_an_edited_request_for_gpus_stays():
 
 def test_memory_need_not_be_whole():
     half = Role("r", "i", entrypoint="x", resource=Resource(cpu=-1, gpu=-1, memMB=8.5))
-    assert engine_config(container(half))["HostConfig"]["Memory"] == 8 * 2**20 + 2**19
+    assert container(half).body()["HostConfig"]["Memory"] == 8 * 2**20 + 2**19
 
 
 def test_the_reference_of_a_secret_never_passes_for_its_value():
     secret = Role("r", "i", entrypoint="x", env={"KEY": Secret("env:API_KEY")})
     with pytest.raises(ValueError, match="KEY was not read"):
-        engine_config(container(secret))
+        container(secret).body()
 
 
 @pytest.fixture
@@ -121,7 +119,7 @@ def made(token):
             job = build_request(AppDef("app", [role]), options().resolve(cfg), session="s")
             job.containers[0].kwargs.update(edits or {})
             each = bind_request(job, token).containers[0]
-            body = engine_config(each)
+            body = each.body()
             found = client.api.create_container_from_config(body, each.name)["Id"]
             after.callback(client.api.remove_volume, f"{token}-scratch")
             after.callback(client.api.remove_container, found, force=True, v=True)

@@ -9,7 +9,7 @@ import pytest
 from launcher.errors import SchedulerError
 from launcher.schedulers.docker.options import options
 from launcher.schedulers.docker.request.bind import bind_request, check_head
-from launcher.schedulers.docker.request.body import REFUSED, engine_config
+from launcher.schedulers.docker.request.body import REFUSED
 from launcher.schedulers.docker.request.derive import build_request
 from launcher.schedulers.docker.request.labelling import job_labels
 from launcher.specs import AppDef, Role
@@ -108,7 +108,7 @@ def request(**edits):
 
 
 def body(**edits):
-    return engine_config(bind_request(request(**edits), "app-1").containers[0])
+    return bind_request(request(**edits), "app-1").containers[0].body()
 
 
 def flat(body):
@@ -190,7 +190,7 @@ def test_a_command_may_be_text_and_macros_are_filled_in():
     job = request(entrypoint="sh -c", mounts=[types.Mount("/data", "$<app_id>-data")])
     job.containers[0].command = "echo '$<app_id> x'"
     assert "'$<app_id> x'" in str(job)
-    made = engine_config(bind_request(job, "app-1").containers[0])
+    made = bind_request(job, "app-1").containers[0].body()
     assert (made["Entrypoint"], made["Cmd"]) == (["sh", "-c"], ["echo", "app-1 x"])
     assert made["HostConfig"]["Mounts"][0]["Source"] == "app-1-data"
 
@@ -198,7 +198,7 @@ def test_a_command_may_be_text_and_macros_are_filled_in():
 def test_a_hostname_and_a_rank0_host_of_ones_own_stay():
     job = request(hostname="mine")
     job.containers[0].kwargs["environment"]["LAUNCHER_RANK0_HOST"] = "elsewhere"
-    made = engine_config(bind_request(job, "app-1").containers[0])
+    made = bind_request(job, "app-1").containers[0].body()
     assert made["Hostname"] == "mine"
     assert "LAUNCHER_RANK0_HOST=elsewhere" in made["Env"]
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from launcher.errors import LauncherError
+from launcher.schedulers.backend import LogPart
 from launcher.schedulers.docker.client.engine import connect
 from launcher.schedulers.docker.client.errors import EngineError
-from launcher.schedulers.docker.logs.follow import FollowedApp
-from launcher.schedulers.docker.logs.read import chunks, find, last_lines, records, starts_of
-from launcher.schedulers.docker.logs.reader import LogQuery, LogReader, LogsGone, split_timestamp
+from launcher.schedulers.docker.client.view import EngineView
+from launcher.schedulers.docker.logs.read import DockerLogs, last_lines, starts_of
+from launcher.schedulers.docker.logs.reader import LogReader, LogsGone, split_timestamp
+from launcher.schedulers.logs import LogRecord
 from tests.engines.proxy import Proxy
 from tests.unit.docker.engine_things import Bench
 from tests.unit.docker.test_status import container, journal
@@ -26,17 +29,40 @@ def app(own: Bench) -> dict[str, str]:
     return {"launcher.app-id": own.token}
 
 
-def followed(own: Bench) -> FollowedApp:
-    """The app is over when none of its containers will run on."""
-    return FollowedApp(
-        own.engine, own.token, lambda: all(one.ended for one in own.engine.containers(own.label))
-    )
+class Logs(DockerLogs):
+    """The logs of the replicas main/0, main/1, … in these containers.
+
+    The app is over when none of the test's containers will run on.
+    """
+
+    def __init__(
+        self, own: Bench, *made: str, engine: EngineView | None = None, over: Callable[[], bool] | None = None
+    ) -> None:
+        super().__init__(engine or own.engine, own.token)
+        self.names = {("main", k): each for k, each in enumerate(made)}
+        self._over = over or (lambda: all(one.ended for one in own.engine.containers(own.label)))
+
+    def containers(self, replicas: Sequence[tuple[str, int]]) -> dict[tuple[str, int], str]:
+        return {where: self.names[where] for where in replicas}
+
+    def is_over(self) -> bool:
+        return self._over()
+
+    def all(self, part: LogPart) -> Iterator[tuple[str, int, bytes]]:
+        return self.chunks([*self.names], part)
 
 
-def data(own: Bench, made: str, **how: object) -> bytes:
-    tail = how.pop("tail", None)
-    found = chunks(own.engine, [("main", 0, made)], LogQuery(**how), tail=tail)  # type: ignore[arg-type]
-    return b"".join(piece for _, _, piece in found)
+FOLLOW = LogPart(follow=True)
+
+
+def data(own: Bench, made: str, **how: Any) -> bytes:
+    return b"".join(each for _, _, each in Logs(own, made).all(LogPart(**how)))
+
+
+def records(
+    own: Bench, made: str, part: LogPart | None = None, *, over: Callable[[], bool] | None = None
+) -> Iterator[LogRecord]:
+    return Logs(own, made, over=over).records(("main", 0), part or LogPart())
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 4, 9])
@@ -58,7 +84,7 @@ def test_few_lines_of_many_are_not_searched_for_in_all(own: Bench, tmp_path: Pat
     own.ended(made)
     with Proxy(tmp_path / "p.sock") as proxy:
         engine = connect(readonly=True, environ={"DOCKER_HOST": proxy.host})
-        assert last_lines(engine, made, LogQuery(), 2) == [b"99999\n", b"100000\n"]
+        assert last_lines(engine, made, LogPart(), 2) == [b"99999\n", b"100000\n"]
         engine.close()
     [asked] = [path for path in proxy.seen if "/logs?" in path]
     assert "tail=3" in asked
@@ -70,18 +96,18 @@ def test_both_ends_of_a_window_belong_to_it(own: Bench) -> None:
         own.engine.execute(made, ["touch", f"/{i}"])
         own.until_true(lambda i=i: data(own, made).endswith(b"%d\n" % i))  # type: ignore[misc]
     own.ended(made)
-    times = [one.time_ns / 1e9 for one in records(own.engine, made, LogQuery())]
+    times = [one.time_ns / 1e9 for one in records(own, made)]
     between = [(a + b) / 2 for a, b in pairwise(times)]
     assert data(own, made, since=between[0], until=between[2]) == b"2\n3\n"
     assert data(own, made, until=between[2], tail=1) == b"3\n"
-    window = records(own.engine, made, LogQuery(None, between[0], between[2]), followed(own))
+    window = records(own, made, LogPart(since=between[0], until=between[2], follow=True))
     assert [one.data for one in window] == [b"2\n", b"3\n"]
 
 
 def test_a_followed_log_goes_on_over_restarts_of_the_engine(own: Bench) -> None:
     policy = {"Name": "on-failure", "MaximumRetryCount": 2}
     made = own.sh("echo run; exit 3", labels=app(own), HostConfig={"RestartPolicy": policy})
-    found = list(records(own.engine, made, LogQuery(), followed(own)))
+    found = list(records(own, made, FOLLOW))
     assert [one.data for one in found if one.data] == [b"run\n"] * 3
     streams = [one.stream for one in found]
     assert streams[0] == "stdout"
@@ -94,7 +120,7 @@ def test_a_followed_log_goes_on_when_a_client_starts_the_container_again(own: Be
     made = own.sh(f"{pause}echo run; exit 3", labels=app(own))
     own.ended(made)
     over = threading.Event()
-    found = records(own.engine, made, LogQuery(), FollowedApp(own.engine, own.token, over.is_set))
+    found = records(own, made, FOLLOW, over=over.is_set)
     assert next(found).data == b"run\n"
     threading.Timer(0.3, lambda: own.engine.start(made)).start()
     assert [next(found).stream, next(found).data] == ["restart", b"run\n"]
@@ -118,7 +144,7 @@ def test_a_restart_is_marked_once_also_when_its_output_comes_before_its_start_is
 
     with Proxy(tmp_path / "p.sock", delay_s=restart) as proxy:
         engine = connect(readonly=True, environ={"DOCKER_HOST": proxy.host})
-        with LogReader(engine, made, LogQuery()) as reader:
+        with LogReader(engine, made, LogPart()) as reader:
             assert [one.stream for one in reader.read()] == ["stdout"]
             assert [one.stream for one in reader.read()] == ["restart", "stdout"]
             own.engine.start(made)
@@ -131,15 +157,15 @@ def test_the_last_restart_is_marked_when_read_afterwards(own: Bench) -> None:
     made = own.sh("echo run", labels=app(own))
     own.ended(made)
     own.engine.start(made)
-    own.until(made, lambda seen: seen.ended and len(list(records(own.engine, made, LogQuery()))) == 3)
-    assert [one.stream for one in records(own.engine, made, LogQuery())] == ["stdout", "restart", "stdout"]
+    own.until(made, lambda seen: seen.ended and len(list(records(own, made))) == 3)
+    assert [one.stream for one in records(own, made)] == ["stdout", "restart", "stdout"]
 
 
 def test_a_silent_end_of_a_peer_ends_the_following(own: Bench) -> None:
     first = own.sh("echo one", labels=app(own))
     other = own.sh("read x", k=1, OpenStdin=True, labels=app(own))
     own.ended(first)
-    found = records(own.engine, first, LogQuery(), followed(own))
+    found = records(own, first, FOLLOW)
     assert next(found).data == b"one\n"
     threading.Timer(0.2, lambda: own.engine.stop(other, 0)).start()
     assert list(found) == []
@@ -150,7 +176,7 @@ def test_following_begins_with_the_last_lines(own: Bench) -> None:
         "seq 1 1000; trap 'echo bye; exit' TERM; echo up; while :; do usleep 10000; done", labels=app(own)
     )
     own.until(made, lambda _: data(own, made).endswith(b"up\n"))
-    found = chunks(own.engine, [("main", 0, made)], LogQuery(), tail=2, followed=followed(own))
+    found = Logs(own, made).all(LogPart(tail=2, follow=True))
     assert [next(found)[2], next(found)[2]] == [b"1000\n", b"up\n"]
     own.engine.stop(made, 10)
     assert [piece for _, _, piece in found] == [b"bye\n"]
@@ -158,7 +184,7 @@ def test_following_begins_with_the_last_lines(own: Bench) -> None:
 
 def test_several_logs_are_followed_as_they_come(own: Bench) -> None:
     made = [own.sh(f"echo {k}; exec sleep 1000", k=k, labels=app(own)) for k in range(5)]
-    found = chunks(own.engine, [("main", k, made[k]) for k in range(5)], LogQuery(), followed=followed(own))
+    found = Logs(own, *made).all(FOLLOW)
     assert sorted(next(found) for _ in range(5)) == [("main", k, f"{k}\n".encode()) for k in range(5)]
 
 
@@ -178,9 +204,7 @@ def test_the_engine_is_asked_about_an_app_once_for_all_its_logs(
             looks.append(all(one.ended for one in engine.containers(own.label)))
             return looks[-1]
 
-        sources = [("main", k, made[k]) for k in range(6)]
-        shared = FollowedApp(engine, own.token, is_over)
-        found = chunks(engine, sources, LogQuery(), followed=shared)
+        found = Logs(own, *made, engine=engine, over=is_over).all(FOLLOW)
         assert sorted(found) == [("main", k, f"{k}\n".encode()) for k in range(6)]
         engine.close()
     assert len(looks) < 6  # as many logs: each by itself would look once or more
@@ -192,7 +216,7 @@ def test_the_engine_is_asked_about_an_app_once_for_all_its_logs(
 def test_who_stops_following_leaves_no_thread_behind(own: Bench) -> None:
     made = [own.sh("while :; do echo x; done", k=k, labels=app(own)) for k in range(2)]
     before = threading.active_count()
-    found = chunks(own.engine, [("main", k, made[k]) for k in range(2)], LogQuery(), followed=followed(own))
+    found = Logs(own, *made).all(FOLLOW)
     next(found)
     found.close()  # type: ignore[attr-defined]
     assert threading.active_count() == before
@@ -204,24 +228,15 @@ def test_the_log_of_a_removed_container_went_with_it(own: Bench) -> None:
     own.engine.remove(made)
     with pytest.raises(LogsGone, match="was removed with its container"):
         data(own, made)
-    with pytest.raises(LogsGone, match="main/1 of app"):
-        find({("main", 0): made, ("main", 1): ""}, "app", "main", 1)
 
 
 def test_a_container_that_goes_while_it_is_followed_is_an_error(own: Bench) -> None:
     made = own.sh("echo up; exec sleep 1000", labels=app(own))
-    found = records(own.engine, made, LogQuery(), FollowedApp(own.engine, own.token, lambda: False))
+    found = records(own, made, FOLLOW, over=lambda: False)
     assert next(found).data == b"up\n"
     own.engine.remove(made, force=True)
     with pytest.raises(LogsGone):
         list(found)
-
-
-@pytest.mark.parametrize(("role", "k", "hint"), [("mian", 0, "main"), ("q", 0, "main"), ("main", 2, "2")])
-def test_an_unknown_replica_is_refused_with_what_there_is(role: str, k: int, hint: str) -> None:
-    with pytest.raises(LauncherError) as error:
-        find({("main", 0): "a", ("main", 1): "b"}, "app", role, k)
-    assert hint in str(error.value.hint)
 
 
 def test_a_restart_is_marked_before_what_was_printed_ere_the_engine_took_its_time(own: Bench) -> None:
@@ -230,8 +245,9 @@ def test_a_restart_is_marked_before_what_was_printed_ere_the_engine_took_its_tim
     own.ended(made)
     own.engine.start(made)
     own.until(made, lambda seen: seen.ended and data(own, made) == b"run\n" * 2)
-    [_, second] = [one.time_ns for one in records(own.engine, made, LogQuery()) if one.data]
-    found = records(own.engine, made, LogQuery(), begun=lambda _: (second - 1000) / 1e9)
+    [_, second] = [one.time_ns for one in records(own, made) if one.data]
+    with LogReader(own.engine, made, LogPart(), begun=lambda _: (second - 1000) / 1e9) as reader:
+        found = list(reader.read())
     assert [one.stream for one in found] == ["stdout", "restart", "stdout"]
 
 

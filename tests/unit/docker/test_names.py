@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from launcher.schedulers.docker.names import container_name, error_file, scratch_volume
 from launcher.schedulers.docker.options import options
-from launcher.schedulers.docker.request.bind import RANK0_ENV
 from launcher.schedulers.docker.request.derive import build_request
+from launcher.schedulers.replica_request import RANK0_ENV
 from launcher.specs import AppDef, Role
 
 LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")

@@ -15,7 +15,7 @@ import pytest
 
 from launcher.schedulers.docker import record
 from launcher.schedulers.docker.client.engine import connect
-from launcher.schedulers.docker.watching.record_ends import record_ends
+from launcher.schedulers.docker.watching.ends import record_ends
 from launcher.schedulers.owner import this_process
 from tests import processes
 from tests.contract.conftest import DockerCase

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from launcher.schedulers.docker import record
-from launcher.schedulers.docker.restarts import RestartNotes, noted, restarts
+from launcher.schedulers.docker.client.engine import connect
+from launcher.schedulers.docker.logs.read import DockerLogs
+from launcher.schedulers.restarts import Restart, RestartNotes
 
 RETRIES = {"a": [2, "REPLICA"], "b": [1, "ROLE"]}
 
@@ -47,6 +50,14 @@ def journal(history: str, retries: dict[str, Any] = RETRIES) -> str:
     return "app"
 
 
+def _logs(app_id: str) -> DockerLogs:
+    return DockerLogs(connect(readonly=True, environ={"DOCKER_HOST": "unix:///nowhere"}), app_id)
+
+
+def restarts(app_id: str) -> Iterator[Restart]:
+    return _logs(app_id).restarts()
+
+
 @pytest.mark.parametrize(
     ("history", "said"),
     [
@@ -65,13 +76,13 @@ def journal(history: str, retries: dict[str, Any] = RETRIES) -> str:
             "b/1=0; b/0=3; ROLE b/0 b/1; b/1=4; b/0=137; ROLE b/0 b/1; end",
             ["b/0 exited with 3; restart 1 of 1 in 5 s", "b/1 exited with 4; restart 2 of 1 in 5 s"],
         ),
-        ("a/0=0; a/0=!; REPLICA a/0; end", ["a/0 was not ready; restart 1 of 2 in 5 s"]),
+        ("a/0=!; a/0=0; REPLICA a/0; end", ["a/0 was not ready; restart 1 of 2 in 5 s"]),
         # Of several ends of one replica the last one counts, and the replica that ended first is the cause.
         ("b/0=3; b/1=4; b/0=5; ROLE b/0 b/1; end", ["b/1 exited with 4; restart 1 of 1 in 5 s"]),
         ("ROLE b/1 b/0; end", ["b/1 exited; restart 1 of 1 in 5 s"]),
         # What was before the restart is not the cause of the next one.
         (
-            "b/0=3; b/0=!; ROLE b/0 b/1; b/1=4; ROLE b/0 b/1; end",
+            "b/0=!; b/0=3; ROLE b/0 b/1; b/1=4; ROLE b/0 b/1; end",
             ["b/0 was not ready; restart 1 of 1 in 5 s", "b/1 exited with 4; restart 2 of 1 in 5 s"],
         ),
         # A line that was torn, or that a later version wrote, is passed over.
@@ -82,25 +93,23 @@ def journal(history: str, retries: dict[str, Any] = RETRIES) -> str:
         ("a/0=3; end; REPLICA a/0", ["a/0 exited with 3; restart 1 of 2 in 5 s"]),
     ],
 )
-def test_what_is_said_of_the_restarts(launcher_home, history, said):
-    assert [str(restart) for restart, _ in restarts(journal(history))] == said
+def test_the_lines_about_restarts(launcher_home, history, said):
+    assert [str(restart) for restart in restarts(journal(history))] == said
 
 
-def test_restarts_are_reported_from_a_time_on_and_where_they_are_wanted(launcher_home):
-    journal("a/0=3; REPLICA a/0; a/1=4; REPLICA a/1; b/0=5; ROLE b/0 b/1; end")
-    found: list[str] = []
+def test_restarts_are_reported_from_a_time_on_for_the_replicas_that_are_followed(launcher_home):
+    app = journal("a/0=3; REPLICA a/0; a/1=4; REPLICA a/1; b/0=5; ROLE b/0 b/1; end")
 
-    def report(app_id, restart):
-        found.append(f"{app_id}: {restart.role}/{restart.k}")
+    def reported(names, since=None, *, of_cause=False):
+        found: list[Restart] = []
+        notes = RestartNotes(_logs(app).restart_reader(), found.append, names, since, of_cause=of_cause)
+        notes.flush(notes.look())
+        return [f"{each.role}/{each.k}" for each in found]
 
-    def wanted(restart, again):
-        return ("b", 1) not in again
-
-    with RestartNotes("app", report, wanted, since=12.0):
-        pass
-    assert found == ["app: a/1"]
-    assert list(noted(iter("ab"), RestartNotes("app", report, wanted, since=0.0))) == ["a", "b"]
-    assert found == ["app: a/1", "app: a/0", "app: a/1"]
+    assert reported([("a", 0), ("a", 1)]) == ["a/0", "a/1"]
+    assert reported([("a", 0), ("a", 1)], 12.0) == ["a/1"]
+    assert reported([("b", 1)]) == ["b/0"]
+    assert reported([("b", 1)], of_cause=True) == []
 
 
 def test_one_role_that_may_be_restarted_is_enough(launcher_home):
@@ -109,8 +118,8 @@ def test_one_role_that_may_be_restarted_is_enough(launcher_home):
 
 
 def test_a_restart_says_when_it_was_and_what_starts_again(launcher_home):
-    [(restart, again)] = restarts(journal("b/0=3; ROLE b/0 b/1; end"))
-    assert (restart.at, restart.scope, restart.policy, again) == (11.0, "role", "ROLE", [("b", 0), ("b", 1)])
+    [restart] = restarts(journal("b/0=3; ROLE b/0 b/1; end"))
+    assert (restart.at, restart.scope, restart.policy, restart.role) == (11.0, "role", "ROLE", "b")
 
 
 def test_an_app_that_restarts_nothing_is_not_read(launcher_home):

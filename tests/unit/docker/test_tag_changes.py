@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.schedulers.docker.images.tag_changes import notes
+from launcher.schedulers.docker.images.pull import changed_tags
 from launcher.specs import AppDef, Role
 from tests.unit.docker.fake_engine import fake_engine, reply
 
@@ -43,7 +43,7 @@ def test_a_name_is_compared_as_the_engine_lists_it(
 
     kept = {f"j-{n}": AppDef("j", [Role("r", name), Role("gone", name)]) for n in range(9)}
     with fake_engine(tmp_path, answer) as (fake, engine):
-        found = notes(engine, kept)
+        found = changed_tags(engine, kept)
     assert set(found) == (set(kept) if noted else set())
     assert len(fake.asked) == 1 + 2
     if noted:
@@ -54,5 +54,5 @@ def test_a_name_is_compared_as_the_engine_lists_it(
 
 def test_without_kept_attempts_that_have_containers_no_image_is_asked_for(tmp_path: Path) -> None:
     with fake_engine(tmp_path, lambda *_: reply(200, "[]")) as (fake, engine):
-        assert notes(engine, {"j-1": AppDef("j", [Role("r", "web:1")])}) == {}
+        assert changed_tags(engine, {"j-1": AppDef("j", [Role("r", "web:1")])}) == {}
     assert len(fake.asked) == 1 + 1

@@ -151,6 +151,14 @@ def role(fields: str) -> str:
             "variable `v` must be a mapping, not the number 3",
             "write {type: int, default: 3}",
         ),
+        *(
+            (
+                role("max_retries: 1") + f"vars: {{{name}: [1]}}\n",
+                f"variable `{name}` must be a mapping, not a list",
+                "write {type: str}",
+            )
+            for name in ("resource", "depends_on", "needs", "workspace")
+        ),
         (
             role("max_retries: 1") + "vars: {v: {type: string}}\n",
             '`type` of variable `v` cannot be "string"',

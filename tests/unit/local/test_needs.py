@@ -12,9 +12,10 @@ import pytest
 
 from launcher.holding.events import ended
 from launcher.schedulers import pids
-from launcher.schedulers.local import needs, rundir
+from launcher.schedulers.local import rundir
 from launcher.schedulers.local.eventfile import EventFile
-from launcher.schedulers.local.withdraw import withdraw
+from launcher.schedulers.local.hold import outcome, supervisor
+from launcher.schedulers.local.stop import withdraw
 from tests.unit.local.conftest import Supervise
 from tests.unit.local.driving import Driven, sh
 
@@ -94,14 +95,14 @@ def test_a_reused_pid_is_another_process(tmp_path: Path) -> None:
             "handle": 'a://b/"pid":7,',
         }
     )
-    assert needs.supervisor(str(tmp_path)) == (own, start)
+    assert supervisor(str(tmp_path)) == (own, start)
     assert pids.open_pid(own, start + 1) is None
     Path(rundir.events(str(tmp_path))).unlink()
     other = EventFile(rundir.events(str(tmp_path)), rundir.spare(str(tmp_path)))
     other.append(
         {"v": 1, "e": "supervisor", "pid": own, "start": start, "boot": "before", "handle": "a://b/c"}
     )
-    assert needs.supervisor(str(tmp_path)) is None
+    assert supervisor(str(tmp_path)) is None
 
 
 @pytest.mark.parametrize("message", ["", 'x "e":"ended","state":"failed" \\', "ä" * 5000])
@@ -109,9 +110,9 @@ def test_the_recorded_state_is_read_whatever_the_message_says(tmp_path: Path, me
     record = EventFile(rundir.events(str(tmp_path)), rundir.spare(str(tmp_path)))
     record.append({"v": 1, "e": "supervisor", "pid": 1, "start": 1, "boot": "b", "handle": "a://b/c"})
     record.append({"e": "warning", "message": '{"e":"ended","t":1,"state":"succeeded"'})
-    assert needs.outcome(str(tmp_path)) == ""
+    assert outcome(str(tmp_path)) == ""
     record.append(ended("cancelled", message))
-    assert needs.outcome(str(tmp_path)) in ("cancelled", "" if len(message) > 1000 else "cancelled")
+    assert outcome(str(tmp_path)) in ("cancelled", "" if len(message) > 1000 else "cancelled")
 
 
 def test_a_suspended_supervisor_is_withdrawn_all_the_same(supervise: Supervise, state_dir: str) -> None:

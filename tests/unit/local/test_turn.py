@@ -16,7 +16,7 @@ import pytest
 
 from launcher.inventory.turns import left_by
 from launcher.schedulers import pids
-from launcher.schedulers.local.withdraw import withdraw
+from launcher.schedulers.local.stop import withdraw
 from launcher.turns.ask import MACHINE, Ask, Limit
 from launcher.turns.table import summon, tickets
 from tests import processes

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from launcher.errors import SchedulerError
-from launcher.schedulers.local import attemptfile, readback
+from launcher.schedulers.backend import LogPart
+from launcher.schedulers.local import attemptfile, logfiles
+from launcher.schedulers.local.logs import LocalLogs
 
 _hooked: list[bool] = []
 _opened: list[str] = []
@@ -44,23 +46,23 @@ def app_of(folder: Path, replicas: int) -> str:
 def test_the_request_is_read_once_however_many_replicas_are_read(tmp_path: Path, opened: list[str]) -> None:
     app_dir = app_of(tmp_path / "app", 50)
     opened.clear()
-    sources = [readback.ReplicaLogSource(app_dir, "main", k) for k in range(50)]
-    text = b"".join(data for _, _, data in readback.chunks(sources, "combined"))
+    found = LocalLogs(app_dir).chunks([("main", k) for k in range(50)], LogPart())
+    text = b"".join(data for _, _, data in found)
     assert text.count(b"\n") == 50
     assert [path for path in opened if path.endswith("request.json")] == [f"{app_dir}/request.json"]
 
 
 def test_an_app_that_was_submitted_anew_is_read_anew(tmp_path: Path) -> None:
     app_dir = app_of(tmp_path / "app", 1)
-    assert readback.ReplicaLogSource(app_dir, "main", 0).folder.endswith("/logs/0")
+    assert logfiles.folder_of(app_dir, "main", 0).endswith("/logs/0")
     attemptfile.write_request(app_dir, {"role_log_dirs": {"other": ["/elsewhere"]}})
-    assert readback.ReplicaLogSource(app_dir, "other", 0).folder == "/elsewhere"
+    assert logfiles.folder_of(app_dir, "other", 0) == "/elsewhere"
 
 
 def test_many_apps_are_not_remembered_for_ever(tmp_path: Path) -> None:
-    for number in range(readback._MOST_APPS + 5):
-        readback.ReplicaLogSource(app_of(tmp_path / str(number), 1), "main", 0)
-    assert len(readback._known_dirs) <= readback._MOST_APPS
+    for number in range(logfiles._MOST_APPS + 5):
+        logfiles.folder_of(app_of(tmp_path / str(number), 1), "main", 0)
+    assert len(logfiles._known_folders) <= logfiles._MOST_APPS
 
 
 def test_what_is_not_there_is_an_error_that_says_what_is(tmp_path: Path) -> None:
@@ -73,4 +75,4 @@ def test_what_is_not_there_is_an_error_that_says_what_is(tmp_path: Path) -> None
         (str(tmp_path / "begun"), "main", 0, "was not created yet"),
     ):
         with pytest.raises(SchedulerError, match=said):
-            readback.ReplicaLogSource(where, role, k)
+            logfiles.folder_of(where, role, k)

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from launcher.errors import UsageError
 from launcher.schedulers import Stream, logs
-from launcher.schedulers.logs import LogRecord
 from tests.lanes import sampled
 
 TEXT = st.text(alphabet="abc .\r\n\n\né\x00", max_size=40)
@@ -34,11 +33,6 @@ def test_whole_lines_changes_no_byte_and_cuts_no_line(chunks: list[bytes]) -> No
     found = list(logs.whole_lines(chunks))
     assert b"".join(found) == b"".join(chunks)
     assert all(chunk.endswith(b"\n") for chunk in found[:-1])
-
-
-@given(cut())
-def test_prefix_stands_before_every_line(chunks: list[bytes]) -> None:
-    assert b"".join(logs.prefix(chunks, b"r/0 ")) == b"".join(b"r/0 " + line for line in lines_of(chunks))
 
 
 @given(cut(), st.integers(0, 5))
@@ -105,28 +99,6 @@ def test_a_broken_regex_is_refused() -> None:
 def test_a_line_longer_than_many_chunks_is_joined_once() -> None:
     chunks = [b"x" * 65536] * 512 + [b"\n"]
     assert [len(line) for line in logs.whole_lines(chunks)] == [65536 * 512 + 1]
-
-
-def test_lines_are_put_together_per_stream_with_the_time_of_their_first_byte() -> None:
-    records = [
-        LogRecord(1, "stdout", b"a"),
-        LogRecord(2, "stderr", b"x\ny"),
-        LogRecord(3, "stdout", b"b\nc\nd"),
-        LogRecord(4, "restart", b""),
-        LogRecord(5, "stderr", b"z"),
-    ]
-    assert list(logs.lines(records)) == [(2, b"x\n"), (1, b"ab\n"), (3, b"c\n"), (2, b"yz"), (3, b"d")]
-
-
-def test_merge_puts_replicas_in_order_of_time() -> None:
-    first = [LogRecord(1, "stdout", b"a\n"), LogRecord(5, "stdout", b"b\n")]
-    second = [LogRecord(2, "stdout", b"x\n"), LogRecord(9, "stdout", b"y\n")]
-    assert list(logs.merge([first, second])) == [
-        (0, 1, b"a\n"),
-        (1, 2, b"x\n"),
-        (0, 5, b"b\n"),
-        (1, 9, b"y\n"),
-    ]
 
 
 def test_streams_have_names() -> None:

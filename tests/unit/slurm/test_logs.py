@@ -7,9 +7,10 @@ from base64 import b64encode
 import pytest
 
 from launcher.errors import SchedulerError
+from launcher.schedulers.backend import LogPart
 from launcher.schedulers.logs import LogRecord
-from launcher.schedulers.slurm import events
-from launcher.schedulers.slurm.logs import Parser, Source, chunks, records
+from launcher.schedulers.restarts import RestartReader, run_starts
+from launcher.schedulers.slurm.logs import Parser, SlurmLogs
 
 SECOND = 1_000_000_000
 ATTEMPT = {"app_id": "train-1-x", "document": {"roles": [{"name": "a b", "num_replicas": 2}, {"name": "c"}]}}
@@ -88,8 +89,12 @@ class FakeCluster:
         return {"parts": found, "live": False}
 
 
-def source(logs, *replicas, size=4):
-    return Source(FakeCluster(logs, size), FACTS, replicas, settle=lambda: None)
+def logs_of(cluster):
+    return SlurmLogs(cluster, FACTS, None, lambda app_id, within_s: True)
+
+
+def chunks(written, *replicas, **how):
+    return list(logs_of(FakeCluster(written)).chunks(replicas, LogPart(**how)))
 
 
 def log(*lines):
@@ -105,17 +110,8 @@ THREE = log((1, "stdout", b"a\n"), (2, "stderr", b"b\n"), (3, "stdout", b"c\n"))
 LOGS = {("a-b", 0): THREE, ("a-b", 1): log((1, "stdout", b"other\n"))}
 
 
-def read(stream="combined", since=None, until=None, **how):
-    made = [("a b", 0)]
-    found = chunks(
-        lambda names: source(LOGS, *names),
-        made,
-        stream,
-        since,
-        until,
-        **{"tail": None, "follow": False, **how},
-    )
-    return b"".join(data for _, _, data in found)
+def read(stream="combined", **how):
+    return b"".join(data for _, _, data in chunks(LOGS, ("a b", 0), stream=stream, **how))
 
 
 @pytest.mark.parametrize("follow", [False, True])
@@ -135,9 +131,7 @@ def test_the_output_of_a_time_is_that_of_the_lines_that_began_in_it(follow):
 @pytest.mark.parametrize("follow", [False, True])
 def test_a_line_that_began_before_is_left_out_whole(follow):
     long = {("a-b", 0): log((1, "stdout", b"be"), (2, "stdout", b"gan"), (3, "stdout", b"\nnew\n"))}
-    found = chunks(
-        lambda names: source(long, *names), [("a b", 0)], "combined", 2, None, tail=None, follow=follow
-    )
+    found = chunks(long, ("a b", 0), since=2, follow=follow)
     assert b"".join(data for _, _, data in found) == b"new\n"
 
 
@@ -151,10 +145,7 @@ def test_the_tail_of_several_replicas_is_one_request_and_long_lines_are_read_in_
     cluster = FakeCluster({("a-b", 0): THREE, ("a-b", 1): log((1, "stdout", b"a\n" + b"x" * 90 + b"\n"))})
     monkeypatch.setattr("launcher.schedulers.slurm.logs._BLOCK", 50)
 
-    def make(names):
-        return Source(cluster, FACTS, names, settle=lambda: None)
-
-    found = list(chunks(make, [("a b", 0), ("a b", 1)], "combined", None, None, tail=1, follow=False))
+    found = list(logs_of(cluster).chunks([("a b", 0), ("a b", 1)], LogPart(tail=1)))
     assert found == [("a b", 0, b"c\n"), ("a b", 1, b"x" * 90 + b"\n")]
     assert cluster.asked[0] == "tail"
     assert set(cluster.asked[1:]) == {"read"}
@@ -163,9 +154,7 @@ def test_the_tail_of_several_replicas_is_one_request_and_long_lines_are_read_in_
 def test_several_replicas_come_in_order_or_as_they_write():
     names = [("a b", 0), ("a b", 1), ("c", 0)]
     for follow in (False, True):
-        found = list(
-            chunks(lambda some: source(LOGS, *some), names, "combined", None, None, tail=None, follow=follow)
-        )
+        found = chunks(LOGS, *names, follow=follow)
         assert b"".join(data for _, k, data in found if k == 1) == b"other\n"
         assert b"".join(data for role, k, data in found if (role, k) == ("a b", 0)) == b"a\nb\nc\n"
     assert [k for _, k, _ in found] != sorted(k for _, k, _ in found)
@@ -173,18 +162,16 @@ def test_several_replicas_come_in_order_or_as_they_write():
 
 def test_records_carry_times_and_streams_and_marks():
     logs = {("c", 0): log((1, "stdout", b"1\n"), (2, "restart", b""), (2, "stderr", b"2\n"))}
-    marks = []
-    found = records(
-        source(logs, ("c", 0)), "stderr", None, None, follow=True, on_mark=lambda *each: marks.append(each)
-    )
-    assert list(found) == [LogRecord(2 * SECOND, "restart", b""), LogRecord(2 * SECOND, "stderr", b"2\n")]
-    assert marks == [("c", 0, 2 * SECOND)]
+    found = [LogRecord(2 * SECOND, "restart", b""), LogRecord(2 * SECOND, "stderr", b"2\n")]
+    for follow in (False, True):
+        part = LogPart("stderr", follow=follow)
+        assert list(logs_of(FakeCluster(logs)).records(("c", 0), part)) == found
 
 
 @pytest.mark.parametrize(("role", "k", "named"), [("b", 0, "a b"), ("c", 1, "0"), ("a b", -1, "0 to 1")])
 def test_what_there_is_not_is_refused_with_what_there_is(role, k, named):
     with pytest.raises(SchedulerError) as error:
-        source(LOGS, (role, k))
+        chunks(LOGS, (role, k))
     assert named in str(error.value.hint)
 
 
@@ -204,9 +191,8 @@ EVENTS = [
 
 
 def test_restarts_say_what_failed_and_how():
-    found = events.restarts(
-        [{"e": "created", "roles": [["a", 2], ["b", 1]], "retries": [[3, "REPLICA"]] * 2}, *EVENTS]
-    )
+    declared = {"e": "created", "roles": [["a", 2], ["b", 1]], "retries": [[3, "REPLICA"]] * 2}
+    found = list(RestartReader(lambda: EVENTS, declared).read())
     assert [str(each) for each in found] == [
         "a/0 exited with 3; restart 1 of 3 in 2 s",
         "a/0 was killed by signal 9; restart 2 of 3",
@@ -215,5 +201,5 @@ def test_restarts_say_what_failed_and_how():
 
 
 def test_the_runs_of_each_replica_have_a_number_and_a_start():
-    found = events.run_starts(EVENTS, [("a", 0), ("a", 1), ("b", 0)])
+    found = run_starts(EVENTS, [("a", 0), ("a", 1), ("b", 0)])
     assert found == {("a", 0): [(0, 1.0), (1, 5.0)], ("a", 1): [(0, 1.0)], ("b", 0): []}

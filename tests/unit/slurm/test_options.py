@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from launcher.jobfile import load_job
-from launcher.schedulers.slurm.options import options
-from launcher.schedulers.slurm.sbatch import KNOWN, OWN_OPTION, REFUSED, minutes_of, slurm_time
+from launcher.schedulers.slurm.options import KNOWN, OWN_OPTION, REFUSED, minutes_of, options, slurm_time
 from launcher.specs import InvalidRunConfigException
 
 ROLES = "roles: {main: {entrypoint: python}}\n"

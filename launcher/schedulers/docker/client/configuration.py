@@ -153,9 +153,8 @@ def _read(path: str) -> dict[str, Any]:
 
 # Credentials
 
-_LOGIN = (
-    allocate_lock()
-)  # warning filters, and the credentials that the SDK caches, belong to the whole process
+# The cache of credentials in the SDK, and warning filters, belong to the whole process.
+_LOGIN = allocate_lock()
 _ANY_SOCKET = "unix:///nothing/is/sent/there"
 _ANY_VERSION = "1.41"
 _NONE = "e30="  # base64 of {}

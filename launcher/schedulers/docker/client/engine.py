@@ -48,9 +48,7 @@ class Engine(EngineView):
         Raises NameTaken, ImageNotFound.
         """
         params, doing = {"name": name}, f"create {name}"
-        answer = self._writer.post("/containers/create", doing, params=params, json=config, timeout=WORK_S)
-        with self._writer.decoding(doing):
-            return str(json.loads(answer.content)["Id"])
+        return self._writer.make("/containers/create", doing, _id, params=params, json=config, timeout=WORK_S)
 
     def start(self, container: str) -> None:
         """Start a container, for the first time or again. A running one stays as it is."""
@@ -107,9 +105,8 @@ class Engine(EngineView):
         such executable, Conflict when the container does not run.
         """
         doing = f"run {argv[0]} in {container}"
-        answer = self._post(container, "exec", json={"Cmd": list(argv)})
-        with self._writer.decoding(doing):
-            made = str(json.loads(answer.content)["Id"])
+        path, body = f"/containers/{quoted(container)}/exec", {"Cmd": list(argv)}
+        made = self._writer.make(path, doing, _id, json=body, timeout=WORK_S)
         self._writer.post(f"/exec/{quoted(made)}/start", doing, json={"Detach": True}, timeout=WORK_S)
         return made
 
@@ -171,9 +168,7 @@ class Engine(EngineView):
 
     def _create_volume(self, name: str, labels: Mapping[str, str]) -> Labelled:
         body, doing = {"Name": name, "Labels": dict(labels)}, f"create volume {name}"
-        answer = self._writer.post("/volumes/create", doing, json=body, timeout=WORK_S)
-        with self._writer.decoding(doing):
-            return labelled(json.loads(answer.content))
+        return self._writer.make("/volumes/create", doing, labelled, json=body, timeout=WORK_S)
 
     def remove_volume(self, name: str) -> None:
         """Remove a volume; it may be gone already. Raises Conflict when containers use it."""
@@ -256,6 +251,10 @@ class Engine(EngineView):
         answer = self._writer.post(path, doing, **{**OPTIONS, **options})
         with ResponseStream(self.host, answer) as stream:
             yield objects(stream.pieces())
+
+
+def _id(made: Mapping[str, Any]) -> str:
+    return str(made["Id"])
 
 
 def _age(network: Mapping[str, Any]) -> tuple[str, str]:

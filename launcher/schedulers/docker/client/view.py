@@ -74,10 +74,8 @@ class EngineView:
         def created(network: dict[str, Any]) -> float | None:
             return epoch(network.get("Created"))
 
-        try:
-            return self._wire.json("/networks/bridge", "ask the engine since when it runs", created)
-        except NotFound:  # it is configured to make none
-            return None
+        # An engine may be configured to make no such network.
+        return self._wire.find("/networks/bridge", "ask the engine since when it runs", created)
 
     def keeps_containers(self) -> bool:
         """Whether containers run on while the engine is away: it was configured to (live-restore)."""
@@ -113,10 +111,7 @@ class EngineView:
     def inspect(self, container: str) -> Container | None:
         """One container in full, by id or name. None when there is none."""
         path, doing = f"/containers/{quoted(container)}/json", f"inspect {container}"
-        try:
-            return self._wire.json(path, doing, from_inspect)
-        except NotFound:
-            return None
+        return self._wire.find(path, doing, from_inspect)
 
     def environment(self, container: str) -> dict[str, str]:
         """The variables of a container, the values of secrets included: for comparing, never for showing."""
@@ -266,20 +261,13 @@ class EngineView:
 
     def executed(self, exec_id: str) -> Exec | None:
         """A command that was started in a container; None when the engine no longer knows it."""
-        path, doing = f"/exec/{quoted(exec_id)}/json", f"inspect command {exec_id}"
-        try:
-            return self._wire.json(path, doing, exec_of)
-        except NotFound:
-            return None
+        return self._wire.find(f"/exec/{quoted(exec_id)}/json", f"inspect command {exec_id}", exec_of)
 
     # Images, networks, volumes
 
     def image(self, name: str) -> Image | None:
         """The configuration of an image, by name or id. None when the engine has no such image."""
-        try:
-            return self._wire.json(f"/images/{quoted(name, safe='/:@')}/json", f"inspect image {name}", image)
-        except NotFound:
-            return None
+        return self._wire.find(f"/images/{quoted(name, safe='/:@')}/json", f"inspect image {name}", image)
 
     def images(self, *labels: str) -> list[Labelled]:
         return self._labelled("/images/json", labels)
@@ -289,10 +277,7 @@ class EngineView:
 
     def volume(self, name: str) -> Labelled | None:
         """One volume; None when there is none of that name."""
-        try:
-            return labelled(self._wire.json(f"/volumes/{quoted(name)}", f"inspect volume {name}"))
-        except NotFound:
-            return None
+        return self._wire.find(f"/volumes/{quoted(name)}", f"inspect volume {name}", labelled)
 
     def volumes(self, *labels: str) -> list[Labelled]:
         return self._labelled("/volumes", labels)

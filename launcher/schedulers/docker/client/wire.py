@@ -30,7 +30,6 @@ from launcher.schedulers.docker.client.transport import Session, dialer
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
     from typing import Any, TypeVar
 
     from launcher.schedulers.docker.client.configuration import Endpoint
@@ -56,7 +55,10 @@ class Reader:
 
     def __init__(self, endpoint: Endpoint, version: str | None = None) -> None:
         self.host = endpoint.host
-        self._send = _sender(endpoint, version, self.methods)
+        self._session = _session(endpoint)
+        self._given = version
+        self._version = ""  # of the API, once both sides have agreed on one
+        self._asking = Lock()
 
     def get(self, path: str, doing: str, **options: Any) -> Any:
         return self._send("GET", path, doing, **options)
@@ -71,24 +73,108 @@ class Reader:
 
         Raises NonsenseAnswer for a response that is not JSON, or that `read` cannot decode.
         """
+        return self._decoded("GET", path, doing, read, **options)
 
-        def decode(answer: Any) -> T:
-            with self.decoding(doing):
-                return read(decoded(answer, self.host))
+    def find(self, path: str, doing: str, read: Callable[[Any], T]) -> T | None:
+        """As `json`; None when there is no such thing."""
+        try:
+            return self.json(path, doing, read)
+        except NotFound:
+            return None
 
-        found: T = self._send("GET", path, doing, decode=decode, **options)
-        return found
+    @contextmanager
+    def translating_errors(self, doing: str) -> Iterator[None]:
+        """Context for a request and its response: raise errors of libraries as an EngineError."""
+        try:
+            yield
+        except LauncherError:
+            raise
+        except Exception as error:
+            if not _foreign(error):
+                raise
+            raise broken(self.host, error, doing) from None
 
-    def translating_errors(self, doing: str) -> AbstractContextManager[None]:
-        """Context for reading a response in pieces: errors of libraries are raised as an EngineError."""
-        return translating_errors(self.host, doing)
-
-    def decoding(self, doing: str) -> AbstractContextManager[None]:
-        """Context for decoding a response: an unexpected form is raised as NonsenseAnswer."""
-        return decoding(self.host, doing)
+    @contextmanager
+    def decoding(self, doing: str) -> Iterator[None]:
+        """Context for decoding a response: raise NonsenseAnswer for missing fields or an unexpected form."""
+        try:
+            yield
+        except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
+            raise NonsenseAnswer(
+                f"the server at {self.host} is not a Docker engine, or of a version that launcher does not"
+                f" know: its response cannot be decoded (cannot {doing})",
+                hint="see what `docker version` says of it",
+            ) from error
 
     def close(self) -> None:
-        self._send("CLOSE", "", "")
+        self._session.close()
+
+    def _decoded(self, method: str, path: str, doing: str, read: Callable[[Any], T], **options: Any) -> T:
+        def decode(answer: Response) -> T:
+            with self.decoding(doing):
+                return read(_json_of(answer, self.host))
+
+        found: T = self._send(method, path, doing, decode=decode, **options)
+        return found
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        doing: str,
+        login: str | None = None,
+        decode: Callable[[Any], Any] | None = None,
+        **options: Any,
+    ) -> Any:
+        """The response, or what `decode` makes of it. A request that only reads is made again."""
+        if method not in self.methods:
+            raise ValueError(f"{method} {path}: this connection only reads")
+        target = self._prefix(doing) + path
+
+        def once() -> Any:
+            with self.translating_errors(doing):
+                answer = self._answer(method, target, doing, login, options)
+            return answer if decode is None else decode(answer)
+
+        return repeated(once) if method in _READS else once()
+
+    def _answer(
+        self, method: str, target: str, doing: str, login: str | None, options: dict[str, Any]
+    ) -> Response:
+        if login is not None:
+            options["headers"] = {**options.get("headers", {}), **login_headers(login, doing)}
+        answer = self._session.request(method, target, **{"timeout": ANSWER_S, **options})
+        if 300 <= answer.status_code < 400 and answer.status_code != 304:
+            raise refusal(404, "there is no such name", doing)  # a redirect, as for a name such as `..`
+        if answer.status_code >= 400:
+            raise refusal(answer.status_code, _explanation(answer), doing)
+        return answer
+
+    def _prefix(self, doing: str) -> str:
+        with self._asking:
+            if not self._version:
+                newest = repeated(lambda: self._newest(doing))
+                self._version = self._given or newest
+        return f"/v{self._version}"
+
+    def _newest(self, doing: str) -> str:
+        """The newest API version of both sides; older ones need an engine that still supports them.
+
+        Raises EngineUnsupported for an engine that is not Docker's, EngineUnreachable for no engine at all.
+        """
+        with self.translating_errors(doing):
+            answer = self._session.request("GET", "/_ping", timeout=VERSION_S)
+            theirs = answer.headers.get("Api-Version", "")
+            if answer.status_code >= 400:
+                raise refusal(answer.status_code, _explanation(answer), "ask for its version")
+            if not _VERSION.match(theirs):
+                raise EngineUnreachable(
+                    f"the server at {self.host} is not a Docker engine: it names no API version", hint=SHAPES
+                )
+            # Docker's engine names itself in each response. Other engines, and proxies, need another request.
+            if not answer.headers.get("Server", "").startswith("Docker/"):
+                _check_maker(self._session, self.host)
+        return str(min(theirs, _NEWEST, key=_numbers))
 
 
 class Writer(Reader):
@@ -99,62 +185,15 @@ class Writer(Reader):
     def post(self, path: str, doing: str, **options: Any) -> Any:
         return self._send("POST", path, doing, **options)
 
+    def make(self, path: str, doing: str, read: Callable[[Any], T], **options: Any) -> T:
+        """As `json`, for a POST."""
+        return self._decoded("POST", path, doing, read, **options)
+
     def put(self, path: str, doing: str, **options: Any) -> Any:
         return self._send("PUT", path, doing, **options)
 
     def delete(self, path: str, doing: str, **options: Any) -> Any:
         return self._send("DELETE", path, doing, **options)
-
-
-def _sender(endpoint: Endpoint, version: str | None, methods: frozenset[str]) -> Any:
-    """A function that sends requests of these methods; the session can only be reached through it."""
-    session = _session(endpoint)
-    host = endpoint.host
-    agreed: list[str] = []
-    asking = Lock()
-
-    def prefix(doing: str) -> str:
-        with asking:
-            if not agreed:
-                newest = repeated(lambda: _newest(session, host, doing))
-                agreed.append(version or newest)
-        return f"/v{agreed[0]}"
-
-    def send(
-        method: str,
-        path: str,
-        doing: str,
-        login: str | None = None,
-        decode: Callable[[Any], Any] | None = None,
-        **options: Any,
-    ) -> Any:
-        if method == "CLOSE":
-            return session.close()
-        if method not in methods:
-            raise ValueError(f"{method} {path}: this connection only reads")
-        target = prefix(doing) + path
-
-        def once() -> Any:
-            with translating_errors(host, doing):
-                answer = _answer(session, method, target, doing, login, options)
-            return answer if decode is None else decode(answer)
-
-        return repeated(once) if method in _READS else once()
-
-    return send
-
-
-def _answer(
-    session: Session, method: str, target: str, doing: str, login: str | None, options: dict[str, Any]
-) -> Response:
-    if login is not None:
-        options["headers"] = {**options.get("headers", {}), **login_headers(login, doing)}
-    answer = session.request(method, target, **{"timeout": ANSWER_S, **options})
-    if 300 <= answer.status_code < 400 and answer.status_code != 304:
-        raise refusal(404, "there is no such name", doing)  # a redirect, as for a name such as `..`
-    if answer.status_code >= 400:
-        raise refusal(answer.status_code, _explanation(answer), doing)
-    return answer
 
 
 def repeated(work: Callable[[], T]) -> T:
@@ -184,26 +223,6 @@ def _session(endpoint: Endpoint) -> Session:
     except (OSError, ValueError) as error:
         where = f"cannot use the Docker engine at {endpoint.host}"
         raise EngineUnreachable(f"{where}: {error}", hint=SHAPES) from None
-
-
-def _newest(session: Session, host: str, doing: str) -> str:
-    """The newest API version of both sides; older ones need an engine that still supports them.
-
-    Raises EngineUnsupported for an engine that is not Docker's, EngineUnreachable for no engine at all.
-    """
-    with translating_errors(host, doing):
-        answer = session.request("GET", "/_ping", timeout=VERSION_S)
-        theirs = answer.headers.get("Api-Version", "")
-        if answer.status_code >= 400:
-            raise refusal(answer.status_code, _explanation(answer), "ask for its version")
-        if not _VERSION.match(theirs):
-            raise EngineUnreachable(
-                f"the server at {host} is not a Docker engine: it names no API version", hint=SHAPES
-            )
-        # Docker's engine names itself in each response. Other engines, and proxies, need another request.
-        if not answer.headers.get("Server", "").startswith("Docker/"):
-            _check_maker(session, host)
-    return str(min(theirs, _NEWEST, key=_numbers))
 
 
 def _check_maker(session: Session, host: str) -> None:
@@ -250,38 +269,11 @@ def _explanation(answer: Response) -> str:
     return str(data.get("message") or text) if isinstance(data, dict) else str(text)
 
 
-def decoded(answer: Any, host: str) -> Any:
-    """The JSON of a response. Raises NonsenseAnswer for one that is not JSON."""
+def _json_of(answer: Response, host: str) -> Any:
     try:
         return json.loads(answer.content)
     except ValueError:
         raise NonsenseAnswer(f"the Docker engine at {host} answered something that is not JSON") from None
-
-
-@contextmanager
-def decoding(host: str, doing: str) -> Iterator[None]:
-    """Raise NonsenseAnswer for a response with missing fields or of an unexpected form."""
-    try:
-        yield
-    except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
-        raise NonsenseAnswer(
-            f"the server at {host} is not a Docker engine, or of a version that launcher does not know:"
-            f" its response cannot be decoded (cannot {doing})",
-            hint="see what `docker version` says of it",
-        ) from error
-
-
-@contextmanager
-def translating_errors(host: str, doing: str) -> Iterator[None]:
-    """Raise errors of libraries as an EngineError."""
-    try:
-        yield
-    except LauncherError:
-        raise
-    except Exception as error:
-        if not _foreign(error):
-            raise
-        raise broken(host, error, doing) from None
 
 
 def _foreign(error: Exception) -> bool:

@@ -1,12 +1,11 @@
-"""Follow the logs of an app: one event stream for all its readers, and several logs merged into one."""
+"""Follow an app for the readers of its logs: one event stream for all of them."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from queue import Empty, Queue
+from collections.abc import Callable
 from threading import Condition, Lock, Thread
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from launcher.schedulers.docker.client.errors import EngineError, may_pass
 from launcher.schedulers.docker.client.persist import Patience
@@ -17,13 +16,8 @@ from launcher.schedulers.docker.labels import APP_ID
 if TYPE_CHECKING:
     from launcher.schedulers.docker.client.objects import Container
 
-    class Closable(Protocol):
-        def close(self) -> None: ...
-
-
 _FIRST_CHECK_S, _LAST_CHECK_S = 1.0, 30.0
 _LEAVE_S = 2.0
-_QUEUED = 64  # pieces of all logs that wait for the reader
 
 
 class FollowedApp:
@@ -215,59 +209,3 @@ class FollowedApp:
             if not may_pass(error):
                 raise
             return False  # the event stream shows whether the engine has gone
-
-
-def merge(closables: Sequence[Closable], sources: Sequence[Iterable[bytes]]) -> Iterator[tuple[int, bytes]]:
-    """Merge several sources in the order of arrival: (number of the source, bytes). One thread for each.
-
-    When the reader stops, or a source fails, all are closed (`closables`, one per source).
-    """
-    if len(sources) == 1:
-        with_first = ((0, data) for data in sources[0])
-        try:
-            yield from with_first
-        finally:
-            closables[0].close()
-        return
-    waiting: Queue[tuple[int, bytes | BaseException | None]] = Queue(_QUEUED)
-    threads = [
-        Thread(target=_pump, args=(n, source, waiting), daemon=True) for n, source in enumerate(sources)
-    ]
-    for thread in threads:
-        thread.start()
-    try:
-        left = len(sources)
-        while left:
-            number, data = waiting.get()
-            if isinstance(data, BaseException):
-                raise data
-            if data is None:
-                left -= 1
-            else:
-                yield number, data
-    finally:
-        for each in closables:
-            each.close()
-        _drain(waiting, threads)
-
-
-def _pump(
-    number: int, source: Iterable[bytes], into: Queue[tuple[int, bytes | BaseException | None]]
-) -> None:
-    try:
-        for data in source:
-            into.put((number, data))
-    except BaseException as error:
-        into.put((number, error))
-    else:
-        into.put((number, None))
-
-
-def _drain(waiting: Queue[tuple[int, bytes | BaseException | None]], threads: Sequence[Thread]) -> None:
-    """Let threads end that wait for room in the queue. One that waits for a dumb engine ends later."""
-    until = time.monotonic() + _LEAVE_S
-    while any(thread.is_alive() for thread in threads) and time.monotonic() < until:
-        try:
-            waiting.get(timeout=0.05)
-        except Empty:
-            continue

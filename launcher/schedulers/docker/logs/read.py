@@ -2,70 +2,222 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import chain
+from functools import partial
+from typing import TYPE_CHECKING
 
 from launcher.errors import SchedulerError
 from launcher.schedulers import logs
 from launcher.schedulers.api import LogsUnsupported
-from launcher.schedulers.docker import apps, recorded
+from launcher.schedulers.backend import LogPart
+from launcher.schedulers.docker import apps, record, recorded
 from launcher.schedulers.docker.apps import DockerApp
 from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.client.streams import LogStream
 from launcher.schedulers.docker.client.view import EngineView
-from launcher.schedulers.docker.journal import Journal
-from launcher.schedulers.docker.logs.follow import FollowedApp, merge
-from launcher.schedulers.docker.logs.reader import LogQuery, LogReader, gone, shortly_before
-from launcher.schedulers.docker.replicas import where
-from launcher.schedulers.logs import LogRecord
-from launcher.text import name_hint
+from launcher.schedulers.docker.journal import Journal, read_events
+from launcher.schedulers.docker.labels import Labels
+from launcher.schedulers.docker.logs.follow import FollowedApp
+from launcher.schedulers.docker.logs.reader import LogReader, gone, open_log, shortly_before
+from launcher.schedulers.docker.old_journal import OldJournal
+from launcher.schedulers.docker.replicas import expected_replicas
+from launcher.schedulers.docker.replicas import where as name_of
+from launcher.schedulers.docker.watching.client import wait_for_exit
+from launcher.schedulers.logs import STDOUT, LogRecord
+from launcher.schedulers.readback import RecordedLogs, as_they_come
+from launcher.schedulers.restarts import Event, RecordedEvents, RestartNotes, RestartReader, Where
+
+if TYPE_CHECKING:
+    from launcher.schedulers.api import OnRestart
 
 _CHUNK = 1 << 18
+_LOOK_S = 0.25  # between two looks at the journal
+_LAST_S = 2.0  # for the last restarts, once the logs are complete
 
 
-def app_records(
-    engine: EngineView, app_id: str, replica: tuple[str, int], query: LogQuery, *, follow: bool
-) -> Iterator[LogRecord]:
-    """See `Scheduler.log_records`."""
-    found = _app(engine, app_id)
-    (container,) = _containers(found, [replica])
-    if follow:  # over restarts that are still to come
-        return records(engine, container, query, _followed_app(engine, app_id))
-    known, coming = _runs(found.journal or Journal(), *replica)
-    last = coming if coming.due_at or not known else known[-1]
-    return records(engine, container, query, begun=lambda at: _begun(at, last.ended_before, last.due_at))
+class DockerLogs(RecordedLogs):
+    """The logs of an app at the engine.
 
-
-def app_chunks(
-    engine: EngineView,
-    app_id: str,
-    replicas: Sequence[tuple[str, int]],
-    query: LogQuery,
-    *,
-    tail: int | None,
-    follow: bool,
-) -> Iterator[tuple[str, int, bytes]]:
-    """See `Scheduler.log_chunks`."""
-    found = _containers(_app(engine, app_id), replicas)
-    sources = [(role, k, container) for (role, k), container in zip(replicas, found, strict=True)]
-    followed = _followed_app(engine, app_id) if follow else None
-    return chunks(engine, sources, query, tail=tail, followed=followed)
-
-
-def run_starts(
-    engine: EngineView, app_id: str, replicas: Sequence[tuple[str, int]]
-) -> dict[tuple[str, int], list[tuple[int, float]]]:
-    """See `Scheduler.run_starts`. The journal has the start of each run.
-
-    Raises LogsUnsupported where the engine restarted a container by itself, or the record is elsewhere.
+    Reading them raises SchedulerError for an unknown app, role or replica, LogsGone for one whose container
+    was removed.
     """
-    found = _app(engine, app_id, inspected=True)
-    journal = found.journal
-    if journal is None or journal.adopted:
-        raise LogsUnsupported(f"the restarts of {app_id} are not on record here", hint=_BY_TIME)
-    there = {where(each): each for each in found.containers}
-    return {name: starts_of(there[name], journal) if name in there else [] for name in replicas}
+
+    def __init__(self, engine: EngineView, app_id: str, on_restart: OnRestart | None = None) -> None:
+        super().__init__(app_id, on_restart)
+        self._engine = engine
+
+    def present(self, replicas: Sequence[Where], part: LogPart) -> Iterator[tuple[Where, bytes]]:
+        for where, container in self.containers(replicas).items():
+            found: Iterable[bytes]
+            if part.tail is None:
+                found = _joined(open_log(self._engine, container, part))
+            else:
+                found = last_lines(self._engine, container, part, part.tail)
+            for data in found:
+                yield where, data
+
+    def present_records(self, where: Where, part: LogPart) -> Iterator[LogRecord]:
+        """The records, and a mark of the last restart alone."""
+        container = self.containers([where])[where]
+        known, coming = _runs(record.journal(record.folder(self.app_id)) or Journal(), *where)
+        last = coming if coming.due_at or not known else known[-1]
+        begun = partial(_begun, ended_at=last.ended_before, due_at=last.due_at)
+        with LogReader(self._engine, container, part, begun=begun) as reader:
+            yield from reader.read()
+
+    def followed(
+        self, replicas: Sequence[Where], part: LogPart, notes: RestartNotes | None, *, marks: bool
+    ) -> Iterator[tuple[Where, LogRecord]]:
+        containers = self.containers(replicas)
+        app = FollowedApp(self._engine, self.app_id, self.is_over)
+        readers = {
+            where: LogReader(self._engine, each, part, marks=marks) for where, each in containers.items()
+        }
+
+        def close() -> None:
+            for reader in readers.values():
+                reader.close()
+
+        sources = [_follow(where, reader, app, part.tail) for where, reader in readers.items()]
+        try:
+            with self._reported(notes):  # over restarts that are still to come
+                yield from as_they_come(sources, close)
+        finally:
+            app.close()
+
+    def containers(self, replicas: Sequence[Where]) -> dict[Where, str]:
+        """Replica → the id of its container."""
+        app = _app(self._engine, self.app_id)
+        there = {(each.role, each.k): each.id for each in app.view.replicas}
+        counts: dict[str, int] = {}
+        for role, k in (*app.expected_replicas, *there):
+            counts[role] = max(counts.get(role, 0), k + 1)
+        for role, k in replicas:
+            logs.require_replica(self.app_id, counts, role, k)
+            if not there.get((role, k)):
+                raise gone(f"{role}/{k} of {self.app_id}")
+        return {where: there[where] for where in replicas}
+
+    def is_over(self) -> bool:
+        """Whether the app has ended, so that no more output follows."""
+        app = apps.find(self._engine, self.app_id)
+        return app is None or app.view.ended
+
+    # -- restarts ------------------------------------------------------------------------------------------
+
+    def events(self) -> Callable[[], Iterable[Event]]:
+        old = OldJournal()
+        path = record.journal_path(record.folder(self.app_id))
+        return RecordedEvents(path, lambda lines: read_events(lines, old))
+
+    def restart_reader(self) -> RestartReader:
+        """Reads the restarts in the journal: those of the watcher, and of the engine.
+
+        None of an app that this state folder has no record of.
+        """
+        attempt = record.read_attempt(record.folder(self.app_id)) or {}
+        labels = Labels(attempt.get("labels", {}))
+        rules = labels.retries
+        counts = dict.fromkeys(rules, 0) | Counter(role for role, _ in expected_replicas(labels))
+        retries = [rules.get(role, (0, ""))[:2] for role in counts]
+        return RestartReader(
+            self.events(), {"e": "created", "t": 0, "roles": list(counts.items()), "retries": retries}
+        )
+
+    def rounds(self) -> Iterator[bool]:
+        """Ends with the watcher."""
+        app_dir, wait_s = record.folder(self.app_id), 0.0
+        while True:
+            yield wait_for_exit(app_dir, wait_s) or not record.exists(app_dir)
+            wait_s = _LOOK_S
+
+    @contextmanager
+    def _reported(self, notes: RestartNotes | None) -> Iterator[None]:
+        """Reports restarts in a thread, beside the output."""
+        if notes is None:
+            yield
+            return
+        left = threading.Event()
+
+        def report() -> None:
+            for is_last in self.rounds():
+                latest = notes.look()
+                if left.is_set():
+                    return
+                notes.flush(latest)
+                if is_last or notes.is_over:
+                    return
+
+        thread = threading.Thread(target=report, daemon=True)
+        thread.start()
+        try:
+            yield
+            thread.join(_LAST_S)
+        finally:
+            left.set()
+
+    def run_starts(self, replicas: Sequence[Where]) -> dict[Where, list[tuple[int, float]]]:
+        """The journal has the start of each run.
+
+        Raises LogsUnsupported where the engine restarted a container by itself, or the record is elsewhere.
+        """
+        found = _app(self._engine, self.app_id, inspected=True)
+        journal = found.journal
+        if journal is None or journal.adopted:
+            raise LogsUnsupported(f"the restarts of {self.app_id} are not on record here", hint=_BY_TIME)
+        there = {name_of(each): each for each in found.containers}
+        return {name: starts_of(there[name], journal) if name in there else [] for name in replicas}
+
+
+def _follow(
+    where: Where, reader: LogReader, app: FollowedApp, tail: int | None
+) -> Iterator[tuple[Where, LogRecord]]:
+    if tail is not None:
+        for line in logs.tail((record.data for record in reader.read()), tail):
+            yield where, LogRecord(0, STDOUT, line)
+    yield from ((where, each) for each in reader.follow(app))
+
+
+# -- the bytes of one log ----------------------------------------------------------------------------------
+
+
+def _joined(stream: LogStream) -> Iterator[bytes]:
+    """The payloads joined into larger pieces: the engine sends line by line."""
+    held: list[bytes] = []
+    size = 0
+    with stream:
+        for _, payload in stream:
+            held.append(payload)
+            size += len(payload)
+            if size >= _CHUNK:
+                yield b"".join(held)
+                held, size = [], 0
+    if held:
+        yield b"".join(held)
+
+
+def last_lines(engine: EngineView, container: str, part: LogPart, count: int) -> list[bytes]:
+    """The last `count` lines.
+
+    The engine counts pieces of 16 KiB, of both streams, before it applies `until`. One piece more than
+    wanted shows whether the first line is whole. Where a line has several pieces, or the engine would count
+    differently, the whole log is read.
+    """
+    if count <= 0:
+        return []
+    if part.stream == logs.COMBINED and part.until is None:
+        with open_log(engine, container, part, tail=count + 1) as stream:
+            found = [payload for _, payload in stream]
+        if all(payload.endswith(b"\n") for payload in found[:-1]):
+            return found[-count:]
+    return list(logs.tail(_joined(open_log(engine, container, part)), count))
+
+
+# -- the runs of a replica ---------------------------------------------------------------------------------
 
 
 _BY_TIME = "select by time, with --since and --until"
@@ -74,7 +226,7 @@ _OURS = "with `retry_delay: 1s` in its role, launcher restarts it and records wh
 
 def starts_of(container: Container, journal: Journal) -> list[tuple[int, float]]:
     """When each run of a container began to write. See `Scheduler.run_starts`."""
-    role, k = where(container)
+    role, k = name_of(container)
     if container.restarts:
         message = f"the engine restarted {role}/{k} by itself, and keeps no times of that"
         raise LogsUnsupported(message, hint=_OURS)
@@ -136,128 +288,3 @@ def _app(engine: EngineView, app_id: str, *, inspected: bool = False) -> DockerA
         recorded.refuse_elsewhere(engine, app_id)
         raise SchedulerError(f"there is no app {app_id} at {engine.host}")
     return found
-
-
-def _containers(found: DockerApp, replicas: Sequence[tuple[str, int]]) -> Sequence[str]:
-    there = dict.fromkeys(found.expected_replicas, "") | {
-        (each.role, each.k): each.id for each in found.view.replicas
-    }
-    return [find(there, found.app_id, role, k) for role, k in replicas]
-
-
-def _followed_app(engine: EngineView, app_id: str) -> FollowedApp:
-    def is_over() -> bool:
-        found = apps.find(engine, app_id)
-        return found is None or found.view.ended
-
-    return FollowedApp(engine, app_id, is_over)
-
-
-def find(replicas: Mapping[tuple[str, int], str], app_id: str, role: str, k: int) -> str:
-    """The container of a replica; `replicas` is (role, replica) → container id, "" for a removed one.
-
-    Raises SchedulerError with the existing names, LogsGone when the container was removed.
-    """
-    roles = dict.fromkeys(name for name, _ in replicas)
-    if role not in roles:
-        hint = name_hint(role, roles) or f"its roles: {', '.join(roles) or 'none'}"
-        raise SchedulerError(f"{app_id} has no role `{role}`", hint=hint)
-    if (role, k) not in replicas:
-        count = sum(name == role for name, _ in replicas)
-        hint = f"it has {count}, counted from 0"
-        raise SchedulerError(f"role `{role}` of {app_id} has no replica {k}", hint=hint)
-    if not replicas[role, k]:
-        raise gone(f"{role}/{k} of {app_id}")
-    return replicas[role, k]
-
-
-def records(
-    engine: EngineView,
-    container: str,
-    query: LogQuery,
-    followed: FollowedApp | None = None,
-    begun: Callable[[float], float] = shortly_before,
-) -> Iterator[LogRecord]:
-    """The output of a replica with times, and a mark of its last restart (of every restart when followed).
-
-    Args:
-        followed: the app to follow until its end, closed afterwards; None reads up to now.
-        begun: see `LogReader`.
-    """
-    try:
-        with LogReader(engine, container, query, begun=begun) as reader:
-            yield from reader.read() if followed is None else reader.follow(followed)
-    finally:
-        if followed is not None:
-            followed.close()
-
-
-def chunks(
-    engine: EngineView,
-    sources: Sequence[tuple[str, int, str]],
-    query: LogQuery,
-    *,
-    tail: int | None = None,
-    followed: FollowedApp | None = None,
-) -> Iterator[tuple[str, int, bytes]]:
-    """The output of several replicas, (role, replica, container) each: in order, or merged when followed.
-
-    See `Scheduler.log_chunks`.
-    """
-    if followed is None:
-        for role, k, container in sources:
-            for data in _there(engine, container, query, tail):
-                yield role, k, data
-        return
-    readers = [LogReader(engine, container, query, marks=False) for _, _, container in sources]
-    try:
-        for number, data in merge(readers, [_follow(reader, followed, tail) for reader in readers]):
-            role, k, _ = sources[number]
-            yield role, k, data
-    finally:
-        followed.close()
-
-
-def _there(engine: EngineView, container: str, query: LogQuery, tail: int | None) -> Iterator[bytes]:
-    if tail is None:
-        return _joined(query.of(engine, container))
-    return iter(last_lines(engine, container, query, tail))
-
-
-def _follow(reader: LogReader, followed: FollowedApp, tail: int | None) -> Iterator[bytes]:
-    if tail is None:
-        return (record.data for record in reader.follow(followed) if record.data)
-    first = logs.tail((record.data for record in reader.read()), tail)
-    return chain(first, _follow(reader, followed, None))
-
-
-def _joined(stream: LogStream) -> Iterator[bytes]:
-    """The payloads joined into larger pieces: the engine sends line by line."""
-    held: list[bytes] = []
-    size = 0
-    with stream:
-        for _, payload in stream:
-            held.append(payload)
-            size += len(payload)
-            if size >= _CHUNK:
-                yield b"".join(held)
-                held, size = [], 0
-    if held:
-        yield b"".join(held)
-
-
-def last_lines(engine: EngineView, container: str, query: LogQuery, count: int) -> list[bytes]:
-    """The last `count` lines.
-
-    The engine counts pieces of 16 KiB, of both streams, before it applies `until`. One piece more than
-    wanted shows whether the first line is whole. Where a line has several pieces, or the engine would count
-    differently, the whole log is read.
-    """
-    if count <= 0:
-        return []
-    if query.stream == logs.COMBINED and query.until is None:
-        with query.of(engine, container, tail=count + 1) as stream:
-            found = [payload for _, payload in stream]
-        if all(payload.endswith(b"\n") for payload in found[:-1]):
-            return found[-count:]
-    return list(logs.tail(_joined(query.of(engine, container)), count))

@@ -11,22 +11,13 @@ import time
 from collections.abc import Callable, Iterator
 
 from launcher.errors import SchedulerError
+from launcher.schedulers.backend import LogPart
 from launcher.schedulers.docker.client.errors import EngineError, NotFound
 from launcher.schedulers.docker.client.persist import Patience
 from launcher.schedulers.docker.client.streams import LogStream, ResponseStream
 from launcher.schedulers.docker.client.view import EngineView
 from launcher.schedulers.docker.logs.follow import FollowedApp
-from launcher.schedulers.logs import (
-    COMBINED,
-    RESTART,
-    STDERR,
-    STDOUT,
-    LogRecord,
-    since_ns,
-    stream_of,
-    until_ns,
-)
-from launcher.schedulers.responses import Stream
+from launcher.schedulers.logs import COMBINED, RESTART, STDERR, STDOUT, LogRecord
 
 # A process may print before the engine records its start; a restart takes longer than this.
 _EARLY_S = 0.1
@@ -47,50 +38,38 @@ def gone(what: str) -> LogsGone:
     return LogsGone(f"the log of {what} was removed with its container", hint="the container was removed")
 
 
-class LogQuery:
-    """The part of a log to read: `stream` by name; `since` and `until` in epoch seconds, both inclusive."""
+def open_log(
+    engine: EngineView,
+    container: str,
+    part: LogPart,
+    *,
+    since: int = 0,
+    follow: bool = False,
+    timestamps: bool = False,
+    tail: int | None = None,
+) -> LogStream:
+    """Open a log at the engine, which selects by stream and time.
 
-    __slots__ = ("since", "stream", "until")
+    Args:
+        since: nanoseconds since the epoch, in place of that of `part`; 0 for none.
+        tail: lines of both streams together, in place of that of `part`.
 
-    def __init__(
-        self, stream: str | Stream | None = None, since: float | None = None, until: float | None = None
-    ) -> None:
-        self.stream = COMBINED if stream is None else stream_of(getattr(stream, "value", stream)).value
-        self.since = since
-        self.until = until
-
-    @property
-    def is_past(self) -> bool:
-        """Whether output from now on is later than `until`."""
-        return self.until is not None and time.time() > self.until
-
-    def of(
-        self,
-        engine: EngineView,
-        container: str,
-        *,
-        since: int | None = None,
-        follow: bool = False,
-        timestamps: bool = False,
-        tail: int | None = None,
-    ) -> LogStream:
-        """Open the log at the engine. `since`: nanoseconds since the epoch, in place of the query's own."""
-        if since is None and self.since is not None:
-            since = since_ns(self.since)
-        try:
-            return engine.log_frames(
-                container,
-                stdout=self.stream in (COMBINED, STDOUT),
-                stderr=self.stream in (COMBINED, STDERR),
-                timestamps=timestamps,
-                since=since,
-                until=None if self.until is None else until_ns(self.until),
-                follow=follow,
-                tail=tail,
-                tty=False,
-            )
-        except NotFound:
-            raise gone(container[:12]) from None
+    Raises LogsGone for a container that was removed.
+    """
+    try:
+        return engine.log_frames(
+            container,
+            stdout=part.stream in (COMBINED, STDOUT),
+            stderr=part.stream in (COMBINED, STDERR),
+            timestamps=timestamps,
+            since=since or part.first_ns or None,
+            until=part.last_ns,
+            follow=follow,
+            tail=tail,
+            tty=False,
+        )
+    except NotFound:
+        raise gone(container[:12]) from None
 
 
 class LogReader:
@@ -106,14 +85,14 @@ class LogReader:
         self,
         engine: EngineView,
         container: str,
-        query: LogQuery,
+        part: LogPart,
         *,
         marks: bool = True,
         begun: Callable[[float], float] = shortly_before,
     ) -> None:
         self._engine = engine
         self._container = container
-        self._query = query
+        self._part = part
         self._marked = marks
         self._begun = begun
         self._latest_ns = 0
@@ -148,7 +127,7 @@ class LogReader:
         patience.persist(followed.begin)
         while not self._closed:
             # Checked before the read, which then returns all output.
-            last = followed.over or self._query.is_past
+            last = followed.over or self._is_past()
             starts = followed.starts(self._container)
             whole = not starts and followed.had_ended(self._container)
             try:
@@ -161,7 +140,7 @@ class LogReader:
             if last or self._closed:
                 return
             happened = followed.wait(
-                self._container, starts, until=self._query.until, is_closed=lambda: self._closed
+                self._container, starts, until=self._part.until, is_closed=lambda: self._closed
             )
             if happened == "removal":
                 raise gone(self._container[:12])
@@ -172,8 +151,8 @@ class LogReader:
         """The records that were not read yet; with `follow`, until this run of the container ends."""
         had_ended = self._marked and self._check_start()
         resumed_ns, again = self._latest_ns, self._of_latest
-        stream = self._query.of(
-            self._engine, self._container, since=resumed_ns or None, follow=follow, timestamps=True
+        stream = open_log(
+            self._engine, self._container, self._part, since=resumed_ns, follow=follow, timestamps=True
         )
         with self._opened(stream):
             for name, payload in stream:
@@ -188,6 +167,10 @@ class LogReader:
                 self._note(time_ns)
                 yield LogRecord(time_ns, name, data)
         self._whole = self._marked and (had_ended or follow) and not self._closed
+
+    def _is_past(self) -> bool:
+        """Whether output from now on is later than `until`."""
+        return self._part.until is not None and time.time() > self._part.until
 
     def _opened(self, stream: ResponseStream) -> ResponseStream:
         self._open = stream

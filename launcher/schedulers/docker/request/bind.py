@@ -1,4 +1,4 @@
-"""Bind a request to an app id, and check what was edited in it before. Pure.
+"""Bind a request to an app id and to GPUs, and check what was edited in it before. Pure.
 
 A request has the symbolic app id until it is scheduled, so that one dry run can be scheduled more than
 once. Each edit of it takes effect, or is refused here.
@@ -6,24 +6,21 @@ once. Each edit of it takes effect, or is refused here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
+from typing import Any
 
 from launcher.errors import SchedulerError
 from launcher.schedulers.docker.labels import PREFIX
 from launcher.schedulers.docker.names import OUTPUT, container_name, is_of_need, stem
-from launcher.schedulers.docker.request import sdk_values
-from launcher.schedulers.docker.request.body import check_parameters
+from launcher.schedulers.docker.request.body import argv, check_parameters, environment, labels
 from launcher.schedulers.docker.request.job import DockerContainer, DockerJob
 from launcher.schedulers.docker.request.labelling import replica_labels
 from launcher.schedulers.docker.request.rules import shares_host_name
-from launcher.specs.macros import SYMBOLIC_APP_ID, hosts_of, substitute
+from launcher.schedulers.replica_request import RANK0_ENV, binder, without_output
+from launcher.specs.macros import SYMBOLIC_APP_ID, hosts_of
 from launcher.specs.order import HOST_VARIABLES
-from launcher.specs.outputs import OUTPUT_VARIABLE
-from launcher.specs.secret import Secret
-
-RANK0_ENV = "LAUNCHER_RANK0_HOST"
 
 
 def bind_request(job: DockerJob, app_id: str, outputs: Mapping[str, str] | None = None) -> DockerJob:
@@ -35,11 +32,7 @@ def bind_request(job: DockerJob, app_id: str, outputs: Mapping[str, str] | None 
 
     Raises SchedulerError for a container that was edited into what cannot be created.
     """
-    values = {"app_id": app_id}
-
-    def bind(text: str) -> str:
-        return substitute(text, values)
-
+    bind = binder(app_id)
     roles = list(dict.fromkeys(each.role for each in job.containers))
     return replace(
         job,
@@ -67,33 +60,27 @@ def _bind_container(
     if kwargs.get("hostname") == symbolic:  # an edited hostname stays
         kwargs["hostname"] = None if alone else kwargs["name"]
     hosts = {role: "localhost" if alone else container_name(app_id, role, 0) for role in roles}
-    values = {"app_id": app_id, **hosts_of(hosts)}
-
-    def bind(text: str) -> str:
-        return substitute(text, values)
-
-    environment = sdk_values.environment(kwargs.get("environment") or {})
+    known = hosts_of(hosts)
+    bind, bind_source = binder(app_id, known), binder(app_id, {**known, **outputs})
     named = {symbolic_name(role, 0): host for role, host in hosts.items()}
     kwargs["environment"] = {
-        name: named[value] if _names_host(name) and value in named else _bound(value, bind)
-        for name, value in environment.items()
+        name: named[value] if _names_host(name) and value in named else bind(value)
+        for name, value in environment(kwargs.get("environment") or {}).items()
     }
     if not outputs:
         kwargs["mounts"] = [each for each in kwargs.get("mounts") or () if each.get("target") != OUTPUT]
-        if kwargs["environment"].get(OUTPUT_VARIABLE) == OUTPUT:
-            del kwargs["environment"][OUTPUT_VARIABLE]
-    kwargs["labels"] = sdk_values.labels(kwargs.get("labels") or {})
+        kwargs["environment"] = without_output(kwargs["environment"], OUTPUT)
+    kwargs["labels"] = labels(kwargs.get("labels") or {})
     for mount in kwargs.get("mounts") or ():
         for name in mount.keys() & {"source", "Source"}:
-            mount[name] = substitute(mount[name] or "", {**values, **outputs})
+            mount[name] = bind_source(mount[name] or "")
         if is_of_need(mount) and mount["source"].startswith("/"):
             mount["type"] = "bind"  # a folder of this machine
     if kwargs.get("devices"):
         kwargs["devices"] = [bind(each) if isinstance(each, str) else each for each in kwargs["devices"]]
     if kwargs.get("entrypoint"):
-        kwargs["entrypoint"] = [bind(part) for part in sdk_values.argv(kwargs["entrypoint"])]
-    command = [bind(part) for part in sdk_values.argv(container.command)]
-    return replace(container, command=command, kwargs=kwargs)
+        kwargs["entrypoint"] = bind(argv(kwargs["entrypoint"]))
+    return replace(container, command=bind(argv(container.command)), kwargs=kwargs)
 
 
 def symbolic_name(role: str, k: int) -> str:
@@ -104,10 +91,6 @@ def symbolic_name(role: str, k: int) -> str:
 def _names_host(variable: str) -> bool:
     """Whether the value of a variable is a host: unlike other text, its name may have to be cut."""
     return variable == RANK0_ENV or variable.startswith(HOST_VARIABLES)
-
-
-def _bound(value: object, bind: Callable[[str], str]) -> object:
-    return bind(value) if isinstance(value, str) and not isinstance(value, Secret) else value
 
 
 def _check_edits(container: DockerContainer, name: str) -> None:
@@ -123,7 +106,7 @@ def _check_edits(container: DockerContainer, name: str) -> None:
             hint="it is made of the app id; set `hostname`, or an alias in `networking_config`",
         )
     own = replica_labels(container.role, container.replica)
-    for label, value in sdk_values.labels(container.kwargs.get("labels") or {}).items():
+    for label, value in labels(container.kwargs.get("labels") or {}).items():
         if label.startswith(PREFIX) and own.get(label) != value:
             raise SchedulerError(
                 f"the label `{label}` cannot be edited: labels that begin with `{PREFIX}` are launcher's",
@@ -140,16 +123,58 @@ def check_head(job: DockerJob, derived: DockerJob) -> None:
     for name in ("app_id", "handle", "scratch"):
         if getattr(job, name) != getattr(derived, name):
             raise SchedulerError(f"`{name}` of a request cannot be edited: it is made when it is scheduled")
-    if job.role_retries != derived.role_retries:
-        raise SchedulerError(
-            "`role_retries` of a request cannot be edited",
-            hint="set `max_retries` and `retry_policy` of the role before the dry run",
-        )
-    if job.role_rules != derived.role_rules:
-        raise SchedulerError(
-            "`role_rules` of a request cannot be edited", hint="set them in the role before the dry run"
-        )
-    if job.network != derived.network:
-        raise SchedulerError(
-            "`network` of a request cannot be edited", hint="edit `kwargs['network']` of its containers"
-        )
+    for name, hint in (
+        ("role_retries", "set `max_retries` and `retry_policy` of the role before the dry run"),
+        ("role_rules", "set them in the role before the dry run"),
+        ("network", "edit `kwargs['network']` of its containers"),
+    ):
+        if getattr(job, name) != getattr(derived, name):
+            raise SchedulerError(f"`{name}` of a request cannot be edited", hint=hint)
+
+
+# GPUs
+
+
+def with_gpus(job: DockerJob, dealt: Sequence[str]) -> DockerJob:
+    """The request with the ids of each replica's GPUs in place of `$<gpus>`.
+
+    A replica for which too few were dealt, as without a turn, leaves the choice to the engine.
+    """
+    from launcher.turns.deal import shares
+
+    wanted = [sum(_number(each) for each in _asked(container)) for container in job.containers]
+    found = [[device for device in text.split(",") if device] for text in shares(dealt, wanted)]
+    return replace(job, containers=[_filled(*pair) for pair in zip(job.containers, found, strict=True)])
+
+
+def _filled(container: DockerContainer, devices: Sequence[str]) -> DockerContainer:
+    requests, begin = [], 0
+    for each in container.kwargs.get("device_requests") or ():
+        if _is_symbolic(each):
+            end = begin + _number(each)
+            requests.append(_request(each, devices[begin:end]))
+            begin = end
+        else:
+            requests.append(each)
+    return replace(container, kwargs={**container.kwargs, "device_requests": requests})
+
+
+def _request(symbolic: Mapping[str, Any], devices: Sequence[str]) -> dict[str, Any]:
+    """The engine takes a count or ids, not both."""
+    left_out = "count" if len(devices) == _number(symbolic) else "device_ids"
+    filled = {**symbolic, "device_ids": list(devices)}
+    return {name: value for name, value in filled.items() if name != left_out}
+
+
+def _asked(container: DockerContainer) -> list[Mapping[str, Any]]:
+    return [each for each in container.kwargs.get("device_requests") or () if _is_symbolic(each)]
+
+
+def _is_symbolic(request: Mapping[str, Any]) -> bool:
+    from launcher.turns.deal import GPUS
+
+    return request.get("device_ids") == [GPUS] and isinstance(request.get("count"), int)
+
+
+def _number(request: Mapping[str, Any]) -> int:
+    return max(int(request["count"]), 0)

@@ -1,103 +1,242 @@
-"""Convert the arguments of the Docker SDK's `containers.create` to the body of the engine's API. Pure."""
+"""Convert the arguments of the Docker SDK's `containers.create` to the body of the engine's API. Pure.
+
+Values that both have in the same form need no function. Each function raises TypeError, ValueError, KeyError
+or AttributeError for a value of the wrong form.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+import shlex
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from launcher.errors import SchedulerError
-from launcher.schedulers.docker.request import sdk_values as sdk
-from launcher.schedulers.docker.request.job import DockerContainer
 from launcher.specs.secret import Secret
 from launcher.text import did_you_mean
+
+_UNITS = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+_SIZE = re.compile(r"(-?\d+(?:\.\d+)?)\s*(?:([kmgt])b?|b)?", re.IGNORECASE)
+
+
+def _camel(name: str) -> str:
+    """`read_only` → `ReadOnly`, as the engine spells most names."""
+    return "".join(part.capitalize() for part in name.split("_"))
+
+
+# Values
+
+
+def argv(command: str | Iterable[str]) -> list[str]:
+    """A command line as a list; a text is split as a shell does."""
+    return shlex.split(command) if isinstance(command, str) else list(command)
+
+
+def environment(value: Mapping[str, Any] | Iterable[str]) -> dict[str, Any]:
+    """Variables by name; None removes one. A list has `NAME=value`. Numbers become text, secrets stay."""
+    if not isinstance(value, Mapping):
+        value = {name: text if sign else None for name, sign, text in (each.partition("=") for each in value)}
+    return {name: each if isinstance(each, str | None) else str(each) for name, each in value.items()}
+
+
+def labels(value: Mapping[str, str] | Iterable[str]) -> dict[str, str]:
+    """Labels by name; a list has names alone."""
+    return dict(value) if isinstance(value, Mapping) else dict.fromkeys(value, "")
+
+
+def size(value: str | int) -> int:
+    """A size in bytes, from a number or a text such as `512m`."""
+    if not isinstance(value, str):
+        return int(value)
+    match = _SIZE.fullmatch(value.strip())
+    if match is None:
+        raise ValueError(f"`{value}` is not a size")
+    return int(float(match[1]) * _UNITS[(match[2] or "").lower()])
+
+
+def mount(value: Mapping[str, Any]) -> dict[str, Any]:
+    """The SDK's `Mount`, or plain data: type, source, target and read_only."""
+    known = ("type", "source", "target", "read_only")
+    return {"ReadOnly": False, **_renamed(value, known, "docker.types.Mount has more")}
+
+
+def device(value: str | Mapping[str, Any]) -> dict[str, Any]:
+    """`source:destination:permissions`; destination and permissions may be left out."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    source, _, rest = value.partition(":")
+    destination, _, permissions = rest.partition(":")
+    return {
+        "PathOnHost": source,
+        "PathInContainer": destination or source,
+        "CgroupPermissions": permissions or "rwm",
+    }
+
+
+def device_request(value: Mapping[str, Any]) -> dict[str, Any]:
+    return _renamed(value, ("driver", "count", "device_ids", "capabilities", "options"))
+
+
+def ulimit(value: Mapping[str, Any]) -> dict[str, Any]:
+    return _renamed(value, ("name", "soft", "hard"))
+
+
+def log_config(value: Mapping[str, Any]) -> dict[str, Any]:
+    return _renamed(value, ("type", "config"))
+
+
+def healthcheck(value: Mapping[str, Any]) -> dict[str, Any]:
+    made = _renamed(value, ("test", "interval", "timeout", "retries", "start_period"))
+    if isinstance(made.get("Test"), str):
+        made["Test"] = ["CMD-SHELL", made["Test"]]
+    return made
+
+
+def binds(value: Mapping[str, Any] | Iterable[str]) -> list[str]:
+    """`source:destination:mode` of each, from a list of them or a dict `{source: {"bind": …, "mode": …}}`."""
+    if not isinstance(value, Mapping):
+        return list(value)
+    out = []
+    for source, to in value.items():
+        if isinstance(to, str):
+            to = {"bind": to}
+        mode = to.get("mode", "ro" if to.get("ro") else "rw")
+        spread = to.get("propagation")
+        out.append(f"{source}:{to['bind']}:{mode}" + (f",{spread}" if spread else ""))
+    return out
+
+
+def ports(value: Mapping[Any, Any]) -> dict[str, list[dict[str, str]]]:
+    """`{"80/tcp": 8080}`: a port of the host, None for any, (address, port), or a list of these."""
+    return {
+        key if "/" in key else f"{key}/tcp": [
+            _binding(each) for each in (at if isinstance(at, list) else [at])
+        ]
+        for key, at in ((str(key), at) for key, at in value.items())
+    }
+
+
+def _binding(at: Any) -> dict[str, str]:
+    """An empty port lets the engine pick one."""
+    if isinstance(at, Mapping):
+        return dict(at)
+    address, port = ("", at) if not isinstance(at, tuple) else (*at, None)[:2]
+    return {"HostIp": address, "HostPort": "" if port is None else str(port)}
+
+
+def tmpfs(value: Mapping[str, str] | Iterable[str]) -> dict[str, str]:
+    """Options by path; a list has `path:options`."""
+    return dict(value) if isinstance(value, Mapping) else dict(each.partition(":")[::2] for each in value)
+
+
+def hosts(value: Mapping[str, str] | Iterable[str]) -> list[str]:
+    """`name:address` of each."""
+    return _pairs(sorted(value.items())) if isinstance(value, Mapping) else list(value)
+
+
+def links(value: Mapping[str, str] | Iterable[tuple[str, str]]) -> list[str]:
+    """`container:alias` of each."""
+    return _pairs(sorted(value.items()) if isinstance(value, Mapping) else value)
+
+
+def _pairs(value: Iterable[tuple[str, str]]) -> list[str]:
+    return [f"{name}:{other or name}" for name, other in value]
+
+
+def texts(value: Iterable[object]) -> list[str]:
+    return [str(each) for each in value]
+
+
+def texts_by_name(value: Mapping[str, object]) -> dict[str, str]:
+    return {name: str(each) for name, each in value.items()}
+
+
+def names(value: str | Iterable[str]) -> list[str]:
+    """A list, or a text with commas."""
+    return value.split(",") if isinstance(value, str) else list(value)
+
+
+def _renamed(value: Mapping[str, Any], known: Iterable[str], more: str = "") -> dict[str, Any]:
+    """Plain data with the engine's names; types of the SDK have these names already and stay as they are."""
+    if any(name[:1].isupper() for name in value):
+        return dict(value)
+    if unknown := sorted(value.keys() - set(known)):
+        listed = f"known are {', '.join(known)}" + (f"; {more}" if more else "")
+        raise ValueError(f"unknown key `{unknown[0]}`: {listed}")
+    return {"DeviceIDs" if name == "device_ids" else _camel(name): each for name, each in value.items()}
+
+
+# Parameters
+
+Field = tuple[str, Callable[[Any], Any]]
+"""The engine's name of a parameter, and the function that converts its value."""
+
+
+def _same(value: Any) -> Any:
+    return value
 
 
 def _each(one: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda values: [one(value) for value in values]
 
 
-def _as_given(value: Any) -> Any:
-    return value
+def _as_given(names: str) -> dict[str, Field]:
+    """The parameters of which the engine takes the value as it is, under the same name."""
+    return {name: (_camel(name), _same) for name in names.split()}
 
 
-_CONFIG: dict[str, tuple[str, Callable[[Any], Any]]] = {
-    "domainname": ("Domainname", _as_given),
-    "entrypoint": ("Entrypoint", sdk.argv),
-    "healthcheck": ("Healthcheck", sdk.healthcheck),
-    "hostname": ("Hostname", _as_given),
-    "labels": ("Labels", sdk.labels),
-    "mac_address": ("MacAddress", _as_given),
-    "network_disabled": ("NetworkDisabled", _as_given),
+_CONFIG = _as_given(
+    """
+    domainname hostname mac_address network_disabled working_dir
+    """
+) | {
+    "entrypoint": ("Entrypoint", argv),
+    "healthcheck": ("Healthcheck", healthcheck),
+    "labels": ("Labels", labels),
     "networking_config": ("NetworkingConfig", lambda value: {"EndpointsConfig": dict(value)}),
-    "ports": ("ExposedPorts", lambda value: {port: {} for port in sdk.ports(value)}),
-    "stdin_open": ("OpenStdin", _as_given),
+    "ports": ("ExposedPorts", lambda value: {port: {} for port in ports(value)}),
+    "stdin_open": ("OpenStdin", _same),
     "stop_signal": ("StopSignal", str),
     "user": ("User", str),
-    "working_dir": ("WorkingDir", _as_given),
 }
-_HOST: dict[str, tuple[str, Callable[[Any], Any]]] = {
-    "blkio_weight": ("BlkioWeight", _as_given),
-    "blkio_weight_device": ("BlkioWeightDevice", _as_given),
-    "cap_add": ("CapAdd", _as_given),
-    "cap_drop": ("CapDrop", _as_given),
-    "cgroup_parent": ("CgroupParent", _as_given),
-    "cgroupns": ("CgroupnsMode", _as_given),
-    "cpu_count": ("CpuCount", _as_given),
-    "cpu_percent": ("CpuPercent", _as_given),
-    "cpu_period": ("CpuPeriod", _as_given),
-    "cpu_quota": ("CpuQuota", _as_given),
-    "cpu_rt_period": ("CPURealtimePeriod", _as_given),
-    "cpu_rt_runtime": ("CPURealtimeRuntime", _as_given),
-    "cpu_shares": ("CpuShares", _as_given),
-    "cpuset_cpus": ("CpusetCpus", _as_given),
-    "cpuset_mems": ("CpusetMems", _as_given),
-    "device_cgroup_rules": ("DeviceCgroupRules", _as_given),
-    "device_read_bps": ("BlkioDeviceReadBps", _as_given),
-    "device_read_iops": ("BlkioDeviceReadIOps", _as_given),
-    "device_requests": ("DeviceRequests", _each(sdk.device_request)),
-    "device_write_bps": ("BlkioDeviceWriteBps", _as_given),
-    "device_write_iops": ("BlkioDeviceWriteIOps", _as_given),
-    "devices": ("Devices", _each(sdk.device)),
-    "dns": ("Dns", _as_given),
-    "dns_opt": ("DnsOptions", _as_given),
-    "dns_search": ("DnsSearch", _as_given),
-    "extra_hosts": ("ExtraHosts", sdk.hosts),
-    "group_add": ("GroupAdd", sdk.texts),
-    "init": ("Init", _as_given),
-    "ipc_mode": ("IpcMode", _as_given),
-    "isolation": ("Isolation", _as_given),
-    "kernel_memory": ("KernelMemory", sdk.size),
-    "links": ("Links", sdk.links),
-    "log_config": ("LogConfig", sdk.log_config),
-    "mem_limit": ("Memory", sdk.size),
-    "mem_reservation": ("MemoryReservation", sdk.size),
-    "mem_swappiness": ("MemorySwappiness", _as_given),
-    "memswap_limit": ("MemorySwap", sdk.size),
-    "mounts": ("Mounts", _each(sdk.mount)),
-    "nano_cpus": ("NanoCpus", _as_given),
-    "network": ("NetworkMode", _as_given),
-    "network_mode": ("NetworkMode", _as_given),
-    "oom_kill_disable": ("OomKillDisable", _as_given),
-    "oom_score_adj": ("OomScoreAdj", _as_given),
-    "pid_mode": ("PidMode", _as_given),
-    "pids_limit": ("PidsLimit", _as_given),
-    "ports": ("PortBindings", sdk.ports),
-    "privileged": ("Privileged", _as_given),
-    "publish_all_ports": ("PublishAllPorts", _as_given),
-    "read_only": ("ReadonlyRootfs", _as_given),
-    "restart_policy": ("RestartPolicy", _as_given),
-    "runtime": ("Runtime", _as_given),
-    "security_opt": ("SecurityOpt", _as_given),
-    "shm_size": ("ShmSize", sdk.size),
-    "storage_opt": ("StorageOpt", _as_given),
-    "sysctls": ("Sysctls", sdk.texts_by_name),
-    "tmpfs": ("Tmpfs", sdk.tmpfs),
-    "ulimits": ("Ulimits", _each(sdk.ulimit)),
-    "userns_mode": ("UsernsMode", _as_given),
-    "uts_mode": ("UTSMode", _as_given),
-    "volume_driver": ("VolumeDriver", _as_given),
-    "volumes": ("Binds", sdk.binds),
-    "volumes_from": ("VolumesFrom", sdk.names),
+_HOST = _as_given(
+    """
+    blkio_weight blkio_weight_device cap_add cap_drop cgroup_parent cpu_count cpu_percent cpu_period
+    cpu_quota cpu_shares cpuset_cpus cpuset_mems device_cgroup_rules dns dns_search init ipc_mode
+    isolation nano_cpus network_mode oom_kill_disable oom_score_adj pid_mode pids_limit privileged
+    publish_all_ports restart_policy runtime security_opt storage_opt userns_mode volume_driver
+    """
+) | {
+    "cgroupns": ("CgroupnsMode", _same),
+    "cpu_rt_period": ("CPURealtimePeriod", _same),
+    "cpu_rt_runtime": ("CPURealtimeRuntime", _same),
+    "device_read_bps": ("BlkioDeviceReadBps", _same),
+    "device_read_iops": ("BlkioDeviceReadIOps", _same),
+    "device_requests": ("DeviceRequests", _each(device_request)),
+    "device_write_bps": ("BlkioDeviceWriteBps", _same),
+    "device_write_iops": ("BlkioDeviceWriteIOps", _same),
+    "devices": ("Devices", _each(device)),
+    "dns_opt": ("DnsOptions", _same),
+    "extra_hosts": ("ExtraHosts", hosts),
+    "group_add": ("GroupAdd", texts),
+    "kernel_memory": ("KernelMemory", size),
+    "links": ("Links", links),
+    "log_config": ("LogConfig", log_config),
+    "mem_limit": ("Memory", size),
+    "mem_reservation": ("MemoryReservation", size),
+    "mem_swappiness": ("MemorySwappiness", _same),
+    "memswap_limit": ("MemorySwap", size),
+    "mounts": ("Mounts", _each(mount)),
+    "network": ("NetworkMode", _same),
+    "ports": ("PortBindings", ports),
+    "read_only": ("ReadonlyRootfs", _same),
+    "shm_size": ("ShmSize", size),
+    "sysctls": ("Sysctls", texts_by_name),
+    "tmpfs": ("Tmpfs", tmpfs),
+    "ulimits": ("Ulimits", _each(ulimit)),
+    "uts_mode": ("UTSMode", _same),
+    "volumes": ("Binds", binds),
+    "volumes_from": ("VolumesFrom", names),
 }
 REFUSED = {
     "auto_remove": "the outcome would be gone with the container; `launcher gc` removes finished ones",
@@ -117,20 +256,20 @@ PARAMETERS = frozenset({"environment", "name", *_CONFIG, *_HOST})
 """The parameters that a container can be created with."""
 
 
-def engine_config(container: DockerContainer) -> dict[str, Any]:
+def engine_config(image: str, command: str | Iterable[str], kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """The body of POST /containers/create, but for the name. Values of secrets must be in the environment.
 
     Raises SchedulerError for a parameter that `containers.create` does not have, with the nearest one, for
     one that launcher refuses, and for a value of the wrong form.
     Source: Docker Engine API 1.41, ContainerCreate.
     """
-    kwargs = {name: value for name, value in container.kwargs.items() if value is not None}
+    kwargs = {name: value for name, value in kwargs.items() if value is not None}
     check_parameters(kwargs)
     return _given(
         {
-            "Image": container.image,
-            "Cmd": sdk.argv(container.command),
-            "Env": _environment(sdk.environment(kwargs.get("environment") or {})),
+            "Image": image,
+            "Cmd": argv(command),
+            "Env": _variables(environment(kwargs.get("environment") or {})),
             **_fields(kwargs, _CONFIG),
             "HostConfig": _given(_fields(kwargs, _HOST)),
         }
@@ -149,9 +288,7 @@ def check_parameters(kwargs: Mapping[str, Any]) -> None:
         raise SchedulerError(f"`containers.create` has no parameter `{name}`", hint=hint)
 
 
-def _fields(
-    kwargs: Mapping[str, Any], fields: Mapping[str, tuple[str, Callable[[Any], Any]]]
-) -> dict[str, Any]:
+def _fields(kwargs: Mapping[str, Any], fields: Mapping[str, Field]) -> dict[str, Any]:
     return {
         fields[name][0]: _converted(name, kwargs[name], fields[name][1]) for name in kwargs if name in fields
     }
@@ -174,9 +311,9 @@ def _given(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value not in empty}
 
 
-def _environment(environment: Mapping[str, str | None]) -> list[str]:
+def _variables(env: Mapping[str, str | None]) -> list[str]:
     """`NAME=value` of each; a variable without a value (None) is removed from those of the image."""
-    for name, value in environment.items():
+    for name, value in env.items():
         if isinstance(value, Secret):  # its text is the reference, which would pass for the value
             raise ValueError(f"the value of {name} was not read")
-    return [name if value is None else f"{name}={value}" for name, value in environment.items()]
+    return [name if value is None else f"{name}={value}" for name, value in env.items()]

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from launcher.schedulers.docker.options import DEFAULT_GRACE_S
-from launcher.schedulers.docker.request.sdk_values import argv, environment
-from launcher.specs.secret import Secret
+from launcher.schedulers.docker.request.body import argv, engine_config, environment
+from launcher.schedulers.replica_request import shown_value
 from launcher.specs.sensitive import hide
 from launcher.specs.yamltext import to_yaml
 
@@ -33,6 +33,10 @@ class DockerContainer:
     @property
     def name(self) -> str:
         return str(self.kwargs["name"])
+
+    def body(self) -> dict[str, Any]:
+        """See `engine_config`."""
+        return engine_config(self.image, self.command, self.kwargs)
 
 
 @dataclass(repr=False)
@@ -112,7 +116,7 @@ def _shown(container: DockerContainer) -> dict[str, Any]:
         "command": hide(argv(container.command)),
         **kwargs,
         "environment": {
-            name: f"(secret {value})" if isinstance(value, Secret) else value and hide(value, name)
+            name: value and shown_value(name, value)
             for name, value in environment(container.kwargs.get("environment") or {}).items()
         },
     }

@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator, Mapping
 from posixpath import normpath
 
-from launcher.schedulers.checks import check_runnable, overridden
+from launcher.schedulers.checks import all_or_none, check_runnable, overridden
 from launcher.schedulers.docker.names import NETWORK, SCRATCH
 from launcher.schedulers.docker.options import options
 from launcher.specs.app import AppDef, CfgVal, Role
-from launcher.specs.check import Problem, macro_texts
-from launcher.specs.macros import SYMBOLIC_APP_ID, find_macros, needs_host
+from launcher.specs.check import Problem, macros_in
+from launcher.specs.macros import SYMBOLIC_APP_ID, needs_host
 from launcher.specs.mounts import BindMount, DeviceMount, VolumeMount
 from launcher.specs.order import host_variable, serving
 from launcher.specs.probe import Probe
@@ -120,18 +120,16 @@ def _without_network(app: AppDef, network: str) -> Iterator[Problem]:
     if resolves_names(network):
         return
     for role in app.roles:
-        at = ("roles", role.name)
-        for path, text in macro_texts(role):
-            for name, start, end in find_macros(text):
-                if needs_host(name):
-                    message = (
-                        f"`{text[start:end]}` has no value on the network `{network}`, where replicas do not"
-                        f" find each other: leave `network` out, or name another one"
-                    )
-                    yield Problem((*at, *path), "constraint", message)
+        for path, name, written in macros_in(role):
+            if needs_host(name):
+                message = (
+                    f"`{written}` has no value on the network `{network}`, where replicas do not find each"
+                    " other: leave `network` out, or name another one"
+                )
+                yield Problem(path, "constraint", message)
         if network == "none" and role.ready is not None and role.ready.port is not None:
             message = "no port can be reached on the network `none`: probe it by `command` or `file`"
-            yield Problem((*at, "ready", _kind(role.ready)), "constraint", message)
+            yield Problem(("roles", role.name, "ready", _kind(role.ready)), "constraint", message)
 
 
 def probed_from_here(app: AppDef, host: str) -> Iterator[Problem]:
@@ -181,6 +179,5 @@ def notes(app: AppDef, cfg: Mapping[str, CfgVal]) -> list[str]:
             )
         if role.port_map and shares_host_name(network):
             out.append(f"role `{role.name}`: ports are not published on the network `{network}`")
-        if role.min_replicas is not None and role.min_replicas < role.num_replicas:
-            out.append(f"role `{role.name}`: local_docker starts all {role.num_replicas} replicas or none")
+        out += all_or_none(role, "local_docker")
     return out

@@ -1,4 +1,7 @@
-"""The watcher of an attempt that waits: until it creates the app, or gives the attempt up."""
+"""Hold an attempt that waits, in its watcher: until it creates the app, or gives the attempt up.
+
+See `launcher.holding.waiting`. A thread for each thing that it waits for wakes this one.
+"""
 
 from __future__ import annotations
 
@@ -12,34 +15,37 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from launcher.errors import SchedulerError
-from launcher.schedulers.docker import record, tombstones, turn
+from launcher.holding.waiting import way_to_start
+from launcher.schedulers.docker import apps, record, tombstones, turn
 from launcher.schedulers.docker.apps import list_containers
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import EngineError, EngineUnreachable, may_pass
 from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.client.persist import Patience
-from launcher.schedulers.docker.labels import APP_ID, OWNER
+from launcher.schedulers.docker.labels import APP_ID, OWNER, SCHEDULER
 from launcher.schedulers.docker.names import queued_name
 from launcher.schedulers.docker.record import RecordLock
 from launcher.schedulers.docker.replicas import is_replica
 from launcher.schedulers.docker.status import GONE
-from launcher.schedulers.docker.watching import give_up
-from launcher.schedulers.docker.watching.inputs import compare
-from launcher.schedulers.docker.watching.outcomes import ended, why_skipped
+from launcher.schedulers.docker.watching import ends
+from launcher.schedulers.docker.watching.waiting import wait_for_end
 from launcher.schedulers.owner import this_process
+from launcher.schedulers.registry import get_scheduler
+from launcher.schedulers.staged import StagedScheduler
+from launcher.schedulers.turns import Line
 from launcher.specs import needs
-from launcher.specs.attempt import AttemptState
+from launcher.specs.attempt import Attempt, AttemptState
 from launcher.specs.needs import StoodOn
 
 if TYPE_CHECKING:
-    from launcher.schedulers.leftovers import Clearing
     from launcher.turns.table import Place
 
 T = TypeVar("T")
 
-_TABLE_S = 1.0  # until a table that could not be written is tried again
-_REMOVED, _CLIENT, _LINE = "removed", "client", "line"
+_AGAIN_S = 1.0  # until a table that could not be written, or an attempt without a watcher, is looked at again
+_MOST_MISSES = 10  # while an interrupted submission is resumed, an attempt has neither container nor record
 _LATE_S = 2.0  # from the removal of the container by a client that takes the attempt over to its own
+_REMOVED, _CLIENT, _NEXT = "removed", "client", "next"
 
 
 class Hold:
@@ -68,11 +74,10 @@ class Hold:
         self._needs = needs.from_json(message["needs"])
         self._reservation: str = message["reservation"]
         self._waiting = Container(id=message["waiting"], name="", state="created", labels=self._labels)
-        self._place = place
-        self._queue: SimpleQueue[tuple[StoodOn | str, Any] | Exception] = SimpleQueue()
-        self._is_starting = False  # it was decided that it starts
+        self._line = None if place is None else Line(place)
+        self._queue: SimpleQueue[tuple[str, Any] | Exception] = SimpleQueue()
+        self._is_accepted = False
         self._is_created = False
-        self._clearing: Clearing | None = None
 
     def run(self) -> bool:
         """True when all containers exist and are to be started; False when the attempt has ended instead."""
@@ -81,122 +86,37 @@ class Hold:
         recorded = record.read_attempt(self._app_dir)
         if recorded is not None:
             record.write_attempt(self._app_dir, {**recorded, "labels": self._labels})
-        jobs = [each.job for each in self._needs]
-        if jobs and not self._accept("waiting", **{"for": jobs}):
-            return False
         self._follow(_REMOVED, self._removed)
-        for each in self._needs:
-            self._follow(each, partial(ended, self._engine, each))
-        if not (self._needs_are_met() and self._has_turn()):
-            return False
-        compare(self._app_dir, self._labels)
-        return self._is_started()
+        way = way_to_start([each.job for each in self._needs], self)
+        try:
+            next(way)
+            while (happened := self._next()) is not None:
+                way.send(happened[1])
+        except StopIteration as over:
+            return bool(over.value) and bool(self._or_fail(self._create))
+        return False
 
     def follow_client(self, wait: Callable[[], str]) -> None:
         """Cancel the app once `wait` returns the reason, if any: its client has ended."""
         self._follow(_CLIENT, wait)
 
-    def _accept(self, kind: str, **facts: Any) -> bool:
-        """Record that the app waits from here on, for which its client waits.
-
-        False, with nothing left of it, when it was cancelled before that, or the disk is full.
-        """
-        if record.append(self._app_dir, kind, **facts):
-            return True
-        self._engine.remove(self._waiting.id)
-        return False
-
-    # -- what it waits for ---------------------------------------------------------------------------------
-
-    def _needs_are_met(self) -> bool:
-        """Wait until all that it needs has succeeded; False when the attempt has ended instead."""
-        pending = set(self._needs)
-        while pending:
-            happened = self._next()
-            if happened is None:
-                return False
-            need, found = happened
-            if found is None or found.state != "succeeded":
-                self._give_up("skipped", why_skipped(need, found))
-                return False
-            pending.discard(need)
-            record.append(self._app_dir, "met", job=need.job)
-        return True
-
-    def _has_turn(self) -> bool:
-        """Wait in line until the app has its share; False when the attempt has ended instead."""
-        if self._place is None:
-            return True
-        is_recorded = False
-        while not self._look(self._place):
-            if not is_recorded and not self._record_queued():
-                return False
-            is_recorded = True
-            if self._next() is None:
-                return False
-        return True
-
-    def _record_queued(self) -> bool:
-        """Record that it is in line. False as `_accept`, where that was not accepted to wait before."""
-        if not self._needs:
-            return self._accept("queued")
-        record.append(self._app_dir, "queued")
-        self._persist(self._show_queued)
-        return True
-
-    def _look(self, place: Place) -> bool:
-        """Whether the app has its share. Until then, a thread wakes this one when that may have changed."""
-        again_s: float | None = None
-        try:
-            if place.look().starts:
-                return True
-        except OSError:
-            again_s = _TABLE_S
-        self._clear(place)
-        fds, events = select.poll(), select.POLLHUP | select.POLLERR
-        for fd in place.bells:
-            fds.register(fd, select.POLLIN)
-        for fd in place.watched:
-            fds.register(fd, events)
-        timeout_ms = None if again_s is None else 1000 * again_s
-        self._follow(_LINE, lambda: fds.poll(timeout_ms))
-        return False
-
-    def _clear(self, place: Place) -> None:
-        """Have the shares cleared that dead holders have left."""
-        if not place.left:
-            return
-        from launcher.schedulers.leftovers import Clearing
-
-        self._clearing = self._clearing or Clearing()
-        if pid := self._clearing.start(place.left):
-            Thread(target=os.waitpid, args=(pid, 0), daemon=True).start()
-
-    def _show_queued(self) -> None:
-        """Other state folders see by the name of its container that it does not wait for others any more."""
-        try:
-            self._engine.rename(self._waiting.id, queued_name(self._app_id))
-        except EngineUnreachable:
-            raise
-        except EngineError:  # gone, as its event reports, or the name is taken
-            return
-
-    def _next(self) -> tuple[Any, Any] | None:
+    def _next(self) -> tuple[str, Any] | None:
         """What has happened; None when the attempt has ended by that."""
         item = self._queue.get()
         if isinstance(item, Exception):
             raise item
-        if item[0] == _REMOVED:
+        what, found = item
+        if what == _REMOVED:
             self._end_removed()
-        elif item[0] == _CLIENT and not item[1]:
-            return self._next()
-        elif item[0] == _CLIENT:
-            self._give_up("cancelled", item[1])
-        else:
+        elif what == _NEXT:
             return item
+        elif found:  # the client
+            self._end("cancelled", found)
+        else:
+            return self._next()
         return None
 
-    def _follow(self, what: StoodOn | str, wait: Callable[[], object]) -> None:
+    def _follow(self, what: str, wait: Callable[[], object]) -> None:
         """Queue what `wait` returns, once it does."""
 
         def follow() -> None:
@@ -219,10 +139,74 @@ class Hold:
         """See `Patience.persist`."""
         return Patience(self._engine.host, holds=True).persist(call)
 
+    # -- what the way asks for -----------------------------------------------------------------------------
+
+    def note(self, kind: str, **fields: Any) -> None:
+        record.append(self._app_dir, kind, **fields)
+
+    def accept(self, kind: str, **fields: Any) -> bool:
+        """Record that the app waits from here on, for which its client waits.
+
+        False, with nothing left of it, when it was cancelled before that, or the disk is full.
+        """
+        is_recorded = record.append(self._app_dir, kind, **fields)
+        if self._is_accepted:
+            self._persist(self._show_queued)
+            return True
+        self._is_accepted = True
+        if not is_recorded:
+            self._engine.remove(self._waiting.id)
+        return is_recorded
+
+    def _show_queued(self) -> None:
+        """Other state folders see by the name of its container that it does not wait for others any more."""
+        try:
+            self._engine.rename(self._waiting.id, queued_name(self._app_id))
+        except EngineUnreachable:
+            raise
+        except EngineError:  # gone, as its event reports, or the name is taken
+            return
+
+    def follow_needs(self) -> None:
+        for each in self._needs:
+            self._follow(_NEXT, partial(_outcome, self._engine, each))
+
+    def give_up(self, why: str) -> None:
+        self._end("skipped", why)
+
+    def has_share(self) -> bool:
+        line = self._line
+        if line is None or line.look():
+            return True
+        if line.clearer:
+            Thread(target=os.waitpid, args=(line.clearer, 0), daemon=True).start()
+        fds, events = select.poll(), select.POLLHUP | select.POLLERR
+        for fd in line.place.bells:
+            fds.register(fd, select.POLLIN)
+        for fd in line.place.watched:
+            fds.register(fd, events)
+        timeout_ms = None if line.error is None else 1000 * _AGAIN_S
+        self._follow(_NEXT, lambda: fds.poll(timeout_ms))
+        return False
+
+    def compare(self) -> bool:
+        self._follow(_NEXT, partial(ends.changed_inputs, self._app_dir, self._labels))
+        return True
+
+    def decide(self) -> bool:
+        decided = self._or_fail(partial(turn.decide, self._engine, self._waiting, turn.START))
+        if decided is None or decided == turn.START:
+            return decided is not None
+        if turn.is_end(decided):
+            self._persist(partial(ends.carry_out, self._engine, self._waiting, decided))
+        else:
+            self._end_removed()
+        return False
+
     # -- how it goes on ------------------------------------------------------------------------------------
 
-    def _give_up(self, state: AttemptState, why: str) -> None:
-        if not self._persist(partial(give_up.end, self._engine, self._waiting, state, why)):
+    def _end(self, state: AttemptState, why: str) -> None:
+        if not self._persist(partial(ends.end, self._engine, self._waiting, state, why)):
             self._end_removed()
 
     def _end_removed(self) -> None:
@@ -236,36 +220,28 @@ class Hold:
             if stone is None and others:
                 return  # another client has taken it over
         state, message = (stone.outcome.state, stone.outcome.message) if stone else ("cancelled", GONE)
-        self._persist(partial(give_up.record_end, self._engine, self._waiting, state, message))
+        self._persist(partial(ends.record_unstarted, self._engine, self._waiting, state, message))
         self._persist(partial(turn.forget, self._engine, self._app_id))
 
-    def _is_started(self) -> bool:
-        """Create the app; False when the attempt has ended instead."""
+    def _or_fail(self, call: Callable[[], T]) -> T | None:
+        """Make a call, for as long as an engine is waited for; None where the attempt has failed by that."""
         try:
-            return self._persist(self._start)
+            return self._persist(call)
         except EngineUnreachable:
             raise
-        except EngineError as error:  # for as long as an engine is waited for, too
-            return self._fail(error)
+        except EngineError as error:
+            self._fail(error)
+            return None
 
     def _fail(self, error: SchedulerError) -> bool:
         why = str(error).partition("\n")[0]
-        self._persist(partial(give_up.carry_out, self._engine, self._waiting, turn.ending("failed", why)))
+        self._persist(partial(ends.carry_out, self._engine, self._waiting, turn.ending("failed", why)))
         return False
 
-    def _start(self) -> bool:
-        """Create the app, unless another process has ended the attempt first. May be called again."""
-        if not self._is_starting:
-            decided = turn.decide(self._engine, self._waiting, turn.START)
-            if turn.is_end(decided):
-                give_up.carry_out(self._engine, self._waiting, decided)
-                return False
-            if decided != turn.START:
-                self._end_removed()
-                return False
-            self._is_starting = True
+    def _create(self) -> bool:
+        """Create the app; False when the attempt has failed by that. May be called again."""
         try:
-            self._create()
+            self._create_all()
         except SchedulerError as error:
             if isinstance(error, EngineError) and may_pass(error):
                 raise
@@ -274,7 +250,7 @@ class Hold:
         record.append(self._app_dir, "starting")
         return True
 
-    def _create(self) -> None:
+    def _create_all(self) -> None:
         from launcher.schedulers.docker import handover
         from launcher.schedulers.docker.containers import ContainerSetup
 
@@ -285,11 +261,31 @@ class Hold:
             setup = ContainerSetup(self._engine, None)
             labels: Mapping[str, str] = self._labels
             dealt: tuple[str, ...] = ()
-            if self._place is not None:
+            if self._line is not None:
                 from launcher.schedulers.docker import share
 
-                labels, dealt = {**labels, **share.label_of(self._place)}, self._place.dealt
+                labels, dealt = {**labels, **share.label_of(self._line.place)}, self._line.place.dealt
             setup.create(handover.from_json(self._job), labels, {}, dealt)
             self._is_created = True
         self._engine.remove(self._waiting.id)
         turn.forget(self._engine, self._app_id)
+
+
+def _outcome(engine: Engine, need: StoodOn) -> tuple[str, str]:
+    """Block until a needed attempt has ended, also while it has no watcher: its job, and its state."""
+    misses = 0
+    while misses < _MOST_MISSES:
+        found = _ended(engine, need)
+        if found is not None and not found.is_live:
+            return need.job, found.state
+        misses = misses + 1 if found is None else 0
+        time.sleep(_AGAIN_S)
+    return need.job, "removed"
+
+
+def _ended(engine: Engine, need: StoodOn) -> Attempt | None:
+    if need.scheduler == SCHEDULER:
+        app = wait_for_end(engine, need.app_id, None)
+        return apps.attempt_of(app) if app is not None else None
+    other = get_scheduler(need.scheduler, "")
+    return other.ended_attempt(need.app_id) if isinstance(other, StagedScheduler) else None

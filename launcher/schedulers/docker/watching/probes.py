@@ -1,31 +1,141 @@
-"""Probe a replica once: over its network, by the engine's archive call, or by a command in its container."""
+"""Probe the replicas of an app for its watcher: a thread for each run that is not known to be ready.
+
+A replica is probed over its network, by the engine's archive call, or by a command in its container.
+"""
 
 from __future__ import annotations
 
-import errno
-import socket
+import _socket
+import select
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from posixpath import join
+from queue import Empty, SimpleQueue
+from threading import Event, Thread
 from typing import Any
 
+from launcher.holding.probes import UNPROBED, Probing, bad_end, no_file, old_file
+from launcher.holding.replica import RUNNING
 from launcher.schedulers import probes
 from launcher.schedulers.docker.client.configuration import is_on_this_host
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import EngineError, EngineUnreachable
 from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.client.view import EngineView
+from launcher.schedulers.docker.journal import Journal
+from launcher.schedulers.docker.replicas import where
 
 ANSWER_S = 1.0
 """How long a connection and its answer may take, together."""
 
-_HERE = ("127.0.0.1", "::1")
+_LEAST_LIMIT_S = 0.1
+_CUT_SHORT_S = 1.0  # a probe with less time than this says little; the one before says more
 _FIRST_PAUSE_S = 0.01
 _LONGEST_PAUSE_S = 0.25
 _EARLY_S = 10.0
 """How long before the start that the engine records a replica may have written its file: the engine takes the
 time after the process began, on a busy machine long after."""
+
+
+class _Run(Probing):
+    """One run of a container, while it is probed.
+
+    Attributes:
+        over: it has ended, or is being stopped.
+    """
+
+    def __init__(self, container: Container, probe: Mapping[str, Any], age_s: float) -> None:
+        super().__init__(probe)
+        self.container = container
+        self._until = time.monotonic() + self.timeout_s - age_s
+        self.over = Event()
+
+    @property
+    def left_s(self) -> float:
+        return self._until - time.monotonic()
+
+
+class Prober:
+    """Finds out which replicas are ready, and which are not in time.
+
+    Args:
+        rules: role → its probe, of the roles that have one.
+        wake: wakes the watcher, which then calls `facts`.
+        resumed: replicas may run for a while already when they are seen first.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        rules: Mapping[str, Mapping[str, Any]],
+        wake: Callable[[], None],
+        *,
+        resumed: bool,
+    ) -> None:
+        self._engine = engine
+        self._rules = rules
+        self._wake = wake
+        self._resumed = resumed
+        self._runs: dict[tuple[str, float | None], _Run] = {}
+        self._results: SimpleQueue[tuple[Container, str]] = SimpleQueue()
+
+    def facts(self, app: Journal) -> Iterator[dict[str, Any]]:
+        """The results since the last call, as events."""
+        while True:
+            try:
+                container, why = self._results.get_nowait()
+            except Empty:
+                return
+            role, k = where(container)
+            if app.roles[role].replicas[k].run == (container.id, container.started_at):
+                run = {"role": role, "k": k, "id": container.id, "start": container.started_at}
+                yield {"e": "late", **run, "why": why} if why else {"e": "ready", **run}
+
+    def follow(self, containers: Iterable[Container], app: Journal) -> None:
+        """Begin to probe the replicas that run now, and end with those that run no more."""
+        wanted = {} if app.stop is not None else dict(self._to_probe(containers, app))
+        for run in [run for run in self._runs if run not in wanted]:
+            self._runs.pop(run).over.set()
+        now = time.time()
+        for run, (container, probe) in wanted.items():
+            if run not in self._runs:
+                age_s = now - (container.started_at or now) if self._resumed else 0.0
+                self._runs[run] = _Run(container, probe, max(0.0, age_s))
+                Thread(target=self._probe, args=(self._runs[run],), daemon=True).start()
+        self._resumed = False
+
+    def _probe(self, run: _Run) -> None:
+        pause_s = run.pause_s()
+        while not run.over.wait(pause_s):
+            pause_s, left_s = run.pause_s(), run.left_s
+            try:
+                why = why_not_ready(
+                    self._engine, run.container, run.probe, limit_s=max(left_s, _LEAST_LIMIT_S)
+                )
+            except EngineUnreachable:
+                continue  # it has not been probed
+            except Exception as error:  # a thread that dies would leave the replica waiting for ever
+                why = f"{type(error).__name__}: {error}"
+            if left_s >= _CUT_SHORT_S or run.why == UNPROBED:
+                run.why = why
+            left_s = run.left_s
+            if why and left_s > 0:
+                pause_s = min(pause_s, left_s)
+                continue
+            if not (why and run.over.is_set()):
+                self._results.put((run.container, run.late() if why else ""))
+                self._wake()
+            return
+
+    def _to_probe(
+        self, containers: Iterable[Container], app: Journal
+    ) -> Iterator[tuple[tuple[str, float | None], tuple[Container, Mapping[str, Any]]]]:
+        for each in containers:
+            role, k = where(each)
+            replica = app.roles[role].replicas[k]
+            is_open = replica.state == RUNNING and not (replica.is_ready or replica.late)
+            if role in self._rules and is_open and each.state == "running":
+                yield (each.id, each.started_at), (each, self._rules[role])
 
 
 def why_not_ready(engine: Engine, container: Container, probe: Mapping[str, Any], *, limit_s: float) -> str:
@@ -71,15 +181,16 @@ def taken_port(engine: EngineView, network: str, probe: Mapping[str, Any] | None
 def _why_no_success(engine: Engine, seen: Container, argv: tuple[str, ...], limit_s: float) -> str:
     deadline, pause_s = time.monotonic() + limit_s, _FIRST_PAUSE_S
     run = _running(engine, seen, argv) or engine.execute(seen.id, argv)
+    not_ended = f"`{argv[0]}` has not ended yet"
     while True:
         found = engine.executed(run)
         if found is None:
-            return probes.not_ended(argv[0])
+            return not_ended
         if found.exit_code is not None:
-            return probes.bad_end(argv[0], found.exit_code)
+            return bad_end(argv[0], found.exit_code)
         left_s = deadline - time.monotonic()
         if left_s <= 0:
-            return probes.not_ended(argv[0])
+            return not_ended
         time.sleep(min(pause_s, left_s))
         pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
@@ -104,8 +215,8 @@ def _why_no_file(engine: Engine, seen: Container, name: str) -> str:
     except EngineError as error:  # a loop of links, or a mount that broke
         return f"the file {name} cannot be seen: {error.cause}"
     if found is None:
-        return probes.no_file(name)
-    return probes.old_file(name) if (found.written_at or 0.0) < _began_at(seen) else ""
+        return no_file(name)
+    return old_file(name) if (found.written_at or 0.0) < _began_at(seen) else ""
 
 
 def _began_at(seen: Container) -> float:
@@ -121,71 +232,27 @@ def _why_no_answer(engine: Engine, seen: Container, probe: Mapping[str, Any], li
     port = probe["port"]
     if not is_on_this_host(engine.host):
         return f"port {port} is on another machine, that of the engine: probe it by a command"
-    hosts = _addresses(engine, seen)
+    hosts = list(_addresses(engine, seen))
     if not hosts:
         return f"port {port} cannot be reached: the replica has no network"
-    deadline = time.monotonic() + limit_s
-    sock, why = _connect(hosts, port, deadline)
-    if sock is None:
-        return why
-    with sock:
-        return _why_bad(sock, probe["http"], port, deadline, limit_s) if "http" in probe else ""
+    steps = probes.ask(probe, hosts, limit_s)
+    while True:
+        try:
+            fd, most_s, _ = next(steps)
+        except StopIteration as over:
+            return str(over.value)
+        poll = select.poll()
+        if fd >= 0:
+            poll.register(fd, select.POLLIN)
+        poll.poll(1000 * most_s)
 
 
-def _addresses(engine: Engine, seen: Container) -> Sequence[str]:
+def _addresses(engine: Engine, seen: Container) -> Iterable[tuple[int, str]]:
+    """Family and address of each of a replica's networks."""
     if seen.network == "host":
-        return _HERE
+        return probes.HOSTS
     kind, _, other = seen.network.partition(":")
     if kind == "container":
         found = engine.inspect(other)
         return () if found is None else _addresses(engine, found)
-    return seen.addresses
-
-
-def _connect(hosts: Sequence[str], port: int, deadline: float) -> tuple[socket.socket | None, str]:
-    """A connection to the first of the hosts where something listens; else None, and why there is none."""
-    why = probes.nothing_listens(port)
-    for host in hosts:
-        try:
-            sock = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
-        except OSError:  # no IPv6 here
-            continue
-        try:
-            sock.settimeout(_left(deadline))
-            sock.connect((host, port))
-            if sock.getsockname() != sock.getpeername():  # a free port may be the one that it comes from
-                return sock, ""
-        except TimeoutError:
-            why = f"port {port} at {host} does not answer"
-        except OSError as error:
-            if error.errno in (errno.EHOSTUNREACH, errno.ENETUNREACH) and ":" not in host:
-                why = f"port {port} at {host} cannot be reached: {error.strerror}"
-        sock.close()
-    return None, why
-
-
-def _why_bad(sock: socket.socket, path: str, port: int, deadline: float, limit_s: float) -> str:
-    what, answer = probes.http_name(path, port), b""
-    try:
-        with suppress(BrokenPipeError, ConnectionResetError):  # it answers without reading
-            sock.settimeout(_left(deadline))
-            sock.sendall(probes.http_request(path, port))
-        while len(answer) < probes.ENOUGH:
-            sock.settimeout(_left(deadline))
-            data = sock.recv(4096)
-            if not data:
-                break
-            answer += data
-    except TimeoutError:
-        return probes.no_answer_within(what, round(limit_s, 1))
-    except OSError:  # closed by the server
-        pass
-    return probes.bad_answer(what, answer)
-
-
-def _left(deadline: float) -> float:
-    """The seconds that are left. Raises TimeoutError for none: a socket takes 0 for "do not wait"."""
-    left_s = deadline - time.monotonic()
-    if left_s <= 0:
-        raise TimeoutError
-    return left_s
+    return [(_socket.AF_INET6 if ":" in each else _socket.AF_INET, each) for each in seen.addresses]

@@ -6,34 +6,25 @@ repeating one changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from launcher.actor import actor
 from launcher.holding.events import stopping
 from launcher.holding.phrases import cancelled
 from launcher.schedulers.docker import apps, record
-from launcher.schedulers.docker.apps import inspect_app, list_containers
+from launcher.schedulers.docker.apps import inspect_app
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import Conflict, EngineError, EngineUnreachable, NotFound
 from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.client.view import run_parallel
 from launcher.schedulers.docker.facts import unended
 from launcher.schedulers.docker.journal import Journal
-from launcher.schedulers.docker.labels import APP_ID, OWNER, Labels
-from launcher.schedulers.docker.replicas import (
-    MARKS,
-    STOPPED,
-    is_replica,
-    is_reservation,
-    is_waiting,
-    mark_of,
-    own_name,
-)
+from launcher.schedulers.docker.labels import Labels
+from launcher.schedulers.docker.replicas import MARKS, STOPPED, mark_of, own_name
 from launcher.schedulers.docker.status import DockerAppView, has_retries
 from launcher.schedulers.docker.watching.client import wait_for_exit
-from launcher.schedulers.docker.watching.give_up import give_up
-from launcher.schedulers.docker.watching.write_end import write_end
+from launcher.schedulers.docker.watching.ends import give_up, record_end, remove_app
 from launcher.specs.attempt import WAITING_STATES
 
 _ROUNDS = 20  # a watcher in the middle of a restart reads the intent after its next start
@@ -160,56 +151,3 @@ def _mark(engine: Engine, container: Container, mark: str) -> None:
         raise
     except EngineError:  # gone, or another process has marked it first
         return
-
-
-def record_end(engine: Engine, app_id: str) -> None:
-    """Record how an app without a watcher ended, if it has."""
-    found = apps.find(engine, app_id)
-    if found is None or record.is_locked_elsewhere(app_id, found.labels.owner):
-        return
-    if found.view.ended and not found.view.live and not found.view.final:
-        write_end(engine, found.app_dir, found.view, found.containers[0].labels if found.containers else {})
-
-
-def remove_app(engine: Engine, app_id: str, *, force: bool) -> bool:
-    """Remove all of an app: containers, volumes, its record. False when a container of it runs.
-
-    Args:
-        force: remove containers that were started meanwhile, too.
-    """
-    if not remove_objects(engine, app_id, force=force):
-        return False
-    record.remove(record.folder(app_id))
-    return True
-
-
-def remove_objects(engine: Engine, app_id: str, *, force: bool) -> bool:
-    """As `remove_app`, without the record. The reservation goes last: until then no client recreates the app,
-    or takes it for one that waits.
-
-    Objects that a client with another state folder has made under the same id stay.
-    """
-    recorded = record.read_attempt(record.folder(app_id)) or {}
-    owner = (recorded.get("labels") or {}).get(OWNER)
-
-    def is_own(labels: Mapping[str, str]) -> bool:
-        return owner is None or labels.get(OWNER) == owner
-
-    found = [each for each in list_containers(engine, app_id) if is_own(each.labels)]
-    replicas = [each for each in found if is_replica(each)]
-    if not force and any(each.was_started for each in replicas):
-        return False
-    try:
-        _remove(engine, replicas, force=force)
-        for volume in engine.volumes(f"{APP_ID}={app_id}"):
-            if is_own(volume.labels):
-                engine.remove_volume(volume.name)
-        _remove(engine, [each for each in found if is_waiting(each)], force=force)
-        _remove(engine, [each for each in found if is_reservation(each)], force=force)
-    except Conflict:  # started just now
-        return False
-    return True
-
-
-def _remove(engine: Engine, containers: Iterable[Container], *, force: bool) -> None:
-    run_parallel(lambda each: engine.remove(each.id, force=force), containers)

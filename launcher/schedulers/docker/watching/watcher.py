@@ -35,14 +35,13 @@ from launcher.schedulers.docker.journal import Journal
 from launcher.schedulers.docker.labels import APP_ID, Labels
 from launcher.schedulers.docker.record import Recorder, RecordLock
 from launcher.schedulers.docker.status import view
-from launcher.schedulers.docker.watching import stop
+from launcher.schedulers.docker.watching import ends
 from launcher.schedulers.docker.watching.actions import Actions
 from launcher.schedulers.docker.watching.client import BELLS_FD, LOCK_FD
 from launcher.schedulers.docker.watching.observer import AppObserver, EventQueue
-from launcher.schedulers.docker.watching.write_end import write_end
 
 if TYPE_CHECKING:
-    from launcher.schedulers.docker.watching.readiness import Prober
+    from launcher.schedulers.docker.watching.probes import Prober
     from launcher.turns.table import Place
 
 CONTROL_FD = 0
@@ -152,10 +151,10 @@ class Watcher:
     def _remove_app(self, *, force: bool) -> bool:
         """Remove the app; False when it was started, so that it must stay."""
         if not force:  # its client was killed: the engine may still be creating what it requested
-            if not stop.remove_objects(self._engine, self._app_id, force=False):
+            if not ends.remove_objects(self._engine, self._app_id, force=False):
                 return False
             time.sleep(_LATE_S)  # we hold the lock meanwhile: no client recreates the app
-        return not self._lock.is_valid or stop.remove_app(self._engine, self._app_id, force=force)
+        return not self._lock.is_valid or ends.remove_app(self._engine, self._app_id, force=force)
 
     # -- while it runs -------------------------------------------------------------------------------------
 
@@ -237,7 +236,7 @@ class Watcher:
     def _probe(self, app: Journal, labels: Labels) -> None:
         rules = {role: rules["ready"] for role, _, rules in labels.order if rules.get("ready")}
         if rules and self._prober is None:
-            from launcher.schedulers.docker.watching.readiness import Prober
+            from launcher.schedulers.docker.watching.probes import Prober
 
             self._prober = Prober(self._engine, rules, self._events.wake, resumed=self._resumed)
         if self._prober is not None:
@@ -263,7 +262,7 @@ class Watcher:
         )
         assert seen is not None, "an app without containers and events does not end"
         end = replace(seen, state=event["state"], message=event["message"], exit_code=event["code"])
-        write_end(self._engine, self._app_dir, end, self._found[0].labels if self._found else {})
+        ends.write_end(self._engine, self._app_dir, end, self._found[0].labels if self._found else {})
 
 
 class _Recorder(Recorder):

@@ -30,18 +30,19 @@ class Loop:
             signal.signal(number, lambda *_: None)
         self.watch(self._wake, self._take_signals)
 
-    def watch(self, fd: int, read: Any) -> None:
-        """Call `read` each time that there is something to read, or the end of it."""
-        self._readers[fd] = read
+    def watch(self, fd: int, call: Any) -> None:
+        """Call each time that there is something to read, or the end of it."""
+        self._readers[fd] = call
         self._poll.register(fd, select.POLLIN)
 
     def forget(self, fd: int) -> None:
         del self._readers[fd]
         self._poll.unregister(fd)
 
-    def after(self, delay_s: float, call: Any) -> None:
+    def after(self, seconds: float, call: Any) -> None:
+        """Call once, so many seconds from now."""
         self._made += 1
-        heapq.heappush(self._timers, (time.monotonic() + delay_s, self._made, call))
+        heapq.heappush(self._timers, (time.monotonic() + seconds, self._made, call))
 
     def turn(self, until: Any = None) -> None:
         """Wait for something to happen, at most until a monotonic time, and make the calls for it."""

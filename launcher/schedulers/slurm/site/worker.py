@@ -18,10 +18,11 @@ from functools import partial
 from typing import Any
 
 from launcher.schedulers.last_line import TAIL_BYTES, last_line
+from launcher.schedulers.probes import taken_port
 from launcher.schedulers.slurm.site.loop import Loop
 from launcher.schedulers.slurm.site.node import now_ns, put, say
 from launcher.schedulers.slurm.site.output import Log
-from launcher.schedulers.slurm.site.probe import Prober, stamp_of, taken_port
+from launcher.schedulers.slurm.site.probe import Run
 from launcher.schedulers.slurm.site.process import (
     CannotStart,
     become,
@@ -77,15 +78,16 @@ class Worker:
         self.loop = Loop((*FORWARDED, signal.SIGCHLD))
         self.loop.on_signals = self._take_signals
         self.loop.watch(0, self._take_commands)
-        self.prober = Prober(self.loop, self._is_ready)
+        self.others: dict = {}  # pid of a child that is no replica → what takes its exit code
         self._reset()
 
     def _reset(self) -> None:
         """Forget the last run."""
         self.leader = 0
         self.status: Any = None
+        self.probed: Any = None  # this run, where it has a probe
         self.errors = b""  # the end of its stderr, and a byte more where that is not all
-        self.is_stopped = self.is_termed = False
+        self.is_stopped = self.is_termed = self.is_ready = False
         self.kill_at: Any = None
         self.late = self.lost = ""
         self.record.update(state="running", restarts=self.restarts, started_at=None, ended_at=None, code=None)
@@ -136,12 +138,13 @@ class Worker:
         text = f"log output was lost: {self.name}: {error.strerror}"
         self.event("warning", message=text)
 
-    def _is_ready(self) -> bool:
-        """Report that the probe succeeded, unless the replica has ended, is being stopped or was late."""
-        if self.status is not None or self.is_stopped or self.late:
-            return False
+    def ready(self) -> None:
+        self.is_ready = True
         self.event("ready")
-        return True
+
+    def is_late(self, why: str) -> None:
+        self.late = why
+        self._terminate(self.app["grace_s"])
 
     def _ended(self, code: int, number: int, why: str = "") -> int:
         """Record and report an end. What follows from it is the conductor's business."""
@@ -257,10 +260,9 @@ class Worker:
             pass
         path = find_executable(argv[0], env.get(b"PATH", os.defpath.encode()), cwd)
         probe = self.rules.get("ready")
-        stamp = None
         if probe:
             self._check_port(probe)
-            stamp = stamp_of(cwd, probe["file"]) if "file" in probe else None
+            self.probed = Run(self, probe, env, cwd)
         self.log.open()
         if self.restarts:
             self.log.mark("restart")
@@ -270,7 +272,7 @@ class Worker:
         self.event("spawn", id=step, restart=self.restarts, host=self.host)
         self.save()
         if probe:
-            self.prober.begin(probe, env, cwd, stamp)
+            self.probed.begin()
 
     def _tell_host(self) -> None:
         try:
@@ -364,20 +366,16 @@ class Worker:
     def _watch(self) -> tuple:
         """Copy the output until the replica, and all below it, has ended: (code, signal)."""
         while self.status is None:
-            until = [each for each in (self.kill_at, self.prober.until) if each is not None]
-            self.loop.turn(min(until) if until else None)
+            self.loop.turn(self.kill_at)
             self._reap()
             now = time.monotonic()
             if self.status is None and self.kill_at is not None and now >= self.kill_at:
                 kill(self.leader, signal.SIGKILL, os.killpg)
                 self.kill_at = now + 1.0
-            if self.status is None and self.prober.is_late() and not self.is_stopped:
-                after_s = self.rules["ready"].get("timeout", 60)
-                self.late = f"not ready after {after_s:g} s: {self.prober.why}"
-                self._terminate(self.app["grace_s"])
         self.record["ended_at"] = time.time()
         self.record["stopped"] = self.is_stopped
-        self.prober.end()
+        if self.probed:
+            self.probed.end()
         self._wait_for_rest()
         kill_rest()
         for fd in list(self.pipes):
@@ -391,8 +389,9 @@ class Worker:
         left, ended = reap()
         if self.leader in ended:
             self.status = ended[self.leader]
-        if self.prober.pid in ended:
-            self.prober.pid = 0
+        for pid in ended.keys() & self.others.keys():
+            code, number = exit_of(ended[pid])
+            self.others.pop(pid)(-number if number else code)
         return left
 
     def _wait_for_rest(self) -> None:

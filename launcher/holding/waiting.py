@@ -1,0 +1,76 @@
+"""The way of an app to its start: the jobs that it needs, its turn, its input files, the decision. Pure.
+
+Every process that holds an app before its start goes this way; it wakes up in a way of its own.
+"""
+
+from launcher.holding.phrases import skipped
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+    from typing import Any, Optional, Protocol
+
+    Way = Generator[None, Any, bool]
+    """Yields while the app waits, and is sent what has happened meanwhile. It returns whether the app is to
+    start; if not, it has ended."""
+
+    class Holder(Protocol):
+        """The process that holds an app before its start."""
+
+        def accept(self, kind: str, **fields: Any) -> bool:
+            """Record that the app waits, for which its client waits; False where it has ended."""
+
+        def note(self, kind: str, **fields: Any) -> None:
+            """Record an event."""
+
+        def follow_needs(self) -> None:
+            """Send each job with its state once it has ended: `removed` where nothing is left of it."""
+
+        def give_up(self, why: str) -> None:
+            """End the app as skipped."""
+
+        def has_share(self) -> bool:
+            """Whether the app has its share of this machine. If not, send once that may have changed."""
+
+        def compare(self) -> bool:
+            """Compare the input files with those of the plan, and send what has changed, "" for nothing.
+
+            False for an app that has none, or has not waited.
+            """
+
+        def decide(self) -> "Optional[bool]":
+            """Decide that the app starts, unless another process has decided that it ends.
+
+            Returns whether it starts; None where that cannot be recorded now: then send for another try.
+            """
+
+
+def way_to_start(jobs: "Sequence[str]", holder: "Holder") -> "Way":
+    """Wait for these jobs, then in line, then for the comparison of the input files; then decide."""
+    if jobs:
+        if not holder.accept("waiting", **{"for": jobs}):
+            return False
+        holder.follow_needs()
+    left = set(jobs)
+    while left:
+        job, state = yield
+        if state != "succeeded":
+            holder.give_up(skipped(job, state))
+            return False
+        left.discard(job)
+        holder.note("met", job=job)
+    is_queued = False
+    while not holder.has_share():
+        if not (is_queued or holder.accept("queued")):
+            return False
+        is_queued = True
+        yield
+    if holder.compare():
+        changed = yield
+        if changed:
+            holder.note("inputs", changed=changed)
+    decided = holder.decide()
+    while decided is None:
+        yield
+        decided = holder.decide()
+    return decided

@@ -1,0 +1,264 @@
+"""Roles of a job file: what a replica runs, needs and mounts, and how it is seen to be ready."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
+
+from launcher.jobfile.model.base import (
+    Count,
+    EnvName,
+    Label,
+    MiB,
+    Model,
+    Port,
+    Replicas,
+    Traits,
+    kind_tag,
+    list_or_mapping,
+    mapping_tag,
+    text_or_mapping,
+)
+from launcher.jobfile.model.quantities import (
+    MEMORY_PATTERN,
+    PROBE_TIME,
+    SECRET_PATTERN,
+    interval,
+    memory_mib,
+    mount_of,
+    pause,
+    secret_of,
+)
+from launcher.specs.app import LONGEST_DELAY_S
+from launcher.specs.probe import EVERY_S, TIMEOUT_S
+from launcher.text import DURATION_PATTERN
+
+
+class Resources(Model):
+    """What one replica needs; a part left out is left to the scheduler."""
+
+    cpu: Annotated[Annotated[float, Field(gt=0, le=100_000)] | None, Traits(foreign=("cpus",))] = Field(
+        None, description="Cores; may be a fraction.", examples=[2]
+    )
+    gpu: Annotated[Count | None, Traits(foreign=("gpus",))] = Field(None, description="GPUs.", examples=[1])
+    memory: Annotated[Annotated[int, BeforeValidator(memory_mib)] | None, Traits(foreign=("mem",))] = Field(
+        None,
+        description="Memory with its unit: 512MiB, 4GiB, 4Gi, 4g; GB counts in thousands.",
+        examples=["4GiB"],
+        json_schema_extra={"type": "string", "pattern": MEMORY_PATTERN},
+    )
+    memMB: MiB | None = Field(None, description="Memory in MiB; instead of `memory`.", examples=[4096])
+    devices: dict[str, Count] = Field({}, description="Special devices by name.", examples=[{"vpc/efa": 4}])
+    capabilities: dict[str, Any] = Field(
+        {}, description="What the machine must be.", examples=[{"zone": "a"}]
+    )
+    tags: dict[str, Any] = Field({}, description="For other tools.", examples=[{"team": "vision"}])
+
+
+MOUNT_SOURCE = Traits("run", foreign=("source",))
+MOUNT_DESTINATION = Traits("bound", foreign=("destination", "target"))
+
+
+class BindMount(Model):
+    """A file or folder of the host."""
+
+    type: Literal["bind"] = Field(description="A file or folder of the host.", examples=["bind"])
+    src: Annotated[str, MOUNT_SOURCE] = Field(
+        min_length=1,
+        description="Path, relative to the job file; `~` is the home folder.",
+        examples=["./data"],
+    )
+    dst: Annotated[str, MOUNT_DESTINATION] = Field(
+        min_length=1, description="Path in the container.", examples=["/data"]
+    )
+    read_only: Annotated[bool, Traits(foreign=("readonly", "ro"))] = Field(
+        False, description="Replicas cannot write to it.", examples=[True]
+    )
+
+
+class VolumeMount(Model):
+    """A named volume of the engine."""
+
+    type: Literal["volume"] = Field(description="A named volume of the engine.", examples=["volume"])
+    src: Annotated[str, MOUNT_SOURCE] = Field(
+        min_length=1, description="Name of the volume.", examples=["cache"]
+    )
+    dst: Annotated[str, MOUNT_DESTINATION] = Field(
+        min_length=1, description="Path in the container.", examples=["/cache"]
+    )
+    read_only: Annotated[bool, Traits(foreign=("readonly", "ro"))] = Field(
+        False, description="Replicas cannot write to it.", examples=[True]
+    )
+
+
+class DeviceMount(Model):
+    """A device of the host."""
+
+    type: Literal["device"] = Field(description="A device of the host.", examples=["device"])
+    src: Annotated[str, MOUNT_SOURCE] = Field(
+        min_length=1, description="Path of the device.", examples=["/dev/fuse"]
+    )
+    dst: Annotated[str | None, MOUNT_DESTINATION] = Field(
+        None, min_length=1, description="Path in the container; `src` if left out.", examples=["/dev/fuse"]
+    )
+    permissions: Annotated[str, Traits(foreign=("mode", "perm"))] = Field(
+        "rwm", pattern=r"^[rwm]+$", description="Of r(ead), w(rite), m(knod).", examples=["rwm"]
+    )
+
+
+MountItem = Annotated[
+    Annotated[BindMount, Tag("<bind>")]
+    | Annotated[VolumeMount, Tag("<volume>")]
+    | Annotated[DeviceMount, Tag("<device>")]
+    | Annotated[str, AfterValidator(mount_of), Tag("<text>")],
+    Discriminator(kind_tag),
+]
+
+
+class SecretRef(Model):
+    """A reference to the value of a secret variable."""
+
+    secret: Annotated[Annotated[str, AfterValidator(secret_of)], Traits("bound")] = Field(
+        description="Where it is, `env:NAME` or `file:PATH`; read while submitting, written nowhere.",
+        examples=["env:WANDB_API_KEY"],
+        json_schema_extra={"pattern": SECRET_PATTERN},
+    )
+
+
+EnvValue = Annotated[
+    Annotated[SecretRef, Tag("<mapping>")] | Annotated[str, Tag("<text>")], Discriminator(mapping_tag)
+]
+ResourceSpec = Annotated[
+    Annotated[Resources, Tag("<mapping>")] | Annotated[str, Tag("<text>")], Discriminator(text_or_mapping)
+]
+
+
+class ProbeSpec(Model):
+    """How to see that a replica is ready: `port`, `http` with `port`, `file` or `command`."""
+
+    port: Port | None = Field(None, description="Something listens on this port.", examples=[6379])
+    http: Annotated[str, Field(pattern=r"^/")] | None = Field(
+        None, description="Path that answers a plain GET on `port` with 2xx or 3xx.", examples=["/health"]
+    )
+    file: str | None = Field(
+        None,
+        min_length=1,
+        description="File in the working directory, made or written since the replica was started.",
+        examples=["ready.txt"],
+    )
+    command: Annotated[list[str], Traits(as_written=True)] = Field(
+        [],
+        description="Command that ends with 0; runs where the replica runs.",
+        examples=[["pg_isready"]],
+    )
+    every: Annotated[float, BeforeValidator(interval)] = Field(
+        EVERY_S,
+        description="Time between two probes; the first ones follow faster.",
+        examples=["2s"],
+        json_schema_extra=PROBE_TIME,
+    )
+    timeout: Annotated[float, BeforeValidator(interval)] = Field(
+        TIMEOUT_S,
+        description="Time from the start of the replica; then it has failed.",
+        examples=["5m"],
+        json_schema_extra=PROBE_TIME,
+    )
+
+
+WAITS_FOR = {
+    "started": "All of its replicas were started.",
+    "ready": "All of its replicas are ready, by its probe.",
+    "succeeded": "All of its replicas have ended with 0.",
+}
+
+
+DependsOn = Annotated[
+    Annotated[dict[Label, Literal["started", "ready", "succeeded"]], Tag("<mapping>")]
+    | Annotated[list[str], Tag("<list>")],
+    Discriminator(list_or_mapping),
+]
+
+
+RETRY = {
+    "application": "Every replica of the job is stopped and started again.",
+    "replica": "Only the replica that failed is started again.",
+    "role": "The replicas of its role are stopped and started again.",
+}
+SHELLS = {
+    "sh": "Runs `sh -euc`: ends at the first command that fails, and at an unset variable.",
+    "bash": "Runs `bash -euo pipefail -c`: as `sh`, and a pipeline fails with any of its commands.",
+}
+
+
+class RoleSpec(Model):
+    """One kind of replica: processes or containers with one command line."""
+
+    image: Annotated[str, Traits("bound", foreign=("container",))] = Field(
+        "", description="Container image, or the folder for `local_dir`.", examples=["python:3.12-slim"]
+    )
+    entrypoint: Annotated[
+        str | None, Traits("run", as_written=True, foreign=("cmd", "command", "program"))
+    ] = Field(None, min_length=1, description="The program to run.", examples=["python"])
+    args: Annotated[list[str], Traits("run", as_written=True, foreign=("arguments",))] = Field(
+        [], description="Its arguments; numbers are taken as written.", examples=[["-m", "train"]]
+    )
+    run: Annotated[str | None, Traits("run", as_written=True, foreign=("script",))] = Field(
+        None,
+        min_length=1,
+        description="A script for a shell, in place of `entrypoint` and `args`.",
+        examples=["./prepare.sh && ./train.sh --lr 0.1"],
+    )
+    shell: Annotated[Literal["sh", "bash"], Traits(choices=SHELLS)] = Field(
+        "sh", description="The shell of `run`.", examples=["bash"]
+    )
+    env: Annotated[dict[EnvName, EnvValue], Traits("run", as_written=True, foreign=("environment",))] = Field(
+        {},
+        description="Environment variables; numbers are taken as written, `{secret: …}` is read elsewhere.",
+        examples=[{"OMP_NUM_THREADS": "4"}],
+    )
+    num_replicas: Annotated[Replicas, Traits(foreign=("instances", "replicas"))] = Field(
+        1, description="How many replicas run.", examples=[2]
+    )
+    min_replicas: Count | None = Field(None, description="Minimum number of replicas to start.", examples=[1])
+    max_retries: Annotated[Count, Traits(foreign=("retries",))] = Field(
+        0, description="How often a failure is followed by a restart.", examples=[2]
+    )
+    retry_policy: Annotated[
+        Literal["application", "replica", "role"], Traits(foreign=("restart_policy",), choices=RETRY)
+    ] = Field("application", description="What restarts when a replica fails.", examples=["replica"])
+    retry_delay: Annotated[Annotated[int, BeforeValidator(pause)], Traits(foreign=("backoff",))] = Field(
+        0,
+        description="Pause before the first restart; doubled before each further one, up to 5 minutes.",
+        examples=["2s"],
+        json_schema_extra={
+            "type": ["string", "integer"],
+            "minimum": 0,
+            "maximum": LONGEST_DELAY_S,
+            "pattern": DURATION_PATTERN,
+        },
+    )
+    service: Annotated[bool, Traits(foreign=("daemon", "sidecar"))] = Field(
+        False,
+        description="It serves the other roles, and is stopped when all of these have ended with 0.",
+        examples=[True],
+    )
+    ready: Annotated[ProbeSpec | None, Traits(foreign=("healthcheck", "readiness"))] = Field(
+        None, description="When a replica is ready for the roles that wait for it.", examples=[{"port": 6379}]
+    )
+    depends_on: Annotated[DependsOn, Traits(foreign=("needs", "after"), choices=WAITS_FOR)] = Field(
+        {},
+        description="Roles that it waits for, until they are `ready` where they have a probe, else `started`;"
+        " or each with its condition.",
+        examples=[["server"]],
+    )
+    resource: Annotated[ResourceSpec | None, Traits(foreign=("resources",))] = Field(
+        None, description="What one replica needs: its parts, or a named resource.", examples=["gpu.small"]
+    )
+    port_map: Annotated[dict[str, Port], Traits(foreign=("ports",))] = Field(
+        {}, description="Ports by name.", examples=[{"tcp_store": 29500}]
+    )
+    mounts: Annotated[list[MountItem], Traits("run", foreign=("devices", "volumes"))] = Field(
+        [], description="Folders, volumes and devices.", examples=[["type=bind,src=./data,dst=/data"]]
+    )
+    metadata: Annotated[dict[str, Any], Traits("run")] = Field(
+        {}, description="For schedulers and people.", examples=[{"tier": "gold"}]
+    )

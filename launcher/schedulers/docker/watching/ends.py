@@ -1,0 +1,232 @@
+"""Record how apps end, each once, and remove what is left: by their watchers, and by any client."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Any
+
+from launcher.holding.phrases import INPUTS_CUT_SHORT
+from launcher.schedulers.docker import apps, record, rows, tombstones, turn
+from launcher.schedulers.docker.apps import DockerApp, list_containers
+from launcher.schedulers.docker.client.engine import Engine
+from launcher.schedulers.docker.client.errors import Conflict
+from launcher.schedulers.docker.client.objects import Container
+from launcher.schedulers.docker.client.view import run_parallel
+from launcher.schedulers.docker.labels import APP_ID, INPUTS, OWNER, Labels
+from launcher.schedulers.docker.replicas import is_replica, is_reservation, is_waiting, waiting_container
+from launcher.schedulers.docker.status import DockerAppView
+from launcher.schedulers.docker.watching.client import ensure_watched
+from launcher.specs.attempt import WAITING_STATES, Attempt, AttemptState
+from launcher.specs.inputs import UNDER
+from launcher.specs.launch import InputRef
+
+_MARGIN_S = 30.0
+_LOOK_S = 0.25
+_UNKNOWN = "its input files were not compared when it ended: the record that names them is lost"
+
+
+# -- the end of an app -------------------------------------------------------------------------------------
+
+
+def write_end(engine: Engine, app_dir: str, seen: DockerAppView, labels: Mapping[str, str]) -> None:
+    """Write how the app ended, at the engine and in its record; of several writers the first one counts.
+
+    The input files of a success are compared with those of its plan.
+
+    Args:
+        labels: of a container, for an app without a record here.
+    """
+    own = (record.read_attempt(app_dir) or {}).get("labels") or labels
+    if seen.state == "succeeded" and not seen.inputs_changed and (changed := changed_inputs(app_dir, own)):
+        record.append(app_dir, "inputs", changed=changed)
+        seen = replace(seen, inputs_changed=changed)
+    tombstones.write(engine, own, seen)
+    record.append(
+        app_dir,
+        "ended",
+        state=seen.state,
+        message=seen.message,
+        code=seen.exit_code,
+        drift=seen.drift,
+        t=round((seen.ended_at or 0) * 1e9),
+    )
+
+
+def record_end(engine: Engine, app_id: str) -> None:
+    """Record how an app without a watcher ended, if it has."""
+    found = apps.find(engine, app_id)
+    if found is None or record.is_locked_elsewhere(app_id, found.labels.owner):
+        return
+    if found.view.ended and not found.view.live and not found.view.final:
+        write_end(engine, found.app_dir, found.view, found.containers[0].labels if found.containers else {})
+
+
+def record_ends(engine: Engine) -> list[Attempt]:
+    """Record the ends of apps that have a record here. Returns the attempts whose end is new."""
+    rows.match_records()
+    if not (ids := set(record.app_ids())):
+        return []
+    record.sweep()
+    found = apps.find_all(engine)
+    return [attempt for app in found if app.app_id in ids and (attempt := _end_of(engine, app)) is not None]
+
+
+def _end_of(engine: Engine, app: DockerApp) -> Attempt | None:
+    if app.has_recorded_end:
+        if not app.containers:
+            _remove_record(app)
+        return None
+    if app.view.needs_watcher:
+        ensure_watched(engine, app.app_id)
+    if app.view.ended:
+        current = apps.find(engine, app.app_id, previous=app)
+        if current is None or not current.view.ended:
+            return None
+        attempt = apps.attempt_of(current)
+        if attempt is not None and attempt.is_live:
+            return None  # its watcher is about to record how it ended
+        if not current.view.final:
+            recorded = record.read_attempt(app.app_dir) or {}
+            tombstones.write(engine, recorded.get("labels") or current.containers[0].labels, current.view)
+        rows.end(current.to_record(), durable=attempt is not None)
+        return attempt if record.append(app.app_dir, "reaped") else None
+    if app.view.state in ("reserved", "created") and not app.owner and not app.labels.is_job:
+        # An attempt of a job is resumed or removed by the next apply; no client resumes this app.
+        remove_app(engine, app.app_id, force=False)
+    return None
+
+
+def _remove_record(app: DockerApp) -> None:
+    """Remove the record of an app whose end is known and whose containers were removed."""
+    try:
+        lock = record.claim(app.app_dir)
+    except record.HeldError:
+        return
+    record.remove(app.app_dir)
+    rows.remove(app.app_id)
+    lock.release()
+
+
+# -- the end of an attempt that waits: nothing of it has run -----------------------------------------------
+
+
+def give_up(engine: Engine, app_id: str, state: AttemptState, message: str) -> bool:
+    """End a waiting attempt in this state; returns when its watcher has gone, if that is on this machine.
+
+    False when it does not wait, or is being started at this moment.
+    """
+    found = apps.find(engine, app_id)
+    waiting = waiting_container(found.containers) if found is not None else None
+    if found is None or found.view.state not in WAITING_STATES or waiting is None:
+        return False
+    if not end(engine, waiting, state, message):
+        return False
+    holder = Labels(waiting.labels).holder
+    if holder is not None and holder.is_here:
+        holder.wait_for_exit(_MARGIN_S)
+    return True
+
+
+def end(engine: Engine, waiting: Container, state: AttemptState, message: str) -> bool:
+    """As `give_up`, by its container. The end that was decided first counts."""
+    decided = turn.decide(engine, waiting, turn.ending(state, message))
+    if turn.is_end(decided):
+        carry_out(engine, waiting, decided)
+    return turn.is_end(decided)
+
+
+def carry_out(engine: Engine, waiting: Container, decided: str) -> None:
+    """Record the end that was decided, then remove the container: its outcome is always found."""
+    state, message = turn.outcome(decided)
+    record_unstarted(engine, waiting, state, message)  # type: ignore[arg-type]  # written by `end`
+    engine.remove(waiting.id)
+    turn.forget(engine, waiting.labels[APP_ID])
+
+
+def record_unstarted(engine: Engine, waiting: Container, state: AttemptState, message: str) -> None:
+    """Record how a waiting attempt has ended."""
+    view = DockerAppView(state=state, message=message, ended_at=time.time(), final=True)
+    write_end(engine, record.folder(waiting.labels[APP_ID]), view, waiting.labels)
+
+
+# -- input files -------------------------------------------------------------------------------------------
+
+
+def changed_inputs(app_dir: str, labels: Mapping[str, str]) -> str:
+    """The input files that have changed since the plan, as text; "" for none.
+
+    A cancellation ends a comparison that takes long.
+
+    Args:
+        labels: of a container of the app.
+    """
+    if not labels.get(INPUTS):
+        return ""
+    recorded = (record.read_attempt(app_dir) or {}).get("inputs")
+    return _changed(app_dir, recorded) if recorded else _UNKNOWN
+
+
+def _changed(app_dir: str, recorded: list[Any]) -> str:
+    from launcher.workspace.inputs import changed_since  # most apps have none, and watchers stay small
+
+    digest, directory, root, globs = recorded
+    ref, found = InputRef(digest, directory, root, tuple(globs)), SimpleQueue[str]()
+    Thread(target=lambda: found.put(changed_since(ref, UNDER)), daemon=True).start()
+    while True:
+        try:
+            return found.get(timeout=_LOOK_S)
+        except Empty:
+            journal = record.journal(app_dir)
+            if journal is not None and journal.cancel is not None:
+                return INPUTS_CUT_SHORT
+
+
+# -- removal -----------------------------------------------------------------------------------------------
+
+
+def remove_app(engine: Engine, app_id: str, *, force: bool) -> bool:
+    """Remove all of an app: containers, volumes, its record. False when a container of it runs.
+
+    Args:
+        force: remove containers that were started meanwhile, too.
+    """
+    if not remove_objects(engine, app_id, force=force):
+        return False
+    record.remove(record.folder(app_id))
+    return True
+
+
+def remove_objects(engine: Engine, app_id: str, *, force: bool) -> bool:
+    """As `remove_app`, without the record. The reservation goes last: until then no client recreates the app,
+    or takes it for one that waits.
+
+    Objects that a client with another state folder has made under the same id stay.
+    """
+    recorded = record.read_attempt(record.folder(app_id)) or {}
+    owner = (recorded.get("labels") or {}).get(OWNER)
+
+    def is_own(labels: Mapping[str, str]) -> bool:
+        return owner is None or labels.get(OWNER) == owner
+
+    found = [each for each in list_containers(engine, app_id) if is_own(each.labels)]
+    replicas = [each for each in found if is_replica(each)]
+    if not force and any(each.was_started for each in replicas):
+        return False
+    try:
+        _remove(engine, replicas, force=force)
+        for volume in engine.volumes(f"{APP_ID}={app_id}"):
+            if is_own(volume.labels):
+                engine.remove_volume(volume.name)
+        _remove(engine, [each for each in found if is_waiting(each)], force=force)
+        _remove(engine, [each for each in found if is_reservation(each)], force=force)
+    except Conflict:  # started just now
+        return False
+    return True
+
+
+def _remove(engine: Engine, containers: Iterable[Container], *, force: bool) -> None:
+    run_parallel(lambda each: engine.remove(each.id, force=force), containers)

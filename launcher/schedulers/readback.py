@@ -1,0 +1,174 @@
+"""Read the logs of an app back, followed or not, with the restarts between; merge what comes from several."""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+
+from launcher.schedulers.backend import AppLogs
+from launcher.schedulers.logs import RESTART
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from queue import Queue
+    from threading import Thread
+    from typing import Any, TypeVar
+
+    from launcher.schedulers.api import OnRestart
+    from launcher.schedulers.backend import LogPart, Where
+    from launcher.schedulers.logs import LogRecord
+    from launcher.schedulers.restarts import Event, Restart, RestartNotes, RestartReader
+
+    T = TypeVar("T")
+
+_QUEUED = 64  # pieces of all sources that wait for the reader
+_LEAVE_S = 2.0
+
+
+class RecordedLogs(AppLogs):
+    """The logs of an app that has a record of events. A subclass reads the logs and the record.
+
+    Args:
+        on_restart: called with the app id and each restart while logs are followed.
+    """
+
+    def __init__(self, app_id: str, on_restart: OnRestart | None) -> None:
+        self.app_id = app_id
+        self._on_restart = on_restart
+
+    # To be implemented
+
+    @abstractmethod
+    def present(self, replicas: Sequence[Where], part: LogPart) -> Iterator[tuple[Where, bytes]]:
+        """The output as far as it is written, one replica after the other."""
+
+    @abstractmethod
+    def present_records(self, where: Where, part: LogPart) -> Iterator[LogRecord]:
+        """The records of a replica as far as they are written, with a mark of each restart."""
+
+    @abstractmethod
+    def followed(
+        self, replicas: Sequence[Where], part: LogPart, notes: RestartNotes | None, *, marks: bool
+    ) -> Iterator[tuple[Where, LogRecord]]:
+        """The records of replicas as they are written, until the app has ended, or every log is past `until`.
+
+        Args:
+            notes: reports restarts. The caller does that for those before the mark of a restart.
+            marks: whether each restart is marked, and `since` selects records, not lines.
+        """
+
+    @abstractmethod
+    def events(self) -> Callable[[], Iterable[Event]]:
+        """A function whose calls return the new events of the record, from the first one on."""
+
+    @abstractmethod
+    def rounds(self) -> Iterator[bool]:
+        """Blocks until the record may have more events; whether it will have no more after these."""
+
+    def restart_reader(self) -> RestartReader:
+        from launcher.schedulers.restarts import RestartReader
+
+        return RestartReader(self.events())
+
+    # The logs
+
+    def records(self, where: Where, part: LogPart) -> Iterator[LogRecord]:
+        if not part.follow:
+            return self.present_records(where, part)
+        # Of several replicas that are read one by one, the one that failed reports the restart.
+        found = self._noted([where], part, part.since, of_cause=True)
+        return (record for _, record in found)
+
+    def chunks(self, replicas: Sequence[Where], part: LogPart) -> Iterator[tuple[str, int, bytes]]:
+        if not part.follow:
+            return ((*where, data) for where, data in self.present(replicas, part))
+        # Restarts of before have no place among the last lines.
+        found = self._noted(replicas, part, part.since if part.tail is None else time.time())
+        return ((*where, record.data) for where, record in found if record.data)
+
+    def _noted(
+        self, replicas: Sequence[Where], part: LogPart, since: float | None, *, of_cause: bool = False
+    ) -> Iterator[tuple[Where, LogRecord]]:
+        """The followed records, and between them the reports of restarts from `since` on."""
+        notes = None
+        if self._on_restart is not None:
+            from launcher.schedulers.restarts import RestartNotes
+
+            on_restart, app_id = self._on_restart, self.app_id
+            notes = RestartNotes(
+                self.restart_reader(),
+                lambda restart: on_restart(app_id, restart),
+                replicas,
+                since,
+                of_cause=of_cause,
+            )
+        for where, record in self.followed(replicas, part, notes, marks=of_cause):
+            if notes and record.stream == RESTART:
+                notes.before(where, record.time_ns)
+            yield where, record
+
+    def run_starts(self, replicas: Sequence[Where]) -> Mapping[Where, Sequence[tuple[int, float]]]:
+        from launcher.schedulers.restarts import run_starts
+
+        return run_starts(self.events()(), replicas)
+
+    def restarts(self) -> Iterator[Restart]:
+        from launcher.schedulers.restarts import followed
+
+        return followed(self.restart_reader(), self.rounds())
+
+
+def as_they_come(sources: Sequence[Iterable[T]], close: Callable[[], None] | None = None) -> Iterator[T]:
+    """Merge sources in the order of arrival. Several have a thread each.
+
+    Args:
+        close: ends the reading of all sources; called when the caller stops, or a source fails.
+    """
+    from queue import Queue
+    from threading import Thread
+
+    waiting: Queue[T | BaseException | None] = Queue(_QUEUED)
+    threads: list[Thread] = []
+    try:
+        if len(sources) == 1:
+            yield from sources[0]
+            return
+        for source in sources:
+            threads.append(Thread(target=_pump, args=(source, waiting), daemon=True))
+            threads[-1].start()
+        left = len(sources)
+        while left:
+            found = waiting.get()
+            if isinstance(found, BaseException):
+                raise found
+            if found is None:
+                left -= 1
+            else:
+                yield found
+    finally:
+        if close is not None:
+            close()
+            _drain(waiting, threads)
+
+
+def _pump(source: Iterable[T], into: Queue[T | BaseException | None]) -> None:
+    try:
+        for piece in source:
+            into.put(piece)
+    except BaseException as error:
+        into.put(error)
+    else:
+        into.put(None)
+
+
+def _drain(waiting: Queue[Any], threads: Sequence[Thread]) -> None:
+    """Let threads end that wait for room in the queue. One whose source does not end by then is left."""
+    from queue import Empty
+
+    until = time.monotonic() + _LEAVE_S
+    while any(thread.is_alive() for thread in threads) and time.monotonic() < until:
+        try:
+            waiting.get(timeout=0.05)
+        except Empty:
+            continue

@@ -1,0 +1,124 @@
+"""The replicas of an app as values, for all schedulers: macros filled in, variables assembled. Pure.
+
+A request is first made under the symbolic app id (`$<app_id>`, escapes intact), so that a plan shows what
+will run and one dry run can be scheduled more than once. `binder` gives it a real id when it is scheduled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from launcher.specs.app import AppDef, CfgVal, Role
+from launcher.specs.macros import SYMBOLIC_APP_ID, escape, macros, map_text, substitute
+from launcher.specs.order import host_variable, rules_of, serving
+from launcher.specs.outputs import OUTPUT_VARIABLE, SYMBOLIC_OUTPUT
+from launcher.specs.secret import Secret
+from launcher.specs.sensitive import hide
+
+RANK0_ENV = "LAUNCHER_RANK0_HOST"
+
+
+def handle_of(backend: str, session: str) -> str:
+    """The handle of an app under the symbolic id."""
+    return f"{backend}://{escape(session)}/{SYMBOLIC_APP_ID}"
+
+
+def host_variables(app: AppDef) -> dict[str, str]:
+    """Variable → the role whose host it holds."""
+    return {RANK0_ENV: app.roles[0].name, **{host_variable(name): name for name in serving(app)}}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """The things that a scheduler gives to every replica of an app. Texts may hold macros of later phases.
+
+    Attributes:
+        scratch: the folder that the replicas share.
+        output: the app's own output folder, "" for none.
+        hosts: variable → host, of those of `host_variables` that the scheduler knows.
+        values: macro → value, beside those that every scheduler fills in.
+        img_root: the folder that `$<img_root>` stands for.
+    """
+
+    handle: str
+    scratch: str
+    output: str = ""
+    hosts: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, str] = field(default_factory=dict)
+    img_root: str = ""
+
+    def replicas(self, role: Role) -> Iterator[tuple[int, Role]]:
+        """Number and role of each replica, with its macros filled in but for the app id."""
+        values = macros.Values(
+            img_root=self.img_root, app_id=SYMBOLIC_APP_ID, replica_id="", rank0_env=RANK0_ENV
+        )
+        for k in range(role.num_replicas):
+            known = replace(values, replica_id=str(k))
+            yield k, known.apply(role, partial={"app_id"}, hosts=self.values)
+
+    def environment(self, env: Mapping[str, str], *, error_file: str, logs: str) -> dict[str, str]:
+        """The variables of a replica, with `env` of its role. Secrets stay references.
+
+        Args:
+            error_file: the path of its structured error file.
+            logs: the folder for logs of torchelastic.
+        """
+        return {
+            "TORCHELASTIC_ERROR_FILE": error_file,
+            "PET_LOG_DIR": logs,
+            **env,
+            "LAUNCHER_JOB_ID": self.handle,
+            "LAUNCHER_SCRATCH": self.scratch,
+            **self.hosts,
+            **({OUTPUT_VARIABLE: self.output} if self.output else {}),
+        }
+
+
+def option(cfg: Mapping[str, CfgVal], name: str, kind: Callable[[Any], Any], otherwise: Any = None) -> Any:
+    """The value of a run option as `kind`, or `otherwise` where it has none."""
+    value = cfg.get(name)
+    return otherwise if value is None else kind(value)
+
+
+def retries_of(app: AppDef) -> dict[str, tuple[int, str]]:
+    """Role → (max_retries, retry policy)."""
+    return {role.name: (role.max_retries, str(role.retry_policy)) for role in app.roles}
+
+
+def rules_of_roles(app: AppDef) -> dict[str, dict[str, Any]]:
+    """Role → the fields that the holder of the app follows beside the retries, of roles that set any."""
+    return {role.name: rules for role in app.roles if (rules := rules_of(role))}
+
+
+def binder(app_id: str, values: Mapping[str, str] | None = None) -> Callable[[Any], Any]:
+    """A function that gives plain data a real app id: macros and escapes resolved, secrets as they are."""
+    known = {"app_id": app_id, **(values or {})}
+    return lambda data: map_text(data, lambda text: substitute(text, known))
+
+
+def without_output(env: Mapping[str, Any], symbol: str = SYMBOLIC_OUTPUT) -> dict[str, Any]:
+    """The variables without that of an output folder, which an app without a job does not have.
+
+    Args:
+        symbol: its value; one that a user has edited stays.
+    """
+    return {name: value for name, value in env.items() if (name, value) != (OUTPUT_VARIABLE, symbol)}
+
+
+# The text for users
+
+
+def shown_value(name: str, value: str) -> str:
+    """The value of a variable for people: a secret by its reference, nothing that looks like a secret."""
+    return f"(secret {value})" if isinstance(value, Secret) else hide(value, name)
+
+
+def alike(replicas: Sequence[object]) -> Iterator[tuple[int, int]]:
+    """First and last number of equal replicas that follow each other: they are shown once."""
+    first = 0
+    for k in range(1, len(replicas) + 1):
+        if k == len(replicas) or replicas[k] != replicas[first]:
+            yield first, k - 1
+            first = k

@@ -1,0 +1,57 @@
+"""The probes of one run of a replica: their pauses, and the sentences about what is missing."""
+
+from __future__ import annotations
+
+import pytest
+
+from launcher.holding.probes import UNPROBED, Probing, bad_answer, bad_end
+
+
+def test_pauses_double_up_to_the_one_that_the_role_asks_for() -> None:
+    probing = Probing({"port": 80, "every": 0.05})
+    assert [probing.pause_s() for _ in range(5)] == [0.01, 0.02, 0.04, 0.05, 0.05]
+
+
+def test_a_late_replica_has_the_time_limit_and_what_was_missing_in_its_sentence() -> None:
+    probing = Probing({"port": 80, "timeout": 2.5})
+    assert probing.late() == f"not ready after 2.5 s: {UNPROBED}"
+    probing.why = "nothing listens on port 80"
+    assert probing.late() == "not ready after 2.5 s: nothing listens on port 80"
+    assert Probing({"port": 80}).late() == f"not ready after 60 s: {UNPROBED}"
+
+
+@pytest.mark.parametrize(
+    ("last", "why"),
+    [
+        (UNPROBED, "GET / on port 80 has no answer yet"),
+        ("nothing listens on port 80", "GET / on port 80 has no answer yet"),
+        ("GET / on port 80 answers 503", "GET / on port 80 answers 503"),
+    ],
+)
+def test_a_request_that_waits_hides_no_answer_to_an_earlier_one(last: str, why: str) -> None:
+    probing = Probing({"http": "/", "port": 80})
+    probing.why = last
+    probing.is_waiting_for("GET / on port 80", "has no answer yet")
+    assert probing.why == why
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (b"HTTP/1.1 200 OK", ""),
+        (b"HTTP/1.0 302 Found", ""),
+        (b"HTTP/1.1 404", "answers 404"),
+        (b"HTTP/1.1 ", "has an answer that is not HTTP"),
+        (b"220 mail.example.org ESMTP", "has an answer that is not HTTP"),
+        (b"", "has no answer"),
+    ],
+)
+def test_an_answer_is_good_with_2xx_and_3xx(answer: bytes, why: str) -> None:
+    assert bad_answer(answer) == why
+
+
+@pytest.mark.parametrize(
+    ("code", "why"), [(0, ""), (3, "`check` exited with 3"), (-9, "`check` was killed by signal 9")]
+)
+def test_a_command_has_to_exit_with_0(code: int, why: str) -> None:
+    assert bad_end("check", code) == why
