@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from launcher.schedulers.api import OnWait
-    from launcher.schedulers.bound import BoundWorkspace
     from launcher.schedulers.staged import OnImage
+    from launcher.schedulers.workspaces import BoundWorkspace
     from launcher.specs.dryrun import AppDryRunInfo
     from launcher.specs.launch import Launch, ProjectRef
 
@@ -121,14 +121,14 @@ class Engines:
         workspace = bound.workspace
         if workspace is None or not self.get(bound.launch.scheduler).builds_workspaces:
             return None
-        from launcher.schedulers.bound import BoundWorkspace
+        from launcher.schedulers.workspaces import BoundWorkspace
 
         if not workspace.projects:
             return BoundWorkspace(workspace.path, workspace.digest)
         return self._merge(tuple(sorted(workspace.projects)))
 
     def _merge(self, projects: tuple[ProjectRef, ...]) -> BoundWorkspace:
-        from launcher.schedulers.bound import bind_workspace
+        from launcher.schedulers.workspaces import bind_workspace
         from launcher.workspace.projects import in_order, merged
 
         with self._lock:

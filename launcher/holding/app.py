@@ -87,10 +87,11 @@ class App(AppState):
             if decision is not None:
                 return decision
         while self._over:
-            decision = self._judge(self._over[0])
+            replica = next(iter(self._over))
+            decision = self._judge(replica)
             if decision is not None:
                 return decision
-            self._over.pop(0)
+            del self._over[replica]
         if self.stop is not None:
             return None if self.active else ended(self.stop["state"], self.stop["message"], self.stop["code"])
         if self.is_done:

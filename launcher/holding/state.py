@@ -64,7 +64,7 @@ class AppState:
         self.active = 0
         self.to_stop = {}  # type: dict[Replica, Optional[float]]
         self.wants_quiet = self.is_quiet = False
-        self._over = []  # type: list[Replica]
+        self._over = {}  # type: dict[Replica, None]
         self._left = self._counted = 0  # replicas of roles that are no services: not succeeded; all
 
     # -- the view ------------------------------------------------------------------------------------------
@@ -150,7 +150,7 @@ class AppState:
         self.order.drop([replica])
         if replica.state in (RUNNING, ENDED):  # no line of the record says that it was restarted
             self._reset(replica)
-            self._over = [each for each in self._over if each is not replica]
+            self._over.pop(replica, None)
         if not replica.is_active:
             self._set_active(replica, 1)
         replica.begin()
@@ -187,7 +187,7 @@ class AppState:
         if replica.has_succeeded:
             self._left -= not replica.role.is_service
             self._reach(replica, "succeeded")
-        self._over.append(replica)
+        self._over[replica] = None
 
     def _on_quiet(self, event: "Event", at: float) -> None:
         self.is_quiet, self.wants_quiet = True, False
@@ -208,7 +208,7 @@ class AppState:
     def _on_requeued(self, event: "Event", at: float) -> None:
         """Its scheduler runs all of it again, as before the first start: that uses up no retries."""
         self.state, self.num_restarts = "created", self.num_restarts + 1
-        self.restarts, self.restarting, self._over, self.to_stop = 0, None, [], {}
+        self.restarts, self.restarting, self._over, self.to_stop = 0, None, {}, {}
         self.order.drop(self.replicas)
         for replica in self.replicas:
             if replica.state != PENDING:
@@ -239,9 +239,9 @@ class AppState:
         self.order.drop(again)
         for replica in again:
             self._reset(replica)
+            self._over.pop(replica, None)
         if scope == "app":
             self.order.begin()
-        self._over = [each for each in self._over if each.state == ENDED]
         self.order.pause(again, at + event.get("delay_s", 0), of_app=scope == "app")
         self.order.resume(at)
 

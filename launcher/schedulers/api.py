@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any, Generic, TypeVar
 
-    from launcher.schedulers.bound import BoundWorkspace
     from launcher.schedulers.logs import LogRecord
     from launcher.schedulers.responses import DescribeAppResponse as DescribeAppResponse
     from launcher.schedulers.responses import ListAppResponse as ListAppResponse
     from launcher.schedulers.responses import Stream as Stream
     from launcher.schedulers.restarts import Restart
+    from launcher.schedulers.workspaces import BoundWorkspace
     from launcher.specs.app import AppDef, CfgVal
     from launcher.specs.appstate import AppState as AppState
     from launcher.specs.attempt import Attempt

@@ -11,7 +11,6 @@ from abc import ABC, abstractmethod
 
 from launcher.schedulers.api import poll
 from launcher.schedulers.appfolder import is_id
-from launcher.schedulers.logs import COMBINED, since_ns, until_ns
 from launcher.schedulers.staged import Reservation, StagedScheduler
 
 TYPE_CHECKING = False
@@ -53,18 +52,13 @@ class BackendReservation(Reservation, ABC):
 
 
 class LogPart:
-    """The part of a log to read: see `Scheduler.log_chunks`.
+    """The part of a log to read: see `Scheduler.log_chunks`. `stream` is stdout, stderr or combined."""
 
-    Attributes:
-        stream: stdout, stderr or combined.
-        first_ns, last_ns: `since` and `until` in nanoseconds; 0 and None where they are not given.
-    """
-
-    __slots__ = ("first_ns", "follow", "last_ns", "since", "stream", "tail", "until")
+    __slots__ = ("follow", "since", "stream", "tail", "until")
 
     def __init__(
         self,
-        stream: str = COMBINED,
+        stream: str = "combined",
         since: float | None = None,
         until: float | None = None,
         tail: int | None = None,
@@ -76,8 +70,20 @@ class LogPart:
         self.until = until
         self.tail = tail
         self.follow = follow
-        self.first_ns = 0 if since is None else since_ns(since)
-        self.last_ns = None if until is None else until_ns(until)
+
+    @property
+    def first_ns(self) -> int:
+        """`since` in nanoseconds; 0 where it is not given."""
+        from launcher.schedulers.logs import since_ns  # most commands read no logs
+
+        return 0 if self.since is None else since_ns(self.since)
+
+    @property
+    def last_ns(self) -> int | None:
+        """`until` in nanoseconds; None where it is not given."""
+        from launcher.schedulers.logs import until_ns
+
+        return None if self.until is None else until_ns(self.until)
 
 
 class AppLogs(ABC):

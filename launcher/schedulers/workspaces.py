@@ -13,13 +13,40 @@ from dataclasses import replace
 from typing import Any
 
 from launcher.errors import SchedulerError
-from launcher.schedulers.bound import BoundWorkspace
 from launcher.specs.app import AppDef, CfgVal
 from launcher.specs.dryrun import AppDryRunInfo
 from launcher.specs.launch import WorkspaceRef
 from launcher.workspace.context import content_digest
 from launcher.workspace.ignore import WorkspaceError
 from launcher.workspace.projects import Workspace, in_order, merged, source_path
+
+
+class BoundWorkspace:
+    """A folder of files that travels with an app.
+
+    Attributes:
+        folder: absolute.
+        digest: of its contents (`launcher.workspace.content_digest`).
+    """
+
+    __slots__ = ("digest", "folder")
+
+    def __init__(self, folder: str, digest: str) -> None:
+        self.folder = folder
+        self.digest = digest
+
+
+def bind_workspace(workspace: object) -> BoundWorkspace:
+    """A folder, absolute or relative to the current one, with the digest of its contents.
+
+    Raises WorkspaceError when it cannot be read, SchedulerError when it is not the path of a folder.
+    """
+    if isinstance(workspace, BoundWorkspace):
+        return workspace
+    if not isinstance(workspace, (str, os.PathLike)):
+        raise SchedulerError(f"a workspace is the path of a folder, not {workspace!r}")
+    folder = os.path.abspath(os.path.expanduser(os.fspath(workspace)))
+    return BoundWorkspace(folder, content_digest(folder))
 
 
 def has_mixin(scheduler: Any) -> bool:

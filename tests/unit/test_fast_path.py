@@ -27,13 +27,13 @@ _FAST = {
     "launcher.inventory": (
         "ends engine_attempts find installed listing logs needs project recorded status turns"
     ),
-    "launcher.schedulers": "api appstore backend logs order pids probes readback record registry staged",
+    "launcher.schedulers": "api appstore backend logs loop order pids probes readback record registry staged",
     "launcher.schedulers.docker": "labels scheduler tombstones",
     "launcher.schedulers.docker.client": "errors view wire",
     "launcher.schedulers.docker.watching": "client",
     "launcher.schedulers.local": (
         "appview apprecord attemptfile claim control driver eventfile filewatch hold kernel logfiles logs "
-        "logwriter loop observe prepare probes process rebuild "
+        "logwriter observe prepare probes process rebuild "
         "replicas rundir scheduler spawn stop supervisor waiting"
     ),
     "launcher.schedulers.slurm": "known scheduler",

@@ -42,7 +42,7 @@ NOT_FOR_A_SAVED_PLAN = {
     *{
         "launcher.apply.interrupted",
         "launcher.inventory.find",
-        "launcher.schedulers.bound",
+        "launcher.schedulers.workspaces",
     },
     *{"launcher.schedulers.local.logfiles", "launcher.schedulers.local.follow"},
     *{"launcher.schedulers.local.logs", "launcher.schedulers.local.logrecords"},

@@ -74,7 +74,7 @@ ENGINES = sorted(path.parent.name for path in ROOT.glob("launcher/schedulers/*/_
 NAMES = {"local_cwd", "local_dir", "local_docker", "slurm"}
 WRITTEN_FOR_USERS = {"HELP", "EXAMPLES", "USAGE", "description", "examples", "help", "hint"}
 SHARED_BY_ENGINES = {
-    f"launcher.schedulers.{name}" for name in ("api", "backend", "bound", "record", "staged")
+    f"launcher.schedulers.{name}" for name in ("api", "backend", "record", "staged", "workspaces")
 }
 SHARED_BY_ENGINES |= {
     "launcher.schedulers.readback",
@@ -89,7 +89,7 @@ SHARED_BY_ENGINES |= {
 }
 SHARED_BY_ENGINES |= {
     f"launcher.schedulers.{name}"
-    for name in ("order", "owner", "packing", "pids", "probes", "replica_request")
+    for name in ("loop", "order", "owner", "packing", "pids", "probes", "replica_request")
 }
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from launcher.schedulers.appfolder import is_id
 from launcher.schedulers.docker import record, status, tombstones
 from launcher.schedulers.docker.client.objects import Container
-from launcher.schedulers.docker.client.view import INSPECTIONS, EngineView, run_parallel
+from launcher.schedulers.docker.client.view import EngineView
 from launcher.schedulers.docker.journal import Journal
 from launcher.schedulers.docker.labels import APP_ID, INPUTS, PREFIX, Labels, read_labels
 from launcher.schedulers.docker.recorded import of_labels
@@ -29,7 +29,6 @@ from launcher.schedulers.docker.tombstones import Tombstone
 from launcher.schedulers.owner import Owner
 from launcher.schedulers.record import in_state
 from launcher.specs.attempt import WAITING_STATES, Attempt
-from launcher.specs.launch import JobKey
 from launcher.state.records import AppRecord
 
 INSPECT_S = 15.0
@@ -181,19 +180,6 @@ def find_all(
     )
     apps = [each for each in found if each is not None and _has(each.labels, labels)]
     return sorted(apps, key=lambda each: each.labels.created_at, reverse=True)
-
-
-def records(engine: EngineView) -> list[AppRecord]:
-    """Every app of the engine, the newest first.
-
-    The list alone does not show which containers wait to be restarted.
-    """
-    found = [inspect(engine, app) if _is_unclear(app) else app for app in find_all(engine)]
-    return [app.to_record() for app in found]
-
-
-def _is_unclear(app: DockerApp) -> bool:
-    return app.paused_by is not None or (app.view.ended and not app.view.final)
 
 
 def inspect(engine: EngineView, app: DockerApp, *, take_over: bool = False) -> DockerApp:
@@ -386,50 +372,6 @@ def attempt_of(app: DockerApp) -> Attempt | None:
         drift=view.drift,
         inputs_changed=view.inputs_changed,
     )
-
-
-def observe(
-    engine: EngineView, keys: Collection[JobKey], settled: Collection[str], *, take_over: bool = False
-) -> list[Attempt]:
-    """See `StagedScheduler.observe`.
-
-    Ended attempts of jobs outside `keys` are returned until their end is recorded here. Containers are
-    inspected only where the list is not enough: of apps that have ended or lost their owner.
-    """
-    stones = tombstones.read_all(engine)
-    found = find_all(engine, f"{PREFIX}job", stones=stones, take_over=take_over)
-    latest = _latest(found, stones.values(), set(keys))
-    wanted = [app for app in found if app.app_id not in settled and _is_asked_for(app, latest)]
-
-    def confirmed(app: DockerApp) -> DockerApp | None:
-        return find(engine, app.app_id, take_over=take_over, previous=app) if needs_confirmation(app) else app
-
-    current = run_parallel(confirmed, wanted, INSPECTIONS)
-    attempts = [attempt_of(app) for app in current if app is not None]
-    there = {app.app_id for app in found} | set(settled)
-    attempts += [
-        stone.attempt() for app_id, stone in stones.items() if app_id in latest and app_id not in there
-    ]
-    return [attempt for attempt in attempts if attempt is not None]
-
-
-def _is_asked_for(app: DockerApp, latest: Collection[str]) -> bool:
-    unsettled = not app.view.ended or (app.journal is not None and not app.journal.end_recorded)
-    return unsettled or app.app_id in latest
-
-
-def _latest(found: Iterable[DockerApp], stones: Iterable[Tombstone], keys: Collection[JobKey]) -> set[str]:
-    """The app ids with the highest attempt number of each key, also among those that were not skipped."""
-    best: dict[tuple[object, ...], tuple[int, str]] = {}
-    known = [(app.labels, app.view.state) for app in found]
-    known += [(stone.labels, stone.outcome.state) for stone in stones]
-    for labels, state in known:
-        key = tuple(labels.text(part) for part in ("project", "target", "job"))
-        if key in keys:
-            number = int(labels.text("attempt") or 0)
-            for among in ("all", "not skipped") if state != "skipped" else ("all",):
-                best[key, among] = max(best.get((key, among), (0, "")), (number, labels.app_id))
-    return {app_id for _, app_id in best.values()}
 
 
 def list_containers(engine: EngineView, app_id: str) -> list[Container]:

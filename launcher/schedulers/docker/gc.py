@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 from launcher.errors import SchedulerError
 from launcher.schedulers.appfolder import is_id
@@ -100,7 +101,7 @@ def _claim(app_dir: str) -> RecordLock:
             time.sleep(_AGAIN_S)
 
 
-class _SharedObject:
+class _SharedObject(NamedTuple):
     """A volume, network or image that apps share.
 
     Attributes:
@@ -109,13 +110,10 @@ class _SharedObject:
         why: the reason why it stays, "" when no app needs it.
     """
 
-    __slots__ = ("kind", "name", "names", "why")
-
-    def __init__(self, kind: str, name: str, names: Sequence[str], why: str) -> None:
-        self.kind = kind
-        self.name = name
-        self.names = names
-        self.why = why
+    kind: str
+    name: str
+    names: Sequence[str]
+    why: str
 
 
 def sweep(engine: Engine, *, now: float | None = None) -> list[str]:

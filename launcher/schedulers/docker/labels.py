@@ -43,6 +43,10 @@ TOMBSTONE = PREFIX + "tombstone"
 """Label of a volume with the outcome of an attempt: the attempt's app id."""
 REPLICA_PART = "replica"
 SCHEDULER = "local_docker"
+TEXTS = ("digest", "origin", "path", "commit", "actor", "action", "plan_digest", "plan_id", "trigger_digest")
+"""Fields of an attempt that are labels of the same names, with dashes."""
+OPTIONAL_TEXTS = ("home", "inputs")
+"""Such fields without a label where they are empty."""
 _CONDITIONS = ("started", "ready", "succeeded")
 
 
@@ -221,30 +225,23 @@ class Labels:
         from launcher.specs.attempt import Attempt
         from launcher.specs.jobkey import JobKey
 
+        texts: dict[str, Any] = {
+            name: self.text(name.replace("_", "-")) for name in (*TEXTS, *OPTIONAL_TEXTS)
+        }
         return Attempt(
             key=JobKey(self.text("project"), self.text("target"), self.text("job")),
             number=self.attempt_number,
             app_id=self.app_id,
             scheduler=SCHEDULER,
-            digest=self.digest,
             document=self.document,
             metadata=self.metadata,
-            origin=self.text("origin"),
-            path=self.text("path"),
-            commit=self.text("commit"),
-            actor=self.text("actor"),
-            action=self.text("action"),
-            plan_digest=self.text("plan-digest"),
-            plan_id=self.text("plan-id"),
-            trigger_digest=self.text("trigger-digest"),
             edition=int(_number(self.text("edition"), 0)),
             needs=self.needs,
             order_only=tuple(self.text("order-only").split()),
-            home=self.text("home"),
-            inputs=self.text("inputs"),
             output=self.output,
             inputs_changed=self.text("inputs-changed"),
             created_at=self.created_at,
+            **texts,
         )
 
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from launcher.schedulers.backend import AppLogs
-    from launcher.schedulers.bound import BoundWorkspace
     from launcher.schedulers.docker.apps import DockerApp
     from launcher.schedulers.docker.client.engine import Engine
     from launcher.schedulers.docker.client.view import EngineView
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from launcher.schedulers.docker.request.job import DockerJob
     from launcher.schedulers.docker.submission import DockerReservation, Submission
     from launcher.schedulers.record import SeenApp
+    from launcher.schedulers.workspaces import BoundWorkspace
     from launcher.specs.app import AppDef, CfgVal
     from launcher.specs.attempt import Attempt
     from launcher.specs.check import Problem
@@ -177,21 +177,18 @@ class DockerScheduler(BackendScheduler["DockerJob"]):
     # Observation
 
     def observe(self, keys: Collection[JobKey], settled: Collection[str] = ()) -> list[Attempt]:
-        from launcher.schedulers.docker import recorded
-        from launcher.schedulers.docker.apps import observe
+        from launcher.schedulers.docker.observe import observe
 
-        here = observe(self.view, keys, settled, take_over=self.take_over)
-        return [*here, *recorded.live_elsewhere(self.view, keys, settled)]
+        return observe(self.view, keys, settled, take_over=self.take_over)
 
     def read(self, app_id: str, *, whole: bool = False) -> SeenApp | None:
         """Read as a whole, an app that needs a watcher and has none gets one."""
-        from launcher.schedulers.docker import apps, describe, recorded
+        from launcher.schedulers.docker.observe import read, whole_app
 
-        if whole:
-            found = self._watched(app_id)
-            return None if found is None else describe.whole(self.view, found)
-        found = apps.find(self.view, app_id, take_over=self.take_over)
-        return describe.briefly(found) if found is not None else recorded.elsewhere(self.view, app_id)
+        if not whole:
+            return read(self.view, app_id, take_over=self.take_over)
+        found = self._watched(app_id)
+        return None if found is None else whole_app(self.view, found)
 
     def _watched(self, app_id: str) -> DockerApp | None:
         from launcher.schedulers.docker import apps, recorded
@@ -208,17 +205,17 @@ class DockerScheduler(BackendScheduler["DockerJob"]):
         self, app_id: str, timeout_s: float | None = None, *, whole: bool = False
     ) -> SeenApp | None:
         """Waits on the engine's event stream."""
-        from launcher.schedulers.docker import describe
         from launcher.schedulers.docker.client.persist import Patience
+        from launcher.schedulers.docker.observe import brief_app, whole_app
         from launcher.schedulers.docker.watching.waiting import wait_for_end
 
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         watched = self._watched(app_id)
         found = None if watched is None else wait_for_end(self.view, app_id, deadline)
         if whole:
-            return None if found is None else describe.whole(self.view, found)
+            return None if found is None else whole_app(self.view, found)
         if found is not None and not found.labels.is_job:
-            return describe.briefly(found)
+            return brief_app(found)
         # The engine may have ended it by going away.
         return Patience(self.view.host, deadline).persist(lambda: self.read(app_id))
 
@@ -235,7 +232,7 @@ class DockerScheduler(BackendScheduler["DockerJob"]):
     # Records for the commands
 
     def records(self) -> Sequence[AppRecord]:
-        from launcher.schedulers.docker.apps import records
+        from launcher.schedulers.docker.observe import records
 
         return records(self.view)
 

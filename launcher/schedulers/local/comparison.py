@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from launcher.schedulers.local.loop import Loop
+    from launcher.schedulers.loop import Loop
 
 NOT_COMPARED = "its input files could not be compared when it ended"
 

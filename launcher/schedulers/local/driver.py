@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from launcher.holding.app import App
     from launcher.schedulers.local.logwriter import LogWriter
-    from launcher.schedulers.local.loop import Loop
     from launcher.schedulers.local.replicas import RunningRole
     from launcher.schedulers.local.spawn import Spawner
+    from launcher.schedulers.loop import Loop
 
     Event = dict[str, Any]
 
@@ -121,7 +121,7 @@ class Driver:
             self._alarm_at = deadline
             self.loop.after(deadline - time.time(), _wake)
         is_busy = self.facts or self._app.to_start or self._app.to_stop
-        self.loop.turn(wait=not is_busy)
+        self.loop.turn(0.0 if is_busy else None)
         facts, self.facts = self.facts, []
         return facts
 

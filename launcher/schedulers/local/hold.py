@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
-    from launcher.schedulers.local.loop import Loop
     from launcher.schedulers.local.replicas import RunningRole
+    from launcher.schedulers.loop import Loop
     from launcher.schedulers.turns import Line
 
 AGAIN_S = 1.0

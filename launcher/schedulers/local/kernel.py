@@ -1,7 +1,7 @@
 """Kernel features that a supervisor uses, with portable substitutes where there is no Linux.
 
-Linux: epoll, adoption of orphans. Elsewhere (macOS) and on old kernels: poll and process groups behind the
-same names. Only this module, `pids` and `filewatch` depend on the operating system.
+Linux: adoption of orphans. Elsewhere (macOS) and on old kernels: process groups behind the same names. Only
+this module, `pids`, `filewatch` and the `Poller` of all loops depend on the operating system.
 """
 
 from __future__ import annotations
@@ -9,14 +9,12 @@ from __future__ import annotations
 import _signal  # type: ignore[import-not-found]  # `signal` loads enum and re: half of the supervisor's memory
 import fcntl
 import os
-import select
 
-from launcher.schedulers.pids import LINUX, LONGEST_S, descendants, read, send
+from launcher.schedulers.pids import LINUX, descendants, read, send
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from typing import Any
 
     from launcher.schedulers.pids import Process
 
@@ -130,33 +128,6 @@ def close_from(first: int) -> None:
                 os.close(int(name))
             except OSError:  # the descriptor that listed the folder
                 pass
-
-
-class Poller:
-    """epoll, or poll where there is none: the descriptors that can be read, or have hung up."""
-
-    def __init__(self) -> None:
-        epoll = getattr(select, "epoll", None)
-        self._poll: Any = epoll() if epoll else select.poll()
-        self._unit = 1 if epoll else 1000
-
-    def add(self, fd: int) -> None:
-        self._poll.register(fd, select.POLLIN)
-
-    def add_end(self, fd: int) -> None:
-        """Wait for the hang-up of `fd` alone, which every poll reports."""
-        self._poll.register(fd, 0)
-
-    def remove(self, fd: int) -> None:
-        self._poll.unregister(fd)
-
-    def wait(self, timeout_s: float | None) -> list[int]:
-        """Descriptors with something to read or at their end; [] when `timeout_s` (None: never) is over.
-
-        Also [] after `LONGEST_S`: who waits for longer waits again.
-        """
-        limit = -1 if timeout_s is None else max(0.0, min(timeout_s, LONGEST_S)) * self._unit
-        return [fd for fd, _ in self._poll.poll(limit)]
 
 
 def libc(name: str, *args: int | bytes) -> int:

@@ -257,30 +257,18 @@ class LogView:
         """Where the last `count` lines from `start` to `end` begin; a last line without newline is one."""
         if count <= 0:
             return end
-        left = count
-        at = end
-        if at > start and self.at(at - 1, 1) != b"\n":
-            left -= 1
-            if not left:
-                return self._line_begin(start, at)
+        at = end  # but the newline that ends the last line
+        if at > start and self.at(at - 1, 1) == b"\n":
+            at -= 1
         while at > start:
             block_start = max(start, at - _BLOCK)
             block = self.at(block_start, at - block_start)
             newlines = block.count(b"\n")
-            if newlines <= left:
-                left -= newlines
+            if newlines < count:
+                count -= newlines
                 at = block_start
                 continue
-            for _ in range(left + 1):  # the newline before the first wanted line
+            for _ in range(count):
                 at = block_start + block.rfind(b"\n", 0, at - block_start)
             return at + 1
-        return start
-
-    def _line_begin(self, start: int, at: int) -> int:
-        while at > start:
-            block_start = max(start, at - _BLOCK)
-            newline = self.at(block_start, at - block_start).rfind(b"\n")
-            if newline >= 0:
-                return block_start + newline + 1
-            at = block_start
         return start

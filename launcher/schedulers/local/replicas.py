@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from launcher.schedulers.local.logwriter import LogWriter
-    from launcher.schedulers.local.loop import Loop
     from launcher.schedulers.local.spawn import Spawner
+    from launcher.schedulers.loop import Loop
 
 DRAIN_S = 0.5
 """How long the rest of a replica's group may run, and its pipes stay open, after its leader ended."""

@@ -19,10 +19,10 @@ from launcher.schedulers.local.control import CONTROL_FD, LOCK_FD, Inbox, send
 from launcher.schedulers.local.driver import Driver
 from launcher.schedulers.local.eventfile import EventFile
 from launcher.schedulers.local.logwriter import FILES_PER_REPLICA, LogWriter, ReplicaLog
-from launcher.schedulers.local.loop import Loop
 from launcher.schedulers.local.prepare import Preparation
 from launcher.schedulers.local.replicas import NO_PROBE, Replica, RunningRole
 from launcher.schedulers.local.spawn import Spawner, SpawnError, pack
+from launcher.schedulers.loop import Loop
 from launcher.schedulers.order import made_by_others
 
 TYPE_CHECKING = False
@@ -51,11 +51,9 @@ class Supervisor:
     def __init__(self, control: int) -> None:
         self._control = control
         self._inbox = Inbox(control)
-        self._loop = Loop()
+        self._loop = Loop((_signal.SIGCHLD, _signal.SIGTERM, _signal.SIGINT, _signal.SIGHUP))
+        self._loop.on_signals = self._take_signals
         self._loop.watch(control, self._receive)
-        self._loop.on_signal(_signal.SIGCHLD, self._child_ended)
-        for signum in (_signal.SIGTERM, _signal.SIGINT, _signal.SIGHUP):
-            self._loop.on_signal(signum, self._stop_requested)
         self._over = False
         self._app = App()
         self._driver: Driver | None = None  # once the app is created
@@ -80,11 +78,11 @@ class Supervisor:
     def run(self) -> None:
         try:
             while not (self._over or self._going):
-                self._loop.turn(wait=True)
+                self._loop.turn()
             if self._going and self._driver:
                 self._hold(self._driver)
             while not self._over:
-                self._loop.turn(wait=True)
+                self._loop.turn()
         except Left:
             self._over = True
 
@@ -322,9 +320,12 @@ class Supervisor:
 
     # -- reasons to stop -----------------------------------------------------------------------------------
 
-    def _child_ended(self, signum: int) -> None:
-        if self._driver:
-            self._driver.processes.reap()
+    def _take_signals(self, numbers: list[int]) -> None:
+        for signum in sorted(numbers):  # a stop before the ends that may follow from it
+            if signum != _signal.SIGCHLD:
+                self._stop_requested(signum)
+            elif self._driver:
+                self._driver.processes.reap()
 
     def _stop_requested(self, signum: int) -> None:
         if self._app.has_ended or self._over:
@@ -363,7 +364,7 @@ class Supervisor:
         grace_s = min(self._grace_s, TAKE_BACK_GRACE_S)
         driver.stop([(each, grace_s) for each in left])
         while driver.processes.are_left:
-            self._loop.turn(wait=True)
+            self._loop.turn()
         driver.processes.sweep(self._undo)
 
     def _undo(self) -> None:

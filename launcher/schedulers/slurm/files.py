@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from tempfile import TemporaryFile
 from typing import IO
 
-from launcher.schedulers.bound import BoundWorkspace
+from launcher.schedulers.workspaces import BoundWorkspace
 from launcher.specs.app import AppDef
 from launcher.workspace.archive import archive
 

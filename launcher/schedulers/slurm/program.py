@@ -9,7 +9,7 @@ from importlib import resources
 
 _SITE = "launcher.schedulers.slurm.site"
 _EMPTY = ("launcher", "launcher.schedulers", "launcher.schedulers.slurm")
-_SHARED = ("last_line.py", "probes.py")  # of launcher.schedulers
+_SHARED = ("last_line.py", "loop.py", "probes.py")  # of launcher.schedulers
 _LOGIN_NODE = ("bundle.py", "unpack.py")
 _FIRST_DAY = (1980, 1, 1, 0, 0, 0)
 

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from typing import IO
 
     from launcher.schedulers.backend import AppLogs
-    from launcher.schedulers.bound import BoundWorkspace
     from launcher.schedulers.record import SeenApp
     from launcher.schedulers.slurm.observe import Clusters
     from launcher.schedulers.slurm.outputs import SlurmOutputs
     from launcher.schedulers.slurm.request import SlurmRequest
     from launcher.schedulers.slurm.submit import SlurmReservation
+    from launcher.schedulers.workspaces import BoundWorkspace
     from launcher.specs.app import AppDef, CfgVal
     from launcher.specs.attempt import Attempt
     from launcher.specs.check import Problem

@@ -13,7 +13,6 @@ from launcher.errors import ReservedError, SchedulerError
 from launcher.schedulers import owner as owners
 from launcher.schedulers.appstore import open_store
 from launcher.schedulers.backend import BackendReservation
-from launcher.schedulers.bound import BoundWorkspace
 from launcher.schedulers.ids import random_id
 from launcher.schedulers.record import row_of
 from launcher.schedulers.slurm import known, outputs
@@ -24,6 +23,7 @@ from launcher.schedulers.slurm.program import program
 from launcher.schedulers.slurm.request import SlurmRequest, bind_request, build_request
 from launcher.schedulers.slurm.script import PROGRAM
 from launcher.schedulers.slurm.state import view_of
+from launcher.schedulers.workspaces import BoundWorkspace
 from launcher.secrets import resolve
 from launcher.specs.app import AppDef, CfgVal
 from launcher.specs.attempt import Attempt, AttemptState

@@ -69,7 +69,7 @@ def elsewhere(scenario: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         reservation = scheduler.reserve(attempt)
     yield attempt.app_id
     scheduler.close()
-    reservation._reserved.lock.release()
+    reservation.reserved.lock.release()
 
 
 def test_a_job_that_is_submitted_on_another_machine_is_waited_for(scenario, elsewhere):

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from launcher.errors import LauncherError
-from launcher.schedulers.bound import BoundWorkspace, bind_workspace
 from launcher.schedulers.docker.images import pull
 from launcher.schedulers.docker.images.build import (
     BASES,
@@ -20,6 +19,7 @@ from launcher.schedulers.docker.images.build import (
     notes,
     workspace_app,
 )
+from launcher.schedulers.workspaces import BoundWorkspace, bind_workspace
 from launcher.specs import AppDef, Role
 from launcher.workspace import WorkspaceError
 from tests.engines.docker import Daemon, Refused

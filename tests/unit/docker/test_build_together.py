@@ -29,7 +29,7 @@ PATIENCE_S = 60.0
 SLOW = "ARG IMAGE\nFROM $IMAGE\nCOPY . /w\nRUN sleep 0.5\n"
 BUILD = (
     "import sys\n"
-    "from launcher.schedulers.bound import bind_workspace\n"
+    "from launcher.schedulers.workspaces import bind_workspace\n"
     "from launcher.schedulers.docker.client.engine import connect\n"
     "from launcher.schedulers.docker.images.build import build_workspace\n"
     "from launcher.specs import AppDef, Role\n"

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from launcher.errors import SchedulerError
-from launcher.schedulers.bound import bind_workspace
 from launcher.schedulers.docker.images import pull
 from launcher.schedulers.docker.images.build import build_workspace
+from launcher.schedulers.workspaces import bind_workspace
 from launcher.specs import AppDef, Role
 from tests.contract.conftest import DockerCase
 from tests.contract.test_staged import attempt_of

@@ -39,7 +39,7 @@ def elsewhere(case: DockerCase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         there.setattr(submission, "this_process", lambda: far)
         reservation: Any = case.another().reserve(attempt)  # type: ignore[attr-defined]
     yield attempt
-    reservation._reserved.lock.release()
+    reservation.reserved.lock.release()
 
 
 def taken_over(case: DockerCase) -> Any:

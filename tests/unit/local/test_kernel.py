@@ -14,6 +14,7 @@ import pytest
 from launcher.schedulers import pids
 from launcher.schedulers.local import kernel
 from launcher.schedulers.local.filewatch import FileWatch
+from launcher.schedulers.loop import Poller
 
 
 @pytest.fixture(params=["native", "elsewhere"])
@@ -140,7 +141,7 @@ def test_a_wait_may_last_for_longer_than_the_kernel_counts(
     assert pids.wait_for_exit(child.pid, start, timeout_s)
     reaper.join()
     read, write = os.pipe()
-    poller = kernel.Poller()
+    poller = Poller()
     poller.add(read)
     os.close(write)
     assert poller.wait(timeout_s) == [read]

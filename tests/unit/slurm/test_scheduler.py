@@ -250,7 +250,9 @@ def test_a_display_of_live_apps_asks_no_more_often_than_every_two_seconds(schedu
             return True
 
     live = [SimpleNamespace(handle="slurm://p/train-1-x", app_id="train-1-x", key=None)]
-    follow._report(lambda *_: None, live, SimpleNamespace(get=lambda _: scheduler), Done())
+    watching = follow.Watching(on_progress=lambda *_: None)
+    follower = follow._Follower(live, SimpleNamespace(get=lambda _: scheduler), None, None, watching)
+    follower._report_progress(Done())
     assert pauses == [2.0]
 
 

@@ -7,7 +7,7 @@ import math
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import IO, Any, Literal, overload
 
 from launcher.errors import SchedulerError
@@ -199,23 +199,20 @@ class Engine(EngineView):
         registry has no such image, or denies access to it.
         """
         repository, tag = split_tag(image)
-        params, say = {"fromImage": repository, "tag": tag}, report or _no_report
-        doing = f"pull {image}"
-        with self._messages("/images/create", doing, login=image, params=params) as messages:
-            transfer(messages, "pulling", image, doing, say)
-        say("pulled", {"image": image})
+        self._transfer("/images/create", "pull", image, {"fromImage": repository, "tag": tag}, report)
 
     def push(self, name: str, report: Report | None = None) -> None:
         """Push an image to the registry of its name. `report` gets `pushing`, then `pushed`."""
         repository, tag = split_tag(name)
-        path, doing, say = (
-            f"/images/{quoted(repository, safe='/:')}/push",
-            f"push {name}",
-            report or _no_report,
-        )
-        with self._messages(path, doing, login=name, params={"tag": tag}) as messages:
-            transfer(messages, "pushing", name, doing, say)
-        say("pushed", {"image": name})
+        self._transfer(f"/images/{quoted(repository, safe='/:')}/push", "push", name, {"tag": tag}, report)
+
+    def _transfer(
+        self, path: str, verb: str, image: str, params: Mapping[str, str], report: Report | None
+    ) -> None:
+        say, doing = report or _no_report, f"{verb} {image}"
+        with self._messages(path, doing, login=image, params=params) as messages:
+            transfer(messages, f"{verb}ing", image, doing, say)
+        say(f"{verb}ed", {"image": image})
 
     def build(
         self,
@@ -301,11 +298,8 @@ def connect(*, readonly: bool = False, environ: Mapping[str, str] | None = None)
 def has_docker() -> bool:
     """Whether the engine of `connect` answers."""
     try:
-        view = connect(readonly=True)
-        try:
+        with closing(connect(readonly=True)) as view:
             return bool(view.engine_id())
-        finally:
-            view.close()
     except SchedulerError:
         return False
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from http.client import HTTPResponse, IncompleteRead
 from struct import Struct
 from threading import RLock
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from launcher.schedulers.docker.client.errors import (
@@ -68,9 +67,7 @@ class ResponseStream:
     def __enter__(self: S) -> S:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __del__(self) -> None:

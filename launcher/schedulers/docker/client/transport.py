@@ -7,7 +7,6 @@ memory for the life of its app.
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import socket
@@ -15,7 +14,8 @@ import ssl
 import time
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
-from http.client import HTTPConnection, HTTPException, HTTPMessage, HTTPResponse
+from http.client import HTTPConnection, HTTPException, HTTPResponse
+from json import dumps
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlencode, urlsplit
 
@@ -260,10 +260,11 @@ class Session:
         to_dial, to_read = timeout if isinstance(timeout, tuple) else (timeout, timeout)
         target = self._dialer.prefix + (f"{path}?{urlencode(params)}" if params else path)
         headers = {**self._dialer.headers, **(headers or {})}
-        body, wanted = (data, headers) if json is None else _as_json(json, headers)
+        if json is not None:
+            data, headers["Content-Type"] = dumps(json).encode(), "application/json"
         try:
             connection = self._connection(to_dial, fresh=fresh)
-            answer = Response(self, connection, connection.ask(method, target, body, wanted, to_read))
+            answer = Response(self, connection, connection.ask(method, target, data, headers, to_read))
             if stream:
                 answer.limit(idle_s)
             else:
@@ -293,13 +294,10 @@ class Session:
 
     def _dialer_error(self) -> EngineUnreachable | None:
         """The error for a broken connection, from the error output of the dialer; None without any."""
-        said = self._dialer.error_output()
+        if not (said := self._dialer.error_output()):
+            return None
         hint = f"`docker --host {self._host} version` should answer without asking anything"
-        return (
-            EngineUnreachable(f"cannot reach the Docker engine at {self._host}: {said}", hint=hint)
-            if said
-            else None
-        )
+        return EngineUnreachable(f"cannot reach the Docker engine at {self._host}: {said}", hint=hint)
 
     def close(self) -> None:
         while self._idle:
@@ -344,6 +342,7 @@ class Response:
 
     def __init__(self, session: Session, connection: _Connection, raw: HTTPResponse) -> None:
         self.raw = raw
+        self.status_code, self.reason, self.headers = raw.status, raw.reason, raw.headers
         self._session = session
         self._connection: _Connection | None = connection
         self._content: bytes | None = None
@@ -352,18 +351,6 @@ class Response:
         """Limit the time of each read from now on."""
         if self._connection is not None:
             self._connection.used.settimeout(idle_s)
-
-    @property
-    def status_code(self) -> int:
-        return self.raw.status
-
-    @property
-    def reason(self) -> str:
-        return self.raw.reason
-
-    @property
-    def headers(self) -> HTTPMessage:
-        return self.raw.headers
 
     @property
     def content(self) -> bytes:
@@ -388,7 +375,3 @@ class Response:
         if connection is not None:
             self.raw.close()
             connection.close()
-
-
-def _as_json(value: object, headers: Mapping[str, str]) -> tuple[bytes, dict[str, str]]:
-    return json.dumps(value).encode(), {**headers, "Content-Type": "application/json"}

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 from launcher.errors import SchedulerError
 from launcher.files import read_regular
-from launcher.schedulers.bound import BoundWorkspace
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import BuildFailed, Conflict, NotFound
 from launcher.schedulers.docker.client.objects import Image, Labelled
@@ -24,6 +23,7 @@ from launcher.schedulers.docker.client.streams import Report
 from launcher.schedulers.docker.client.view import run_parallel
 from launcher.schedulers.docker.images import pull
 from launcher.schedulers.docker.images.build_lock import once
+from launcher.schedulers.workspaces import BoundWorkspace
 from launcher.specs.app import AppDef, CfgVal
 from launcher.workspace.archive import archive
 from launcher.workspace.context import unreadable

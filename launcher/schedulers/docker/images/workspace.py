@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from launcher.schedulers.bound import bind_workspace
 from launcher.schedulers.docker.client.engine import Engine, connect
 from launcher.schedulers.docker.images import build
+from launcher.schedulers.workspaces import bind_workspace
 from launcher.specs.app import AppDef, CfgVal, Role
 from launcher.specs.runopts import InvalidRunConfigException, runopts
 from launcher.workspace.api import WorkspaceMixin

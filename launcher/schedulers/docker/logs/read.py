@@ -6,7 +6,6 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -63,9 +62,9 @@ class DockerLogs(RecordedLogs):
     def present_records(self, where: Where, part: LogPart) -> Iterator[LogRecord]:
         """The records, and a mark of the last restart alone."""
         container = self.containers([where])[where]
-        known, coming = _runs(record.journal(record.folder(self.app_id)) or Journal(), *where)
-        last = coming if coming.due_at or not known else known[-1]
-        begun = partial(_begun, ended_at=last.ended_before, due_at=last.due_at)
+        *known, coming = _runs(record.journal(record.folder(self.app_id)) or Journal(), *where)
+        _, ended_at, due_at = coming if coming[2] or not known else known[-1]
+        begun = partial(_begun, ended_at=ended_at, due_at=due_at)
         with LogReader(self._engine, container, part, begun=begun) as reader:
             yield from reader.read()
 
@@ -223,6 +222,9 @@ def last_lines(engine: EngineView, container: str, part: LogPart, count: int) ->
 _BY_TIME = "select by time, with --since and --until"
 _OURS = "with `retry_delay: 1s` in its role, launcher restarts it and records when; or " + _BY_TIME
 
+Run = tuple[float | None, float | None, float]
+"""Of a run: its start, the end of the run before it, and when launcher was to start it; 0.0 for the first."""
+
 
 def starts_of(container: Container, journal: Journal) -> list[tuple[int, float]]:
     """When each run of a container began to write. See `Scheduler.run_starts`."""
@@ -230,37 +232,21 @@ def starts_of(container: Container, journal: Journal) -> list[tuple[int, float]]
     if container.restarts:
         message = f"the engine restarted {role}/{k} by itself, and keeps no times of that"
         raise LogsUnsupported(message, hint=_OURS)
-    runs, coming = _runs(journal, role, k)
-    if not runs or (container.started_at or 0.0) > (runs[-1].start or 0.0):
-        runs.append(replace(coming, start=container.started_at))
-    times = [(each.start, each) for each in runs if each.start is not None]
-    begun = [_begun(start, each.ended_before, each.due_at) for start, each in times]
-    return list(enumerate(begun))
+    *runs, (_, ended_at, due_at) = _runs(journal, role, k)
+    if not runs or (container.started_at or 0.0) > (runs[-1][0] or 0.0):
+        runs.append((container.started_at, ended_at, due_at))
+    return list(enumerate(_begun(start, end, due) for start, end, due in runs if start is not None))
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """A run of a replica.
-
-    Attributes:
-        ended_before: when the run before it ended; None where that is not on record.
-        due_at: when launcher was to start it; 0.0 for the first run.
-    """
-
-    start: float | None = None
-    ended_before: float | None = None
-    due_at: float = 0.0
-
-
-def _runs(journal: Journal, role: str, k: int) -> tuple[list[_Run], _Run]:
-    """The runs of a replica on record, and the one that comes after them."""
-    runs: list[_Run] = []
+def _runs(journal: Journal, role: str, k: int) -> list[Run]:
+    """The runs of a replica on record, and the one that comes after them, without its start."""
+    runs: list[Run] = []
     ended_at: float | None = None
     due_at = 0.0
     for event in journal.events:
         is_of = event.get("role") == role and event.get("k") == k
         if event["e"] == "spawn" and is_of:
-            runs.append(_Run(event.get("start"), ended_at, due_at))
+            runs.append((event.get("start"), ended_at, due_at))
             ended_at, due_at = None, 0.0
         elif event["e"] == "exit" and is_of:
             ended_at = event.get("t", 0) / 1e9
@@ -268,7 +254,7 @@ def _runs(journal: Journal, role: str, k: int) -> tuple[list[_Run], _Run]:
             is_of or event["scope"] == "app" or (event["scope"], event["role"]) == ("role", role)
         ):
             due_at = event.get("t", 0) / 1e9 + event.get("delay_s", 0)
-    return runs, _Run(None, ended_at, due_at)
+    return [*runs, (None, ended_at, due_at)]
 
 
 def _begun(started_at: float, ended_at: float | None = None, due_at: float = 0.0) -> float:

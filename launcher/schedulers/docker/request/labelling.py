@@ -13,6 +13,7 @@ from zlib import compress
 
 from launcher import __version__
 from launcher.schedulers.docker.labels import (
+    OPTIONAL_TEXTS,
     PART,
     PREFIX,
     REPLICA,
@@ -20,6 +21,7 @@ from launcher.schedulers.docker.labels import (
     RESERVATION_PART,
     ROLE,
     SCHEDULER,
+    TEXTS,
 )
 from launcher.schedulers.docker.options import DEFAULT_GRACE_S
 from launcher.schedulers.docker.request.job import DockerJob
@@ -40,15 +42,7 @@ def attempt_labels(attempt: Attempt, owner: Owner | None = None) -> dict[str, st
         **_common(attempt.app_id, attempt.key.session, attempt.key.job, attempt.document, attempt.metadata),
         **key,
         "attempt": str(attempt.number),
-        "digest": attempt.digest,
-        "origin": attempt.origin,
-        "path": attempt.path,
-        "commit": attempt.commit,
-        "actor": attempt.actor,
-        "action": attempt.action,
-        "plan-digest": attempt.plan_digest,
-        "plan-id": attempt.plan_id,
-        "trigger-digest": attempt.trigger_digest,
+        **{name.replace("_", "-"): getattr(attempt, name) for name in TEXTS},
         "created-at": repr(attempt.created_at),
         "owner": owner.to_json() if owner else "",
         **_standing(attempt),
@@ -125,8 +119,7 @@ def _standing(attempt: Attempt) -> dict[str, str]:
         "edition": str(attempt.edition) if attempt.edition != attempt.number else "",
         "needs": needs.dumps(attempt.needs),
         "order-only": " ".join(attempt.order_only),
-        "home": attempt.home,
-        "inputs": attempt.inputs,
+        **{name: getattr(attempt, name) for name in OPTIONAL_TEXTS},
         "output-volume": attempt.output,
     }
     return {name: value for name, value in facts.items() if value}

@@ -15,9 +15,9 @@ from typing import Any, Optional
 from launcher.holding.app import App
 from launcher.holding.events import created, ended
 from launcher.holding.hold import decide, hold, implied_end
+from launcher.schedulers.loop import Loop
 from launcher.schedulers.slurm.site.driver import Driver, Requeued
 from launcher.schedulers.slurm.site.job import Job
-from launcher.schedulers.slurm.site.loop import Loop
 from launcher.schedulers.slurm.site.node import link, read_json, say
 from launcher.schedulers.slurm.site.record import Record, read_events
 from launcher.schedulers.slurm.site.replicas import Json

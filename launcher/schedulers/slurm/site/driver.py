@@ -10,6 +10,7 @@ from typing import Any, Optional, Sequence
 
 from launcher.holding.app import App
 from launcher.holding.replica import Replica
+from launcher.schedulers.loop import Loop
 from launcher.schedulers.slurm.site.job import (
     Job,
     has_restarted,
@@ -18,7 +19,6 @@ from launcher.schedulers.slurm.site.job import (
     over_limit,
     seconds_until,
 )
-from launcher.schedulers.slurm.site.loop import Loop
 from launcher.schedulers.slurm.site.node import now_ns, read_json
 from launcher.schedulers.slurm.site.record import Record
 from launcher.schedulers.slurm.site.replicas import Json

@@ -11,8 +11,8 @@ from typing import Any, Sequence
 
 from launcher.holding.app import App
 from launcher.holding.replica import Replica
+from launcher.schedulers.loop import Loop
 from launcher.schedulers.slurm.site.job import Job
-from launcher.schedulers.slurm.site.loop import Loop
 from launcher.schedulers.slurm.site.node import read_json
 from launcher.schedulers.slurm.site.replicas import Json, recorded_exit
 from launcher.schedulers.slurm.site.step import Step

@@ -18,8 +18,8 @@ from functools import partial
 from typing import Any
 
 from launcher.schedulers.last_line import TAIL_BYTES, last_line
+from launcher.schedulers.loop import Loop
 from launcher.schedulers.probes import taken_port
-from launcher.schedulers.slurm.site.loop import Loop
 from launcher.schedulers.slurm.site.node import now_ns, put, say
 from launcher.schedulers.slurm.site.output import Log
 from launcher.schedulers.slurm.site.probe import Run

@@ -1,0 +1,123 @@
+"""The one loop of a process: descriptors, signals, times. With none due it sleeps without a timeout.
+
+Supervisors run it, which stay small, and the programs of a cluster, Python >= 3.6: no import here but of the
+standard library, and few of those.
+"""
+
+import _signal  # type: ignore[import-not-found]  # `signal` loads enum and re
+import os
+import select
+import sys
+import time
+from _heapq import heappop, heappush  # heapq is mostly documentation, which would stay in memory
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+LONGEST_S = 2_000_000.0
+"""The longest wait that every system takes: who waits for longer waits again."""
+
+
+class Loop:
+    """Calls the registered callbacks; none runs outside `turn`.
+
+    Attributes:
+        on_output: gets every readable descriptor that was added with `add`; there are thousands of them,
+            which is why they have no callback of their own.
+        on_signals: gets the numbers of the signals that came, in their order, each once.
+    """
+
+    def __init__(self, signals: "Iterable[int]" = ()) -> None:
+        """Catch these signals. They wait for the first turn."""
+        self.on_output = _nothing  # type: Callable[[int], None]
+        self.on_signals = _nothing  # type: Callable[[list[int]], None]
+        self._poller = Poller()
+        self._calls = {}  # type: dict[int, Callable[[], object]]
+        self._times = []  # type: list[tuple[float, int, Callable[[], object]]]
+        self._made = 0  # times so far: those of one moment come in their order
+        self._woken, write = os.pipe()
+        for fd in (self._woken, write):
+            os.set_blocking(fd, False)
+        if sys.version_info >= (3, 7):  # noqa: UP036  # clusters have Python 3.6
+            _signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+        else:
+            _signal.set_wakeup_fd(write)
+        for number in signals:
+            _signal.signal(number, _nothing)
+        self.watch(self._woken, self._take_signals)
+
+    def add(self, fd: int) -> None:
+        self._poller.add(fd)
+
+    def remove(self, fd: int) -> None:
+        self._poller.remove(fd)
+        self._calls.pop(fd, None)
+
+    def forget(self, fd: int) -> None:
+        """Remove a descriptor that may never have been watched."""
+        if fd in self._calls:
+            self.remove(fd)
+
+    def watch(self, fd: int, call: "Callable[[], object]") -> None:
+        """Call `call` whenever `fd` can be read, or is at its end."""
+        self._calls[fd] = call
+        self._poller.add(fd)
+
+    def watch_end(self, fd: int, call: "Callable[[], object]") -> None:
+        """Call `call` while `fd` is hung up."""
+        self._calls[fd] = call
+        self._poller.add_end(fd)
+
+    def after(self, seconds: float, call: "Callable[[], object]") -> None:
+        """Call `call` once, `seconds` from now. There is no way to cancel it."""
+        self._made += 1
+        heappush(self._times, (time.monotonic() + seconds, self._made, call))
+
+    def turn(self, until: "float | None" = None) -> None:
+        """Wait for events, at most until a monotonic time, and call their callbacks. 0.0: only check."""
+        if self._times and (until is None or self._times[0][0] < until):
+            until = self._times[0][0]
+        for fd in self._poller.wait(None if until is None else until - time.monotonic()):
+            call = self._calls.get(fd)
+            if call:
+                call()
+            else:
+                self.on_output(fd)
+        while self._times and self._times[0][0] <= time.monotonic():
+            heappop(self._times)[2]()
+
+    def _take_signals(self) -> None:
+        try:
+            self.on_signals(list(dict.fromkeys(os.read(self._woken, 65536))))
+        except BlockingIOError:
+            return
+
+
+class Poller:
+    """epoll, or poll where there is none: the descriptors that can be read, or have hung up."""
+
+    def __init__(self) -> None:
+        epoll = getattr(select, "epoll", None)
+        self._poll: Any = epoll() if epoll else select.poll()
+        self._unit = 1 if epoll else 1000
+
+    def add(self, fd: int) -> None:
+        self._poll.register(fd, select.POLLIN)
+
+    def add_end(self, fd: int) -> None:
+        """Wait for the hang-up of `fd` alone, which every poll reports."""
+        self._poll.register(fd, 0)
+
+    def remove(self, fd: int) -> None:
+        self._poll.unregister(fd)
+
+    def wait(self, timeout_s: "float | None") -> "list[int]":
+        """Descriptors with something to read or at their end; [] when `timeout_s` (None: never) is over."""
+        limit = -1 if timeout_s is None else max(0.0, min(timeout_s, LONGEST_S)) * self._unit
+        return [fd for fd, _ in self._poll.poll(limit)]
+
+
+def _nothing(*_: object) -> None:
+    """The Python signal handler; the number in the wakeup pipe is all the loop needs."""
