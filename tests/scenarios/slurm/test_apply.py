@@ -126,24 +126,6 @@ def test_killed_at_a_named_step_the_next_apply_finishes_the_work(scenario, runs,
     assert scenario.left_in_queue() == []
 
 
-def test_jobs_that_need_each_other_run_in_order_and_hand_on_their_output(scenario):
-    first = scenario.job("sleep 1; echo model >$<output_dir>/model", name="prepare")
-    then = scenario.job("cat $<needs.prepare.output_dir>/model", name="train", top="needs: [prepare]")
-    scenario.run_to_end(first, then)
-    assert scenario.logs("train") == "model\n"
-    assert scenario.actions(first, then) == {"prepare": "keep", "train": "keep"}
-
-
-def test_a_job_whose_need_fails_is_skipped_with_the_reason(scenario):
-    first = scenario.job("sleep 1; exit 3", name="prepare")
-    then = scenario.job(f"touch {scenario.folder}/ran", name="train", top="needs: [prepare]")
-    scenario.run_to_end(first, then, code=5)
-    [skipped] = scenario.attempts("train")
-    assert (skipped.state, skipped.message) == ("skipped", "prepare failed")
-    assert not (scenario.folder / "ran").exists()
-    assert scenario.left_in_queue() == []
-
-
 def test_a_workspace_travels_without_what_is_ignored_and_no_run_edits_that_of_another(scenario):
     scenario.write(".launcherignore", "*.tmp\n")
     scenario.write("data.txt", "one\n")

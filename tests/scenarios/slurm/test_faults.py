@@ -215,14 +215,3 @@ def test_an_app_that_ended_is_known_after_slurm_forgot_it(broken):
     assert scenario.status("bad")["exit_code"] == 3
     assert "done" in scenario.logs("good")
     assert scenario.actions(good) == {"good": "keep"}
-
-
-def test_a_job_that_an_operator_cancels_is_cancelled(broken):
-    scenario = broken("--nodes", "1")
-    scenario.running("sleep 1000")
-    app_id = app_of(scenario)
-    replicas = scenario.processes_of(app_id)
-    scenario.cluster.run("scancel", scenario.job_of(app_id))
-    scenario.wait("job", code=None)
-    assert scenario.state("job") is AppState.CANCELLED
-    assert processes.gone(replicas, timeout_s=60)

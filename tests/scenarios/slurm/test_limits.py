@@ -9,14 +9,6 @@ from launcher.specs import AppState
 EATS = "import time; held = bytearray(600 << 20); time.sleep(1000)"
 
 
-def test_a_partition_that_is_not_there_is_refused_and_nothing_is_left(scenario):
-    refused = scenario.apply(scenario.job("true", top="cfg: {partition: nowhere}"), code=None)
-    assert refused.code not in (0, 2)
-    assert "invalid partition" in refused.err.lower()
-    assert scenario.apps() == []
-    assert scenario.queue() == []
-
-
 def test_more_nodes_than_there_are_is_refused_or_waits_and_says_so(scenario):
     """22.05 takes it and waits: the cluster could grow."""
     applied = scenario.apply(scenario.job("true", replicas=9, top="cfg: {nodes: 9}"), code=None)

@@ -15,7 +15,6 @@ from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.status import DockerAppView
 from launcher.schedulers.docker.watching.client import WatcherClient
 from launcher.schedulers.owner import Owner, this_process
-from tests.engines.docker import Daemon
 from tests.engines.images import SHELL_IMAGE
 
 SLEEP = "exec sleep 1000"
@@ -125,11 +124,6 @@ class HandMade:
         seen = self.view()
         assert seen is not None
         return seen
-
-    def run_in(self, container: str, *command: str) -> None:
-        """Start a command inside a container."""
-        made = Daemon().ask("POST", f"/containers/{container}/exec", {"Cmd": list(command)})
-        Daemon().ask("POST", f"/exec/{made['Id']}/start", {"Detach": True})
 
     def until(self, holds: Callable[[], bool], timeout_s: float = PATIENCE_S) -> None:
         """Look again and again until something holds: what other processes did shows in no other way."""

@@ -60,7 +60,6 @@ ROWS = {
         ends=(30.0, 20.0),
         retries=(1, "APPLICATION"),
     ),
-    "all ended by themselves on one run of the engine": Row(BOTH, (GO,), "succeeded", ""),
     "an exit code counts on one run of the engine": Row(
         ("exited 143", "exited 0"), (GO,), "failed", "main/0 exited with 143 (128 + signal 15)"
     ),
@@ -98,11 +97,7 @@ ROWS = {
     "what launcher stopped is not the engine's doing": Row(
         ("exited 0", "exited 137"), (GO, CANCEL, STOPPED), "cancelled", "cancelled by me", engine=AFTER
     ),
-    "a cancellation comes before a retry": Row(
-        ("exited 3", "exited 0"), (GO, CANCEL), "cancelled", "cancelled by me", retries=(1, "APPLICATION")
-    ),
     "the end of an app whose record was lost is its end": Row(BOTH, (GO, {"e": "adopted"}), "succeeded", ""),
-    "nothing follows an end on record": Row(BOTH, (GO, {"e": "end", "state": "succeeded"}), "succeeded", ""),
     "a run that the engine started again goes on": Row(
         ("running", "running"), (GO, KILL), "running", "", engine=AFTER
     ),

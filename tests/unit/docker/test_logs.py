@@ -65,28 +65,6 @@ def records(
     return Logs(own, made, over=over).records(("main", 0), part or LogPart())
 
 
-def test_what_was_written_comes_back_as_it_was(own: Bench) -> None:
-    made = own.sh(r"printf 'a\r\n\nb\tc\n'; printf rest")
-    own.ended(made)
-    assert data(own, made) == b"a\r\n\nb\tc\nrest"
-    assert b"".join(one.data for one in records(own, made)) == b"a\r\n\nb\tc\nrest"
-    assert b"".join(one.data for one in records(own, made, FOLLOW)) == b"a\r\n\nb\tc\nrest"
-
-
-def test_long_lines_have_no_times_inside(own: Bench) -> None:
-    made = own.sh(f"head -c {LONG} /dev/zero | tr '\\0' x; echo; echo end")
-    own.ended(made)
-    whole = b"x" * LONG + b"\nend\n"
-    assert b"".join(one.data for one in records(own, made)) == data(own, made) == whole
-
-
-def test_streams_are_distinguished_by_the_engine(own: Bench) -> None:
-    made = own.sh("echo out; echo err >&2; echo out2")
-    own.ended(made)
-    assert data(own, made, stream="stdout") == b"out\nout2\n"
-    assert [(one.stream, one.data) for one in records(own, made, LogPart("stderr"))] == [("stderr", b"err\n")]
-
-
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 4, 9])
 def test_the_last_lines_are_whole_lines(own: Bench, count: int) -> None:
     made = own.sh(f"echo a; head -c {LONG} /dev/zero | tr '\\0' x; echo; echo b; printf c")

@@ -37,34 +37,6 @@ def _in_pause(made: HandMade) -> None:
     made.until(lambda: (seen := made.view()) is not None and seen.num_restarts == 1)
 
 
-@pytest.mark.parametrize("policy", ["APPLICATION", "ROLE", "REPLICA"])
-def test_a_restart_waits_for_its_pause(app: Make, policy: str) -> None:
-    made = app({"r": [ONCE]}, retries={"r": (1, policy, 1)})
-    made.start()
-    found = made.end()
-    assert (found.state, found.num_restarts) == ("succeeded", 1)
-    [first, second] = _events(made, "spawn")
-    [restart] = _events(made, "restart")
-    assert (first["id"], second["id"]) == (made.containers()[0].id,) * 2
-    assert first["start"] + 1 <= _due_at(restart) <= second["start"]
-
-
-@pytest.mark.parametrize("policy", ["APPLICATION", "ROLE", "REPLICA"])
-def test_retries_are_used_up(app: Make, policy: str) -> None:
-    made = app({"r": ["exit 5"]}, retries={"r": (2, policy, 1)})
-    made.start()
-    found = made.end()
-    assert (found.state, found.exit_code, found.num_restarts) == ("failed", 5, 2)
-
-
-def test_two_replicas_that_fail_at_once_both_come_back(app: Make) -> None:
-    made = app({"r": [ONCE, ONCE], "peer": ["true"]}, retries={"r": (1, "REPLICA", 2)})
-    made.start()
-    found = made.end()
-    assert (found.state, found.num_restarts) == ("succeeded", 2)
-    assert [each.num_restarts for each in found.replicas] == [0, 1, 1]
-
-
 def test_the_others_of_a_role_are_stopped_and_wait(app: Make) -> None:
     made = app({"r": ["exit 3", SLEEP], "other": [SLEEP]}, retries={"r": (1, "ROLE", 300)})
     _in_pause(made)
@@ -75,38 +47,6 @@ def test_the_others_of_a_role_are_stopped_and_wait(app: Make) -> None:
     stop.cancel(made.engine, made.app_id)
     assert made.end().state == "cancelled"
     assert made.states() == ["other/0 cancelled", "r/0 cancelled", "r/1 cancelled"]
-
-
-def test_cancel_in_the_pause(app: Make) -> None:
-    made = app({"r": ["exit 3"]}, retries=LONG)
-    _in_pause(made)
-    stop.cancel(made.engine, made.app_id)
-    assert not record.is_locked(made.app_dir)
-    found = made.end()
-    assert (found.state, found.final, made.states()) == ("cancelled", True, ["r/0 cancelled"])
-    record.remove(made.app_dir)
-    assert (found := made.view()) is not None
-    assert found.state == "cancelled"
-
-
-def test_the_time_limit_in_the_pause(app: Make) -> None:
-    made = app({"r": ["exit 3"]}, retries=LONG, timeout_s=6)
-    _in_pause(made)
-    found = made.end()
-    assert (found.state, found.message, made.states()) == (
-        "failed",
-        "timed out after 6 s",
-        ["r/0 cancelled"],
-    )
-
-
-def test_another_failure_in_the_pause(app: Make) -> None:
-    made = app({"r": ["exit 3"], "s": ["until test -e /go; do usleep 20000; done; exit 4"]}, retries=LONG)
-    _in_pause(made)
-    made.run_in(made.name("s"), "touch", "/go")
-    found = made.end()
-    assert (found.state, found.message) == ("failed", "s/0 exited with 4")
-    assert made.states() == ["r/0 cancelled", "s/0 failed"]
 
 
 def test_a_watcher_killed_in_the_pause_is_followed_by_one_that_waits_for_the_same_time(app: Make) -> None:

@@ -92,11 +92,6 @@ def test_a_role_that_waits_is_pending_by_design(elsewhere: bool) -> None:
     assert (seen.view.state, seen.view.unstarted) == ("running", 0)
 
 
-def test_no_role_waits_once_the_end_is_on_record() -> None:
-    seen = Seen("created|exited 4", {"e": "end", "state": "failed"})
-    assert [(each.state, each.waits) for each in seen.view.replicas] == [("cancelled", ""), ("failed", "")]
-
-
 @pytest.mark.parametrize("elsewhere", [False, True])
 def test_an_app_goes_on_while_nothing_of_it_runs(elsewhere: bool) -> None:
     seen = Seen("exited 0|created", rules=CHAIN, elsewhere=elsewhere)
@@ -142,21 +137,11 @@ def test_a_service_that_was_stopped_at_the_end_is_cancelled() -> None:
 @pytest.mark.parametrize(
     ("said", "told", "facts", "action"),
     [
-        ("created|running", (), {}, "wait"),
-        ("created|running", (), {"timeout_s": 199}, "wait until 200"),
-        ("created|running", (), {"timeout_s": 98}, "timeout timed out after 98 s, stop client server"),
-        ("running|running", (READY,), {}, "wait"),
         # the end: services are stopped, whatever else is asked for by then
         ("exited 0|running", (READY,), {}, "end, stop server"),
         ("exited 0|running", ({"e": "cancel", "by": "me"},), {}, "end, stop server"),
-        ("exited 0|exited 0", (), {}, "end succeeded"),
-        ("exited 0|exited 3", (), {}, "end succeeded"),
         ("exited 0|running", ({"e": "stop", "why": "end", "of": ["server"]},), {}, "stop server"),
-        # a failure
-        ("exited 3|running", (READY,), {}, "peer client/0 exited with 3, stop server"),
-        ("running|exited 4", (READY,), {}, "peer server/0 exited with 4, stop client"),
         ("created|exited 4", (), {}, "peer server/0 exited with 4, stop client"),
-        ("running|exited 0", (READY,), {}, "wait"),
         (
             "created|exited 0",
             (),
@@ -171,22 +156,6 @@ def test_the_next_thing_to_do(
     said: str, told: tuple[dict[str, Any], ...], facts: dict[str, Any], action: str
 ) -> None:
     assert Seen(said, *told).next(**facts) == action
-
-
-@pytest.mark.parametrize("policy", ["APPLICATION", "ROLE", "REPLICA"])
-@pytest.mark.parametrize("said", ["exited 0|exited 3", "exited 0|exited 0"])
-def test_nothing_is_restarted_once_all_but_the_services_have_succeeded(said: str, policy: str) -> None:
-    seen = Seen(said, READY, retries=[1, policy])
-    assert seen.view.state == "succeeded"
-    assert seen.next() == "end succeeded"
-
-
-def test_a_role_is_started_when_its_condition_holds() -> None:
-    assert Seen("created|running", READY).next() == "start client"
-    assert Seen("created|exited 0", READY).next() == "start client"
-    assert Seen("exited 0|created", rules=CHAIN).next() == "start train"
-    started = {**SERVED, "client": {"depends_on": {"server": "started"}}}
-    assert Seen("created|running", rules=started).next() == "start client"
 
 
 @pytest.mark.parametrize("state", ["removing", ""])
@@ -213,11 +182,6 @@ def test_an_app_that_is_being_made_is_not_lost() -> None:
     assert (seen.state, seen.started) == ("reserved", False)
 
 
-def test_a_cancel_reaches_those_that_wait_while_nothing_runs() -> None:
-    seen = Seen("exited 0|created", {"e": "cancel", "by": "me"}, rules=CHAIN)
-    assert seen.next() == "cancel cancelled by me, stop train"
-
-
 def test_an_earlier_run_that_was_ready_does_not_count() -> None:
     for run in ({"started_at": 5.0}, {"id": "another"}):
         seen = Seen("created|running", {**READY, **run})
@@ -234,18 +198,6 @@ def test_a_replica_that_was_not_ready_in_time_is_stopped_and_has_failed() -> Non
     stop = {"e": "stop", "why": "peer", "of": ["client"]}
     seen = Seen("created.stopped|exited 0", LATE, halt, ended, stop)
     assert (seen.view.state, seen.view.message) == ("failed", f"server/0 was {LATE['why']}")
-
-
-@pytest.mark.parametrize(
-    ("policy", "action"),
-    [
-        ("REPLICA", "restart replica server/0, start server"),
-        ("ROLE", "restart role server, start server"),
-        ("APPLICATION", "restart app, start server"),
-    ],
-)
-def test_a_replica_that_was_not_ready_in_time_is_restarted_by_its_policy(policy: str, action: str) -> None:
-    assert Seen("created|exited 137", LATE, retries=[1, policy]).next() == action
 
 
 def test_a_restart_of_the_app_starts_its_roles_in_order_again() -> None:
@@ -267,12 +219,6 @@ def test_a_restart_of_the_app_starts_its_roles_in_order_again() -> None:
     old = {**READY, "started_at": 5.0}
     assert Seen("exited 3|running", old, restart, retries=retries).next() == "wait"
     assert Seen("exited 3|running", old, restart, READY, retries=retries).next() == "start client"
-
-
-def test_a_restart_of_a_role_waits_for_no_other() -> None:
-    restart = {"e": "restart", "role": "client", "policy": "ROLE", "was": {"client": 10.0}}
-    seen = Seen("exited 3|running", {**restart, "again": [["client", 0]]}, retries=[1, "ROLE"])
-    assert seen.next() == "start client"
 
 
 def test_the_label_tells_the_rules_and_apps_without_them_have_none() -> None:

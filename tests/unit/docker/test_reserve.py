@@ -155,17 +155,6 @@ def half_started(attempt: Attempt) -> None:
     assert ran.returncode == -signal.SIGKILL
 
 
-def test_a_half_started_app_is_resumed_and_starts_nothing_twice(case: DockerCase) -> None:
-    app = case.app(f"echo $<replica_id> >>{case.shared}/starts", replicas=3)
-    attempt = attempt_of(case, app)
-    half_started(attempt)
-    [found] = observed(case.scheduler)  # type: ignore[arg-type]
-    assert (found.state, found.unstarted, found.owner) == ("running", 2, "")
-    submit(case, case.scheduler, app)  # type: ignore[arg-type]
-    assert case.end(attempt.app_id).state is AppState.SUCCEEDED
-    assert sorted((case.shared / "starts").read_text().split()) == ["0", "1", "2"]
-
-
 def test_a_half_started_app_is_not_created_again(case: DockerCase) -> None:
     """Some of it has run: another document gets another attempt, never this one's id."""
     attempt = attempt_of(case, case.app("exec sleep 1000", replicas=2))

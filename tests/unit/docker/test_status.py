@@ -128,27 +128,8 @@ def test_a_recorded_outcome_outlives_the_containers(state: str) -> None:
     assert (found.state, found.message, found.final) == (state, "so", True)
 
 
-def test_of_two_recorded_outcomes_the_first_counts() -> None:
-    told = journal({"e": "end", "state": "failed"}, {"e": "end", "state": "succeeded"})
-    assert seen("exited 0", "exited 0", told=told).state == "failed"
-
-
-def test_the_first_to_fail_decides() -> None:
-    found = seen("exited 3", "exited 5")
-    assert (found.exit_code, found.message) == (3, "main/0 exited with 3")
-
-
 def test_an_out_of_memory_kill_is_reported() -> None:
     assert seen("exited 137", "exited 137", oom=True).message == "main/0 was killed: out of memory"
-
-
-def test_peers_that_we_stopped_have_not_failed() -> None:
-    found = seen("exited 3", "exited 143.stopped")
-    assert [each.state for each in found.replicas] == ["failed", "cancelled"]
-
-
-def test_a_failure_that_is_to_be_restarted_is_no_end() -> None:
-    assert seen("exited 3", "exited 0", told=journal({"e": "go"}), **RESTARTS).state == "running"
 
 
 def test_without_a_journal_a_failure_is_an_end() -> None:
@@ -163,31 +144,6 @@ def test_a_restart_goes_on_until_each_container_has_another_start_time() -> None
     done = journal({"e": "go"}, {**restart, "was": {"id0": 1.0, "id1": 2.0}})
     assert seen("exited 3", "exited 0", told=done, **RESTARTS).state == "failed"
     assert seen("exited 3", "exited 0", told=done, **RESTARTS).num_restarts == 1
-
-
-def test_an_intent_to_cancel_allows_no_restart() -> None:
-    told = journal(
-        {"e": "go"}, {"e": "cancel", "by": "me"}, {**STOPPING, "why": "cancel", "message": "by me"}
-    )
-    found = seen("exited 3", "exited 0", told=told, **RESTARTS)
-    assert (found.state, found.message) == ("cancelled", "by me")
-
-
-def test_an_app_that_had_succeeded_before_it_could_be_cancelled_has_succeeded() -> None:
-    told = journal({"e": "go"}, {"e": "cancel", "by": "me"})
-    assert seen("exited 0", "exited 0", told=told).state == "succeeded"
-    assert seen("exited 0", "exited 4", told=told).state == "cancelled"
-
-
-@pytest.mark.parametrize(
-    ("why", "state"),
-    [("cancel", "cancelled"), ("parent", "cancelled"), ("timeout", "failed"), ("peer", "failed")],
-)
-def test_the_first_reason_to_stop_decides(why: str, state: str) -> None:
-    told = journal(
-        {"e": "go"}, {**STOPPING, "why": why, "of": ["id1"]}, {**STOPPING, "why": "cancel", "of": []}
-    )
-    assert seen("exited 1", "exited 143", told=told).state == state
 
 
 def test_what_was_stopped_by_hand_is_cancelled_and_said() -> None:
@@ -220,13 +176,6 @@ def test_what_was_never_started_is_not_while_it_is_being_removed() -> None:
     assert seen("created", "removing").started is False
 
 
-def test_a_start_that_failed_is_why_the_app_has() -> None:
-    stop = {"e": "stop", "of": [], "why": "start", "message": "main/0 could not be restarted: no port"}
-    ended = {"e": "exit", "role": "main", "k": 0, "code": 3, "started_at": 10.0, "ended_at": 20.0}
-    found = seen("exited 3", "exited 0", told=journal({"e": "go"}, ended, stop), **RESTARTS)
-    assert (found.state, found.message, found.exit_code) == ("failed", stop["message"], 3)
-
-
 def test_a_first_start_that_failed_is_why_the_app_has() -> None:
     stop = {"e": "stop", "of": ["id0", "id1"], "why": "start", "message": "main/0 could not be started"}
     found = seen("created.stopped", "created.stopped", told=journal({"e": "go"}, stop))
@@ -253,12 +202,6 @@ def test_a_replica_that_waits_says_for_what(state: str, waits: str) -> None:
 
 
 HAND = {"e": "hand", "id": "id0", "started_at": 10.0}
-
-
-def test_what_runs_again_is_not_said_to_be_stopped() -> None:
-    """As after `docker restart` of a container that ends well when it is told to."""
-    found = seen("running", "running", told=journal({"e": "go"}, HAND))
-    assert (found.state, found.drift) == ("running", "")
 
 
 def test_a_later_run_than_the_one_stopped_by_hand_fails_on_its_own() -> None:
@@ -304,18 +247,6 @@ def test_a_replica_in_its_pause_waits_and_its_app_runs(other: str) -> None:
         None,
     )
     assert (first.num_restarts, second.num_restarts) == (1, 0)
-
-
-def test_a_replica_that_is_stopped_in_its_pause_is_cancelled() -> None:
-    told = journal({"e": "go"}, PAUSE, {"e": "stop", "why": "cancel", "of": ["id0"], "message": "so"})
-    found = seen("exited 3", "exited 0", told=told, **SLOWLY)
-    assert (found.state, found.message) == ("cancelled", "so")
-    assert [each.state for each in found.replicas] == ["cancelled", "succeeded"]
-
-
-def test_a_stop_that_does_not_name_a_replica_in_its_pause_is_not_over() -> None:
-    told = journal({"e": "go"}, {"e": "cancel", "by": "me"}, PAUSE)
-    assert seen("exited 3", "exited 0", told=told, **SLOWLY).state == "running"
 
 
 def test_a_pause_doubles_up_to_five_minutes() -> None:

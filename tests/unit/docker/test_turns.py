@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 
 from launcher.errors import ReservedError, SchedulerError, StartError
-from launcher.schedulers.docker import record, tombstones
-from launcher.schedulers.docker.client.engine import connect
+from launcher.schedulers.docker import record
 from launcher.schedulers.docker.journal import Journal
 from launcher.schedulers.docker.watching import client
 from launcher.schedulers.leftovers import start_clearing
@@ -36,7 +35,6 @@ from tests.unit.docker.test_holding import (
     containers,
     dying,
     in_parts,
-    kill_watcher,
     rests,
     state_of,
     swept,
@@ -119,40 +117,6 @@ def running(attempts: Iterable[Attempt]) -> list[str]:
     return [one.labels["launcher.app-id"] for one in replicas(attempts) if one.state == "running"]
 
 
-def test_it_starts_at_once_on_an_idle_machine(case: DockerCase, table: Table, gate: Gate) -> None:
-    staged: Any = case.scheduler
-    attempt, accepted = submit(case, table, case.app(gate.script))
-    assert accepted == "running"
-    assert table.seen() == {attempt.app_id: HOLDS}
-    gate.open()
-    assert ended(case, staged, attempt)[0] == "succeeded"
-    assert os.listdir(table.path) == ["lock", "last"] or sorted(os.listdir(table.path)) == ["last", "lock"]
-
-
-def test_two_cores_run_two_at_once_and_in_order(case: DockerCase, table: Table) -> None:
-    staged: Any = case.scheduler
-    gates = [Gate(case.shared / f"gate{k}") for k in range(5)]
-    log = case.shared / "log"
-    made = [
-        submit(case, table, case.app(f"echo {k} >>{log}; {gate.script}"), f"job{k}")
-        for k, gate in enumerate(gates)
-    ]
-    assert [accepted for _, accepted in made] == ["running"] * 2 + ["queued"] * 3
-    attempts = [attempt for attempt, _ in made]
-    for k, gate in enumerate(gates):
-        until(lambda k=k: log.exists() and len(log.read_text().split()) >= min(k + 2, 5))
-        assert len(running(attempts)) <= 2
-        assert len(replicas(attempts)) == min(k + 2, 5)  # those in line have no container yet
-        gate.open()
-        case.end(attempts[k].app_id)
-    assert [ended(case, staged, each)[0] for each in attempts] == ["succeeded"] * 5
-    order = log.read_text().split()
-    assert sorted(order[:2]) == ["0", "1"]
-    assert order[2:] == ["2", "3", "4"]
-    assert table.seen() == {}
-    assert rests(case) == []
-
-
 def test_a_queued_attempt_says_so_everywhere(
     case: DockerCase, table: Table, launcher_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -217,58 +181,6 @@ def test_one_that_is_given_up_leaves_the_line(case: DockerCase, table: Table, ho
     assert ended(case, staged, second)[0] == "succeeded"
     assert not (case.shared / "ran").exists()
     assert rests(case) == []
-
-
-def test_a_pruned_one_is_cancelled_and_leaves_the_line(case: DockerCase, table: Table) -> None:
-    staged: Any = case.scheduler
-    held = table.hold()
-    first, _ = submit(case, table, case.app(), "first")
-    second, _ = submit(case, table, case.app(), "second")
-    Daemon().remove(containers(first))
-    assert ended(case, staged, first) == ("cancelled", "its reservation was removed")
-    stone = tombstones.read(connect(readonly=True), first.app_id)
-    assert stone is not None
-    assert stone.outcome.state == "cancelled"
-    assert table.seen() == {"held-by-test": HOLDS, second.app_id: QUEUED}
-    held.leave()
-    assert ended(case, staged, second)[0] == "succeeded"
-
-
-def test_one_whose_watcher_has_died_is_resumed_under_its_number(
-    case: DockerCase, table: Table, launcher_home: Path
-) -> None:
-    staged: Any = case.scheduler
-    held = table.hold()
-    app = case.app()
-    first, _ = submit(case, table, app, "first")
-    second, _ = submit(case, table, case.app(), "second")
-    kill_watcher(first, launcher_home)
-    assert table.seen() == {"held-by-test": HOLDS, second.app_id: QUEUED}
-    assert state_of(case, first) == "queued"
-    assert staged.attempt(first.app_id).owner == ""
-    assert staged.record(first.app_id).abandoned
-    assert resubmit(staged, table, app, first) == "queued"
-    held.leave()
-    assert ended(case, staged, first)[0] == "succeeded"
-    assert ended(case, staged, second)[0] == "succeeded"
-    assert rests(case) == []
-
-
-def test_the_share_of_a_killed_watcher_is_kept_and_the_next_one_takes_it_again(
-    case: DockerCase, table: Table, gate: Gate, launcher_home: Path
-) -> None:
-    staged: Any = case.scheduler
-    first, _ = submit(case, table, case.app(gate.script, resource=ONE_CORE), "first", cpu=2)
-    second, accepted = submit(case, table, case.app(gate.script), "second")
-    assert accepted == "queued"
-    kill_watcher(first, launcher_home)
-    until(lambda: not any(each.is_left for each in tickets(table.path)))
-    assert table.seen() == {first.app_id: HOLDS, second.app_id: QUEUED}
-    assert running([second]) == []
-    gate.open()
-    assert ended(case, staged, first)[0] == "succeeded"
-    assert ended(case, staged, second)[0] == "succeeded"
-    assert table.seen() == {}
 
 
 def test_a_replacement_takes_the_share_of_what_it_replaces(
@@ -420,19 +332,6 @@ def test_a_watcher_killed_at_any_act_is_no_loss(
     assert {"none", "queued"} <= states
     assert states & {"running", "succeeded"}  # the job is short: it may have ended when its state is read
     assert rests(case) == []
-
-
-def test_local_and_container_apps_share_one_table(case: DockerCase, table: Table, gate: Gate) -> None:
-    staged: Any = case.scheduler
-    held = table.hold(cpu=1)
-    first, _ = submit(case, table, case.app(gate.script), "first")
-    other = Place(table.ask("local-app"))
-    assert not other.look().starts
-    gate.open()
-    assert ended(case, staged, first)[0] == "succeeded"
-    assert other.look().starts
-    held.leave()
-    other.leave()
 
 
 def devices(attempt: Attempt) -> list[list[str]]:
@@ -605,13 +504,3 @@ def test_apps_take_turns_on_an_engine_of_this_machine(
         notes = scheduler.submit_dryrun(case.app(resource=ONE_CORE), {}).request.notes
         assert any("take no turns" in note for note in notes) is not is_here
         assert scheduler.submit_dryrun(case.app(), {}).request.notes == []
-
-
-def test_an_attached_app_in_line_ends_with_its_client(case: DockerCase, table: Table) -> None:
-    scheduler, app_id, held = in_line(case, table)
-    scheduler.close()
-    assert table.seen() == {"held-by-test": HOLDS}
-    assert case.end(app_id).state is AppState.CANCELLED
-    held.leave()
-    assert not (case.shared / "ran").exists()
-    assert rests(case) == []

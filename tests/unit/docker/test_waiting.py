@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -43,12 +42,6 @@ def test_a_container_that_is_stopped_ends_the_waiting(case: DockerCase) -> None:
     assert (found.state, found.msg) == (AppState.CANCELLED, "r/0 was stopped by hand")
 
 
-def test_a_cancel_ends_the_waiting(case: DockerCase) -> None:
-    app_id = case.start(case.app(SLEEP), grace_s=0.0)
-    found = waited(case, app_id, lambda: case.another().cancel(app_id))
-    assert found.state is AppState.CANCELLED
-
-
 def test_waiting_starts_a_missing_watcher(case: DockerCase, launcher_home: Path) -> None:
     """Only a watcher stops an app that has run for too long."""
     app_id = case.start(case.app(SLEEP), timeout_s=6, grace_s=0.0)
@@ -57,15 +50,6 @@ def test_waiting_starts_a_missing_watcher(case: DockerCase, launcher_home: Path)
     assert processes.gone([watcher], timeout_s=60)
     found = case.end(app_id)
     assert (found.state, found.msg) == (AppState.FAILED, "timed out after 6 s")
-
-
-def test_the_time_to_wait_is_kept(case: DockerCase) -> None:
-    app_id = case.start(case.app(SLEEP))
-    began = time.monotonic()
-    found = case.scheduler.wait(app_id, 0.3)
-    assert found is not None
-    assert found.state is AppState.RUNNING
-    assert 0.3 <= time.monotonic() - began < 60
 
 
 def test_when_the_wait_ends_no_process_works_on_the_app_any_more(

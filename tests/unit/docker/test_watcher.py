@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,8 +16,6 @@ import pytest
 
 from launcher.holding.journal import JournalWriter
 from launcher.schedulers.docker import network, record
-from launcher.schedulers.docker.apps import inspect_app
-from launcher.schedulers.docker.client.engine import connect
 from launcher.schedulers.docker.client.errors import EngineError
 from launcher.schedulers.docker.facts import unended
 from launcher.schedulers.docker.journal import Journal
@@ -28,34 +25,12 @@ from launcher.schedulers.docker.watching.watcher import Watcher
 from launcher.schedulers.owner import Owner
 from tests import processes
 from tests.engines.proxy import Proxy
-from tests.unit.docker.apps_by_hand import PATIENCE_S, SLEEP, STUBBORN, HandMade
+from tests.unit.docker.apps_by_hand import PATIENCE_S, SLEEP, HandMade
 from tests.unit.docker.engine_things import Bench
 
 Make = Callable[..., HandMade]
 UNTIL_END = "until test -e /end; do sleep 0.05; done"
 """Shell text that waits for `_let_end`."""
-
-
-def test_an_app_succeeds_when_all_its_replicas_do(app: Make) -> None:
-    made = app({"r": ["true", "true"]})
-    made.start()
-    assert (made.end().state, made.states()) == ("succeeded", ["r/0 succeeded", "r/1 succeeded"])
-
-
-def test_peers_are_stopped_when_a_replica_has_failed_for_good(app: Make) -> None:
-    made = app({"r": ["exit 3"], "peer": [SLEEP]})
-    made.start()
-    found = made.end()
-    assert (found.state, found.exit_code, found.message) == ("failed", 3, "r/0 exited with 3")
-    assert sorted(made.states()) == ["peer/0 cancelled", "r/0 failed"]
-
-
-@pytest.mark.parametrize("policy", ["APPLICATION", "ROLE", "REPLICA"])
-def test_what_fails_is_restarted_as_often_as_asked(app: Make, policy: str) -> None:
-    made = app({"r": ["exit 5"]}, retries={"r": (2, policy)})
-    made.start()
-    found = made.end()
-    assert (found.state, found.exit_code, found.num_restarts) == ("failed", 5, 2)
 
 
 def test_each_restart_that_the_engine_makes_is_an_event(app: Make) -> None:
@@ -71,81 +46,6 @@ def test_each_restart_that_the_engine_makes_is_an_event(app: Make) -> None:
     ]
 
 
-@pytest.mark.parametrize(("policy", "restarted"), [("APPLICATION", True), ("ROLE", False)])
-def test_a_restart_takes_the_whole_role_or_the_whole_app(app: Make, policy: str, restarted: bool) -> None:
-    once = "test -e /go || { until test -e /go; do usleep 20000; done; exit 1; }; sleep 1000"
-    made = app({"r": [once, SLEEP], "other": [SLEEP]}, retries={"r": (1, policy)})
-    made.start()
-    before = {each.name: each.started_at for each in inspect_app(made.engine, made.app_id)[1]}
-    made.run_in(made.name("r", 0), "touch", "/go")
-    expected = {made.name("r", 0), made.name("r", 1)} | ({made.name("other")} if restarted else set())
-    made.until(lambda: _started_again(made, before) >= expected)
-    made.until(lambda: all(each.live for each in made.containers()))
-    assert _started_again(made, before) == expected
-    seen = made.view()
-    assert seen is not None
-    assert seen.num_restarts == 1
-
-
-def _started_again(made: HandMade, before: dict[str, float | None]) -> set[str]:
-    found = inspect_app(made.engine, made.app_id)[1]
-    return {each.name for each in found if each.started_at != before[each.name]}
-
-
-def test_an_app_ends_at_its_timeout(app: Make) -> None:
-    made = app({"r": [SLEEP]}, timeout_s=1)
-    made.start()
-    found = made.end()
-    assert (found.state, found.message) == ("failed", "timed out after 1 s")
-
-
-def test_cancel_ends_everything_and_the_watcher(app: Make, launcher_home: Path) -> None:
-    made = app({"r": [SLEEP, STUBBORN]}, grace_s=1.0)
-    made.start()
-    stop.cancel(made.engine, made.app_id)
-    assert processes.of_app(str(launcher_home), made.app_id) == []
-    assert [each.state for each in made.containers()] == ["exited", "exited"]
-    assert (made.end().state, made.end().final) == ("cancelled", True)
-
-
-def test_ten_may_cancel_at_once(app: Make) -> None:
-    made = app({"r": [SLEEP, SLEEP]})
-    made.start()
-    failed: list[Exception] = []
-
-    def cancel() -> None:
-        engine = connect()
-        try:
-            stop.cancel(engine, made.app_id)
-        except Exception as error:
-            failed.append(error)
-        engine.close()
-
-    clients = [threading.Thread(target=cancel) for _ in range(10)]
-    for client in clients:
-        client.start()
-    for client in clients:
-        client.join()
-    assert failed == []
-    assert made.end().state == "cancelled"
-
-
-def test_a_cancelled_app_is_not_restarted(app: Make) -> None:
-    made = app({"r": [SLEEP]}, retries={"r": (3, "APPLICATION")})
-    made.start()
-    stop.cancel(made.engine, made.app_id)
-    found = made.end()
-    assert (found.state, found.num_restarts) == ("cancelled", 0)
-
-
-def test_cancel_changes_no_outcome(app: Make) -> None:
-    made = app({"r": ["exit 3"]})
-    made.start()
-    before = made.end()
-    stop.cancel(made.engine, made.app_id)
-    assert made.view() == before
-
-
 def test_a_cancelled_app_is_known_as_such_with_its_record_gone(app: Make) -> None:
     made = app({"r": [SLEEP]})
     made.start()
@@ -154,18 +54,6 @@ def test_a_cancelled_app_is_known_as_such_with_its_record_gone(app: Make) -> Non
     found = made.view()
     assert found is not None
     assert (found.state, found.final) == ("cancelled", True)
-
-
-def test_cancel_from_another_home_ends_the_app_and_its_watcher(
-    app: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made = app({"r": [SLEEP]})
-    made.start()
-    with monkeypatch.context() as elsewhere:
-        elsewhere.setenv("LAUNCHER_HOME", str(tmp_path / "elsewhere"))
-        stop.cancel(made.engine, made.app_id)
-        assert not (tmp_path / "elsewhere" / "docker").exists()
-    assert made.end().state == "cancelled"
 
 
 def test_cancelling_what_was_never_started_removes_it(app: Make) -> None:
@@ -254,34 +142,6 @@ def test_abort_removes_what_was_started(app: Make) -> None:
     made.release()
     assert watcher.abort()
     assert (made.containers(), record.app_ids()) == ([], [])
-
-
-def test_an_attached_app_ends_with_its_client(app: Make) -> None:
-    made = app({"r": [SLEEP]})
-    watcher = made.start(attached=True)
-    watcher._control.close()  # as the kernel does for a client that was killed
-    found = made.end()
-    assert (found.state, found.message) == ("cancelled", "its parent process ended")
-
-
-def test_an_attached_app_ends_when_its_client_lets_go_of_it(app: Make) -> None:
-    made = app({"r": [SLEEP]})
-    watcher = made.start(attached=True)
-    assert watcher.close(PATIENCE_S)
-    found = made.end()
-    assert (found.state, found.message) == ("cancelled", "its Runner was closed")
-
-
-def test_containers_outlive_their_watcher_and_get_another(app: Make) -> None:
-    made = app({"r": [f"{UNTIL_END}; exit 4"], "peer": [SLEEP]})
-    made.start()
-    _kill_watcher(made)
-    assert {each.state for each in made.containers()} == {"running"}
-    assert ensure_watched(made.engine, made.app_id)
-    assert not ensure_watched(made.engine, made.app_id)
-    made.watcher_pid()
-    _let_end(made)
-    assert made.end().message == "r/0 exited with 4"
 
 
 def test_a_failure_without_a_watcher_is_handled_by_the_next_one(app: Make) -> None:
@@ -437,26 +297,6 @@ def test_an_app_that_another_home_watches_is_left_to_it(
     with monkeypatch.context() as elsewhere:
         elsewhere.setenv("LAUNCHER_HOME", str(tmp_path / "elsewhere"))
         assert not ensure_watched(made.engine, made.app_id)
-
-
-def test_a_replica_removed_by_hand_loses_the_app(app: Make) -> None:
-    made = app({"r": [SLEEP, SLEEP]})
-    made.start()
-    made.watcher_pid()
-    made.engine.remove(made.name("r", 1), force=True)
-    found = made.end()
-    assert (found.state, found.live) == ("lost", ())
-    assert found.drift in ("r/1 was removed by hand", "1 container was removed by hand")
-
-
-def test_a_replica_stopped_by_hand_cancels_the_app(app: Make) -> None:
-    made = app({"r": [SLEEP, SLEEP]}, retries={"r": (2, "APPLICATION")})
-    made.start()
-    _idle_watcher(made)
-    made.engine.stop(made.name("r", 1), 0)
-    found = made.end()
-    assert (found.state, found.drift) == ("cancelled", "r/1 was stopped by hand")
-    assert found.num_restarts == 0
 
 
 def test_a_pruned_replica_that_had_succeeded_is_no_loss(app: Make) -> None:

@@ -128,6 +128,8 @@ def test_yaml_and_toml_agree(tmp_path: Path, name: str) -> None:
         ("{'1': [1], a: [1]}", "4:10 invalid-name"),
         ("{a!: [1], a: [1]}", "4:10 invalid-name"),
         ('{"a\\n": [1], a: [1]}', "4:10 invalid-name"),
+        ("{a: [1], exclude: [1]}", "4:28 wrong-type"),
+        ("{a: [1], exclude: [{a: [1]}]}", "4:28 wrong-type"),
         ("{a: [$<app_id>]}", "4:14 reference-phase"),
         ("{a: [$<var.x>]}", "4:14 unknown-reference"),
     ],

@@ -108,6 +108,19 @@ def test_raw_text_of_a_number_is_without_its_anchor() -> None:
     assert parse("a: &x 3.10\nb: *x\n").raw(("b",)) == "3.10"
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a: !thing {b: 1}\n", ["1:4 yaml-syntax"]),
+        ("a: &x [*x]\n", ["1:8 yaml-syntax"]),
+        ('a: "\\ud800"\n', ["1:4 yaml-syntax"]),
+        ("a: &a {k: 1}\nb: {<<: [" + "*a, " * 9 + "]}\n", ["2:5 too-large"]),
+    ],
+)
+def test_what_job_files_do_without_is_placed(text: str, expected: list[str]) -> None:
+    assert [line.split(": ")[0] for line in problems(text)] == expected
+
+
 def test_depth_is_bounded() -> None:
     assert not problems("a: " + "[" * 63 + "]" * 63)
     assert problems("a: " + "[" * 64 + "]" * 64) == [

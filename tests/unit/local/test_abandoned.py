@@ -32,75 +32,6 @@ def left(*events: dict[str, object]) -> AppView:
     return fold(lines(*events), locked=False)
 
 
-@pytest.mark.parametrize(
-    ("events", "state", "message"),
-    [
-        ([*created(), *GO, end(0), end(1)], "succeeded", ""),
-        ([*created(), *GO, end(0, 3), end(1)], "failed", "main/0 exited with 3"),
-        ([*created(), *GO, end(1, 4), end(0, 3)], "failed", "main/1 exited with 4"),  # the first one decides
-        ([*created(), *GO, end(0)], "lost", None),
-        ([*created(), *GO[:2], end(0)], "lost", None),  # main/1 was never started
-        ([*created(), event("starting")], "lost", None),
-        # Restarts: what has one left would have been started again.
-        ([*created(1, "REPLICA"), *GO, end(0, 3), end(1)], "lost", None),
-        ([*created(1, "REPLICA"), *GO, end(0, 3), restart("replica", 1), end(1)], "lost", None),
-        (
-            [*created(1, "REPLICA"), *GO, end(0, 3), restart("replica", 1), spawn(0, 1), end(0, 5), end(1)],
-            "failed",
-            "main/0 exited with 5",
-        ),
-        (
-            [*created(1, "REPLICA"), *GO, end(0, 3), restart("replica", 1), spawn(0, 1), end(0), end(1)],
-            "succeeded",
-            "",
-        ),
-        ([*created(1, "ROLE"), *GO, end(0, 3), end(1, 3)], "lost", None),
-        ([*created(1, "APPLICATION"), *GO, end(0, 3), end(1)], "lost", None),
-        (
-            [
-                *created(1),
-                *GO,
-                end(0, 3),
-                end(1, stopped=True),
-                restart("app", 1),
-                *GO[1:3],
-                end(0, 5),
-                end(1),
-            ],
-            "failed",
-            "main/0 exited with 5",
-        ),
-        (
-            [*created(1), *GO, end(0, 3), end(1), restart("app", 1), *GO[1:3], end(0), end(1)],
-            "succeeded",
-            "",
-        ),
-        ([*created(1), *GO, end(0, 3), event("stopping", why="restart", by="main/0"), end(1)], "lost", None),
-        # A stop that had begun: its outcome was decided.
-        (
-            [*created(), *GO, stopping("cancel", "cancelled", "cancelled by al"), end(0, 143, stopped=True)],
-            "cancelled",
-            "cancelled by al",
-        ),
-        (
-            [*created(), *GO, stopping("timeout", "failed", "timed out after 2 s"), end(0, 0, stopped=True)],
-            "failed",
-            "timed out after 2 s",
-        ),
-        # Version 0.1 recorded no policies.
-        ([START, event("created", roles=[["main", 1]]), GO[0], spawn(0), end(0)], "succeeded", ""),
-        ([START, event("created", roles=[["main", 1]]), GO[0], spawn(0), end(0, 1)], "lost", None),
-        ([START, event("created"), GO[0]], "lost", None),
-    ],
-)
-def test_the_record_decides_where_it_leaves_no_choice(
-    events: list[dict[str, object]], state: str, message: str | None
-) -> None:
-    view = left(*events)
-    assert (view.state, view.abandoned) == (state, True)
-    assert message is None or view.message == message
-
-
 def test_an_implied_end_has_the_time_of_the_last_event_and_the_code_that_decided_it() -> None:
     view = left(*created(), *GO, end(0, 3), {**end(1), "t": 5_000_000_000})
     assert (view.code, view.ended_at) == (3, 5.0)
@@ -134,22 +65,6 @@ def test_killed_at_a_named_event_the_state_follows_from_what_was_recorded(
     assert view.state == state
     process.kill_leftovers(app.app_dir, view)
     assert app.left() == []
-
-
-def test_killed_behind_a_failure_that_no_restart_follows_the_app_has_failed(supervise: Supervise) -> None:
-    app = supervise(dies_at=("exit", 2))
-    app.create(app.role("main", sh("exit 3"), retries=1, policy="REPLICA"))
-    app.go()
-    assert app.exited() == -9
-    assert (app.view.state, app.view.message, app.view.code) == ("failed", "main/0 exited with 3", 3)
-
-
-def test_killed_before_the_restart_that_a_failure_has_the_app_is_lost(supervise: Supervise) -> None:
-    app = supervise(dies_at=("exit", 1))
-    app.create(app.role("main", sh("exit 3"), retries=1, policy="REPLICA"))
-    app.go()
-    assert app.exited() == -9
-    assert app.view.state == "lost"
 
 
 def test_killed_while_it_stops_a_cancelled_app_that_is_cancelled(supervise: Supervise) -> None:

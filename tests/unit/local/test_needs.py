@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import time
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,29 +40,6 @@ def skipped(app: Driven) -> str:
 @pytest.fixture
 def state_dir(launcher_home: Path) -> str:
     return str(launcher_home / "local")
-
-
-def test_the_client_may_go_and_the_app_runs_later(supervise: Supervise, tmp_path: Path) -> None:
-    gate = tmp_path / "gate"
-    first, second = supervise(), supervise()
-    first.start(first.role("main", sh(f"until [ -e {gate} ]; do sleep 0.02; done")))
-    hold(second, first)
-    second.hang_up()
-    assert (second.view.state, second.view.message) == ("waiting", "waits for job-0")
-    assert second.view.owner.startswith(f"pid {second.pid} on ")
-    gate.touch()
-    view = second.ended()
-    assert (view.state, view.message, second.log()) == ("succeeded", "", "ran\n")
-    assert view.started_at is not None
-    assert first.view.ended_at is not None
-    assert view.started_at >= first.view.ended_at
-
-
-def test_its_time_limit_begins_with_its_start(supervise: Supervise) -> None:
-    first, second = supervise(), supervise()
-    first.start(first.role("main", ["sleep", "0.6"]))
-    hold(second, first, script="sleep 0.1", timeout_s=0.5)
-    assert second.ended().state == "succeeded"
 
 
 @pytest.mark.parametrize(
@@ -140,29 +115,6 @@ def test_the_recorded_state_is_read_whatever_the_message_says(tmp_path: Path, me
     assert outcome(str(tmp_path)) in ("cancelled", "" if len(message) > 1000 else "cancelled")
 
 
-def test_what_cannot_start_any_more_has_failed(supervise: Supervise, tmp_path: Path) -> None:
-    """No client waits for its start, so the error is its outcome, and its folder stays."""
-    program = tmp_path / "program"
-    program.write_text("#!/bin/sh\n")
-    program.chmod(0o700)
-    first, second = supervise(), supervise()
-    first.start(first.role("main", sh(f"sleep 0.3; rm {program}")))
-    assert second.create(second.role("main", [str(program)])) == {"ok": "created"}
-    assert second.ask({"op": "go", "needs": [("prepare", first.app_dir)]}) == {"ok": "waiting"}
-    view = second.ended()
-    assert view.state == "failed"
-    assert view.message.startswith("main/0 could not be started: ")
-
-
-def test_a_cancelled_one_is_cancelled(supervise: Supervise) -> None:
-    first, second = supervise(), supervise()
-    first.start(first.role("main", ["sleep", "1000"]))
-    hold(second, first)
-    second.cancel()
-    view = second.ended()
-    assert (view.state, view.message) == ("cancelled", "cancelled by somebody")
-
-
 def test_a_suspended_supervisor_is_withdrawn_all_the_same(supervise: Supervise, state_dir: str) -> None:
     first, second = supervise(), supervise()
     first.start(first.role("main", ["sleep", "1000"]))
@@ -184,27 +136,6 @@ def test_a_supervisor_that_dies_between_decision_and_start_leaves_nothing_decide
     assert second.view.state == "waiting"
     assert withdraw(state_dir, os.path.basename(second.app_dir))
     assert (second.view.state, second.view.message) == ("skipped", "withdrawn")
-
-
-@pytest.mark.parametrize("rounds", [25])
-def test_it_is_withdrawn_or_it_runs(
-    supervise: Supervise, state_dir: str, tmp_path: Path, rounds: int
-) -> None:
-    """Withdrawn by two clients at the moment at which its need ends: it never runs then, else it does."""
-    for number in range(rounds):
-        gate = tmp_path / f"gate-{number}"
-        first, second = supervise(), supervise()
-        first.start(first.role("main", sh(f"until [ -e {gate} ]; do :; done")))
-        hold(second, first, script=f"touch {tmp_path}/ran-{number}")
-        with ThreadPoolExecutor(2) as pool:
-            gate.touch()
-            time.sleep(number * 0.0004)  # moves the withdrawal over the moment of the start
-            answers = list(pool.map(partial(withdraw, state_dir), [os.path.basename(second.app_dir)] * 2))
-        second.exited()
-        withdrawn = any(answers)  # the later client may find that it does not wait any more
-        state = second.view.state
-        assert (state, second.view.message) == (("skipped", "withdrawn") if withdrawn else ("succeeded", ""))
-        assert (tmp_path / f"ran-{number}").exists() is not withdrawn
 
 
 def test_waiting_costs_no_wake_ups(supervise: Supervise) -> None:

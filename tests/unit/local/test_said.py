@@ -18,23 +18,6 @@ def ended(app: Driven) -> str:
     return str(json.loads(events(app).splitlines()[-1])["message"])
 
 
-def test_a_failure_says_the_last_line_of_stderr(app: Driven) -> None:
-    app.run(app.role("main", sh("echo out; echo first >&2; echo last >&2; echo out; exit 17")))
-    assert ended(app) == "main/0 exited with 17: last"
-
-
-def test_a_failure_without_stderr_says_only_the_code(app: Driven) -> None:
-    app.run(app.role("main", sh("echo out; exit 17")))
-    assert ended(app) == "main/0 exited with 17"
-
-
-def test_the_line_is_of_the_last_run(app: Driven) -> None:
-    script = 'test "$LAUNCHER_RESTART" = 1 || echo old >&2; exit 3'
-    app.run(app.role("main", sh(script), retries=1))
-    assert ended(app) == "main/0 exited with 3"
-    assert '"said":"old"' in events(app)
-
-
 def test_the_line_is_found_behind_much_output(app: Driven) -> None:
     app.run(app.role("main", sh("echo why >&2; seq 20000; exit 3")))
     assert ended(app) == "main/0 exited with 3: why"

@@ -3,33 +3,13 @@
 from __future__ import annotations
 
 import os
-import socket
 from pathlib import Path
 
 import pytest
 
 from launcher.schedulers.local import rundir
 from tests.unit.local.conftest import Supervise
-from tests.unit.local.driving import Driven, replicas, sh
-
-
-def test_an_app_succeeds_when_every_replica_ends_with_0(app: Driven) -> None:
-    view = app.run(app.role("main", ["true"], ["true"]), app.role("other", ["true"]))
-    assert (view.state, view.code, view.message) == ("succeeded", 0, "")
-    assert [(r.role, r.k, r.state, r.exit_code) for r in replicas(view)] == [
-        ("main", 0, "succeeded", 0),
-        ("main", 1, "succeeded", 0),
-        ("other", 0, "succeeded", 0),
-    ]
-
-
-def test_nothing_runs_before_go(app: Driven) -> None:
-    assert app.create(app.role("main", sh("echo ran"))) == {"ok": "created"}
-    assert (app.view.state, app.view.lock_held) == ("created", True)
-    assert app.view.owner == f"pid {app.pid} on {socket.gethostname()}"
-    assert replicas(app.view)[0].state == "pending"
-    assert app.go() == {"ok": "started"}
-    assert app.ended().state == "succeeded"
+from tests.unit.local.driving import Driven, sh
 
 
 def test_the_folders_of_replicas_and_scratch_exist_from_create_on(app: Driven) -> None:
@@ -158,15 +138,6 @@ def test_more_replicas_than_files_allow_are_refused(app: Driven) -> None:
     answer = app.create(app.role("main", *[["true"]] * (hard // 2)))
     assert "ulimit -Hn" in answer["error"]
     assert answer["role"] is None
-
-
-def test_a_detached_app_outlives_its_client(app: Driven) -> None:
-    os.mkfifo(os.path.join(app.cwd, "fifo"))
-    app.start(app.role("main", sh("read line < fifo; echo $line")))
-    app.hang_up()
-    Path(app.cwd, "fifo").write_text("go on\n")
-    assert app.ended().state == "succeeded"
-    assert app.log() == "go on\n"
 
 
 def test_a_client_that_dies_after_go_changes_nothing_for_a_detached_app(app: Driven) -> None:

@@ -109,13 +109,6 @@ def test_an_app_that_does_not_wait_starts_over_the_limits(
     assert in_line(table) == [("holder", "holds"), ("app-1", "holds")]
 
 
-def test_a_killed_holder_frees_its_share(supervise: Supervise, holder: Driven, table: str) -> None:
-    app = supervise()
-    assert go(app, table, 2) == {"ok": "queued"}
-    holder.kill()
-    assert app.ended().state == "succeeded"
-
-
 GPU = {"cpu": 0, "gpus": 1, "devices": ["0"]}
 
 
@@ -301,17 +294,6 @@ def test_an_attached_one_ends_with_its_client(
     why = "its Runner was closed" if closed else "its parent process ended"
     assert (*ended(app), never_ran(app)) == ("cancelled", why, True)
     assert in_line(table) == [("holder", "holds")]
-
-
-def test_an_attached_one_that_has_started_ends_with_its_client(
-    supervise: Supervise, holder: Driven, table: str
-) -> None:
-    app = supervise()
-    assert go(app, table, 2, attached=True, script="echo ready; sleep 1000") == {"ok": "queued"}
-    holder.cancel()
-    app.until_log("ready")
-    app.hang_up()
-    assert ended(app) == ("cancelled", "its parent process ended")
 
 
 def test_a_dead_one_leaves_the_line(supervise: Supervise, holder: Driven, table: str, state_dir: str) -> None:

@@ -43,30 +43,6 @@ def test_an_app_whose_replicas_succeed_has_succeeded(site: Site) -> None:
     assert site.processes() == []
 
 
-def test_a_failure_says_the_last_line_of_stderr_and_no_secret(site: Site) -> None:
-    site.app(role("main", "echo first >&2; echo no $TOKEN >&2; echo out; exit 3"))
-    (site.dir / "secrets").write_text(json.dumps({"main": {"TOKEN": "hunter2"}}))
-    assert site.run()["message"] == "main/0 exited with 3: no ***"
-    assert "hunter2" not in json.dumps(site.events()) + (site.dir / "outcome").read_text()
-
-
-def test_the_line_is_of_the_last_run_also_where_the_first_one_wrote_much(site: Site) -> None:
-    script = (
-        "test $LAUNCHER_RESTART = 1 && exit 4; head -c 100000 /dev/zero | tr '\\0' x >&2; echo >&2; exit 3"
-    )
-    site.app(role("main", script, retries=1))
-    assert site.run()["message"] == "main/0 exited with 4"
-
-
-def test_a_failing_replica_stops_its_peers_and_gives_the_job_its_code(site: Site) -> None:
-    site.app(role("main", "test $K = 0 && exec sleep 1000; exit 3", replicas=2))
-    found = site.run()
-    assert (found["state"], found["message"], found["exit_code"]) == ("failed", "main/1 exited with 3", 3)
-    assert found["code"] == 3
-    assert states(found) == ["main/0 cancelled 143 main/1 failed", "main/1 failed 3"]
-    assert site.processes() == []
-
-
 def test_a_second_job_of_the_app_ends_at_once(site: Site) -> None:
     site.app(role("main", "echo once"))
     site.run()
@@ -121,38 +97,6 @@ def test_roles_start_in_their_order_and_services_end_with_the_app(site: Site) ->
     assert site.processes() == []
 
 
-@pytest.mark.slow
-def test_what_was_never_started_is_recorded_as_that(site: Site) -> None:
-    site.app(
-        role("server", "exit 4"),
-        role("client", "true"),
-        order={"server": SERVER, "client": {"depends_on": {"server": "ready"}}},
-    )
-    found = site.run()
-    assert (found["message"], found["code"]) == ("server/0 exited with 4", 4)
-    assert states(found) == ["server/0 failed 4", "client/0 cancelled None server/0 failed"]
-
-
-def test_a_replica_that_is_not_ready_in_time_has_failed(site: Site) -> None:
-    probe = {"file": "up", "timeout": 0.3, "every": 0.1}
-    site.app(role("server", "exec sleep 1000"), order={"server": {"ready": probe}})
-    found = site.run()
-    assert found["message"] == "server/0 was not ready after 0.3 s: there is no file up"
-    assert states(found) == ["server/0 failed 143 not ready after 0.3 s: there is no file up"]
-
-
-@pytest.mark.slow
-def test_replicas_know_the_hosts_of_roles(site: Site) -> None:
-    mark = "\x01host:server\x01"
-    site.app(
-        role("client", "echo $HOST; cat", env={"HOST": mark}, argv=["echo", mark]),
-        role("server", "exec sleep 1000"),
-        order={"server": {"service": True}},
-    )
-    assert site.run()["state"] == "succeeded"
-    assert site.log("client").decode().strip() == (site.dir / "hosts/server").read_text()
-
-
 def test_a_replica_that_waits_for_the_host_of_a_role_can_be_cancelled(site: Site) -> None:
     site.app(
         role("client", "", argv=["echo", "\x01host:server\x01"]),
@@ -191,57 +135,12 @@ def test_what_fails_twice_succeeds_with_two_retries(site: Site, policy: str) -> 
     assert "main/0 exited with 5; restart 2 of 2\n" in site.said()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("policy", "peers"),
-    [("REPLICA", ["0", "0"]), ("ROLE", ["0 1", "0"]), ("APPLICATION", ["0 1", "0 1"])],
-)
-def test_a_policy_restarts_what_it_names(site: Site, policy: str, peers: list[str]) -> None:
-    say, wait = "echo -n $LAUNCHER_RESTART' '", "until test -e {}; do sleep 0.01; done"
-    fail = f"{say}; {wait.format('peer')}; {wait.format('other')}; test $LAUNCHER_RESTART = 1 && touch again"
-    peer = f"{say}; touch {{}}; {wait.format('again')}"
-    script = f"if test $K = 0; then {fail}; else {peer.format('peer')}; fi"
-    site.app(role("r", script, replicas=2, retries=1, policy=policy), role("other", peer.format("other")))
-    found = site.run()
-    assert (found["state"], found["restarts"]) == ("succeeded", 1)
-    outputs = [site.parts(*where) for where in (("r", 0), ("r", 1), ("other", 0))]
-    said = [b"".join(data for kind, data in parts if kind == "stdout").decode() for parts in outputs]
-    assert [each.strip() for each in said] == ["0 1", *peers]
-
-
 @pytest.mark.parametrize("policy", sampled(["ROLE", "APPLICATION"], "APPLICATION"))
 def test_a_peer_that_is_stopped_for_a_restart_has_not_failed(site: Site, policy: str) -> None:
     script = "test $LAUNCHER_RESTART = 1 && exec sleep 1; test $K = 1 && exit 5; echo up; exec sleep 1000"
     site.app(role("main", script, replicas=3, retries=1, policy=policy))
     found = site.run()
     assert (found["state"], found["restarts"], found["message"]) == ("succeeded", 1, "")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("policy", ["REPLICA", "ROLE", "APPLICATION"])
-def test_the_pause_before_a_restart_doubles(site: Site, policy: str) -> None:
-    site.app(role("main", "exit 5", retries=2, policy=policy), order={"main": {"retry_delay": 1}})
-    assert site.run()["exit_code"] == 5
-    restarts, starts = site.events("restart"), site.events("spawn")[1:]
-    assert [each["delay_s"] for each in restarts] == [1, 2]
-    assert all(
-        start["t"] - one["t"] >= one["delay_s"] * 1e9 for one, start in zip(restarts, starts, strict=True)
-    )
-    assert "main/0 exited with 5; restart 2 of 2 in 2 s\n" in site.said()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("policy", ["REPLICA", "APPLICATION"])
-def test_an_app_is_cancelled_in_the_pause_before_a_restart(site: Site, policy: str) -> None:
-    site.app(role("main", "exit 5", retries=1, policy=policy), order={"main": {"retry_delay": 300}})
-    process = site.start()
-    until(lambda: site.events("restart"))
-    (site.dir / "cancel").write_text(json.dumps({"grace_s": None, "interrupt": True, "by": "me@here"}))
-    process.send_signal(signal.SIGUSR2)
-    assert process.wait(END_S) == 1
-    found = site.outcome()
-    assert (found["state"], found["message"]) == ("cancelled", "interrupted by me@here")
-    assert len(site.events("spawn")) == 1
 
 
 # -- the end from outside ----------------------------------------------------------------------------------
@@ -253,17 +152,6 @@ def started(site: Site, role: str = "main", k: int = 0, line: bytes = b"up\n", *
     path = site.dir / f"logs/{role}/{k}.log"
     until(lambda: path.exists() and line in path.read_bytes())
     return process
-
-
-def test_the_time_limit_counts_from_the_first_start(site: Site) -> None:
-    order = {"server": SERVER, "client": {"depends_on": {"server": "ready"}}}
-    site.app(role("server", "exec sleep 1000"), role("client", "true"), order=order, timeout_s=1, grace_s=0.0)
-    found = site.run()
-    assert (found["state"], found["message"], found["code"]) == ("failed", "timed out after 1 s", 1)
-    assert states(found)[0] in (
-        "server/0 cancelled 143 timed out after 1 s",
-        "server/0 cancelled 137 timed out after 1 s",
-    )
 
 
 OURS = "JobId=12 JobName=renamed Command=/apps/app/script-n1.sh"

@@ -52,12 +52,6 @@ def test_output_is_kept_byte_for_byte_with_its_streams_and_times(site: Site) -> 
 
 
 @pytest.mark.slow
-def test_a_silent_replica_has_an_empty_log(site: Site) -> None:
-    one(site, "true")
-    assert (site.log("main"), site.index("main")) == (b"", [])
-
-
-@pytest.mark.slow
 def test_much_output_arrives_whole(site: Site) -> None:
     program = "import os\nfor n in range(20): os.write(1 + n % 2, bytes([65 + n]) * 5_000_000)"
     one(site, "", argv=[sys.executable, "-c", program])
@@ -132,23 +126,9 @@ def test_a_replica_has_every_signal_at_its_default(site: Site) -> None:
     assert [int(line.split()[1], 16) for line in site.log("main").splitlines()] == [0, 0, 0]
 
 
-def test_the_error_file_is_kept(site: Site) -> None:
-    script = """echo '{"message": "no GPU"}' >"$TORCHELASTIC_ERROR_FILE"; exit 4"""
-    found = one(site, script, env={"TORCHELASTIC_ERROR_FILE": "\x01dir\x01/replicas/main/0.error"})
-    assert (found["code"], json.loads(found["error_file"])) == (4, {"message": "no GPU"})
-
-
 @pytest.mark.slow
 def test_an_error_file_that_is_none_is_ignored(site: Site) -> None:
     assert one(site, 'mkfifo "$TORCHELASTIC_ERROR_FILE"; exit 4')["error_file"] == ""
-
-
-@pytest.mark.slow
-def test_a_killed_replica_has_the_code_of_a_shell(site: Site) -> None:
-    site.app(role("main", "kill -9 $$"))
-    found = site.run()
-    assert (found["message"], found["code"]) == ("main/0 was killed by signal 9", 137)
-    assert found["replicas"][0]["code"] == 137
 
 
 @pytest.mark.slow
@@ -285,15 +265,6 @@ def test_a_file_from_before_is_not_taken(site: Site) -> None:
     (site.dir / "workspace/up").write_text("")
     found = served(site, {"file": "up", "timeout": 0.4}, "exec sleep 1000")
     assert found["message"] == "server/0 was not ready after 0.4 s: the file up is older than the replica"
-
-
-@pytest.mark.slow
-def test_a_late_replica_is_restarted_by_its_policy(site: Site) -> None:
-    script = "test $LAUNCHER_RESTART = 1 && touch up; exec sleep 1000"
-    found = served(site, {"file": "up", "timeout": 2}, script, retries=9)
-    assert found["state"] == "succeeded"
-    assert found["restarts"] >= 1
-    assert "server/0 was not ready after 2 s: there is no file up; restart 1 of 9\n" in site.said()
 
 
 # -- a busy one --------------------------------------------------------------------------------------------
