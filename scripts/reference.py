@@ -21,6 +21,7 @@ from launcher.jobfile import job_schema  # noqa: E402
 from launcher.jobfile.diagnostics.diagnostic import CODES, WARNINGS  # noqa: E402
 from launcher.jobfile.messages.written import written  # noqa: E402
 from launcher.jobfile.model import job_file as model  # noqa: E402
+from launcher.jobfile.model import role as model_role  # noqa: E402
 from launcher.jobfile.model import variables as model_vars  # noqa: E402
 from launcher.jobfile.model.base import Model, traits_of  # noqa: E402
 from launcher.schedulers import DEFAULT_SCHEDULERS, get_scheduler  # noqa: E402
@@ -34,13 +35,13 @@ PARTS: tuple[tuple[str, str, type[Model]], ...] = (
         "a matrix and numbers read as in the names that a matrix makes: `train-0p1`. Text reads as it is.",
         model.NeedSpec,
     ),
-    ("A role", "`roles:` has one mapping for each, by name.", model.RoleSpec),
-    ("Probes", "`ready:` of a role.", model.ProbeSpec),
-    ("Resources", "`resource:` of a role, where it is no name of a resource.", model.Resources),
-    ("Bind mounts", "An item of `mounts:`.", model.BindMount),
-    ("Volume mounts", "An item of `mounts:`.", model.VolumeMount),
-    ("Device mounts", "An item of `mounts:`.", model.DeviceMount),
-    ("Secrets", "A value in `env:`.", model.SecretRef),
+    ("A role", "`roles:` has one mapping for each, by name.", model_role.RoleSpec),
+    ("Probes", "`ready:` of a role.", model_role.ProbeSpec),
+    ("Resources", "`resource:` of a role, where it is no name of a resource.", model_role.Resources),
+    ("Bind mounts", "An item of `mounts:`.", model_role.BindMount),
+    ("Volume mounts", "An item of `mounts:`.", model_role.VolumeMount),
+    ("Device mounts", "An item of `mounts:`.", model_role.DeviceMount),
+    ("Secrets", "A value in `env:`.", model_role.SecretRef),
     ("Lifecycle", "`lifecycle:` of a job.", model.LifecycleSpec),
     ("Triggers", "An item of `lifecycle.rerun_on`.", model.FilesTrigger),
     ("Variables: whole numbers", "A value in `vars:`.", model_vars.IntVar),
