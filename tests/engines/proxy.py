@@ -58,6 +58,7 @@ class Proxy:
         self._open: set[socket.socket] = set()
         self.is_closed = False
         self.turned_away = 0
+        self._streams = 0
         threading.Thread(target=self._accept, daemon=True).start()
 
     @property
@@ -81,8 +82,8 @@ class Proxy:
             connection.close()
 
     def streams(self) -> int:
-        """How many streams of events were asked for so far."""
-        return sum("/events" in each for each in self.seen)
+        """How many streams of events have begun so far."""
+        return self._streams
 
     def cut(self) -> None:
         """End every open connection; new ones are served."""
@@ -103,11 +104,12 @@ class Proxy:
     def _serve(self, client: socket.socket) -> None:
         with socket.socket(socket.AF_UNIX) as engine, client:
             self._open |= {client, engine}
-            back = threading.Thread(target=_copy, args=(engine, client), daemon=True)
+            asked: list[str] = []
+            back = threading.Thread(target=self._pass_back, args=(engine, client, asked), daemon=True)
             with contextlib.suppress(OSError):
                 engine.connect(self._engine)
                 back.start()
-                self._pass_on(client, engine)
+                self._pass_on(client, engine, asked)
             for end in (client, engine):  # or the thread that copies back waits for ever
                 with contextlib.suppress(OSError):
                     end.shutdown(socket.SHUT_RDWR)
@@ -115,7 +117,7 @@ class Proxy:
                 back.join()  # before the descriptors are closed: their numbers go to the next connection
             self._open -= {client, engine}
 
-    def _pass_on(self, client: socket.socket, engine: socket.socket) -> None:
+    def _pass_on(self, client: socket.socket, engine: socket.socket, asked: list[str]) -> None:
         """Request after request of one connection, each with its body where Content-Length tells of one."""
         pending = b""
         while True:
@@ -133,12 +135,22 @@ class Proxy:
                 client.sendall(_REFUSAL % (self.status, len(_BODY), _BODY))
                 return
             time.sleep(self.delay_s(method.decode(), path.decode()))
+            asked.append(request)
             engine.sendall(head + b"\r\n\r\n")
             if b"transfer-encoding: chunked" in head.lower():
                 engine.sendall(pending)
                 _copy(client, engine)
                 return
             pending = _pass_body(head, pending, client, engine)
+
+    def _pass_back(self, engine: socket.socket, client: socket.socket, asked: list[str]) -> None:
+        with contextlib.suppress(OSError):
+            while got := engine.recv(65536):
+                client.sendall(got)
+                self._streams += any("/events" in each for each in asked)
+                asked.clear()
+        with contextlib.suppress(OSError):  # also when the engine was killed, which resets the connection
+            client.shutdown(socket.SHUT_WR)
 
 
 def _pass_body(head: bytes, pending: bytes, client: socket.socket, engine: socket.socket | None) -> bytes:
