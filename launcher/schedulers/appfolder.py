@@ -72,13 +72,8 @@ class AppFolder:
 
     def read_json(self, name: str) -> "dict[str, Any] | None":
         """The JSON object in a file; None where there is none, or the file is damaged."""
-        import json  # supervisors read none
-
-        try:
-            found = json.loads((self.read(name) or b"").decode("utf-8", "surrogateescape"))
-        except ValueError:
-            return None
-        return found if isinstance(found, dict) else None
+        data = self.read(name)
+        return None if data is None else json_object(data)
 
     def age_s(self, name: str) -> float:
         """Seconds since it was written, 0 when it has gone."""
@@ -264,6 +259,17 @@ def _unlink(path: str) -> None:
         os.unlink(path)
     except OSError:  # another process does the same
         pass
+
+
+def json_object(data: bytes) -> "dict[str, Any] | None":
+    """The JSON object in the bytes of a file; None where they are damaged."""
+    import json  # supervisors read none
+
+    try:
+        found = json.loads(data.decode("utf-8", "surrogateescape"))
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def token() -> str:

@@ -160,6 +160,15 @@ def test_an_owner_whose_app_was_removed_writes_nothing_into_the_new_one(login):
     assert login.names("a-1") == {"id", "owner", "attempt.json"}
 
 
+def test_a_file_that_another_client_links_meanwhile_is_not_damaged(login, monkeypatch):
+    login.reserve("a-1", "n1")
+    found = [None, b'{"nonce": "n2"}']
+    with Folder(str(login.folder("a-1"))) as folder:
+        monkeypatch.setattr(Folder, "read", lambda _folder, _name: found.pop(0))
+        assert folder.json("owner.n1") is None
+        assert folder.json("owner.n1") == {"nonce": "n2"}
+
+
 def test_eight_clients_take_an_app_id_once(login, has_jobs):
     """Each round begins with what a dead client left; the clients start at one moment."""
     for app_id in (f"a-{k}" for k in range(1, 9)):

@@ -8,7 +8,7 @@ import time
 from typing import Any, Dict, List, Optional, Tuple
 
 from launcher.holding.journal import read_events
-from launcher.schedulers.appfolder import AppFolder
+from launcher.schedulers.appfolder import AppFolder, json_object
 
 Json = Dict[str, Any]
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+@-]{0,199}\Z")
@@ -43,8 +43,9 @@ class Folder(AppFolder):
 
     def json(self, name: str) -> Optional[Json]:
         """The JSON object in a file; None where there is none. Raises OpError state for a damaged one."""
-        found = self.read_json(name)
-        if found is None and self.read(name) is not None:
+        data = self.read(name)  # once: another client may link it at this moment
+        found = None if data is None else json_object(data)
+        if found is None and data is not None:
             raise OpError("state", f"{os.path.join(self.path, name)} is damaged")
         return found
 
