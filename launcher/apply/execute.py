@@ -26,8 +26,7 @@ from launcher.state.records import of_attempt
 from launcher.state.store import Store
 
 if TYPE_CHECKING:
-    from launcher.apply.turn import Turn
-    from launcher.apply.turns import Turns
+    from launcher.apply.turns import Turn, Turns
     from launcher.turns.ask import Limit
 
 WORKERS = 8

@@ -21,7 +21,7 @@ from launcher.state.records import AppRecord
 from launcher.state.store import Store
 
 if TYPE_CHECKING:
-    from launcher.apply.turn import Turn
+    from launcher.apply.turns import Turn
 
 
 class Submission:

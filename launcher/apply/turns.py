@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Collection, Mapping, Sequence
+from threading import Event
 
 from launcher import paths
 from launcher.apply.engines import Engines
 from launcher.apply.needs import in_order
-from launcher.apply.turn import Turn
 from launcher.plan.step import Step
 from launcher.plan.turns import Room, crowds, limits_of
 from launcher.specs.launch import JobKey, Launch
@@ -121,3 +121,35 @@ def _number(asks: Mapping[JobKey, Ask], steps: Sequence[Step]) -> bool:
 def _lock_order(table: str) -> tuple[bool, str]:
     """As in `Ask.tables`: the GPU table is locked last."""
     return table == gpu_table(), table
+
+
+_LOOK_S = 0.002
+
+
+class Turn:
+    """The turn of one step.
+
+    Attributes:
+        ask: what its app asks for, with the number of its ticket.
+        before: the turn before it in this apply; None for the first, and on a free machine with room for all.
+        settled: set once the app is accepted, or is not submitted.
+    """
+
+    def __init__(self, ask: Ask, before: Turn | None = None) -> None:
+        self.ask = ask
+        self.before = before
+        self.settled = Event()
+        self._has_followed = before is None
+
+    def follow(self) -> None:
+        """Return once every app before it is in line, runs, or is settled.
+
+        Several threads submit apps, and a free machine would take the first one that arrives.
+        """
+        turn = self.before
+        while turn is not None:
+            ticket = os.path.join(turn.ask.table, turn.ask.name)
+            while not turn.settled.wait(_LOOK_S) and not os.path.exists(ticket):
+                pass
+            turn = None if turn._has_followed else turn.before
+        self._has_followed = True
