@@ -14,7 +14,7 @@ __version__ = "0.1.0"
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from launcher.apply import apply_plan, make_plan
-    from launcher.apply.look import Choices
+    from launcher.apply.plans import Choices
     from launcher.components.image import IMAGE
     from launcher.errors import (
         BlockedError,
@@ -64,7 +64,7 @@ __all__ = [
 
 _NAMES = {
     "launcher.apply": "apply_plan make_plan",
-    "launcher.apply.look": "Choices",
+    "launcher.apply.plans": "Choices",
     "launcher.components.image": "IMAGE",
     "launcher.errors": (
         "BlockedError CommandError JobFileError LauncherError LockTimeoutError SchedulerError SecretError "

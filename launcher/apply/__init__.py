@@ -9,18 +9,19 @@ from launcher.lazy import on_use
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from launcher.apply.apply import apply_launches, apply_plan
     from launcher.apply.ends import record_ends
     from launcher.apply.events import Outcome, Result
     from launcher.apply.follow import follow
-    from launcher.apply.plans import apply_launches, apply_plan, make_plan
+    from launcher.apply.plans import make_plan
 
 __all__ = ["Outcome", "Result", "apply_launches", "apply_plan", "follow", "make_plan", "record_ends"]
 
 _HOMES = {
     "Outcome": "events",
     "Result": "events",
-    "apply_launches": "plans",
-    "apply_plan": "plans",
+    "apply_launches": "apply",
+    "apply_plan": "apply",
     "follow": "follow",
     "make_plan": "plans",
     "record_ends": "ends",

@@ -1,13 +1,20 @@
-"""Check whether a plan may be carried out."""
+"""Check whether a plan may be carried out: approval, capacity, workspaces, input files, secrets."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from launcher.errors import BlockedError, LauncherError
+from launcher import secrets
+from launcher.errors import BlockedError, LauncherError, SecretError, StaleError
 from launcher.plan.model import Plan
 from launcher.plan.reasons import Reason
+from launcher.specs.binding import BoundLaunch
 from launcher.specs.launch import JobKey
+from launcher.specs.secret import Secret
+
+if TYPE_CHECKING:
+    pass
 
 
 def check_plan(plan: Plan) -> None:
@@ -52,3 +59,77 @@ def check_capacity(lacks: Mapping[JobKey, Reason]) -> None:
 def unapproved_stops(plan: Plan) -> list[str]:
     """The jobs of which a running attempt is stopped, and whose file does not agree to it."""
     return [str(step.key) for step in plan.steps if step.destructive and not step.consented]
+
+
+def check_secrets(plan: Plan) -> None:
+    """Raise SecretError naming job, role and variable of every secret that cannot be read."""
+    lines = [line for step in plan.steps if step.bound for line in _missing(step.bound)]
+    if lines:
+        raise SecretError(
+            "secrets are missing:" + "".join(f"\n  {line}" for line in lines),
+            hint="nothing was submitted; set them and apply again",
+        )
+
+
+def _missing(bound: BoundLaunch) -> Iterator[str]:
+    for role in bound.app.roles:
+        found = {name: str(value) for name, value in role.env.items() if isinstance(value, Secret)}
+        reasons = secrets.missing(found.values()) if found else {}
+        for name, reference in found.items():
+            if reference in reasons:
+                where = f"{bound.launch.key}: role `{role.name}`"
+                yield f"{where}: {name} (secret {reference}): {reasons[reference]}"
+
+
+def check_workspaces(plan: Plan) -> None:
+    """Hash the workspaces of the jobs to start again. Raises StaleError for those that have changed."""
+    seen: dict[str, str] = {}
+    lines = [line for step in plan.steps if step.bound for line in _moved(step.bound, seen)]
+    _refuse_stale(lines)
+
+
+def check_inputs(plan: Plan) -> None:
+    """Hash the input files of the jobs to start again. Raises StaleError for those that have changed."""
+    bound = [step.bound for step in plan.steps if step.bound and step.bound.launch.inputs]
+    if not bound:
+        return
+    from launcher.workspace.inputs import InputReader, changed_since
+
+    reader = InputReader()
+    lines = []
+    for each in bound:
+        ref = each.launch.input_ref
+        if ref is not None and (changed := changed_since(ref, reader=reader)):
+            lines.append(f"{each.launch.key}: its input files are not what was planned: {changed}")
+    _refuse_stale(lines)
+
+
+def _refuse_stale(lines: Sequence[str]) -> None:
+    """Raise StaleError with every line; none for a plan that still applies."""
+    if lines:
+        raise StaleError(
+            "the plan cannot be applied any more:" + "".join(f"\n  {line}" for line in lines),
+            hint="make a new plan",
+        )
+
+
+def _moved(bound: BoundLaunch, seen: dict[str, str]) -> Iterator[str]:
+    if bound.workspace is None or bound.launch.workspace is None:
+        return
+    for written, part in zip(bound.launch.workspace.parts, bound.workspace.parts, strict=True):
+        if part.path not in seen:
+            seen[part.path] = _digest_or_why(part.path)
+        if seen[part.path] != part.digest:
+            yield (
+                f"{bound.launch.key}: the workspace `{written.path}` is not what was planned: "
+                f"expected {part.digest}, found {seen[part.path]}"
+            )
+
+
+def _digest_or_why(path: str) -> str:
+    from launcher.workspace.context import project_digest
+
+    try:
+        return project_digest(path)
+    except LauncherError as error:
+        return str(error)

@@ -11,13 +11,20 @@ from launcher.actor import actor
 from launcher.apply.ends import catch_up
 from launcher.apply.engines import Engines
 from launcher.apply.events import Events, Outcome
-from launcher.apply.inputs import InputCheck
-from launcher.apply.needs import in_order, keys_after, make_way, pending
-from launcher.apply.seen import CheckoutFiles
-from launcher.apply.submit import Submission, clear, record_start, stop, unrecorded
+from launcher.apply.observe import CheckoutFiles
+from launcher.apply.submit import (
+    InputCheck,
+    Submission,
+    clear,
+    make_way,
+    pending,
+    record_start,
+    stop,
+    unrecorded,
+)
 from launcher.errors import LauncherError, ReservedError, StateError
 from launcher.plan.model import Plan
-from launcher.plan.step import Step
+from launcher.plan.step import Step, in_order, keys_after
 from launcher.specs.attempt import ENDED_STATES, Attempt
 from launcher.specs.launch import JobKey, Launch
 from launcher.specs.trigger import adopted
@@ -179,7 +186,7 @@ class _Execution:
         return replace(_outcome(step, skipped or step.latest), warnings=warnings)
 
     def _report_interrupt(self, busy: Sequence[Step]) -> None:
-        from launcher.apply.interrupted import what_became
+        from launcher.apply.submit import what_became
 
         for step in busy:
             if not (step.key in self._done and self._done[step.key].error):

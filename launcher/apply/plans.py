@@ -1,28 +1,58 @@
-"""The public functions: make a plan of job files, apply job files, apply a plan."""
+"""Make plans: of job files, of what is left of an earlier plan, and of what a success stands on."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+import os
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from launcher.apply.arguments import check_is_plan, check_launches
+from launcher import git
+from launcher.apply.approval import check_capacity, check_plan
+from launcher.apply.dry_run import bind_plan, dry_run_plan
 from launcher.apply.engines import Engines
-from launcher.apply.events import Result
-from launcher.apply.follow import UNWATCHED, Watching
-from launcher.apply.look import NO_CHOICES, Choices, at_home, keys_of, plan_launches, plan_rest
-from launcher.apply.under_lock import Consent, Goal, apply
-from launcher.errors import UsageError
+from launcher.apply.observe import CheckoutFiles, observe
+from launcher.errors import LauncherError, UsageError
+from launcher.plan.grounds import Grounds, needs_of
 from launcher.plan.model import Plan
-from launcher.plan.select import select
+from launcher.plan.orphans import Scope
+from launcher.plan.recheck import located, recheck
+from launcher.plan.reconcile import DeclaredIn, nowhere, reconcile
+from launcher.plan.select import one_named, select
+from launcher.plan.snapshot import Snapshot
 from launcher.schedulers.appstore import open_store
 from launcher.schedulers.ids import random_id
-from launcher.specs.launch import Launch
+from launcher.specs.launch import JobKey, Launch
 from launcher.state.store import Store
 
 if TYPE_CHECKING:
+    from launcher.plan.explain import Explanation
+    from launcher.plan.turns import Room
     from launcher.turns.ask import Limit
 
-LOCK_TIMEOUT_S = 60.0
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choices:
+    """The caller's choices beside the job files; see `launcher.plan.reconcile`, and `plan.select`.
+
+    `declared_in` finds the file of a need that is not among them: see `launcher.plan.reconcile`.
+    """
+
+    select: tuple[str, ...] = ()
+    rerun: tuple[str, ...] = ()
+    retry_failed: bool = False
+    prune: bool = False
+    take_over: bool = False
+    scopes: tuple[Scope, ...] = ()
+    declared_in: DeclaredIn = nowhere
+
+
+NO_CHOICES = Choices()
+
+
+class WrongArgumentError(LauncherError, TypeError):
+    """An argument of another type than the function takes."""
 
 
 def make_plan(
@@ -42,89 +72,110 @@ def make_plan(
         open_store(readonly=True) as store,
         Engines(readonly=True, take_over=choices.take_over) as engines,
     ):
-        return plan_launches(launches, choices, store, engines, _limits(parallel))
+        return plan_launches(launches, choices, store, engines, limits_of_apply(parallel))[0]
 
 
-def apply_launches(
+def plan_launches(
     launches: Sequence[Launch],
-    *,
-    choices: Choices = NO_CHOICES,
-    approve: Callable[[Plan], None] | None = None,
-    allow_destructive: bool = False,
-    wait: bool = False,
-    parallel: int | None = None,
-    watching: Watching = UNWATCHED,
-    lock_timeout_s: float | None = LOCK_TIMEOUT_S,
-) -> Result:
-    """Apply job files: start the jobs whose latest attempt is no running or successful run of the document.
+    choices: Choices,
+    store: Store,
+    engines: Engines,
+    limits: Sequence[Limit] = (),
+) -> tuple[Plan, Snapshot]:
+    """Observe, decide, and check with the schedulers: the plan, and the attempts that it was made for.
 
     Args:
-        approve: called with the plan, under the lock, before the first write; raises to stop.
-        allow_destructive: live attempts may be stopped, also where the job does not say so.
-        wait: follow every declared job until it has ended.
-        parallel: how many of the jobs that it starts run at once; None for as many as there is room for.
-
-    Raises BlockedError when a step needs approval or a policy forbids it, LockTimeoutError.
+        limits: of groups that all of its jobs belong to.
     """
-    check_launches("apply_launches", launches)
-
-    def look(store: Store, engines: Engines) -> Plan:
-        return plan_launches(launches, choices, store, engines, limits)
-
-    limits = _limits(parallel)
-    chosen, _ = select(launches, choices.select)
-    goal = Goal(
-        keys=[launch.key for launch in chosen],
-        schedulers=list(dict.fromkeys(launch.scheduler for launch in chosen)),
-        look=look,
+    chosen, others = select(launches, choices.select)
+    engines.expect(chosen)
+    room = _room(chosen, engines, limits)
+    schedulers = (launch.scheduler for launch in chosen)
+    snapshot = observe(store, engines, chosen, keys_of(chosen), schedulers)
+    plan = reconcile(
+        chosen,
+        snapshot,
+        others=others,
+        select=choices.select,
+        rerun=choices.rerun,
+        retry_failed=choices.retry_failed,
+        prune=choices.prune,
         take_over=choices.take_over,
-        limits=limits,
+        scopes=choices.scopes,
+        declared_in=choices.declared_in,
+        room=room,
+        edited=CheckoutFiles(engines).edited_of(chosen, snapshot.ran),
     )
-    consent = Consent(approve, allow_destructive)
-    return apply(goal, consent, wait=wait, watching=watching, lock_timeout_s=lock_timeout_s)
+    checked = dry_run_plan(plan, engines)
+    if room is None:
+        return checked, snapshot
+    from launcher.plan.turns import with_turns
+
+    return with_turns(checked, room), snapshot
 
 
-def apply_plan(
-    plan: Plan,
-    *,
-    root: str | None = None,
-    approve: Callable[[Plan], None] | None = None,
-    wait: bool = False,
-    parallel: int | None = None,
-    watching: Watching = UNWATCHED,
-    lock_timeout_s: float | None = LOCK_TIMEOUT_S,
-) -> Result:
-    """Carry out a plan as it was made, saved or not. It is approved by being passed.
+def plan_rest(
+    plan: Plan, keys: Sequence[JobKey], schedulers: Iterable[str], store: Store, engines: Engines
+) -> Plan:
+    """What is left to do of a plan. Raises StaleError or BlockedError when it does not fit the snapshot."""
+    launches = [step.launch for step in plan.steps if step.launch is not None]
+    engines.expect(launches)
+    snapshot = observe(store, engines, launches, keys, schedulers)
+    # Only a saved plan can expire, not one that was just made in this process.
+    checked = recheck(plan, snapshot, now=time.time() if plan.plan_id else 0)
+    if refusal := checked.refusal():
+        raise refusal
+    starting = {step.key: step.launch for step in checked.plan.steps if step.starts and step.launch}
+    if (room := _room(starting.values(), engines, ())) is not None:
+        lacks = {key: room.lack(launch) for key, launch in starting.items()}
+        check_capacity({key: lack for key, lack in lacks.items() if lack is not None})
+    return bind_plan(checked.plan, engines)
 
-    Everything is checked before the first write: age, engines, repository, and for every job that its
-    latest attempt is still the one that the plan was made for. After a kill, the same plan
-    continues.
+
+def explain_success(launches: Sequence[Launch], job: str, *, choices: Choices = NO_CHOICES) -> Explanation:
+    """Explain what the latest success of a job stands on, and whether each part is current. Writes nothing.
 
     Args:
-        root: the checkout with a saved plan's job files; else the one that holds the current directory.
-        approve: called with the rest of the plan, under the lock, before the first write; raises to stop.
-        parallel: as in `apply_launches`.
+        job: its name, as `job` or `project/job`.
 
-    Raises StaleError with the expected and the found attempt, BlockedError, LockTimeoutError.
+    Raises what `make_plan` does, and UsageError for a name of no job, or of several.
     """
-    check_is_plan("apply_plan", plan)
-    plan = at_home(plan, root)
-    keys = list(dict.fromkeys(step.key for step in plan.steps))
-    observed = list(dict.fromkeys([*keys, *keys_of(step.launch for step in plan.steps if step.launch)]))
-    starting = [step.launch.scheduler for step in plan.steps if step.launch is not None]
-    stopping = [guard.scheduler for step in plan.steps for guard in (*step.stops, *step.withdraws)]
-    schedulers = list(dict.fromkeys(starting + stopping))
+    from launcher.plan.explain import explain  # other plans do without
 
-    def look(store: Store, engines: Engines) -> Plan:
-        return plan_rest(plan, observed, schedulers, store, engines)
+    check_launches("explain_success", launches)
+    chosen, _ = select(launches, choices.select)
+    launch = one_named(chosen, job, "--explain")
+    with (
+        open_store(readonly=True) as store,
+        Engines(readonly=True, take_over=choices.take_over) as engines,
+    ):
+        plan, snapshot = plan_launches(launches, choices, store, engines)
+        check_plan(plan)
+        steps = {step.key: step for step in plan.steps if step.launch is not None}
+        edited = CheckoutFiles(engines).edited_of([launch], snapshot.succeeded).get(launch.key, ())
+        return explain(steps[launch.key], snapshot, Grounds(snapshot, steps).of(launch), edited)
 
-    goal = Goal(keys, schedulers, look, plan.selection.take_over, plan, _limits(parallel))
-    consent = Consent(approve, allow_destructive=True)
-    return apply(goal, consent, wait=wait, watching=watching, lock_timeout_s=lock_timeout_s)
+
+def keys_of(launches: Iterable[Launch]) -> list[JobKey]:
+    """The jobs, and those that they need."""
+    needs = needs_of(launches)
+    return list(dict.fromkeys([*needs, *(key for each in needs.values() for key in each)]))
 
 
-def _limits(parallel: int | None) -> tuple[Limit, ...]:
-    """That of the group of all jobs that one apply starts."""
+def at_home(plan: Plan, root: str | None) -> Plan:
+    """A saved plan bound to the checkout at `root`; one made in this process is bound already."""
+    if not any(step.launch is not None and not step.launch.root for step in plan.steps):
+        return plan
+    folder = os.path.abspath(root or ".")
+    repository = git.repository(folder)
+    if repository is not None:
+        folder = repository.root
+    origin = repository.origin if repository is not None else None
+    return located(plan, root=folder, origin=origin or folder)
+
+
+def limits_of_apply(parallel: int | None) -> tuple[Limit, ...]:
+    """The limit of the group of all jobs that one apply starts. Raises UsageError."""
     if parallel is None:
         return ()
     if isinstance(parallel, bool) or not isinstance(parallel, int) or parallel < 1:
@@ -132,3 +183,44 @@ def _limits(parallel: int | None) -> tuple[Limit, ...]:
     from launcher.turns.ask import Limit
 
     return (Limit(f"apply {random_id()}", apps=parallel, label="this apply"),)
+
+
+def check_launches(function: str, launches: Any) -> None:
+    """Raise WrongArgumentError for anything but a list of launches."""
+    if isinstance(launches, Launch):
+        raise _wrong(function, "a list of launches", launches, f"put it into a list: {function}([launch])")
+    if isinstance(launches, (str, bytes)) or not isinstance(launches, Sequence):
+        raise _wrong(function, "a list of launches", launches, _load(function, launches))
+    for launch in launches:
+        if not isinstance(launch, Launch):
+            raise _wrong(function, "a list of launches", launch, _load(function, launch), where=" in it")
+
+
+def check_is_plan(function: str, plan: Any) -> None:
+    """Raise WrongArgumentError for anything but a Plan."""
+    if not isinstance(plan, Plan):
+        hint = "make_plan(launches) makes one; `launcher apply plan.json` applies a saved one"
+        raise _wrong(function, "a plan", plan, hint)
+
+
+def _room(launches: Iterable[Launch], engines: Engines, limits: Sequence[Limit]) -> Room | None:
+    """None where no job takes turns: then nothing of that is imported."""
+    asking = [launch for launch in launches if launch.enabled and (launch.asks or limits)]
+    if not asking:
+        return None
+    from launcher.apply.turns import room_for
+
+    return room_for(asking, engines, limits)
+
+
+def _load(function: str, given: Any) -> str:
+    file = repr(given) if isinstance(given, str) else '"train.launcher.yaml"'
+    return f"load_job reads a job file: {function}([launcher.load_job({file})])"
+
+
+def _wrong(function: str, wanted: str, given: Any, hint: str, where: str = "") -> WrongArgumentError:
+    shown = repr(given)
+    shown = shown if len(shown) <= 60 else f"{shown[:59]}…"
+    return WrongArgumentError(
+        f"{function} takes {wanted}, got{where} {type(given).__name__}: {shown}", hint=hint
+    )

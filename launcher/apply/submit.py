@@ -1,27 +1,30 @@
-"""Submit one launch to its scheduler, in stages that survive a kill."""
+"""Submit one launch to its scheduler, in stages that survive a kill, and clear the way for it."""
 
 from __future__ import annotations
 
+from _thread import allocate_lock
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from time import time
+from time import monotonic, time
 from typing import TYPE_CHECKING, Any
 
+from launcher.apply.dry_run import check_held
 from launcher.apply.engines import Engines
 from launcher.apply.events import EventName, Events
-from launcher.apply.inputs import InputCheck, keep_files
-from launcher.errors import SchedulerError, StateError
-from launcher.plan.step import Guard, Step
+from launcher.errors import LauncherError, SchedulerError, StaleError, StateError
+from launcher.plan.step import Guard, Step, in_order, keys_after
 from launcher.schedulers.staged import Reservation
 from launcher.specs.attempt import Attempt
-from launcher.specs.launch import InputRef, Launch
+from launcher.specs.binding import BoundLaunch
+from launcher.specs.launch import InputRef, JobKey, Launch
 from launcher.specs.needs import StoodOn
 from launcher.state.records import AppRecord
 from launcher.state.store import Store
 
 if TYPE_CHECKING:
     from launcher.apply.turns import Turn
+    from launcher.workspace.inputs import InputReader
 
 
 class Submission:
@@ -199,3 +202,122 @@ def stop(old: Guard, step: Step, *, engines: Engines, store: Store, events: Even
     else:
         store.end(AppRecord(old.scheduler, "", old.app_id, state="cancelled", ended_at=time()))
     events.emit("stopped", step.key, **about)
+
+
+def pending(step: Step, engines: Engines, store: Store) -> tuple[StoodOn, ...]:
+    """The attempts among the step's needs that have not succeeded yet.
+
+    Raises SchedulerError for one that the scheduler cannot wait for.
+    """
+    found = tuple(each for each in step.needs if not _has_succeeded(each, engines, store))
+    check_held(step, found, engines)
+    return found
+
+
+def _has_succeeded(need: StoodOn, engines: Engines, store: Store) -> bool:
+    entry = store.app(need.app_id)
+    if entry is not None and entry.state == "succeeded":
+        return True
+    attempt = engines.get(need.scheduler).attempt(need.app_id)
+    return attempt is not None and attempt.state == "succeeded"
+
+
+def make_way(steps: Sequence[Step], *, engines: Engines, store: Store, events: Events) -> list[Step]:
+    """Withdraw the attempts that wait, and stop those that run on what is stopped, the last ones first.
+
+    Returns the steps without the stops that are done. Raises StaleError when an attempt has started that was
+    waiting; the errors of schedulers.
+    """
+    touched = {step.key for step in steps if step.stops or step.withdraws}
+    done: dict[JobKey, Step] = {}
+    ordered = in_order(steps)
+    for step in ordered:  # what a need is stopped for reaches all that follows
+        if any(key in touched for key in keys_after(step)):
+            touched.add(step.key)
+    for step in reversed(ordered):
+        for waiting in step.withdraws:
+            _withdraw(waiting, step, engines=engines, store=store, events=events)
+        if step.starts and any(key in touched for key in keys_after(step)):
+            for old in step.stops:
+                stop(old, step, engines=engines, store=store, events=events)
+            done[step.key] = replace(step, stops=())
+    return [done.get(step.key, step) if step.starts else step for step in steps]
+
+
+def _withdraw(old: Guard, step: Step, *, engines: Engines, store: Store, events: Events) -> None:
+    scheduler = engines.get(old.scheduler)
+    withdrawn = scheduler.withdraw(old.app_id)
+    found = scheduler.attempt(old.app_id)
+    if found is not None:
+        store.record(found)
+    if withdrawn:
+        events.emit("attempt_skipped", step.key, app_id=old.app_id, attempt=old.attempt, message="withdrawn")
+    elif found is not None and found.state != "skipped":
+        raise StaleError(
+            f"{step.key}: expected {old}, found {found.state}",
+            hint="plan again",
+        )
+
+
+def what_became(step: Step, engines: Engines) -> str:
+    """Describe the present states of a step's attempts at their engines."""
+    words = []
+    try:
+        if step.launch is not None and step.starts:
+            made = engines.get(step.launch.scheduler).attempt(step.app_id)
+            words.append(_left(made, step.app_id, "was taken back"))
+        for old in step.stops:
+            words.append(_left(engines.get(old.scheduler).attempt(old.app_id), old.app_id, "was stopped"))
+    except LauncherError as error:
+        words.append(f"cannot find out what is left: {error}")
+    return "; ".join(words)
+
+
+def _left(attempt: Attempt | None, app_id: str, gone: str) -> str:
+    if attempt is None:
+        return f"{app_id} {gone}"
+    if attempt.is_live:
+        return f"{app_id} goes on (`launcher cancel {app_id}` stops it)"
+    return f"{app_id} has ended: {attempt.state}"
+
+
+_FRESH_S = 0.5
+"""How long jobs that start one after another share one look at their input files."""
+
+
+class InputCheck:
+    """Compares the input files of a job just before it starts, after images were pulled and turns awaited.
+
+    Jobs that start within a moment share what was read.
+    """
+
+    def __init__(self) -> None:
+        self._lock = allocate_lock()
+        self._reader: InputReader | None = None
+        self._made_at = 0.0
+
+    def check(self, ref: InputRef) -> None:
+        """Raises StaleError, which names the files, when one is not what was planned."""
+        from launcher.workspace.inputs import InputReader, changed_since
+
+        with self._lock:
+            if self._reader is None or monotonic() - self._made_at > _FRESH_S:
+                self._reader, self._made_at = InputReader(), monotonic()
+            changed = changed_since(ref, reader=self._reader)
+        if changed:
+            raise StaleError(f"its input files are not what was planned: {changed}", hint="apply again")
+
+
+def keep_files(bound: BoundLaunch) -> None:
+    """Store the lists of an attempt's input files and of its workspace, so that later plans can name the
+    changed files."""
+    if bound.launch.inputs_digest:
+        from launcher.workspace import inputs
+
+        inputs.keep(bound.launch.inputs_digest)
+    if bound.workspace is None:
+        return
+    from launcher.workspace.manifest import keep
+
+    for part in bound.workspace.parts:
+        keep(part.digest)

@@ -1,4 +1,4 @@
-"""Take turns: what the steps of an apply ask of this machine, and in which order they do."""
+"""Take turns: what the steps of an apply ask of this machine, and in which order."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from threading import Event
 
 from launcher import paths
 from launcher.apply.engines import Engines
-from launcher.apply.needs import in_order
-from launcher.plan.step import Step
+from launcher.plan.step import Step, in_order
 from launcher.plan.turns import Room, crowds, limits_of
 from launcher.specs.launch import JobKey, Launch
 from launcher.state.home import make_token

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from launcher.apply import apply_launches, apply_plan, make_plan
-from launcher.apply.approval import check_approved, unapproved_stops
-from launcher.apply.inputs import check_secrets
+from launcher.apply.approval import check_approved, check_secrets, unapproved_stops
 from launcher.cli import jobs, plan_options
 from launcher.cli.argument_types import duration, one_of, positive
 from launcher.cli.console import Console

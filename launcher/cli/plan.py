@@ -111,7 +111,7 @@ def _check_arguments(args: Any) -> None:
 
 
 def _explain(launches: tuple[Launch, ...], args: Any, console: Console) -> int:
-    from launcher.apply.explain import explain_success
+    from launcher.apply.plans import explain_success
     from launcher.cli.render.explanation import explanation_json, explanation_text
 
     found = explain_success(launches, args.explain, choices=plan_options.choices(launches, args))

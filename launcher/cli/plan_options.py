@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from os.path import commonpath, isdir, join, realpath, relpath
 from typing import Any
 
-from launcher.apply.look import Choices
+from launcher.apply.plans import Choices
 from launcher.cli.argument_types import several_of
 from launcher.cli.jobs import declared_in
 from launcher.plan.model import Plan

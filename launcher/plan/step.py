@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from graphlib import TopologicalSorter
 from typing import Any, Final, Literal
 
 from launcher.plan.diff import Change
@@ -28,7 +29,6 @@ GuardState = Literal[
     "skipped",
     "lost",
 ]
-
 MARKS: Final[dict[ActionKind, str]] = {
     "keep": "=",
     "create": "+",
@@ -41,7 +41,6 @@ MARKS: Final[dict[ActionKind, str]] = {
 STARTING: Final[frozenset[str]] = frozenset({"create", "replace", "rerun", "resume"})
 EFFECTIVE: Final[frozenset[str]] = STARTING | {"destroy"}
 """The kinds that start or stop something; a plan with none of them is empty."""
-
 _REMARKS: Final = frozenset({"drift", "files_edited"})
 """Reasons that a kept job has beside the one that keeps it."""
 
@@ -211,3 +210,17 @@ def is_abandoned(attempt: Attempt) -> bool:
 def is_unfinished(attempt: Attempt) -> bool:
     """Whether the attempt is a begun submission whose owner has died."""
     return guard_state(attempt) == "unfinished"
+
+
+def in_order(steps: Sequence[Step]) -> list[Step]:
+    """The steps, each behind those of the jobs that it needs."""
+    of_job = {step.key: index for index, step in enumerate(steps) if step.launch is not None}
+    before = {
+        index: [of_job[key] for key in keys_after(step) if key in of_job] for index, step in enumerate(steps)
+    }
+    return [steps[index] for index in TopologicalSorter(before).static_order()]
+
+
+def keys_after(step: Step) -> list[JobKey]:
+    """The keys of the jobs that it waits for."""
+    return [JobKey(step.key.project, step.key.target, job) for job in step.after]

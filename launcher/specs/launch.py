@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -74,6 +74,11 @@ class WorkspaceRef(NamedTuple):
         if not self.projects:
             return self.path
         return f"{{{', '.join(f'{each.path}: {each.target}' for each in self.projects)}}}"
+
+    @property
+    def parts(self) -> Sequence[WorkspaceRef | ProjectRef]:
+        """The folders and files, each with its own digest."""
+        return self.projects or (self,)
 
 
 class InputRef(NamedTuple):

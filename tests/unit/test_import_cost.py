@@ -40,7 +40,6 @@ NOT_FOR_VALIDATE = {
 NOT_FOR_A_SAVED_PLAN = {
     *{"argparse", "gettext", "multiprocessing", "shlex", "tempfile", "threading", "traceback"},
     *{
-        "launcher.apply.interrupted",
         "launcher.inventory.find",
         "launcher.schedulers.workspaces",
     },

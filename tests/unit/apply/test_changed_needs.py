@@ -6,7 +6,7 @@ from pathlib import Path
 
 import launcher
 from launcher.apply import apply_launches, make_plan
-from launcher.apply.look import Choices
+from launcher.apply.plans import Choices
 from launcher.plan.model import Plan
 from launcher.schedulers.appstore import open_store
 from launcher.specs.launch import JobKey, Launch

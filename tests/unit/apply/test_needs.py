@@ -12,17 +12,16 @@ import pytest
 
 import launcher
 from launcher.apply import make_plan
-from launcher.apply.checked import bind_plan
+from launcher.apply.dry_run import bind_plan, check_held, check_outputs
 from launcher.apply.engines import Engines
 from launcher.apply.events import Events, Outcome
 from launcher.apply.execute import execute
 from launcher.apply.follow import follow
 from launcher.apply.gc import Rule, collect
-from launcher.apply.needs import check_held, check_outputs, in_order
 from launcher.errors import SchedulerError, StaleError
 from launcher.inventory.listing import newest
 from launcher.inventory.needs import what_starts
-from launcher.plan.step import Guard, Step
+from launcher.plan.step import Guard, Step, in_order
 from launcher.schedulers.appstore import open_store
 from launcher.specs.needs import StoodOn
 from launcher.state.store import Store

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from launcher.apply.engines import Engines
-from launcher.apply.seen import CheckoutFiles
+from launcher.apply.observe import CheckoutFiles
 from launcher.schedulers.api import Scheduler
 from launcher.schedulers.docker.scheduler import DockerScheduler
 from launcher.schedulers.local.scheduler import create_dir_scheduler, create_scheduler

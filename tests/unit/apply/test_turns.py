@@ -13,7 +13,7 @@ import pytest
 
 import launcher
 from launcher.apply import make_plan
-from launcher.apply.checked import bind_plan
+from launcher.apply.dry_run import bind_plan
 from launcher.apply.engines import Engines
 from launcher.apply.events import Events, Outcome
 from launcher.apply.execute import execute

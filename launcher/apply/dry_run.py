@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
+from launcher import git
 from launcher.apply.engines import Engines
-from launcher.apply.inputs import large_workspace_notes, untracked_notes
-from launcher.apply.needs import check_held, check_outputs
 from launcher.errors import LauncherError, SchedulerError
+from launcher.plan.diff import Change
 from launcher.plan.model import Plan
 from launcher.plan.notation import is_workspace_digest
 from launcher.plan.step import Guard, Step
+from launcher.plan.why import some_files
 from launcher.specs.binding import BoundLaunch
-from launcher.specs.launch import JobKey
+from launcher.specs.launch import JobKey, WorkspaceRef
+from launcher.specs.needs import StoodOn
+from launcher.specs.outputs import jobs_read
+
+if TYPE_CHECKING:
+    pass
 
 
 def bind_plan(plan: Plan, engines: Engines) -> Plan:
@@ -130,3 +138,111 @@ def _kept_notes(plan: Plan, engines: Engines) -> dict[JobKey, tuple[str, ...]]:
         said = engines.get(scheduler).kept_notes(apps)
         notes |= {steps[app_id].key: tuple(lines) for app_id, lines in said.items() if lines}
     return notes
+
+
+def check_held(step: Step, needs: Iterable[StoodOn], engines: Engines) -> None:
+    """Raise SchedulerError when an attempt of the step cannot wait for one of these attempts."""
+    if step.launch is None or not step.starts:
+        return
+    name = step.launch.scheduler
+    for each in needs:
+        if each.scheduler not in engines.get(name).holds:
+            raise SchedulerError(
+                f"it needs `{each.job}`, and an app of {name} cannot wait for one of {each.scheduler}"
+                " (needs-across-engines)",
+                hint=f"apply it once `{each.job}` has succeeded, or run both on one engine",
+            )
+
+
+def check_outputs(step: Step, engines: Engines) -> None:
+    """Raise SchedulerError when the step reads an output folder of another engine, or of no job but a matrix.
+
+    Job files that are compiled together have that said at the reference.
+    """
+    if step.launch is None or not step.starts:
+        return
+    read, scheduler = jobs_read(step.launch.app), engines.get(step.launch.scheduler)
+    for each in step.needs:
+        if each.job in read and (why := scheduler.unreadable(each.scheduler)):
+            raise SchedulerError(
+                f"it reads the output folder of `{each.job}`, which {each.scheduler} keeps, and {why}"
+                " (needs-across-engines)",
+                hint=f"run it and `{each.job}` on one engine",
+            )
+    unknown = [job for job in read if job not in {each.job for each in step.needs}]
+    if unknown and step.kind != "resume":
+        raise SchedulerError(
+            f"it reads the output folder of `{unknown[0]}`, which is no job that it needs",
+            hint="a matrix stands for its jobs: LAUNCHER_NEEDS lists each of them with its folder",
+        )
+
+
+def large_workspace_notes(workspace: WorkspaceRef) -> Iterator[str]:
+    """Notes on the size of large workspace folders, and how to make them smaller."""
+    from launcher.workspace.manifest import amount, is_large, known, largest
+
+    for part in workspace.parts:
+        files = known(part.digest)
+        if files and is_large(files):
+            most, pattern = largest(files)
+            yield (
+                f"the workspace `{part.path}` is large: {amount(files)}, largest {most}; "
+                f"a line `{pattern}` in its .launcherignore leaves that out"
+            )
+
+
+def untracked_notes(workspace: WorkspaceRef, changes: Iterable[Change]) -> Iterator[str]:
+    """Notes on workspaces that have changed in files alone that git does not track, and what ignores these.
+
+    A job that writes into its own workspace runs again at each apply otherwise.
+    """
+    from launcher.workspace.manifest import changed_files, known
+
+    folders = {part.digest: part.path for part in workspace.parts}
+    for change in changes:
+        if change.op != "~" or not is_workspace_digest(change.path) or change.new not in folders:
+            continue
+        folder, old, new = folders[change.new], known(change.old), known(change.new)
+        if old is None or new is None:
+            continue
+        changed = [path for _, path in changed_files(old, new)]
+        if lines := _ignoring(folder, changed):
+            yield (
+                f"the workspace `{folder}` differs only in files that git does not track: "
+                f"{some_files(changed)}; if the job writes them, {_lines(lines)} in its "
+                ".launcherignore leaves them out"
+            )
+
+
+def _ignoring(folder: str, paths: Sequence[str]) -> list[str]:
+    """The lines of an ignore file that match the untracked `paths` below a folder, whole folders if possible.
+
+    None without git, and where git tracks one of the paths.
+    """
+    from launcher.workspace.manifest import ignore_line
+
+    repository = git.repository(folder)
+    if repository is None or not paths:
+        return []
+    prefix = os.path.relpath(os.path.realpath(folder), os.path.realpath(repository.root))
+    tops = dict.fromkeys(path.partition("/")[0] for path in paths)
+    try:
+        found = repository.tracked(os.path.normpath(os.path.join(prefix, top)) for top in tops)
+    except LauncherError:
+        return []
+    tracked = {os.path.relpath(path, prefix) for path in found}
+    if tracked.intersection(paths):
+        return []
+    shared = {path.partition("/")[0] for path in tracked}
+    return [ignore_line(each) for each in dict.fromkeys(_outermost(path, shared) for path in paths)]
+
+
+def _lines(lines: Sequence[str]) -> str:
+    """ "a line `out`", "the lines `out`, `log.txt`"."""
+    return ("a line " if len(lines) == 1 else "the lines ") + some_files([f"`{line}`" for line in lines])
+
+
+def _outermost(path: str, shared: Collection[str]) -> str:
+    """The folder at the top that holds a path, or the path itself where that folder is `shared`."""
+    top = path.partition("/")[0]
+    return path if top in shared else top

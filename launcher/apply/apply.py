@@ -1,0 +1,285 @@
+"""Apply job files or a plan: under the locks of the jobs plan, ask for approval, check, carry out, follow.
+
+An apply holds a lock in its own state folder. Clients with other state folders on the same engine meet where
+an attempt's number is reserved: the engine gives it to one of them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from launcher.apply.approval import (
+    check_approved,
+    check_inputs,
+    check_plan,
+    check_secrets,
+    check_workspaces,
+)
+from launcher.apply.ends import record_ends
+from launcher.apply.engines import Engines
+from launcher.apply.events import Events, Outcome, Result
+from launcher.apply.execute import execute
+from launcher.apply.follow import UNWATCHED, Watching, follow
+from launcher.apply.plans import (
+    NO_CHOICES,
+    Choices,
+    at_home,
+    check_is_plan,
+    check_launches,
+    keys_of,
+    limits_of_apply,
+    plan_launches,
+    plan_rest,
+)
+from launcher.errors import LockTimeoutError
+from launcher.plan.model import Plan
+from launcher.plan.select import select
+from launcher.plan.step import Step
+from launcher.schedulers.appstore import open_store
+from launcher.specs.launch import JobKey, Launch
+from launcher.state.lock import apply_lock
+from launcher.state.store import Store
+
+if TYPE_CHECKING:
+    from launcher.turns.ask import Limit
+
+LOCK_TIMEOUT_S = 60.0
+_OWNER_POLL_S = 0.1
+_PAUSE_S = 0.1
+_LONGEST_PAUSE_S = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Goal:
+    """The goal of an apply, and its limits.
+
+    Attributes:
+        keys: the jobs.
+        schedulers: the names of the schedulers involved.
+        look: returns the present plan, with its launches bound.
+        approve: raises to stop the apply before its first write.
+        allow_destructive: live attempts may be stopped, also where the job does not say so.
+        take_over: attempts that other machines are submitting count as left behind.
+        plan: the plan to apply as it was made; None when job files are applied.
+        limits: of the group of all jobs that it starts.
+        timeout_s: how long to wait for other clients; None for no limit.
+    """
+
+    keys: Sequence[JobKey]
+    schedulers: Sequence[str]
+    look: Callable[[Store, Engines], Plan]
+    approve: Callable[[Plan], None] | None
+    allow_destructive: bool
+    take_over: bool
+    plan: Plan | None = None
+    limits: Sequence[Limit] = ()
+    timeout_s: float | None
+
+
+def apply_launches(
+    launches: Sequence[Launch],
+    *,
+    choices: Choices = NO_CHOICES,
+    approve: Callable[[Plan], None] | None = None,
+    allow_destructive: bool = False,
+    wait: bool = False,
+    parallel: int | None = None,
+    watching: Watching = UNWATCHED,
+    lock_timeout_s: float | None = LOCK_TIMEOUT_S,
+) -> Result:
+    """Apply job files: start the jobs whose latest attempt is no running or successful run of the document.
+
+    Args:
+        approve: called with the plan, under the lock, before the first write; raises to stop.
+        allow_destructive: live attempts may be stopped, also where the job does not say so.
+        wait: follow every declared job until it has ended.
+        parallel: how many of the jobs that it starts run at once; None for as many as there is room for.
+
+    Raises BlockedError when a step needs approval or a policy forbids it, LockTimeoutError.
+    """
+    check_launches("apply_launches", launches)
+    limits = limits_of_apply(parallel)
+    chosen, _ = select(launches, choices.select)
+
+    def look(store: Store, engines: Engines) -> Plan:
+        return plan_launches(launches, choices, store, engines, limits)[0]
+
+    goal = Goal(
+        keys=[launch.key for launch in chosen],
+        schedulers=list(dict.fromkeys(launch.scheduler for launch in chosen)),
+        look=look,
+        approve=approve,
+        allow_destructive=allow_destructive,
+        take_over=choices.take_over,
+        limits=limits,
+        timeout_s=lock_timeout_s,
+    )
+    return _apply(goal, wait, watching)
+
+
+def apply_plan(
+    plan: Plan,
+    *,
+    root: str | None = None,
+    approve: Callable[[Plan], None] | None = None,
+    wait: bool = False,
+    parallel: int | None = None,
+    watching: Watching = UNWATCHED,
+    lock_timeout_s: float | None = LOCK_TIMEOUT_S,
+) -> Result:
+    """Carry out a plan as it was made, saved or not. It is approved by being passed.
+
+    Everything is checked before the first write: age, engines, repository, and for every job that its
+    latest attempt is still the one that the plan was made for. After a kill, the same plan
+    continues.
+
+    Args:
+        root: the checkout with a saved plan's job files; else the one that holds the current directory.
+        approve: called with the rest of the plan, under the lock, before the first write; raises to stop.
+        parallel: as in `apply_launches`.
+
+    Raises StaleError with the expected and the found attempt, BlockedError, LockTimeoutError.
+    """
+    check_is_plan("apply_plan", plan)
+    plan = at_home(plan, root)
+    keys = list(dict.fromkeys(step.key for step in plan.steps))
+    observed = list(dict.fromkeys([*keys, *keys_of(step.launch for step in plan.steps if step.launch)]))
+    starting = [step.launch.scheduler for step in plan.steps if step.launch is not None]
+    stopping = [guard.scheduler for step in plan.steps for guard in (*step.stops, *step.withdraws)]
+    schedulers = list(dict.fromkeys(starting + stopping))
+
+    def look(store: Store, engines: Engines) -> Plan:
+        return plan_rest(plan, observed, schedulers, store, engines)
+
+    goal = Goal(
+        keys=keys,
+        schedulers=schedulers,
+        look=look,
+        approve=approve,
+        allow_destructive=True,
+        take_over=plan.selection.take_over,
+        plan=plan,
+        limits=limits_of_apply(parallel),
+        timeout_s=lock_timeout_s,
+    )
+    return _apply(goal, wait, watching)
+
+
+def _apply(goal: Goal, wait: bool, watching: Watching) -> Result:
+    events = Events(watching.on_event)
+    with (
+        open_store() as store,
+        Engines(take_over=goal.take_over, on_progress=events.progress, on_wait=events.waits) as engines,
+    ):
+        with _hold_locks(goal, events):
+            store.back_up(time.time())
+            record_ends(store, engines, goal.schedulers)
+            todo = _plan_when_free(goal, store, engines, events)
+            _check(todo, goal)
+            outcomes = _carry_out(todo, goal, store, engines, events)
+        if not wait:
+            return Result(outcomes=outcomes)
+        ended = follow(outcomes, engines=engines, store=store, events=events, watching=watching)
+        return Result(outcomes=ended, waited=True)
+
+
+@contextmanager
+def _hold_locks(goal: Goal, events: Events) -> Iterator[None]:
+    """Hold the locks of every project and target of the goal. All clients take them in the same order.
+
+    Raises LockTimeoutError.
+    """
+    first = {(key.project, key.target): key for key in reversed(goal.keys)}
+    with ExitStack() as stack:
+        for (project, target), key in sorted(first.items()):
+
+            def announce(owner: str, key: JobKey = key) -> None:
+                events.emit("waiting", key, owner=owner)
+
+            stack.enter_context(apply_lock(project, target, timeout_s=goal.timeout_s, on_wait=announce))
+        yield
+
+
+def _plan_when_free(goal: Goal, store: Store, engines: Engines, events: Events) -> Plan:
+    """Make the plan, again and again while another client is submitting one of its jobs.
+
+    Raises LauncherError for a plan with problems, LockTimeoutError.
+    """
+    deadline = None if goal.timeout_s is None else time.monotonic() + goal.timeout_s
+    announced: set[JobKey] = set()
+    while True:
+        plan = goal.look(store, engines)
+        check_plan(plan)
+        busy = [step for step in plan.steps if step.waits_for]
+        if not busy:
+            return plan
+        if deadline is not None and time.monotonic() > deadline:
+            raise LockTimeoutError(f"{busy[0].key} is being submitted by {busy[0].waits_for}")
+        for step in busy:
+            if step.key not in announced:
+                events.emit("waiting", step.key, owner=step.waits_for)
+                announced.add(step.key)
+        time.sleep(_OWNER_POLL_S)  # engines have no event for the death of a reservation's owner
+
+
+def _check(todo: Plan, goal: Goal) -> None:
+    """Raise the error that forbids the plan, before anything is written."""
+    if goal.approve is not None:
+        goal.approve(todo)
+    check_approved(todo, allow_destructive=goal.allow_destructive)
+    if goal.plan is not None:
+        check_workspaces(todo)  # workspaces of job files were hashed when the files were compiled
+    check_inputs(todo)
+    check_secrets(todo)
+
+
+def _carry_out(todo: Plan, goal: Goal, store: Store, engines: Engines, events: Events) -> tuple[Outcome, ...]:
+    """Carry out a plan, and plan again the jobs whose attempt another client reserved first.
+
+    Returns the outcome of each step. A step that would now do more than was approved is not carried out: its
+    outcome is an error.
+    """
+
+    def carry_out(steps: Sequence[Step]) -> tuple[Outcome, ...]:
+        plan = goal.plan or todo
+        return execute(steps, plan=plan, engines=engines, store=store, events=events, limits=goal.limits)
+
+    steps, outcomes = list(todo.steps), list(carry_out(todo.steps))
+    deadline = None if goal.timeout_s is None else time.monotonic() + goal.timeout_s
+    pause = _PAUSE_S
+    while open_ := [index for index, outcome in enumerate(outcomes) if outcome.overtaken]:
+        if deadline is not None and time.monotonic() > deadline:
+            break
+        time.sleep(pause)  # engines have no event for the progress of another client
+        pause = min(2 * pause, _LONGEST_PAUSE_S)
+        again = _plan_when_free(goal, store, engines, events)
+        now = {step.key: step for step in again.steps if step.launch is not None}
+        left = {index: now[steps[index].key] for index in open_ if steps[index].key in now}
+        going = {index: step for index, step in left.items() if _is_approved(step, steps[index])}
+        for index in set(open_) - set(going):
+            outcomes[index] = _moved(outcomes[index], left.get(index))
+        for index, outcome in zip(going, carry_out(list(going.values())), strict=True):
+            outcomes[index] = outcome
+    return tuple(outcomes)
+
+
+def _is_approved(step: Step, before: Step) -> bool:
+    """Whether a step starts and stops nothing beyond the approved step."""
+    approved = {stop.app_id for stop in before.stops}
+    stops_more = any(stop.app_id not in approved for stop in step.stops)
+    starts_more = step.starts and not (before.starts and step.digest == before.digest)
+    return step.blocked is None and not (step.has_effects and (stops_more or starts_more))
+
+
+def _moved(outcome: Outcome, step: Step | None) -> Outcome:
+    what = "it is not to be applied any more" if step is None else f"now the plan is to {step.kind} it"
+    return replace(
+        outcome,
+        overtaken=False,
+        error=f"another client applied the job meanwhile: {what}",
+        hint="plan again: launcher plan",
+    )
