@@ -37,7 +37,7 @@ from launcher.apply.plans import (
 )
 from launcher.errors import LockTimeoutError
 from launcher.plan.model import Plan
-from launcher.plan.select import select
+from launcher.plan.reconcile import select
 from launcher.plan.step import Step
 from launcher.schedulers.appstore import open_store
 from launcher.specs.launch import JobKey, Launch

@@ -16,10 +16,8 @@ from launcher.apply.observe import CheckoutFiles, observe
 from launcher.errors import LauncherError, UsageError
 from launcher.plan.grounds import Grounds, needs_of
 from launcher.plan.model import Plan
-from launcher.plan.orphans import Scope
 from launcher.plan.recheck import located, recheck
-from launcher.plan.reconcile import DeclaredIn, nowhere, reconcile
-from launcher.plan.select import one_named, select
+from launcher.plan.reconcile import DeclaredIn, Scope, nowhere, one_named, reconcile, select
 from launcher.plan.snapshot import Snapshot
 from launcher.schedulers.appstore import open_store
 from launcher.schedulers.ids import random_id
@@ -34,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
-    """The caller's choices beside the job files; see `launcher.plan.reconcile`, and `plan.select`.
+    """The caller's choices beside the job files; see `launcher.plan.reconcile`.
 
     `declared_in` finds the file of a need that is not among them: see `launcher.plan.reconcile`.
     """

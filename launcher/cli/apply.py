@@ -17,8 +17,7 @@ from launcher.cli.plan_options import matched
 from launcher.cli.render.plan_text import plan_text
 from launcher.cli.watch import Watch
 from launcher.errors import BlockedError, StaleError, UsageError
-from launcher.plan.effects import is_superseded
-from launcher.plan.model import Plan, approves
+from launcher.plan.model import Plan, approves, is_superseded
 from launcher.specs import Launch
 
 USAGE = "apply FILE… [OPTIONS]"

@@ -18,8 +18,7 @@ from launcher.cli.render.github import publish, publish_refusal, shielded, warni
 from launcher.cli.render.markdown import plan_markdown
 from launcher.cli.render.plan_text import plan_text
 from launcher.errors import JobFileError, UsageError
-from launcher.plan.model import Plan
-from launcher.plan.verdict import plan_exit_code
+from launcher.plan.model import Plan, plan_exit_code
 from launcher.specs import Launch
 
 USAGE = "plan [FILE…] [OPTIONS]"

@@ -9,9 +9,8 @@ from typing import Any
 from launcher.apply.plans import Choices
 from launcher.cli.argument_types import several_of
 from launcher.cli.jobs import declared_in
-from launcher.plan.model import Plan
-from launcher.plan.orphans import Scope
-from launcher.plan.verdict import FAIL_ON, matches
+from launcher.plan.model import FAIL_ON, Plan, matches
+from launcher.plan.reconcile import Scope
 from launcher.specs import Launch
 
 

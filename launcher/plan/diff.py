@@ -1,4 +1,4 @@
-"""Compare two documents path by path: minimal, typed and readable.
+"""Compare two documents path by path, and two long texts by lines and words.
 
 Roles are compared by name and mounts by destination. Every other list is aligned by its fewest edits, so
 that an argument inserted in front is one `+`. Mappings are compared by key, down to their leaves.
@@ -6,18 +6,19 @@ that an argument inserted in front is one `+`. Mappings are compared by key, dow
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
-from launcher.plan.align import align, atom
-from launcher.plan.notation import field, show, show_at, show_both
+from launcher.plan.reasons import field, show, show_at, show_both
+from launcher.specs.macros import with_brackets
 from launcher.specs.secret import reference_in
 from launcher.specs.sensitive import HIDDEN, hide, hide_item, is_sensitive
+from launcher.text import printable
 
 Op = Literal["+", "-", "~"]
-
 _BARE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*\Z")
 _BARE_DESTINATION = re.compile(r"/[^\[\]\"\\\x00-\x1f]*\Z")
 _NOTHING: Any = object()  # differs from every JSON value
@@ -144,3 +145,181 @@ def _join(path: str, key: str) -> str:
     if not _BARE.match(key):
         return f"{path}[{show(key)}]"
     return f"{path}.{key}" if path else key
+
+
+Edit = tuple[Literal["+", "-", "~"], int, int]
+"""The operation, the index in the old list, the index in the new list."""
+# A replacement costs slightly more than an insertion or a removal alone, so that among equally short
+# ways the one that keeps most items wins: b in [a, b] → [b, c] stays b.
+_EDIT, _SWAP = 1000, 1001
+_CELLS_MAX = 1_000_000  # beyond this the exact table costs more than a smaller diff is worth
+
+
+def atom(value: Any) -> str:
+    """A text that is equal for equal JSON values of one type only: 1, 1.0, true and "1" are four values."""
+    return json.dumps(value, sort_keys=True)
+
+
+def align(old: Sequence[Any], new: Sequence[Any]) -> list[Edit]:
+    """The fewest insertions, removals and replacements that turn `old` into `new`, from front to back."""
+    before, after = [atom(item) for item in old], [atom(item) for item in new]
+    start = common_prefix(before, after)
+    end = common_prefix(before[start:][::-1], after[start:][::-1])
+    before, after = before[start : len(before) - end], after[start : len(after) - end]
+    small = len(before) * len(after) <= _CELLS_MAX
+    edits = _exact(before, after) if small else _rough(before, after)
+    return [(op, i + start, j + start) for op, i, j in edits]
+
+
+def common_prefix(old: Sequence[str], new: Sequence[str]) -> int:
+    """The number of equal items at the front of both lists, or of equal characters of both texts."""
+    pairs = enumerate(zip(old, new, strict=False))
+    return next((k for k, (a, b) in pairs if a != b), min(len(old), len(new)))
+
+
+def _exact(old: Sequence[str], new: Sequence[str]) -> Iterator[Edit]:
+    """Walk the table of edit distances from front to back."""
+    costs = _costs(old, new)
+    i = j = 0
+    while i < len(old) or j < len(new):
+        cost = costs[i][j]
+        if i < len(old) and j < len(new) and old[i] == new[j] and cost == costs[i + 1][j + 1]:
+            i, j = i + 1, j + 1
+        elif i < len(old) and j < len(new) and cost == costs[i + 1][j + 1] + _SWAP:
+            yield "~", i, j
+            i, j = i + 1, j + 1
+        elif i < len(old) and cost == costs[i + 1][j] + _EDIT:
+            yield "-", i, j
+            i += 1
+        else:
+            yield "+", i, j
+            j += 1
+
+
+def _costs(old: Sequence[str], new: Sequence[str]) -> list[list[int]]:
+    """costs[i][j]: the least cost of turning old[i:] into new[j:]."""
+    width = len(new)
+    costs = [[(width - j) * _EDIT for j in range(width + 1)]]
+    for item in reversed(old):
+        below = costs[-1]
+        row = [0] * width + [below[width] + _EDIT]
+        for j in range(width - 1, -1, -1):
+            swap = below[j + 1] + (0 if item == new[j] else _SWAP)
+            row[j] = min(swap, below[j] + _EDIT, row[j + 1] + _EDIT)
+        costs.append(row)
+    return costs[::-1]
+
+
+def _rough(old: Sequence[str], new: Sequence[str]) -> Iterator[Edit]:
+    """An alignment that need not be the shortest, for lists of thousands of items."""
+    from difflib import SequenceMatcher
+
+    for tag, i, i_end, j, j_end in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if tag == "equal":
+            continue
+        both = min(i_end - i, j_end - j)
+        yield from (("~", i + k, j + k) for k in range(both))
+        yield from (("-", k, j + both) for k in range(i + both, i_end))
+        yield from (("+", i + both, k) for k in range(j + both, j_end))
+
+
+Piece = tuple[Literal["+", "-"], str]
+"""The removed and the added text, each on one line; `…` stands for omitted context."""
+_Range = tuple[int, int]
+MOST: Final = 30
+"""The differences to show, and the number of lines of those left out."""
+_LEFT_OUT = "…"
+_LEAST_CONTEXT = 4  # words and blanks between two differences that are shown as one
+_AROUND = 12  # characters around a difference inside of a word
+_WORDS = r"\s+|\S+"
+
+
+def differences(old: str, new: str, width: int) -> list[Piece]:
+    """List the differing lines; of lines longer than `width` characters, the differing words with context.
+
+    Macros are spelled as in job files.
+    """
+    before, after = with_brackets(old), with_brackets(new)
+    if before == after:  # two spellings of one macro
+        before, after = old, new
+    found = list(_differences(before.split("\n"), after.split("\n"), width))
+    left = len(found) - MOST
+    return found if left <= 0 else [*found[:MOST], (found[MOST][0], f"{_LEFT_OUT} and {left} more lines")]
+
+
+def _differences(old: Sequence[str], new: Sequence[str], width: int) -> Iterator[Piece]:
+    for op, i, j in align(old, new):
+        if op == "+":
+            yield "+", _seen(new[j])
+        elif op == "-":
+            yield "-", _cut(old[i], width)
+        elif max(len(old[i]), len(new[j])) <= width:
+            yield from (("-", _seen(old[i])), ("+", _seen(new[j])))
+        else:
+            yield from _of_words(re.findall(_WORDS, old[i]), re.findall(_WORDS, new[j]), width)
+
+
+def _of_words(old: Sequence[str], new: Sequence[str], width: int) -> Iterator[Piece]:
+    for (i, i_end), (j, j_end) in _hunks(old, new, width):
+        gone, come = old[i:i_end], new[j:j_end]
+        room = (width - max(_size(gone), _size(come))) // 2
+        front = min(_reach(reversed(old[:i]), room), j)
+        back = _reach(old[i_end:], room)
+        yield "-", _window(old, i - front, i_end + back, width, come)
+        yield "+", _window(new, j - front, j_end + back, width, gone)
+
+
+def _hunks(old: Sequence[str], new: Sequence[str], width: int) -> list[tuple[_Range, _Range]]:
+    """Ranges of differing words; ranges that are close together are joined as far as they fit."""
+    found: list[tuple[_Range, _Range]] = []
+    for op, i, j in align(old, new):
+        here = (i, i + (op != "+")), (j, j + (op != "-"))
+        if found and i - found[-1][0][1] < _LEAST_CONTEXT:
+            (first, _), (other, _) = found[-1]
+            both = (first, here[0][1]), (other, here[1][1])
+            if max(_size(old[slice(*both[0])]), _size(new[slice(*both[1])])) <= width:
+                found[-1] = both
+                continue
+        found.append(here)
+    return found
+
+
+def _reach(words: Iterator[str] | Sequence[str], room: int) -> int:
+    """The number of words that fit into `room` characters."""
+    count = 0
+    for word in words:
+        room -= len(word)
+        if room < 0:
+            break
+        count += 1
+    return count
+
+
+def _window(words: Sequence[str], start: int, end: int, width: int, other: Sequence[str]) -> str:
+    text = "".join(words[start:end])
+    if len(text) > width:
+        text = _middle(text, "".join(other))
+    front = f"{_LEFT_OUT} " if "".join(words[:start]).strip() else ""
+    back = f" {_LEFT_OUT}" if "".join(words[end:]).strip() else ""
+    return f"{front}{_seen(text.strip() if front or back else text)}{back}"
+
+
+def _middle(text: str, other: str) -> str:
+    """The differing part of a word that is longer than a line, with a little context."""
+    front = common_prefix(text, other)
+    back = min(common_prefix(text[::-1], other[::-1]), len(text) - front)
+    start, end = max(0, front - _AROUND), min(len(text), len(text) - back + _AROUND)
+    return (_LEFT_OUT if start else "") + text[start:end] + (_LEFT_OUT if end < len(text) else "")
+
+
+def _cut(line: str, width: int) -> str:
+    return _seen(line) if len(line) <= width else printable(line[: width - 1]) + _LEFT_OUT
+
+
+def _seen(line: str) -> str:
+    """The text, quoted where blanks at its end would be invisible."""
+    return show(line) if not line or line != line.rstrip() else printable(line)
+
+
+def _size(words: Sequence[str]) -> int:
+    return sum(map(len, words))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, Literal, NamedTuple
 
-from launcher.plan.effects import StartEffect, covers, effects_digest
 from launcher.plan.reasons import ReasonCode
 from launcher.plan.step import MARKS, ActionKind, Guard, Step
 from launcher.specs.launch import JobKey
@@ -93,7 +94,7 @@ class Plan:
 
     @property
     def plan_digest(self) -> str:
-        """The digest that a user approves; see `launcher.plan.effects`."""
+        """The digest that a user approves; see `launcher.plan.model`."""
         effective = [step for step in self.steps if step.has_effects]
         return effects_digest(
             (
@@ -160,3 +161,76 @@ class Plan:
 def approves(approved_digest: str, plan: Plan) -> bool:
     """Whether the plan's effects are the approved ones; stopping fewer attempts than approved is fine."""
     return covers(approved_digest, plan.plan_digest)
+
+
+_PREFIX = "lp2:sha256:"
+_OLD_PREFIX = "lp1:"
+
+
+class StartEffect(NamedTuple):
+    """One job that a plan starts: its key, the digest of its document, the job file that declares it, and the
+    digest of its `inputs`, "" for none."""
+
+    key: JobKey
+    digest: str
+    origin: str
+    path: str
+    inputs: str = ""
+
+
+def effects_digest(starts: Iterable[StartEffect], stops: Iterable[str]) -> str:
+    """The plan digest of starting jobs and stopping apps (by id). Order does not matter."""
+    rows = sorted(
+        [*start.key, start.digest, start.origin, start.path, *filter(None, [start.inputs])]
+        for start in starts
+    )
+    text = json.dumps(rows, separators=(",", ":"))
+    return "+".join([_PREFIX + hashlib.sha256(text.encode()).hexdigest(), *sorted(set(stops))])
+
+
+def covers(approved: str, digest: str) -> bool:
+    """Whether approving `approved` approves `digest`: the same starts, no stop beyond the approved."""
+    approved_starts, *approved_stops = approved.strip().split("+")
+    starts, *stops = digest.split("+")
+    return starts == approved_starts and set(stops) <= set(approved_stops)
+
+
+def is_superseded(digest: str) -> bool:
+    """Whether an older version made this plan digest; such a digest approves nothing today."""
+    return digest.strip().startswith(_OLD_PREFIX)
+
+
+FailOn = Literal["held", "orphan", "drift", "edited"]
+FAIL_ON: Final[dict[FailOn, str]] = {
+    "held": "a job is held and needs attention",
+    "orphan": "a live attempt belongs to no job file any more, pruned or not",
+    "drift": "something of a job's latest attempt was removed or stopped by hand",
+    "edited": "files that an unchanged job runs are not what its success ran",
+}
+
+
+def matches(plan: Plan, fail_on: Collection[str]) -> dict[FailOn, list[JobKey]]:
+    """The conditions of `fail_on` that the plan meets, each with its jobs."""
+    found: dict[FailOn, list[JobKey]] = {
+        "held": [step.key for step in plan.steps if step.kind == "hold"],
+        "orphan": [orphan.key for orphan in plan.orphans] + _with_reason(plan.steps, "orphan"),
+        "drift": _with_reason(plan.steps, "drift"),
+        "edited": [step.key for step in plan.steps if step.is_edited],
+    }
+    return {word: keys for word, keys in found.items() if keys and word in fail_on}
+
+
+def plan_exit_code(plan: Plan, *, detailed: bool = False, fail_on: Collection[str] = ()) -> int:
+    """1 with problems, 3 when `fail_on` matches, 2 for pending changes when `detailed`, else 0.
+
+    A job that is held is no change.
+    """
+    if plan.problems:
+        return 1
+    if matches(plan, fail_on):
+        return 3
+    return 2 if detailed and not plan.is_empty else 0
+
+
+def _with_reason(steps: Collection[Step], code: str) -> list[JobKey]:
+    return [step.key for step in steps if any(reason.code == code for reason in step.reasons)]

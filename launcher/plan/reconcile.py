@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from launcher.errors import UsageError
 from launcher.plan.decide import decide
 from launcher.plan.grounds import Grounds, cycle_in, in_order, key_of, needs_of
 from launcher.plan.job_state import Desired, history_of
-from launcher.plan.model import Plan, PlanProblem, Selection
-from launcher.plan.orphans import Scope, destroy, find_orphans, report, supersede
-from launcher.plan.select import named, reached
+from launcher.plan.model import Orphan, Plan, PlanProblem, Selection
+from launcher.plan.reasons import Reason
 from launcher.plan.snapshot import Snapshot
-from launcher.plan.step import Step
-from launcher.specs.attempt import Attempt
+from launcher.plan.step import Guard, Step, submitter
+from launcher.specs.attempt import WAITING_STATES, Attempt
 from launcher.specs.launch import JobKey, Launch
 from launcher.text import natural, nearest
 
 if TYPE_CHECKING:
     from launcher.plan.turns import Room
 
+
 DeclaredIn = Callable[[Launch, str], str]
 """A launch, and the name of a job that it needs → the file that declares that job; "" for none."""
-
-
 NOTHING: Final[Mapping[JobKey, Any]] = MappingProxyType({})
 
 
@@ -265,3 +263,119 @@ def _engines(steps: Iterable[Step], fingerprints: Mapping[str, str]) -> dict[str
     touched = {step.launch.scheduler for step in steps if step.launch is not None}
     touched |= {guard.scheduler for step in steps for guard in (*step.stops, *step.withdraws)}
     return {name: fingerprint for name, fingerprint in sorted(fingerprints.items()) if name in touched}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """Where to look for orphans: attempts of one origin and target whose recorded path is below a directory.
+
+    `directory` is relative to the repository's root, with forward slashes; "" is the root.
+    """
+
+    origin: str
+    target: str
+    directory: str = ""
+
+    def holds(self, attempt: Attempt) -> bool:
+        below = self.directory in ("", ".") or attempt.path.startswith(self.directory.rstrip("/") + "/")
+        return below and attempt.origin == self.origin and attempt.key.target == self.target
+
+
+def find_orphans(
+    live: Sequence[Attempt], declared: Collection[JobKey], scopes: Collection[Scope]
+) -> list[Attempt]:
+    """The live attempts within the scopes whose job is not among the declared ones."""
+    return [
+        attempt
+        for attempt in live
+        if attempt.key not in declared and any(scope.holds(attempt) for scope in scopes)
+    ]
+
+
+def report(attempt: Attempt) -> Orphan:
+    return Orphan(key=attempt.key, path=attempt.path, guard=Guard.of(attempt))
+
+
+def destroy(attempt: Attempt) -> Step:
+    """Stop an orphan. One step per attempt: a job may have two when its file went during a replace."""
+    return stop(attempt, Reason("orphan", detail=f"{attempt.path} declares it no more"))
+
+
+def supersede(attempt: Attempt, by: int) -> Step:
+    """Stop an attempt that is live although attempt `by` of its job came after it."""
+    return stop(attempt, Reason("superseded", detail=f"attempt {attempt.number} is live beside attempt {by}"))
+
+
+def stop(attempt: Attempt, reason: Reason) -> Step:
+    """Stop an attempt; one that waits for others is withdrawn."""
+    waits = attempt.state in WAITING_STATES
+    guard = Guard.of(attempt)
+    return Step(
+        key=attempt.key,
+        kind="destroy",
+        reasons=(reason,),
+        stops=() if waits else (guard,),
+        withdraws=(guard,) if waits else (),
+        guard=guard,
+        waits_for=submitter(attempt),
+        latest=attempt,
+    )
+
+
+def select(launches: Sequence[Launch], words: Collection[str]) -> tuple[list[Launch], list[Launch]]:
+    """The jobs that --select names, and the others; without a word all are selected.
+
+    Raises UsageError for a name of no job.
+    """
+    chosen: set[JobKey] = set()
+    for word in words:
+        keys = {launch.key for launch in named(launches, word.strip("+"), "--select")}
+        chosen |= keys
+        chosen |= reached(launches, keys, "dependents") if word.endswith("+") else set()
+        chosen |= reached(launches, keys, "needs") if word.startswith("+") else set()
+    return (
+        [launch for launch in launches if not words or launch.key in chosen],
+        [launch for launch in launches if words and launch.key not in chosen],
+    )
+
+
+def named(launches: Sequence[Launch], name: str, option: str) -> list[Launch]:
+    """The jobs with a name, each as `job` or `project/job`; all those of a matrix by its name.
+
+    Raises UsageError when there is none.
+    """
+    found = {launch.key: launch for launch in launches if name in _names(launch)}
+    if not found:
+        names = sorted({each.key.job for each in launches} | {str(each.key) for each in launches})
+        near = nearest(name, names)
+        hint = f"did you mean {near}?" if near else f"the jobs here: {', '.join(names) or 'none'}"
+        raise UsageError(f"{option} {name}: no such job in the given files", hint=hint)
+    return list(found.values())
+
+
+def one_named(launches: Sequence[Launch], name: str, option: str) -> Launch:
+    """The job with a name. Raises UsageError when there is none, or several."""
+    found = named(launches, name, option)
+    if len(found) > 1:
+        hint = f"say which one: {', '.join(sorted(str(launch.key) for launch in found))}"
+        raise UsageError(f"{option} {name}: several jobs have this name", hint=hint)
+    return found[0]
+
+
+def _names(launch: Launch) -> tuple[str, ...]:
+    matrix = launch.matrix and str(launch.key._replace(job=launch.matrix))
+    return tuple(filter(None, (launch.key.job, str(launch.key), launch.matrix, matrix)))
+
+
+def reached(
+    launches: Sequence[Launch], start: Collection[JobKey], way: Literal["needs", "dependents"]
+) -> set[JobKey]:
+    """The jobs at `start`, and all that they need, or that need them, over any number of steps."""
+    edges = [(key, need) for key, needs in needs_of(launches).items() for need in needs]
+    if way == "dependents":
+        edges = [(need, key) for key, need in edges]
+    found, new = set(start), set(start)
+    while new:
+        new = {there for here, there in edges if here in new} - found
+        found |= new
+    return found & {launch.key for launch in launches}

@@ -13,9 +13,9 @@ import pytest
 import launcher.errors
 from launcher.cli import main
 from launcher.errors import NOT_SUCCEEDED, LauncherError
+from launcher.plan.model import FAIL_ON
 from launcher.plan.reasons import REASONS
 from launcher.plan.step import EFFECTIVE, MARKS
-from launcher.plan.verdict import FAIL_ON
 from launcher.schedulers import get_scheduler
 from launcher.specs import ENDED_STATES, LIVE_STATES, RUN_MACROS, AppDef, Lifecycle, Role
 from tests.snippets import sections

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from launcher.plan.notation import field, show, show_at
+from launcher.plan.reasons import field, show, show_at
 from launcher.specs.secret import reference_in
 from launcher.specs.sensitive import hide
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from launcher.cli.render.tables import Cell, table
 from launcher.cli.render.values import iso, timestamp
-from launcher.plan.encode import encode
+from launcher.plan.codec import encode
 from launcher.plan.explain import Explanation, Part
 from launcher.plan.model import Plan
 from launcher.plan.why import short_commit

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from launcher.cli.render.tables import GAP, width
-from launcher.plan.notation import show
+from launcher.plan.reasons import show
 from launcher.specs.macros import with_brackets
 from launcher.specs.sensitive import hide
 

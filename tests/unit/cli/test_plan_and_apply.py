@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 
-from launcher.plan.seal import seal
+from launcher.plan.codec import seal
 
 FAILS = "exit 3"
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from launcher.plan.grounds import in_order, needs_of
 from launcher.plan.model import Plan
-from launcher.plan.reconcile import reconcile
-from launcher.plan.select import select
+from launcher.plan.reconcile import reconcile, select
 from launcher.plan.step import Step
 from launcher.specs.attempt import ENDED_STATES, Attempt
 from launcher.specs.launch import JobKey, Launch, Trigger

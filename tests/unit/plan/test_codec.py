@@ -15,8 +15,8 @@ from jsonschema import Draft202012Validator
 
 from launcher.plan.codec import PlanFileError, decode, dumps, encode, loads, plan_schema
 from launcher.plan.model import Plan
-from launcher.plan.orphans import Scope
 from launcher.plan.recheck import located
+from launcher.plan.reconcile import Scope
 from launcher.specs import canonical
 from launcher.specs.attempt import AttemptState
 from launcher.specs.launch import JobKey, Launch, Lifecycle, Trigger, WorkspaceRef

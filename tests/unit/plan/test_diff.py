@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.plan.align import align
-from launcher.plan.diff import diff
+from launcher.plan.diff import align, diff
 from tests.unit.plan.patching import patch
 from tests.unit.plan.strategies import documents, items, unhurried
 

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from launcher.plan.effects import is_superseded
-from launcher.plan.model import approves
-from launcher.plan.orphans import Scope
+from launcher.plan.model import approves, is_superseded
+from launcher.plan.reconcile import Scope
 from launcher.specs.launch import attempt_id
 from tests.unit.plan.world import ORIGIN, attempt, job, plan
 

@@ -10,9 +10,8 @@ import pytest
 from launcher.plan.codec import dumps, loads
 from launcher.plan.explain import Part, explain
 from launcher.plan.grounds import Grounds
-from launcher.plan.model import Plan
+from launcher.plan.model import Plan, matches, plan_exit_code
 from launcher.plan.recheck import located, recheck
-from launcher.plan.verdict import matches, plan_exit_code
 from launcher.specs.launch import Launch, Trigger, WorkspaceRef
 from launcher.specs.needs import Need, StoodOn
 from launcher.specs.trigger import combine

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from launcher.plan.codec import dumps, loads
-from launcher.plan.orphans import Scope
 from launcher.plan.recheck import located, recheck
+from launcher.plan.reconcile import Scope
 from launcher.specs.launch import attempt_id
 from tests.unit.plan.world import ORIGIN, OWNER, attempt, job, lines, plan, world
 

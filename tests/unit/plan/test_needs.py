@@ -10,8 +10,7 @@ import pytest
 from launcher.errors import UsageError
 from launcher.plan.grounds import Grounds
 from launcher.plan.model import Plan
-from launcher.plan.reconcile import reconcile
-from launcher.plan.select import select
+from launcher.plan.reconcile import reconcile, select
 from launcher.plan.snapshot import merge
 from launcher.plan.step import Guard, Step
 from launcher.specs.attempt import Attempt

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from launcher.plan.orphans import Scope
+from launcher.plan.reconcile import Scope
 from launcher.specs.attempt import Attempt
 from tests.unit.plan.world import ORIGIN, OWNER, attempt, job, lines, plan
 

@@ -10,8 +10,8 @@ import pytest
 
 from launcher.plan.codec import dumps, loads
 from launcher.plan.model import Plan
-from launcher.plan.orphans import Scope
 from launcher.plan.recheck import Recheck, located, recheck
+from launcher.plan.reconcile import Scope
 from launcher.specs.attempt import Attempt
 from launcher.specs.launch import Launch, attempt_id
 from launcher.specs.needs import Need, StoodOn

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.plan.texts import MOST, differences
+from launcher.plan.diff import MOST, differences
 from tests.unit.plan.strategies import unhurried
 
 COMMAND = "python train.py --epochs 3 --data s3://bucket/of/some/length --out s3://bucket/out --seed 7 --bf16"

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from launcher.plan.orphans import Scope
+from launcher.plan.model import matches, plan_exit_code
 from launcher.plan.reasons import REASONS, Reason
-from launcher.plan.verdict import matches, plan_exit_code
+from launcher.plan.reconcile import Scope
 from tests.unit.plan.world import ORIGIN, attempt, job, plan
 
 TRAIN, EVAL, GONE = job("train"), job("eval"), job("gone")
