@@ -8,8 +8,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from launcher.jobfile.compile.advice import advise, advise_variables, names_in
-from launcher.jobfile.compile.component import check_defaults
+from launcher.jobfile.compile.advice import advise, advise_text, advise_variables, names_in
+from launcher.jobfile.compile.build import check_defaults
 from launcher.jobfile.compile.matrix import Combination, check_names, combinations, named
 from launcher.jobfile.compile.one_job import Work, compile_job, references_of
 from launcher.jobfile.compile.project import Home
@@ -18,17 +18,15 @@ from launcher.jobfile.compile.trace import Trace
 from launcher.jobfile.compile.variables import AnyVar, Inputs, Value, resolve_variables, without_secrets
 from launcher.jobfile.compile.variants import Variant, Variants, chosen_target
 from launcher.jobfile.diagnostics.diagnostic import Diagnostic
-from launcher.jobfile.diagnostics.span import Span
-from launcher.jobfile.messages.advice_text import advise_text
+from launcher.jobfile.diagnostics.frame import Span
 from launcher.jobfile.messages.collector import Collector
 from launcher.jobfile.messages.excerpts import masked
 from launcher.jobfile.messages.names import got, show
 from launcher.jobfile.messages.wording import report
 from launcher.jobfile.model.base import VERSION
 from launcher.jobfile.model.fields import JOB_FIELDS, ROLE
-from launcher.jobfile.model.foreign import foreign_file
-from launcher.jobfile.model.job_file import JobFile
-from launcher.jobfile.model.variables import vars_adapter
+from launcher.jobfile.model.job_file import JobFile, vars_adapter
+from launcher.jobfile.model.quantities import foreign_file
 from launcher.jobfile.text.document import Document, Path
 from launcher.jobfile.text.source import Source
 from launcher.specs import JobKey, Launch

@@ -3,33 +3,40 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Mapping
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pydantic import ValidationError
 
 from launcher.components.calls import Calls
-from launcher.jobfile.compile.build import as_written, build_app, build_lifecycle, with_project
-from launcher.jobfile.compile.component import build_component, check_shape
+from launcher.jobfile.compile.build import (
+    as_written,
+    build_app,
+    build_component,
+    build_lifecycle,
+    check_commands,
+    check_shape,
+    with_project,
+)
 from launcher.jobfile.compile.inputs import Folders
 from launcher.jobfile.compile.matrix import Combination, axis_values, named
-from launcher.jobfile.compile.needs import build_needs
-from launcher.jobfile.compile.options import Schedulers, check_options
+from launcher.jobfile.compile.options import Rules, Schedulers, check_options, check_rules
 from launcher.jobfile.compile.project import Home
 from launcher.jobfile.compile.references import References
-from launcher.jobfile.compile.rules import Rules, check_rules
-from launcher.jobfile.compile.script import check_commands
 from launcher.jobfile.compile.variables import Inputs, Value
-from launcher.jobfile.messages.collector import Collector
+from launcher.jobfile.messages.collector import At, Collector
 from launcher.jobfile.messages.names import show
 from launcher.jobfile.messages.wording import report
-from launcher.jobfile.model.base import VERSION
+from launcher.jobfile.messages.wording_fields import bad_label
+from launcher.jobfile.model.base import LABEL, VERSION
 from launcher.jobfile.model.fields import JOB, JOB_FIELDS
-from launcher.jobfile.model.job_file import ComponentJob, JobFile
+from launcher.jobfile.model.job_file import ComponentJob, JobFile, NeedSpec
 from launcher.jobfile.text.document import Path
 from launcher.specs import DEFAULT_TARGET, AppDef, JobKey, Launch
 from launcher.specs.check import Problem
+from launcher.specs.needs import Need
 from launcher.specs.outputs import references, unneeded
 
 # Something valid in the place of what must be there.
@@ -206,3 +213,40 @@ def _replace(fields: Any, name: str | int) -> None:
         fields.pop(name, None)
         if name in _STAND_INS:
             fields[name] = _STAND_INS[name]
+
+
+def build_needs(
+    given: Mapping[str, NeedSpec | None] | Sequence[str], job: str, references: References
+) -> tuple[Need, ...]:
+    """The needs of a job, in the order of the file; those with a placeholder in their name are left out."""
+    problems = references.problems
+    found: dict[str, Need] = {}
+    for name, spec, path, at in _entries(given, references):
+        if problems.is_broken(path) or problems.is_assumed(path):
+            continue
+        if not re.fullmatch(LABEL[1:-1], name):
+            bad_label(path, name, "job", problems, at_key=at == "key")
+        elif name == job:
+            message = f"job `{job}` needs itself"
+            problems.add(path, "needs-cycle", message, at=at, label="name another job")
+        elif name in found:
+            first = problems.place(problems.needs[name][0], "the other one is here", at=at)
+            message = f"job `{name}` stands twice in `needs`"
+            problems.add(path, "duplicate-key", message, at=at, label="delete one of them", related=(first,))
+        else:
+            found[name] = Need(name, spec is None or spec.rerun is None)
+            problems.needs[name] = path, at
+    return tuple(found.values())
+
+
+def _entries(
+    given: Mapping[str, NeedSpec | None] | Sequence[str], references: References
+) -> Iterator[tuple[str, NeedSpec | None, Path, At]]:
+    """Each name, its options, and where it stands."""
+    if isinstance(given, Mapping):
+        for key, spec in given.items():
+            path: Path = ("needs", key)
+            yield references.job_name(key, path), spec, path, "key"
+    else:
+        for index, name in enumerate(given):
+            yield name, None, ("needs", index), "value"

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from launcher.errors import JobFileError
+from launcher.jobfile.diagnostics.frame import Span as Span
 from launcher.jobfile.diagnostics.frame import code_frame
-from launcher.jobfile.diagnostics.span import Span as Span
 from launcher.text import paint, printable
 
 Severity = Literal["error", "warning"]
