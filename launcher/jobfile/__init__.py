@@ -39,7 +39,7 @@ _HOMES = {
     "compile_files": "compile.files",
     "load_job": "compile.files",
     "load_jobs": "compile.files",
-    "declared_elsewhere": "compile.neighbours",
+    "declared_elsewhere": "compile.needs",
     "Diagnostic": "diagnostics.diagnostic",
     "Related": "diagnostics.diagnostic",
     "Span": "diagnostics.diagnostic",

@@ -99,7 +99,7 @@ def _unknown(launch: Launch, name: str, trace: Trace, known: Sequence[Declared])
     label, hint = did_you_mean(name, names) or "", listing("jobs", names)
     if name in (role.name for role in launch.app.roles):
         label = "it is a role of this job: roles wait for each other with `depends_on`"
-    problems.add(path, "unknown-need", message, at=at, label=label, hint=hint, severity="warning")
+    problems.add(path, "unknown-need", message, at=at, label=label, hint=hint)
     return problems.found[0]
 
 

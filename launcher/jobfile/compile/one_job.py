@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -25,7 +25,7 @@ from launcher.jobfile.compile.matrix import Combination, axis_values, named
 from launcher.jobfile.compile.options import Rules, Schedulers, check_options, check_rules
 from launcher.jobfile.compile.project import Home
 from launcher.jobfile.compile.references import References
-from launcher.jobfile.compile.variables import Inputs, Value
+from launcher.jobfile.compile.variables import AnyVar, Inputs, Value
 from launcher.jobfile.messages.collector import At, Collector
 from launcher.jobfile.messages.names import show
 from launcher.jobfile.messages.wording import report
@@ -71,28 +71,49 @@ class Work:
         return os.path.dirname(self.path)
 
 
+@dataclass(frozen=True, slots=True)
+class Expanded:
+    """One variant of a job file, before its jobs are compiled.
+
+    Attributes:
+        value: the file without `vars` and `matrix`.
+        specs: its variables.
+        known: what references name beside the axes of the matrix.
+    """
+
+    value: dict[str, Any]
+    specs: Mapping[str, AnyVar]
+    known: dict[str, Value]
+    target: str
+    combinations: Sequence[Combination] = ({},)
+
+    def references(self, combination: Combination, home: Home, problems: Collector) -> References:
+        """Everything that a reference of the job of a combination can name."""
+        name = self.value.get("name")
+        full = named(name, combination) if isinstance(name, str) else None
+        values = {**self.known, **axis_values(combination), "job.name": Value(full, full or "")}
+        first = References(problems, values, home.git)
+        project = first.resolve(self.value.get("project", home.project), JOB_FIELDS["project"], ("project",))
+        is_known = isinstance(project, str) and not problems.is_broken(("project",))
+        first.values["job.project"] = Value(project if is_known else None, str(project))
+        return References(problems, first.values, home.git)
+
+
 def compile_job(
-    value: Mapping[str, Any],
-    known: Mapping[str, Value],
-    combination: Combination,
-    target: str,
-    work: Work,
-    problems: Collector,
+    whole: Expanded, combination: Combination, work: Work, problems: Collector
 ) -> tuple[JobFile | None, Launch | None]:
-    """The job of one combination. `value` is the file without `vars` and `matrix`, `known` what references
-    name beside the combination. None for what cannot be made; what is wrong goes to `problems`."""
+    """The job of one combination. None for what cannot be made; what is wrong goes to `problems`."""
     for name, cell in combination.items():
         text = f"`$<matrix.{name}>` is {show(cell.value)} here"
         problems.definitions[f"matrix.{name}"] = (cell.path, "value", text)
-    references = references_of(value, known, combination, work.home, problems)
-    job = _validated(references.resolve(dict(value), JOB, ()), problems)
+    references = whole.references(combination, work.home, problems)
+    job = _validated(references.resolve(whole.value, JOB, ()), problems)
     if job is None:
         return None, None
-    name = named(job.name, combination)
-    launch = _launch(job, name, target, work, problems)
+    launch = _launch(job, named(job.name, combination), whole.target, work, problems)
     if job.max_parallel is not None and not combination:
-        _check_matrix(target, problems)
-    needs = build_needs(job.needs, name, references)
+        _check_matrix(whole.target, problems)
+    needs = build_needs(job.needs, launch.key.job, references)
     if not (problems.holds_broken(("needs",)) or problems.holds_assumed(("needs",))):
         _check_outputs(launch.app, {need.job for need in needs}, job, problems)
     if combination:
@@ -115,28 +136,6 @@ def _check_outputs(app: AppDef, needs: Collection[str], job: JobFile, problems: 
         problems.add(found.path, found.code, found.message, label="add it to `needs`")
     places = (Problem(each.path, each.job, each.written) for each in references(app) if each.job)
     problems.outputs = [(other, path, written) for path, other, written in as_written(places, job)]
-
-
-def references_of(
-    value: Mapping[str, Any],
-    known: Mapping[str, Value],
-    combination: Combination,
-    home: Home,
-    problems: Collector,
-) -> References:
-    """Everything that a reference of this job can name."""
-    values = {**known, **axis_values(combination)}
-    name = value.get("name")
-    if isinstance(name, str):
-        full = named(name, combination)
-        values["job.name"] = Value(full, full)
-    else:
-        values["job.name"] = Value(None, "")
-    first = References(problems, values, home.git)
-    project = first.resolve(value.get("project", home.project), JOB_FIELDS["project"], ("project",))
-    is_known = isinstance(project, str) and not problems.is_broken(("project",))
-    first.values["job.project"] = Value(project if is_known else None, str(project))
-    return References(problems, first.values, home.git)
 
 
 def _validated(value: dict[str, Any], problems: Collector) -> JobFile | None:
@@ -199,20 +198,17 @@ def _sound_part(value: dict[str, Any], wrong: Iterable[Path]) -> dict[str, Any]:
         out["roles"] = {name: dict(role) if isinstance(role, dict) else role for name, role in roles.items()}
     for path in wrong:
         match path:
-            case ("roles", name, field, *_):
-                _replace(out["roles"].get(name), field)
+            case ("roles", name, str(field), *_):
+                role = out["roles"].get(name)
+                if isinstance(role, dict):
+                    role.pop(field, None)
             case ("roles", name):
                 out["roles"].pop(name, None)
-            case (field, *_):
-                _replace(out, field)
+            case (str(field), *_):
+                out.pop(field, None)
+                if field in _STAND_INS:
+                    out[field] = _STAND_INS[field]
     return out
-
-
-def _replace(fields: Any, name: str | int) -> None:
-    if isinstance(fields, dict) and isinstance(name, str):
-        fields.pop(name, None)
-        if name in _STAND_INS:
-            fields[name] = _STAND_INS[name]
 
 
 def build_needs(
@@ -221,7 +217,13 @@ def build_needs(
     """The needs of a job, in the order of the file; those with a placeholder in their name are left out."""
     problems = references.problems
     found: dict[str, Need] = {}
-    for name, spec, path, at in _entries(given, references):
+    entries: list[tuple[str, NeedSpec | None, Path]]
+    if isinstance(given, Mapping):
+        entries = [(references.job_name(key, ("needs", key)), given[key], ("needs", key)) for key in given]
+    else:
+        entries = [(name, None, ("needs", index)) for index, name in enumerate(given)]
+    at: At = "key" if isinstance(given, Mapping) else "value"
+    for name, spec, path in entries:
         if problems.is_broken(path) or problems.is_assumed(path):
             continue
         if not re.fullmatch(LABEL[1:-1], name):
@@ -237,16 +239,3 @@ def build_needs(
             found[name] = Need(name, spec is None or spec.rerun is None)
             problems.needs[name] = path, at
     return tuple(found.values())
-
-
-def _entries(
-    given: Mapping[str, NeedSpec | None] | Sequence[str], references: References
-) -> Iterator[tuple[str, NeedSpec | None, Path, At]]:
-    """Each name, its options, and where it stands."""
-    if isinstance(given, Mapping):
-        for key, spec in given.items():
-            path: Path = ("needs", key)
-            yield references.job_name(key, path), spec, path, "key"
-    else:
-        for index, name in enumerate(given):
-            yield name, None, ("needs", index), "value"

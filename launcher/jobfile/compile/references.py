@@ -154,7 +154,6 @@ class References:
                 message,
                 label=f"write `$<{name}>`",
                 hint=hint,
-                severity="warning",
                 part=written,
             )
 

@@ -83,6 +83,10 @@ WARNINGS = frozenset(
 """The codes that do not stop anything, unless `--strict` is given. All others are errors."""
 
 
+def severity_of(code: str) -> Severity:
+    return "warning" if code in WARNINGS else "error"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Related:
     """A second place that explains a problem: the first of two equal keys, the definition of a variable."""

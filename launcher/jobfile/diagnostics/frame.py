@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 
 from launcher.specs.sensitive import is_sensitive
@@ -22,12 +22,7 @@ class Span:
     end_column: int
 
     def to_json(self) -> dict[str, int]:
-        return {
-            "line": self.line,
-            "column": self.column,
-            "end_line": self.end_line,
-            "end_column": self.end_column,
-        }
+        return asdict(self)
 
 
 _WIDTH = 110  # of the source text shown; longer lines are cut around the range

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from launcher.errors import LauncherError
 from launcher.files import PROJECT_FILE
 from launcher.jobfile.format.order import ITEM, JOB, PROJECT, Path, fields
 from launcher.jobfile.format.yaml_nodes import Odd
-from launcher.jobfile.text.document import Document
+from launcher.jobfile.text.document import Document, leaves
 from launcher.jobfile.text.document import Path as Place
 from launcher.jobfile.text.parse import parse
 from launcher.jobfile.text.source import Source
@@ -95,20 +95,9 @@ def _numbers(document: Document) -> dict[Place, str]:
     """Every number and date as it is written."""
     return {
         path: document.raw(path)
-        for path, value in _leaves(document.value, ())
+        for path, value in leaves(document.value)
         if not isinstance(value, str | bool) and value is not None
     }
-
-
-def _leaves(value: Any, path: Place) -> Iterator[tuple[Place, Any]]:
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            yield from _leaves(inner, (*path, key))
-    elif isinstance(value, list):
-        for number, inner in enumerate(value):
-            yield from _leaves(inner, (*path, number))
-    else:
-        yield path, value
 
 
 def _comments(text: str, kind: str) -> list[str]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from launcher.jobfile.diagnostics.diagnostic import Diagnostic, Related, Severity
+from launcher.jobfile.diagnostics.diagnostic import Diagnostic, Related, Severity, severity_of
+from launcher.jobfile.messages.names import listing, suggest
 from launcher.jobfile.text.document import Document, Path
 from launcher.jobfile.text.source import Format
 from launcher.specs.text import command
@@ -91,28 +92,61 @@ class Collector:
         at: At = "value",
         label: str = "",
         hint: str = "",
-        severity: Severity = "error",
+        severity: Severity | None = None,
         part: str = "",
         related: tuple[Related, ...] = (),
+        is_final: bool = False,
     ) -> None:
         """Note a problem at `path`, unless the value there was reported already.
 
-        `part` narrows the range to that piece of the value, where it stands in the file as it is.
+        Args:
+            severity: None for that of the code.
+            part: narrows the range to that piece of the value, where it stands in the file as it is.
+            is_final: nothing else is reported of this value.
         """
-        if severity == "error" and self.is_broken(path):
+        severity = severity or severity_of(code)
+        is_known = severity == "error" and self.is_broken(path)
+        if is_final:
+            self.broken.add(path)
+        if is_known:
             return
-        start, end = self.document.value_range(path) if at == "value" else self.document.key_range(path)
+        start, end = self._range(path, at)
         within = self.document.source.text.find(part, start, end) if part else -1
         if within >= 0:
             start, end = within, within + len(part)
-        definitions = [
-            self.definitions[name] for name in self.sources.get(path, ()) if name in self.definitions
-        ]
-        origin = tuple(self.place(where, text, at=there) for where, there, text in definitions)
-        diagnostic = self.document.source.diagnostic(
-            start, end, code, message, label=label, hint=hint, related=(*related, *origin)
+        for name in self.sources.get(path, ()):
+            if name in self.definitions:
+                where, there, text = self.definitions[name]
+                related = (*related, self.place(where, text, at=there))
+        source = self.document.source
+        self.found.append(
+            source.diagnostic(
+                start, end, code, message, label=label, hint=hint, severity=severity, related=related
+            )
         )
-        self.found.append(replace(diagnostic, severity=severity) if severity != "error" else diagnostic)
+
+    def unknown(
+        self,
+        path: Path,
+        code: str,
+        message: str,
+        name: str,
+        known: Iterable[str],
+        title: str,
+        *,
+        at: At = "key",
+        label: str = "",
+        otherwise: str = "",
+    ) -> None:
+        """Note a `name` that is none of the `known` ones: with the nearest of them, and a list under a title.
+
+        Args:
+            label: instead of the nearest name.
+            otherwise: the hint where no name is known.
+        """
+        names = [*known]
+        label, hint = label or suggest(name, names), listing(title, names) or otherwise
+        self.add(path, code, message, at=at, label=label, hint=hint)
 
     def written(self, value: Any) -> str:
         """A value on one line, as the file's format writes it."""
@@ -151,8 +185,10 @@ class Collector:
 
     def place(self, path: Path, message: str, *, at: At = "key") -> Related:
         """A second place in this file."""
-        start, end = self.document.value_range(path) if at == "value" else self.document.key_range(path)
-        return self.document.source.related(start, end, message)
+        return self.document.source.related(*self._range(path, at), message)
+
+    def _range(self, path: Path, at: At) -> tuple[int, int]:
+        return self.document.value_range(path) if at == "value" else self.document.key_range(path)
 
     @property
     def has_errors(self) -> bool:

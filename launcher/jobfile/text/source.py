@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Literal
 
 from launcher.files import is_below, read_regular
-from launcher.jobfile.diagnostics.diagnostic import Diagnostic, Related, Span
+from launcher.jobfile.diagnostics.diagnostic import Diagnostic, Related, Severity, Span, severity_of
 from launcher.text import nearest
 
 Format = Literal["yaml", "toml"]
@@ -72,15 +72,17 @@ class Source:
         *,
         label: str = "",
         hint: str = "",
+        severity: Severity | None = None,
         related: tuple[Related, ...] = (),
     ) -> Diagnostic:
-        """A diagnostic at two offsets of this file."""
+        """A diagnostic at two offsets of this file, with the severity of its code unless one is given."""
         span = self.span(start, end)
         return Diagnostic(
             file=self.file,
             span=span,
             code=code,
             message=message,
+            severity=severity or severity_of(code),
             label=label,
             hint=hint,
             source_line=self.line(span.line),
