@@ -1,7 +1,5 @@
 """Every test has its own LAUNCHER_HOME and HOME, and fails when it leaves a process or a container behind."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

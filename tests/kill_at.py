@@ -13,8 +13,6 @@ python -m tests.kill_at watch NAME N -- ARGV    lives; the watchers that it spaw
 python -m tests.kill_at steps FILE -- ARGV      lives; writes the events, one name a line, to FILE
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

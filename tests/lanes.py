@@ -3,8 +3,6 @@
 `-m engine`, `-m editor` and `-m slow` run the others, `-m ""` all of them. A run ends with what it left out.
 """
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Iterable

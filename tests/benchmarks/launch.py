@@ -3,8 +3,6 @@
 P3b: whole processes that follow the logs of such an app, against `apply --wait`, which does not.
 """
 
-from __future__ import annotations
-
 import subprocess
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """P7: one durable record, and `launcher list` with 10,000 and 100,000 recorded apps of either engine."""
 
-from __future__ import annotations
-
 import os
 import sys
 import time

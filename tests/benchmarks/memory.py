@@ -1,7 +1,5 @@
 """P8: the memory of what supervises one app, against the interpreter it cannot do without."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """P12: apps in line for the cores of one machine: how long the line takes, and what each costs meanwhile."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Contract: cancelling stops everything, can be repeated, and changes no outcome."""
 
-from __future__ import annotations
-
 import threading
 from pathlib import Path
 

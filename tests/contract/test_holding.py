@@ -1,7 +1,5 @@
 """Contract: an attempt waits until others have succeeded, at every scheduler that holds apps."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -3,8 +3,6 @@
 A cluster does not see the checkout: there they are compared at the submission.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import time

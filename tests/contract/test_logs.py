@@ -1,7 +1,5 @@
 """Contract: what replicas print is kept and read back byte for byte, from files that may still grow."""
 
-from __future__ import annotations
-
 import os
 import time
 from datetime import datetime, timedelta, timezone

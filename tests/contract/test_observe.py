@@ -1,7 +1,5 @@
 """Contract: what is known of an app, from this process and from any other."""
 
-from __future__ import annotations
-
 from launcher.specs import AppState
 from tests.contract.conftest import Case
 

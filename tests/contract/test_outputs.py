@@ -1,7 +1,5 @@
 """Contract: the output folders of jobs, one for each edition."""
 
-from __future__ import annotations
-
 import json
 import os
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Contract: the records that the commands are made of, and what else a scheduler tells them."""
 
-from __future__ import annotations
-
 import time
 
 from launcher.specs.launch import attempt_id

@@ -1,7 +1,5 @@
 """Contract: restarts inside an attempt, by policy."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Contract: roles that wait for each other and end with the app, or a refusal that names what is missing."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Contract: a failure says the last line of its program's stderr, and never the value of a secret."""
 
-from __future__ import annotations
-
 import pytest
 
 from launcher.specs import Secret

@@ -1,7 +1,5 @@
 """Contract: reserve, create, start, abort and observe, which plan and apply stand on."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

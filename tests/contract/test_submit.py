@@ -1,7 +1,5 @@
 """Contract: what a submission means and what a dry run leaves alone."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 from pathlib import Path
 

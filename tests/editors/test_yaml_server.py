@@ -1,7 +1,5 @@
 """yaml-language-server on job files: what it marks, what it offers, what it tells."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The end of an app whose holder died before it recorded one: what the record implies."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

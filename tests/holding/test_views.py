@@ -1,7 +1,5 @@
 """What readers see of an app after each history: its state and message, and those of its replicas."""
 
-from __future__ import annotations
-
 import pytest
 
 from launcher.holding import events, phrases

@@ -1,7 +1,5 @@
 """Random worlds: replicas that end as they like, and holders that die at any moment."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator, Sequence
 from typing import Any

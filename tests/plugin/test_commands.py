@@ -1,7 +1,5 @@
 """The commands serve the apps of a scheduler that was installed as those of ours."""
 
-from __future__ import annotations
-
 import json
 from datetime import datetime
 from pathlib import Path

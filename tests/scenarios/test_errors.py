@@ -1,7 +1,5 @@
 """Structured errors: what replicas left in their error files, shown with the root cause first."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

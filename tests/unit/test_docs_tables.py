@@ -1,7 +1,5 @@
 """The tables of the docs name what the code has: actions, reasons, states, exit codes, variables, macros."""
 
-from __future__ import annotations
-
 import ast
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Tar archives that nothing is believed of, unpacked into a new folder."""
 
-from __future__ import annotations
-
 import io
 import os
 import tarfile

@@ -1,7 +1,5 @@
 """Whether a plan may be carried out: problems, protection, and approval of what stops live attempts."""
 
-from __future__ import annotations
-
 import pytest
 
 from launcher.apply.approval import check_approved

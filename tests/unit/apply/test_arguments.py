@@ -1,7 +1,5 @@
 """Python callers that pass something else than launches or a plan."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A launch is bound once: what a plan has dry-run is what an apply creates."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the ledger has missed of an attempt is made good."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

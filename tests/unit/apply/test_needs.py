@@ -1,7 +1,5 @@
 """Steps that need each other are carried out in order, and what waits is withdrawn in time."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace

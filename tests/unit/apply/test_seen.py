@@ -1,7 +1,5 @@
 """Which jobs have seen files: those whose replicas run in a checkout of this machine."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import replace
 from pathlib import Path

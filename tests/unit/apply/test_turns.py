@@ -1,7 +1,5 @@
 """What an apply asks of this machine for its jobs, in the order of the plan; jobs that wait in line."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

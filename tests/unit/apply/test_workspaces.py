@@ -1,7 +1,5 @@
 """A plan names the files of a workspace that changed, and says when one is large."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path

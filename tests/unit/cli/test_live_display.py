@@ -1,7 +1,5 @@
 """The live table of a command: what it shows of images on a terminal, and in a file."""
 
-from __future__ import annotations
-
 import pytest
 
 from launcher.cli.console import Console

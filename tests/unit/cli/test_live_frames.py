@@ -1,7 +1,5 @@
 """Progress bars of several replicas at a terminal: lines scroll above, the last frames stay below."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

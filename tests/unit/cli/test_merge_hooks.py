@@ -1,7 +1,5 @@
 """Our hooks in a `.pre-commit-config.yaml` of others: what was there stays, byte for byte."""
 
-from __future__ import annotations
-
 from textwrap import indent
 
 import pytest

@@ -1,7 +1,5 @@
 """What is added to settings of editors: what was there stays, byte for byte."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

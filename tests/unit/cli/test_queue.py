@@ -1,7 +1,5 @@
 """`launcher queue` and what it prints."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable, Iterator

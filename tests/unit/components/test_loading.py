@@ -1,7 +1,5 @@
 """Component files are loaded and called with what stands beside them, and leave nothing behind."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Apps made on the real engine with the least of ours: containers with labels, a lock, a watcher."""
 
-from __future__ import annotations
-
 import json
 import os
 import select

@@ -1,7 +1,5 @@
 """Containers on the real engine, and whole apps through the scheduler."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What a watcher does next with an app, in words: by the machine, without an engine."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Which containers belong to an app: those that launcher made for its replicas, one each."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import pytest

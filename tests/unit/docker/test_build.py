@@ -1,7 +1,5 @@
 """Workspaces become images: named by what is in them, built when they are not there, pushed when asked."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Several clients that want one workspace image at the same moment: one build, and one image after it."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

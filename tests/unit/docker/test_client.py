@@ -1,7 +1,5 @@
 """What the client tells of containers, images, networks and volumes, and does with them: on a real engine."""
 
-from __future__ import annotations
-
 import io
 import tarfile
 import threading

@@ -1,7 +1,5 @@
 """Which engine is meant, and the ways to it: DOCKER_HOST, contexts, TLS, ssh."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

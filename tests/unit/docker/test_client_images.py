@@ -1,7 +1,5 @@
 """Images are pulled, pushed and built, with progress on the way: against a registry on this machine."""
 
-from __future__ import annotations
-
 import base64
 import io
 import json

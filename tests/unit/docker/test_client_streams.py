@@ -1,7 +1,5 @@
 """Events and logs as they arrive: nothing missed, ended at once from another thread."""
 
-from __future__ import annotations
-
 import subprocess
 import threading
 import time

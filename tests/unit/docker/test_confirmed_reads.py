@@ -3,8 +3,6 @@
 A proxy before the engine makes the change at the very request, so that no race has to be hit.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """What the containers of an app get and what they are denied, seen from inside and from the engine."""
 
-from __future__ import annotations
-
 import http.client
 import os
 import time

@@ -1,7 +1,5 @@
 """Which events a watcher waits for, and how long."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 from pathlib import Path

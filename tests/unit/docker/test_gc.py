@@ -1,7 +1,5 @@
 """What gc removes of Docker apps, and what it leaves alone on an engine that others use, too."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import time

@@ -1,7 +1,5 @@
 """Histories of one app, containers and journal in, state out: rows that hold whatever derives the state."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, NamedTuple
 

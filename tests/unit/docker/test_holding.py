@@ -1,7 +1,5 @@
 """Attempts that wait, on Docker: killed at every act, pruned, and seen from elsewhere."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """How replicas of a Docker app find each other: hosts in text and variables, by network."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Labels tell all of an app to whoever sees one of its containers."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Reading an app whose watcher records the end, and leaves, between two looks of the reader."""
 
-from __future__ import annotations
-
 import os
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """Logs of containers: byte for byte where the engine keeps bytes, over restarts, several at once."""
 
-from __future__ import annotations
-
 import dataclasses
 import threading
 from collections.abc import Callable, Iterator, Sequence

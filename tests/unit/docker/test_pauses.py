@@ -1,7 +1,5 @@
 """The pause before a restart, on the real engine: what ends it, and what other clients see of it."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Probes of replicas on the real engine."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import tarfile

@@ -1,7 +1,5 @@
 """Roles that wait for each other, out of labels, containers and journal: the state, and what follows."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """When the images of an app are pulled, and what is told of it: with a registry on this machine."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path

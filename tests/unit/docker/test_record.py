@@ -1,7 +1,5 @@
 """The record of a Docker app: its lock, its journal, its removal."""
 
-from __future__ import annotations
-
 import json
 import os
 import stat

@@ -1,7 +1,5 @@
 """What reap tells of and removes: the ends of apps that have a record here, and what the dead left."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Replicas out of containers, journal and the replicas that are expected."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Who may take an app id: nobody while somebody is at it, whoever comes first when its owner is dead."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Rows of Docker apps in the store: there from the reservation on, removed with the record."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The state of an app out of what its containers and its journal say."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

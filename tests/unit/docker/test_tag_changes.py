@@ -1,7 +1,5 @@
 """Which kept attempts ran another image than their roles name now: two questions, however many attempts."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

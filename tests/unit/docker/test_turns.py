@@ -1,7 +1,5 @@
 """Apps in containers take turns: order, GPUs, and what becomes of those in line."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Waiting for the end of an app: woken by what happens to its containers, whoever does it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The watcher of an app, on the real engine: what it does, and what is left when somebody is killed."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import re

@@ -1,7 +1,5 @@
 """Without the Python package `docker`: what works, and what is said where it is needed."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import json

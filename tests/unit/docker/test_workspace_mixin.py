@@ -1,7 +1,5 @@
 """DockerWorkspaceMixin: images of workspaces for schedulers of other people, and their way to a registry."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """`launcher.git`: which work tree a file is in, whose it is, its commit. With real repositories."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """What `list`, `status` and `queue` say of apps in line."""
 
-from __future__ import annotations
-
 import pytest
 
 from launcher.inventory.turns import Tables, ordinal

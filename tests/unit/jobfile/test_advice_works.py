@@ -1,7 +1,5 @@
 """What a message advises is right: written into the file as it stands there, the file is valid."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Files to launches: one content, one launch; whose job it is; what a directory means."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

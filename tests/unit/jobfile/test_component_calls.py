@@ -1,7 +1,5 @@
 """Components of job files: what they do to their process is judged, and which may run at all."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

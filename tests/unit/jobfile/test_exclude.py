@@ -1,7 +1,5 @@
 """`exclude` in launcher.toml: what a directory does not stand for, although it looks like a job file."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

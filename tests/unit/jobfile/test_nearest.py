@@ -1,7 +1,5 @@
 """A misspelt name is answered with the nearest one; with none near, with those that there are."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """`needs`: names, references and options of one file, and what the names of many files stand for."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

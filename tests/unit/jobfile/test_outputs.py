@@ -1,7 +1,5 @@
 """References to output folders: of the job itself, and of the jobs that it needs."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What a job file takes from outside: values, launcher.toml, secrets, the workspace, watched files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

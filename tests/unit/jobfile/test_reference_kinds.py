@@ -1,7 +1,5 @@
 """Each kind of reference: its value, its type where it stands alone, its escape, what a wrong one says."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`service`, `ready` and `depends_on`: what they come to in the AppDef and in its document."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """`run`: a script in place of `entrypoint` and `args`."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Models and schema judge thousands of changed files alike, but for the rules that are listed here."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

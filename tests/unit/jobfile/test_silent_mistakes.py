@@ -1,7 +1,5 @@
 """What is valid and does not mean what it looks like is a warning, and what only looks odd is none."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Targets and defaults: what merges, replaces and is removed; every target is checked, each problem once."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

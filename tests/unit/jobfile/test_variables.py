@@ -1,7 +1,5 @@
 """Variables: where a value comes from, and what it must be."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Every complaint is in our words, with a remedy; pydantic's wording never reaches the user."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """YAML: scalars by the 1.2 core schema, anchors and merges within bounds, one parser's verdict."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

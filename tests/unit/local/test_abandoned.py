@@ -1,7 +1,5 @@
 """The supervisor dies before it has recorded the end: what follows from its record, and what does not."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The supervisor is killed: what the record then says, and that nothing survives its leftovers' removal."""
 
-from __future__ import annotations
-
 import os
 import random
 import signal

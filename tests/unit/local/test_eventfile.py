@@ -1,7 +1,5 @@
 """The record: what is written can be read, what is torn does no harm, what finds no room waits."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

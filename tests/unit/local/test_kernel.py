@@ -1,7 +1,5 @@
 """What we ask of the kernel: identities that cannot be confused, waiting without polling."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

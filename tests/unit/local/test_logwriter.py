@@ -1,7 +1,5 @@
 """What is written to a log is what is read from it, in order, wherever the writer was killed."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,7 +1,5 @@
 """A thousand replicas in order: what the supervisor does for each, what it holds, what a reader does."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """An app that waits for others: what its supervisor does at their ends, and who decides that it starts."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

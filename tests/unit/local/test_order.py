@@ -1,7 +1,5 @@
 """Roles that wait for each other and end with the app: what the supervisor does, step by step."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

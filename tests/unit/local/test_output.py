@@ -1,7 +1,5 @@
 """Logs: every byte is kept, in order, with its time; and nothing a disk does stops a replica."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

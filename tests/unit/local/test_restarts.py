@@ -1,7 +1,5 @@
 """Retries: which replicas are started again, how often, and what is told of it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The turns of apps that a program starts by the scheduler: at once by default, or in line."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator

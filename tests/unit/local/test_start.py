@@ -1,7 +1,5 @@
 """How an app comes to life: create, go, and every way in which that can fail."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

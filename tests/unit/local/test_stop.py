@@ -1,7 +1,5 @@
 """How an app is stopped: by cancel, timeout, its parent's end, a failing peer; and what must be gone then."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -1,7 +1,5 @@
 """What a replica finds around itself: environment, directory, descriptors, signals, limits."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

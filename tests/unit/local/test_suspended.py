@@ -1,7 +1,5 @@
 """Cancelling an app whose supervisor does not answer, or is out of sight."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import signal

@@ -1,7 +1,5 @@
 """An app in line for its share of the machine: what its supervisor does until then, and who ends it."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -1,7 +1,5 @@
 """A small world that carries out plans of jobs with needs, without an engine or a clock."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 

@@ -1,7 +1,5 @@
 """The plan digest: what an approval covers, and what it does not."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """`inputs`: files that a result stands on. What plans say when their content is another one."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Jobs with needs: the order of steps, what a job stands on, and when it runs again or is held."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Any jobs with needs and any history: what holds for every plan, carried out in a small world."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from hypothesis import given, note, settings

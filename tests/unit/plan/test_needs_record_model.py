@@ -3,8 +3,6 @@
 The oracle knows files and attempts alone. It compares names and editions, and calls nothing of the planner.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from random import Random
 

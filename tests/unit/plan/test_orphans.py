@@ -1,7 +1,5 @@
 """Live attempts whose job file is gone: reported, and destroyed on request."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

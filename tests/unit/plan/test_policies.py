@@ -1,7 +1,5 @@
 """What `lifecycle:` and the flags of the command line change about the action table."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A saved plan and the world of a later day: what stands, what is done already, what is refused."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A saved plan is applied byte for byte as it was written, or not at all."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Ledger and engines in one view: whom is believed."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from launcher.plan.snapshot import merge

@@ -1,7 +1,5 @@
 """What a plan says of jobs that share a machine: which take turns, which run alone, which could never run."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

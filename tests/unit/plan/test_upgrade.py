@@ -1,7 +1,5 @@
 """Attempts that an older version recorded never plan as changed."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

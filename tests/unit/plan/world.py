@@ -1,7 +1,5 @@
 """Words for the tests of planning: jobs as they should be, attempts as they were, the plan between them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Defaults from files: who wins, what is refused and where, and that a dump can be read back."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 

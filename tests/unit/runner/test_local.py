@@ -1,7 +1,5 @@
 """The Runner on the local scheduler, with real processes."""
 
-from __future__ import annotations
-
 import os
 import signal
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The Runner: what it hands to a scheduler, and what it makes of the answers."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Workspaces in the Python API: every role gets one, whoever builds it, and the caller's app stays."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Mapping
 from dataclasses import replace

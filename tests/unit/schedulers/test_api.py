@@ -1,7 +1,5 @@
 """What every scheduler inherits."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The lock of an app's folder: one holder, and always of the folder that is there."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Iterator

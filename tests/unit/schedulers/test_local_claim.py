@@ -1,7 +1,5 @@
 """Taking an app id: one owner at a time, whatever the owners before were killed in."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import threading

@@ -1,7 +1,5 @@
 """Reading replica logs by place and time."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Rows of local apps: what is lost of them in the store comes back from their folders."""
 
-from __future__ import annotations
-
 import sqlite3
 from pathlib import Path
 

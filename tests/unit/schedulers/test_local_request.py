@@ -1,7 +1,5 @@
 """The request of the local scheduler: a pure function of app and options."""
 
-from __future__ import annotations
-
 import os
 from copy import deepcopy
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Names of schedulers."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

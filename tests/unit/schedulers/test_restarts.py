@@ -1,7 +1,5 @@
 """Runs of a replica between its restarts, and the moments of their output."""
 
-from __future__ import annotations
-
 import pytest
 
 from launcher.schedulers.restarts import Restart, run_between, within

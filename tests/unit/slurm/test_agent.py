@@ -1,7 +1,5 @@
 """The agent with a real cluster: jobs are submitted held, released once, observed and cancelled."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

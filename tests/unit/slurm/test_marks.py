@@ -1,7 +1,5 @@
 """The output of a program on a login node: the bytes between two marks, however they arrive."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

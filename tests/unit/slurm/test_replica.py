@@ -1,7 +1,5 @@
 """The wrapper of one replica: its output, its command, its probe, its end."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

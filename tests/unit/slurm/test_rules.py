@@ -1,7 +1,5 @@
 """Problems and notes of an app on Slurm."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the Slurm scheduler costs those who do not use it, and how it shares requests among threads."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import threading

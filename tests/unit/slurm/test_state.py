@@ -1,7 +1,5 @@
 """The state of an app from the facts that the agent gathers."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,7 +1,5 @@
 """Hypothesis strategies for AppDefs as a document can hold them."""
 
-from __future__ import annotations
-
 from hypothesis import strategies as st
 
 from launcher.specs import (

@@ -1,7 +1,5 @@
 """The normal form of a launch: what is in it, what is not, and that nothing is lost."""
 
-from __future__ import annotations
-
 import json
 from copy import deepcopy
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Rules over several fields: every problem with its place, none for a good app."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Job keys, app ids, launches and attempts."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from dataclasses import FrozenInstanceError

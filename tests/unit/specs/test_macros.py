@@ -1,7 +1,5 @@
 """Macros: what is filled in, what is left alone, and that phases give what one go gives."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

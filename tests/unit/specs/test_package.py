@@ -1,7 +1,5 @@
 """`launcher.specs` offers every name and costs nothing until one is used."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """Structured errors: what programs write, what comes of anything else, and which error was the cause."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Attempts for the tests of the ledger."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from launcher.specs.attempt import Attempt

@@ -1,7 +1,5 @@
 """The ledger under fire: many writers, a kill, a disk that is full or read-only, a newer version, damage."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil

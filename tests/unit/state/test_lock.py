@@ -1,7 +1,5 @@
 """The lock around an apply: who waits, for whom, how long, and what ends it. With real processes."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

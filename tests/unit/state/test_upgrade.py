@@ -1,7 +1,5 @@
 """A ledger of an earlier version: brought up to date with every row, by whoever writes first."""
 
-from __future__ import annotations
-
 import sqlite3
 import subprocess
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """The ask of an app: its sums, and the tables that decide its turn."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

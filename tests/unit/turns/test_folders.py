@@ -1,7 +1,5 @@
 """The folders of the tables belong to this user."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Whose turn it is, decided on values alone."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

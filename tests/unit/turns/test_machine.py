@@ -1,7 +1,5 @@
 """What a machine is found to have."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

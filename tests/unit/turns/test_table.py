@@ -1,7 +1,5 @@
 """Tickets on disk, taken by real processes."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os

@@ -1,7 +1,5 @@
 """A workspace as a tar stream: what the digest speaks of, the same bytes wherever it lies."""
 
-from __future__ import annotations
-
 import io
 import os
 import tarfile

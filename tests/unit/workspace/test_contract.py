@@ -1,7 +1,5 @@
 """What every workspace keeps: the same files arrive, whoever brings them."""
 
-from __future__ import annotations
-
 import copy
 import io
 import os

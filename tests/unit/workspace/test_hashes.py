@@ -1,7 +1,5 @@
 """Hashes of files, each file read once."""
 
-from __future__ import annotations
-
 import os
 import time
 from hashlib import sha256

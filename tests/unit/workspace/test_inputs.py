@@ -1,7 +1,5 @@
 """The files that `inputs` names: their digest, their list by file, and what a holder finds changed."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Seen files: what the words of a command name, and what its Python files import."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
