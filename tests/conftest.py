@@ -73,7 +73,7 @@ def pytest_deselected(items: list[pytest.Item]) -> None:
 
 
 def pytest_testnodedown(node: object) -> None:
-    lanes.of_worker(node.config, getattr(node, "workeroutput", None) or {})  # type: ignore[attr-defined]
+    lanes.of_worker(node.config, getattr(node, "workeroutput", None) or {})
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

@@ -36,7 +36,7 @@ def on_every_event(react: Callable[[str], None]) -> None:
         react(event)
         real(self, event, *args, **facts)
 
-    Events.emit = emit  # type: ignore[method-assign, assignment]
+    Events.emit = emit
 
 
 def on_every_call(react: Callable[[int], None]) -> None:

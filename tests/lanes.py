@@ -82,7 +82,7 @@ def count(config: pytest.Config, items: list[pytest.Item]) -> None:
 def of_worker(config: pytest.Config, output: dict[str, object] | None) -> None:
     """Hand the counts from a worker of xdist to the controller: all workers count the same."""
     if output is None:
-        config.workeroutput["left_out"] = dict(config.stash.get(_LEFT_OUT, {}))  # type: ignore[attr-defined]
+        config.workeroutput["left_out"] = dict(config.stash.get(_LEFT_OUT, {}))
     elif isinstance(found := output.get("left_out"), dict):
         config.stash[_LEFT_OUT] = Counter(found)
 

@@ -81,7 +81,7 @@ def _record() -> float:
         return (time.perf_counter() - started) / RECORDS
 
 
-def _attempt(number: int, scheduler: str = LOCAL):  # type: ignore[no-untyped-def]
+def _attempt(number: int, scheduler: str = LOCAL):
     from launcher.specs import JobKey
     from launcher.specs.attempt import Attempt
     from launcher.specs.launch import attempt_id
@@ -107,7 +107,7 @@ def _attempt(number: int, scheduler: str = LOCAL):  # type: ignore[no-untyped-de
     )
 
 
-def _runs(number: int, scheduler: str):  # type: ignore[no-untyped-def]
+def _runs(number: int, scheduler: str):
     """The row of an app that no job file made."""
     from launcher.state.records import AppRecord
 

@@ -18,7 +18,7 @@ def rows(settings: Settings) -> Iterator[Row]:
             row = compare(
                 f"resident memory of a supervisor of {replicas} running replicas; floor: python -I -S",
                 floor=_bare_interpreter,
-                ours=lambda folder=folder, replicas=replicas: _supervisor(folder, replicas)[0],  # type: ignore[misc]
+                ours=lambda folder=folder, replicas=replicas: _supervisor(folder, replicas)[0],
                 target="ours <= 10 MB" if replicas == 1 else "<= 2 kB a replica more",
                 rounds=min(3, settings.rounds),
                 unit="MB",

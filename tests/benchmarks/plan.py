@@ -76,7 +76,7 @@ def _floor(files: Sequence[Path]) -> float:
 
 
 def _values(text: bytes) -> Any:
-    from ruamel.yaml.cyaml import CParser  # type: ignore[attr-defined]
+    from ruamel.yaml.cyaml import CParser
     from ruamel.yaml.events import (
         MappingEndEvent,
         MappingStartEvent,

@@ -90,7 +90,6 @@ def submit(scheduler: LocalScheduler, name: str, script: str, *, cpu: int = 1) -
     )
     reservation = scheduler.reserve(attempt)
     reservation.turn = ask_of(app, attempt.app_id, Machine(CORES, 1 << 20))
-    assert reservation.turn is not None
     reservation.turn.number = draw(reservation.turn.tables, 1)
     scheduler.create(reservation, app, {})
     scheduler.start(reservation)

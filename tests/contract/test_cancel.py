@@ -78,7 +78,6 @@ def test_a_detached_app_outlives_its_scheduler(case: Case) -> None:
     client.close()
     case.until_running(app_id)
     found = case.scheduler.describe(app_id)
-    assert found is not None
     assert found.state is AppState.RUNNING
 
 

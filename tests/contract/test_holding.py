@@ -77,7 +77,6 @@ def ended(case: Case, staged: Staged, attempt: Attempt) -> tuple[str, str]:
     """State and message at the end."""
     case.end(attempt.app_id)
     found = staged.attempt(attempt.app_id)
-    assert found is not None
     return found.state, found.message
 
 
@@ -96,16 +95,13 @@ def test_a_waiting_attempt_says_what_it_waits_for_and_who_holds_it(
     first = prepare(case, staged, gate.script)
     attempt = hold(case, staged, case.app(), first)
     found = staged.attempt(attempt.app_id)
-    assert found is not None
     assert (found.state, found.message) == ("waiting", "waits for prepare")
     assert found.owner.startswith(f"{case.holder} ")
     if case.holder == "pid":
         assert found.owner.startswith(f"pid {holder_of(attempt, launcher_home)} ")
     described = staged.describe(attempt.app_id)
-    assert described is not None
     assert (described.state, described.msg) == (AppState.PENDING, "waits for prepare")
     shown = staged.record(attempt.app_id)
-    assert shown is not None
     assert (shown.state, shown.message) == ("waiting", "waits for prepare")
     [listed] = [each for each in case.listed() if each.app_id == attempt.app_id]
     assert listed.state is AppState.PENDING
@@ -123,7 +119,6 @@ def test_waiting_for_its_start_ends_when_it_has_started_or_never_will(
     other = hold(case, staged, case.app(), attempt, prepare(case, staged, "exit 3", "fetch"), job="evaluate")
     staged.wait_for_start(other.app_id)
     never = staged.attempt(other.app_id)
-    assert never is not None
     assert (never.state, never.started_at) == ("skipped", None)
     gate.open()
     staged.wait_for_start(attempt.app_id)
@@ -142,7 +137,6 @@ def test_it_waits_for_all_of_its_needs(case: Case, staged: Staged, gate: Gate) -
     case.end(needs[0].app_id)
     assert staged.wait(attempt.app_id, timeout_s=0.5) is not None
     found = staged.attempt(attempt.app_id)
-    assert found is not None
     assert (found.state, found.message) == ("waiting", "waits for fetch")
     other.open()
     assert ended(case, staged, attempt)[0] == "succeeded"
@@ -162,10 +156,8 @@ def test_it_is_skipped_when_its_need_does_not_succeed(
     assert ended(case, staged, attempt) == ("skipped", message)
     assert not (case.shared / "ran").exists()
     described = staged.describe(attempt.app_id)
-    assert described is not None
     assert (described.state, described.msg) == (AppState.CANCELLED, message)
     shown = staged.record(attempt.app_id)
-    assert shown is not None
     assert (shown.state, shown.message) == ("skipped", message)
     assert (attempt.app_id, "skipped") in [(each.app_id, each.state) for each in staged.reap()]
 
@@ -281,11 +273,9 @@ def test_a_dead_holder_leaves_it_unfinished(
     processes.kill([holder])
     assert processes.gone([holder], timeout_s=20)
     found = staged.attempt(attempt.app_id)
-    assert found is not None
     assert (found.state, found.owner) == ("waiting", "")
     hold(case, staged, app, first)
     found = staged.attempt(attempt.app_id)
-    assert found is not None
     assert found.owner
     gate.open()
     assert ended(case, staged, attempt)[0] == "succeeded"
@@ -314,7 +304,7 @@ def test_while_its_holder_lives_nobody_else_takes_it(case: Case, staged: Staged,
     first = prepare(case, staged, gate.script)
     attempt = hold(case, staged, case.app(), first)
     with pytest.raises(ReservedError, match="waiting"):
-        case.another().reserve(attempt)  # type: ignore[attr-defined]
+        case.another().reserve(attempt)
 
 
 def test_a_skipped_attempt_does_not_hide_the_one_before_it(case: Case, staged: Staged, gate: Gate) -> None:

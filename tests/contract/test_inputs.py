@@ -73,7 +73,6 @@ def ended(case: Case, staged: Staged, attempt: Attempt) -> tuple[str, str]:
         assert record is not None
         store.end(record)
         recorded = store.by_app_id(attempt.app_id)
-    assert recorded is not None
     assert (recorded.state, recorded.inputs_changed) == (found.state, found.inputs_changed)
     assert found.inputs == attempt.inputs
     return found.state, found.inputs_changed
@@ -148,5 +147,4 @@ def test_a_holder_that_was_killed_leaves_no_success_that_counts_as_current(
     staged.reap()
     staged.wait(attempt.app_id, 60)
     found = staged.attempt(attempt.app_id)
-    assert found is not None
     assert (found.state, found.inputs_changed) in (("lost", ""), ("succeeded", UNDER))

@@ -13,7 +13,7 @@ from tests.contract.conftest import Case
 
 
 def chunks_of(case: Case, app_id: str, *, k: int = 0, **how: object) -> bytes:
-    found = case.scheduler.log_chunks(app_id, [("r", k)], **how)  # type: ignore[arg-type]
+    found = case.scheduler.log_chunks(app_id, [("r", k)], **how)
     return b"".join(data for _, _, data in found)
 
 

@@ -47,7 +47,6 @@ def test_replica_policy_restarts_that_replica_alone(case: Case) -> None:
     assert case.lines(app_id, k=0) == ["try 0\n"]
     assert case.lines(app_id, k=1) == ["try 0\n", "try 1\n"]
     record = case.scheduler.record(app_id)
-    assert record is not None
     assert [replica.num_restarts for replica in record.replicas] == [0, 1]
 
 
@@ -116,7 +115,6 @@ def test_a_replica_in_its_pause_is_pending_and_can_be_cancelled(
 ) -> None:
     app_id = paused()
     found = case.scheduler.describe(app_id)
-    assert found is not None
     assert (found.state, states(found)[0].split()[1]) == (AppState.RUNNING, "PENDING")
     case.scheduler.cancel(app_id)
     assert states(case.end(app_id))[0].split()[1] == "CANCELLED"

@@ -128,8 +128,8 @@ def test_a_taken_id_is_refused_with_its_owner(case: Case, staged: Staged) -> Non
     attempt = attempt_of(case, case.app())
     reservation = staged.reserve(attempt)
     with pytest.raises(ReservedError) as error:
-        case.another().reserve(attempt)  # type: ignore[attr-defined]
-    assert f"pid {os.getpid()} " in error.value.owner  # type: ignore[attr-defined]
+        case.another().reserve(attempt)
+    assert f"pid {os.getpid()} " in error.value.owner
     staged.abort(reservation)
 
 
@@ -171,7 +171,7 @@ def test_a_started_attempt_does_not_need_its_client(case: Case, staged: Staged) 
     attempt = submit(case, staged, case.app("exec sleep 1000"))
     staged.close()
     case.until_running(attempt.app_id)
-    assert seen(case.another()) == [(attempt.app_id, "running")]  # type: ignore[arg-type]
+    assert seen(case.another()) == [(attempt.app_id, "running")]
 
 
 def test_nothing_runs_before_the_start(case: Case, staged: Staged) -> None:
@@ -206,7 +206,6 @@ def killed_at(case: Case, step: str, attempt: Attempt) -> None:
 
     argv = [sys.executable, "-c", KILLED, case.name, step, json.dumps(attempt.to_json())]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as client:
-        assert client.stdout is not None
         assert client.stdout.readline() == "there\n"
         client.send_signal(signal.SIGKILL)
 
@@ -249,7 +248,7 @@ def test_a_job_in_a_target_has_it_in_its_handle(case: Case, staged: Staged) -> N
 def test_the_fingerprint_names_the_engine_and_nothing_else(case: Case, staged: Staged) -> None:
     first = staged.fingerprint()
     observed(staged)
-    assert case.another().fingerprint() == first  # type: ignore[attr-defined]
+    assert case.another().fingerprint() == first
 
 
 def test_a_lost_app_leaves_no_process(case: Case, staged: Staged, launcher_home: Path) -> None:
@@ -261,7 +260,6 @@ def test_a_lost_app_leaves_no_process(case: Case, staged: Staged, launcher_home:
     assert processes.gone([supervisor], timeout_s=60)
     assert seen(staged) == [(attempt.app_id, "lost")]
     found = staged.describe(attempt.app_id)
-    assert found is not None
     assert case.left_of(attempt.app_id, launcher_home) == []
     assert found.state is AppState.FAILED
     assert found.msg.startswith("lost")

@@ -37,7 +37,7 @@ def test_every_role_may_change_the_request_before_it_is_sent(case: Case) -> None
     seen = []
 
     class Noting(Role):
-        def pre_proc(self, scheduler, dryrun_info):  # type: ignore[no-untyped-def]
+        def pre_proc(self, scheduler, dryrun_info):
             seen.append((self.name, scheduler))
             return dryrun_info
 

@@ -137,7 +137,6 @@ def test_a_record_of_the_first_version_names_no_policies():
     del made[0]["order"]
     assert implied(made) is None
     succeeded = implied([*made[:2], {"e": "exit", "role": "a", "k": 0, "code": 0, "signal": 0}])
-    assert succeeded is not None
     assert succeeded["state"] == "succeeded"
 
 

@@ -150,7 +150,6 @@ def test_the_end_of_an_app_without_a_job_is_recorded_by_the_next_list(scenario: 
     assert apps(scenario) == [("alone", "FAILED")]
     with Store.open(readonly=True) as store:
         recorded = store.app(app_id)
-    assert recorded is not None
     assert (recorded.state, recorded.exit_code) == ("failed", 3)
 
 

@@ -42,7 +42,7 @@ def test_what_is_no_list_of_launches_is_named_with_a_remedy(
 def test_what_is_no_plan_is_named_with_a_remedy(given: Any) -> None:
     with pytest.raises(TypeError, match="apply_plan takes a plan, got ") as caught:
         apply_plan(given)
-    assert "launcher apply plan.json" in str(caught.value.hint)  # type: ignore[attr-defined]
+    assert "launcher apply plan.json" in str(caught.value.hint)
 
 
 def test_no_launches_are_an_empty_plan() -> None:

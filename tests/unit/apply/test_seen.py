@@ -22,7 +22,7 @@ def launch(root: Path, *, scheduler: str = "local_cwd", image: str = "", **role:
     given = {"entrypoint": "python3", "args": ["train.py"], **role}
     return Launch(
         key=JobKey("default", "default", "train"),
-        app=AppDef(name="train", roles=[Role(name="main", image=image, **given)]),  # type: ignore[arg-type]
+        app=AppDef(name="train", roles=[Role(name="main", image=image, **given)]),
         scheduler=scheduler,
         root=str(root),
         file="jobs/train.launcher.yaml",

@@ -126,7 +126,6 @@ def test_a_matrix_and_a_project_limit_how_many_run_at_once(tmp_path: Path, engin
 
 def test_a_job_out_of_the_queue_takes_its_share_at_once(tmp_path: Path, engines: Engines) -> None:
     (step,) = plan(tmp_path, engines, "a")
-    assert step.launch is not None
     lifecycle = replace(step.launch.lifecycle, queue=False)
     [ask] = asks(Turns([replace(step, launch=replace(step.launch, lifecycle=lifecycle))], engines), [step])
     assert ask.at_once
@@ -146,7 +145,7 @@ def test_a_table_that_cannot_be_written_is_an_error_before_anything_is_submitted
 def test_a_job_inherits_the_place_of_what_it_replaces(tmp_path: Path, engines: Engines, field: str) -> None:
     first, second = plan(tmp_path, engines, "a", "b")
     place = in_line(second, number=7)
-    steps = [first, replace(second, **{field: (before(second),)})]  # type: ignore[arg-type]
+    steps = [first, replace(second, **{field: (before(second),)})]
     of_a, of_b = asks(Turns(steps, engines), steps)
     assert of_b.number == 7 < of_a.number
     place.leave()
@@ -168,7 +167,6 @@ def test_jobs_with_room_for_all_are_ordered_behind_the_apps_of_others(
     places = [in_line(first, number) for number in range(1, others + 1)]
     turns = Turns([first, second], engines)
     turn = turns.of(second)
-    assert turn is not None
     assert turn.before is (turns.of(first) if others else None)
     for place in places:
         place.leave()
@@ -216,7 +214,7 @@ def test_a_job_that_cannot_be_submitted_holds_up_no_other(
     def failing(self: LocalScheduler, reservation: Reservation, app: object, cfg: object) -> None:
         if reservation.app_id in broken:
             raise launcher.LauncherError("no such folder")
-        create(self, reservation, app, cfg)  # type: ignore[arg-type]
+        create(self, reservation, app, cfg)
 
     monkeypatch.setattr(LocalScheduler, "create", failing)
     outcomes = run(steps, engines, store, [])

@@ -34,7 +34,6 @@ def test_a_file_without_hooks_gets_the_list(head, repos):
 
 def test_lines_end_as_they_did_and_the_last_one_is_ended():
     after = with_hooks(THEIRS.format(pad="").replace("\n", "\r\n").rstrip())
-    assert after is not None
     assert after.count("\r\n") == after.count("\n") == len(after.splitlines())
 
 

@@ -30,7 +30,7 @@ def take(scenario, monkeypatch) -> Iterator[Take]:
             number=number,
             table=table or table_folder(),
             limits=(Limit(cpu=2), *limits),
-            **wanted,  # type: ignore[arg-type]
+            **wanted,
         )
         made.append(Place(ask))
         made[-1].look()

@@ -80,7 +80,6 @@ class HandMade:
 
     def release(self) -> None:
         """Give up our copy of the lock: from here on the watcher alone holds it."""
-        assert self.lock is not None
         self.lock.release()
 
     def start(self, *, attached: bool = False) -> WatcherClient:
@@ -111,7 +110,6 @@ class HandMade:
         """Of the watcher that holds the lock by now."""
         self.until(lambda: (held := record.holder(self.app_dir)) is not None and held.pid != os.getpid())
         holder = record.holder(self.app_dir)
-        assert holder is not None
         return holder.pid
 
     def end(self) -> DockerAppView:

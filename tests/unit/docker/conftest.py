@@ -43,7 +43,7 @@ def app(engine: Engine, token: str) -> Iterator[Callable[..., HandMade]]:
     made: list[HandMade] = []
 
     def make(roles: dict[str, list[str]], **asked: object) -> HandMade:
-        made.append(HandMade(engine, token, roles, **asked))  # type: ignore[arg-type]
+        made.append(HandMade(engine, token, roles, **asked))
         return made[-1]
 
     yield make

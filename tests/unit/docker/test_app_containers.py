@@ -30,7 +30,7 @@ class Images:
 
 
 def owned(containers: Iterable[Container]) -> list[Container]:
-    return own_containers(Images(), containers)  # type: ignore[arg-type]
+    return own_containers(Images(), containers)
 
 
 @pytest.mark.parametrize(

@@ -74,14 +74,12 @@ def processes(place: Place, host: str, count: int, *front: str) -> list[subproce
             subprocess.Popen(words, env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         )
     for one in started:
-        assert one.stdout is not None
         assert one.stdout.readline() == "ready\n"
     return started
 
 
 def go(started: list[subprocess.Popen[str]]) -> list[int]:
     for one in started:
-        assert one.stdin is not None
         one.stdin.write("\n")
         one.stdin.flush()
     for one in started:
@@ -142,11 +140,9 @@ def test_processes_with_state_folders_of_their_own_build_it_once(place: Place, p
 def test_another_process_goes_on_when_the_builder_is_killed(place: Place, proxy: Proxy) -> None:
     place.write("Dockerfile", SLOW.replace("0.5", "2"))
     first, second = processes(place, proxy.host, 2)
-    assert first.stdin is not None
     first.stdin.write("\n")
     first.stdin.flush()
     place.own.until_true(lambda: builds(proxy) == 1)
-    assert second.stdin is not None
     second.stdin.write("\n")
     second.stdin.flush()
     first.send_signal(signal.SIGKILL)

@@ -80,7 +80,6 @@ def test_an_app_that_is_made_and_started_between_list_and_inspect_is_not_lost(
 
     with meanwhile(tmp_path, INSPECT, change) as slow:
         found = apps.find(slow, app.app_id)
-    assert found is not None
     assert (found.view.state, found.view.drift) == ("running", "")
     stop.cancel(engine, app.app_id)
 
@@ -93,7 +92,6 @@ def test_a_start_that_goes_on_after_its_owner_died_is_not_interrupted(
     made = app.create()
     with meanwhile(tmp_path, LIST, lambda: [engine.start(each) for each in made] and None, nth=2) as slow:
         found = apps.find(slow, app.app_id)
-    assert found is not None
     assert (found.view.state, found.view.unstarted) == ("running", 0)
     stop.cancel(engine, app.app_id)
 
@@ -108,11 +106,9 @@ def test_a_watcher_below_another_state_folder_owns_what_its_client_left(
     os.makedirs(folder)
     held = record.claim(folder)
     found = apps.find(engine, app.app_id)
-    assert found is not None
     assert found.owner == f"a watcher below {owner.home}"
     held.release()
     found = apps.find(engine, app.app_id)
-    assert found is not None
     assert found.owner == ""
     stop.remove_app(engine, app.app_id, force=True)
 
@@ -144,7 +140,7 @@ def test_an_id_that_another_client_made_its_own_before_we_had_it_is_given_back(
 
     with meanwhile(tmp_path, CREATE, change) as slow, monkeypatch.context() as there:
         there.setenv("DOCKER_HOST", slow.host)
-        staged: Any = case.another()  # type: ignore[attr-defined]
+        staged: Any = case.another()
         with pytest.raises(ReservedError):
             staged.reserve(attempt)
     left = engine.containers(f"launcher.app-id={attempt.app_id}")
@@ -167,7 +163,7 @@ def test_an_id_whose_reservation_was_renamed_before_we_had_its_name_is_given_bac
     with meanwhile(tmp_path, CREATE, change) as slow, monkeypatch.context() as there:
         there.setenv("DOCKER_HOST", slow.host)
         with pytest.raises(ReservedError, match=rf"taken \(reserved\) by pid {os.getpid()} "):
-            case.another().reserve(attempt)  # type: ignore[attr-defined]
+            case.another().reserve(attempt)
     left = engine.containers(f"launcher.app-id={attempt.app_id}")
     assert [each.name for each in left] == [f"{token}-mine"]
     engine.remove(left[0].id)

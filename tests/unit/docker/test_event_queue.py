@@ -29,7 +29,7 @@ def queue(tmp_path: Path) -> EventQueue:
 
 def put(queue: EventQueue, *events: Facts, at: float = 1.0) -> None:
     items = [Event(at, action, "c", "n", attributes) for action, attributes in events]
-    queue.read_events(items)  # type: ignore[arg-type]
+    queue.read_events(items)
 
 
 def killed(ended_at: float | None = None) -> Container:

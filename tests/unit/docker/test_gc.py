@@ -222,8 +222,8 @@ def test_while_an_app_is_being_submitted_nothing_goes(own: Any, token: str) -> N
 
 def test_a_dry_run_of_gc_is_given_no_means_to_write(token: str) -> None:
     made = get_scheduler("local_docker", token, detach=True, readonly=True)
-    assert isinstance(made.view, EngineView)  # type: ignore[attr-defined]
-    assert not isinstance(made.view, Engine)  # type: ignore[attr-defined]
+    assert isinstance(made.view, EngineView)
+    assert not isinstance(made.view, Engine)
     made.close()
 
 

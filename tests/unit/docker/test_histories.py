@@ -112,7 +112,6 @@ def test_a_history_has_one_outcome(row: Row) -> None:
     found = _found(row)
     told = journal(*row.told)
     app = viewed(found, told, EXPECTED, engine_started_at=row.engine)
-    assert app is not None
     assert (app.state, app.message) == (row.state, row.message)
 
 
@@ -135,7 +134,6 @@ def test_an_attempt_waits_until_a_replica_was_started_or_its_end_is_on_record(
 ) -> None:
     found = [container(7, "created", part="waiting"), *(container(k, each) for k, each in enumerate(others))]
     app = view(found, journal(*told), expected_replicas=EXPECTED)
-    assert app is not None
     assert (app.state, app.message) == (state, message)
 
 
@@ -171,7 +169,6 @@ def test_an_app_began_with_its_order_to_start_or_its_first_replica() -> None:
     assert _view("running", "running", told=()).started_at == 10.0
     late = [replace(container(k, "running"), started_at=0.5 + k) for k in (0, 1)]
     app = view(late, journal(GO), expected_replicas=EXPECTED)
-    assert app is not None
     assert app.started_at == 0.5
     assert _view("created", "created", told=()).started_at is None
 

@@ -150,7 +150,7 @@ def held_pair(case: DockerCase, at: int) -> tuple[Gate, Path, Attempt, AppDef, A
     """
     gate, ran = Gate(case.shared / f"gate{at}"), case.shared / f"ran{at}"
     local = Case("local_cwd", case.session, "", case.shared)
-    first = prepare(local, local.scheduler, gate.script, f"prepare{at}")  # type: ignore[arg-type]
+    first = prepare(local, local.scheduler, gate.script, f"prepare{at}")
     app = case.app(f"echo once >>{ran}", replicas=2)
     return gate, ran, first, app, attempt_of(case, app, key=case.key(f"train{at}"))
 
@@ -238,7 +238,6 @@ def test_a_pruned_reservation_is_a_cancellation(case: DockerCase, gate: Gate) ->
     Daemon().remove(containers(attempt))
     assert ended(case, staged, attempt) == ("cancelled", "its reservation was removed")
     stone = tombstones.read(connect(readonly=True), attempt.app_id)
-    assert stone is not None
     assert stone.outcome.state == "cancelled"
     gate.open()
     case.end(first.app_id)
@@ -344,9 +343,9 @@ def test_a_need_that_waits_without_a_holder_is_waited_for(
 def test_a_local_app_is_waited_for(case: DockerCase, gate: Gate, tmp_path: Path) -> None:
     local = Case("local_cwd", case.session, "", tmp_path)
     staged: Any = case.scheduler
-    first = prepare(local, local.scheduler, gate.script)  # type: ignore[arg-type]
+    first = prepare(local, local.scheduler, gate.script)
     attempt = hold(case, staged, case.app(), first)
-    bad = prepare(local, get_scheduler("local_cwd", case.session, detach=True), "exit 1", "bad")  # type: ignore[arg-type]
+    bad = prepare(local, get_scheduler("local_cwd", case.session, detach=True), "exit 1", "bad")
     assert ended(case, staged, hold(case, staged, case.app(), bad, job="other")) == ("skipped", "bad failed")
     gate.open()
     assert ended(case, staged, attempt)[0] == "succeeded"
@@ -455,7 +454,7 @@ def test_only_take_over_takes_what_another_machine_holds(
     staged: Any = case.scheduler
     first = prepare(case, staged, gate.script)
     app = case.app("echo once")
-    real = client.WatcherClient.owner.fget  # type: ignore[attr-defined]
+    real = client.WatcherClient.owner.fget
     with monkeypatch.context() as there:
         there.setenv("LAUNCHER_HOME", str(tmp_path / "far"))
         there.setattr(client.WatcherClient, "owner", property(lambda self: replace(real(self), host="far")))

@@ -92,7 +92,7 @@ def test_both_ends_of_a_window_belong_to_it(own: Bench) -> None:
     made = own.sh("for i in 1 2 3 4; do until test -e /$i; do usleep 5000; done; echo $i; done")
     for i in (1, 2, 3, 4):  # a busy engine reads lines that follow each other at once
         own.engine.execute(made, ["touch", f"/{i}"])
-        own.until_true(lambda i=i: data(own, made).endswith(b"%d\n" % i))  # type: ignore[misc]
+        own.until_true(lambda i=i: data(own, made).endswith(b"%d\n" % i))
     own.ended(made)
     times = [one.time_ns / 1e9 for one in records(own, made)]
     between = [(a + b) / 2 for a, b in pairwise(times)]
@@ -216,7 +216,7 @@ def test_who_stops_following_leaves_no_thread_behind(own: Bench) -> None:
     before = threading.active_count()
     found = Logs(own, *made).all(FOLLOW)
     next(found)
-    found.close()  # type: ignore[attr-defined]
+    found.close()
     assert threading.active_count() == before
 
 

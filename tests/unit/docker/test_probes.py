@@ -238,7 +238,6 @@ ALL: list[Wanted] = [
 @pytest.mark.parametrize("probe", ALL, ids=lambda probe: next(iter(probe)))
 def test_a_replica_that_does_not_run_is_not_ready(own: Bench, probe: Wanted) -> None:
     seen = own.engine.inspect(own.create("true"))
-    assert seen is not None
     said = [why_not_ready(own.engine, seen, probe, limit_s=1.0)]
     own.engine.start(seen.id)
     own.ended(seen.id)

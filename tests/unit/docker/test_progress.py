@@ -163,7 +163,6 @@ def test_only_those_are_left_that_wait_for_a_replica_that_was_removed(state: str
     found = [found[0], dataclasses.replace(found[1], state=state)] if state else found[:1]
     expected = [("client", 0), ("server", 0)]
     seen = view(found, journal(GO), expected_replicas=expected)
-    assert seen is not None
     assert (seen.state, seen.message, seen.started) == ("lost", "server/0 was removed by hand", True)
     assert (
         next_step(found, journal(GO), expected=expected) == "lost server/0 was removed by hand, stop client"
@@ -176,7 +175,6 @@ def test_only_those_are_left_that_wait_for_a_replica_that_was_removed(state: str
 def test_an_app_that_is_being_made_is_not_lost() -> None:
     found = found_of("created|created", SERVED, [0, "APPLICATION"])
     seen = view(found[:1], journal(), expected_replicas=[("client", 0), ("server", 0)])
-    assert seen is not None
     assert (seen.state, seen.started) == ("reserved", False)
 
 

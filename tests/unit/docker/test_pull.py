@@ -29,7 +29,7 @@ class Pulls:
         self.own = own
         self.image = f"{address}/{own.token}:1"
         self.told: list[tuple[str, str, Mapping[str, Any]]] = []
-        case.scheduler.on_progress = lambda *news: self.told.append(news)  # type: ignore[attr-defined]
+        case.scheduler.on_progress = lambda *news: self.told.append(news)
 
     def here(self, version: str) -> str:
         """The image has this version at the engine; its id."""
@@ -189,7 +189,7 @@ def test_what_was_made_of_a_workspace_is_not_asked_of_any_registry(pulls: Pulls,
     workspace = bind_workspace(tmp_path / "src")
     built = build_workspace(pulls.engine, app, {}, workspace).roles[0].image
     try:
-        assert pull.ensure_image(pulls.engine, built, "always", pulls.told.append) is not None  # type: ignore[arg-type]
+        assert pull.ensure_image(pulls.engine, built, "always", pulls.told.append) is not None
         assert pulls.told == []
     finally:
         Daemon().remove_image(built)

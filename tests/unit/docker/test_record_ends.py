@@ -24,7 +24,7 @@ from tests.unit.docker.apps_by_hand import SLEEP, HandMade
 
 def ended(case: DockerCase) -> str:
     """The app id of an attempt that has ended, and that nobody was told of."""
-    attempt = submit(case, case.scheduler, case.app("exit 3"))  # type: ignore[arg-type]
+    attempt = submit(case, case.scheduler, case.app("exit 3"))
     case.end(attempt.app_id)
     return attempt.app_id
 
@@ -99,17 +99,16 @@ def test_what_a_killed_apply_has_reserved_waits_for_the_next_apply(case: DockerC
     attempt = attempt_of(case, case.app("true"))
     argv = [sys.executable, "-c", KILLED, case.name, "reserved", json.dumps(attempt.to_json())]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as client:
-        assert client.stdout is not None
         assert client.stdout.readline() == "there\n"
         client.send_signal(signal.SIGKILL)
     assert recorded_ends(case) == []
-    assert seen(case.scheduler) == [(attempt.app_id, "reserved")]  # type: ignore[arg-type]
-    submit(case, case.scheduler, case.app("true"))  # type: ignore[arg-type]
+    assert seen(case.scheduler) == [(attempt.app_id, "reserved")]
+    submit(case, case.scheduler, case.app("true"))
     case.end(attempt.app_id)
 
 
 def test_an_app_without_a_watcher_gets_one(case: DockerCase, launcher_home: Path) -> None:
-    attempt = submit(case, case.scheduler, case.app("exec sleep 1000"))  # type: ignore[arg-type]
+    attempt = submit(case, case.scheduler, case.app("exec sleep 1000"))
     watcher = processes.supervisors(str(launcher_home))[attempt.app_id]
     processes.kill([watcher])
     assert processes.gone([watcher], timeout_s=60)

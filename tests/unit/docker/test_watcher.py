@@ -36,7 +36,6 @@ def test_each_restart_that_the_engine_makes_is_an_event(app: Make) -> None:
     made.start()
     assert made.end().num_restarts == 2
     journal = record.journal(made.app_dir)
-    assert journal is not None
     restarts = [event for event in journal.events if event["e"] == "restart"]
     assert [(event["n"], event["by"], event["code"]) for event in restarts] == [
         (1, "engine", 5),
@@ -50,7 +49,6 @@ def test_a_cancelled_app_is_known_as_such_with_its_record_gone(app: Make) -> Non
     stop.cancel(made.engine, made.app_id)
     record.remove(made.app_dir)
     found = made.view()
-    assert found is not None
     assert (found.state, found.final) == ("cancelled", True)
 
 
@@ -149,7 +147,6 @@ def test_a_failure_without_a_watcher_is_handled_by_the_next_one(app: Make) -> No
     _let_end(made)
     made.until(lambda: any(each.ended for each in made.containers()))
     seen = made.view()
-    assert seen is not None
     assert seen.state == "running"
     assert ensure_watched(made.engine, made.app_id)
     found = made.end()
@@ -215,7 +212,6 @@ def test_an_engine_that_starts_nothing_without_an_error_is_not_asked_for_ever(
     monkeypatch.setattr(network, "start", lambda _, container: asked.append(container))
     _in_this_process(made).run()
     found = made.view()
-    assert found is not None
     assert (found.state, found.message, len(asked)) == ("failed", f"r/1 {NEVER}", 1)
 
 
@@ -303,7 +299,6 @@ def test_a_pruned_replica_that_had_succeeded_is_no_loss(app: Make) -> None:
     made.until(lambda: (told := record.journal(made.app_dir)) is not None and _has_end(told))
     made.engine.remove(made.name("r", 0))
     seen = made.view()
-    assert seen is not None
     assert (seen.state, seen.drift) == ("running", "")
 
 
@@ -312,7 +307,6 @@ def test_a_paused_app_runs_and_can_be_cancelled(app: Make) -> None:
     made.start()
     made.engine._post(made.name(), "pause")
     seen = made.view()
-    assert seen is not None
     assert seen.state == "running"
     stop.cancel(made.engine, made.app_id)
     assert made.end().state == "cancelled"
@@ -348,7 +342,6 @@ def test_a_client_and_its_watcher_killed_leave_an_app_that_goes_on(app: Make, la
     subprocess.run([sys.executable, "-c", program], check=False)
     assert wait_for_exit(made.app_dir, PATIENCE_S)
     seen = made.view()
-    assert seen is not None
     assert (seen.state, seen.unstarted, seen.needs_watcher) == ("running", 1, True)
 
 

@@ -42,7 +42,6 @@ def app() -> AppDef:
 
 def image_of(runner: Runner, handle: str) -> str:
     found = runner.describe(handle)
-    assert found is not None
     return found.roles[0].image
 
 

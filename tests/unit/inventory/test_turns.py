@@ -11,7 +11,7 @@ SWEEP = "matrix default/default/sweep"
 
 
 def ticket(app: str, number: int, state: str = QUEUED, **more: object) -> Ticket:
-    return Ticket(app, number, state=state, **{"groups": (MACHINE,), **more})  # type: ignore[arg-type]
+    return Ticket(app, number, state=state, **{"groups": (MACHINE,), **more})
 
 
 def why(own: list[Ticket], gpus: list[Ticket] | None = None) -> dict[str, str]:

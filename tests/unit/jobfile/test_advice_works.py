@@ -249,7 +249,6 @@ def test_a_no_break_space_is_called_so(tmp_path: Path, text: str) -> None:
 def test_a_merge_conflict_is_called_so(tmp_path: Path, text: str) -> None:
     (found,) = compile_text(tmp_path, text, name=name_for(text)).diagnostics
     assert found.message == "a merge conflict begins here"
-    assert found.span is not None
     assert found.span.line == text.splitlines().index("<<<<<<< HEAD") + 1
     right = re.sub(r"<<<.*\n((?:.*\n)*)===.*\n(?:.*\n)*>>>.*\n", r"\1", text)
     assert lines(compile_text(tmp_path, right, name=name_for(text))) == []

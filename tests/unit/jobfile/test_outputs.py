@@ -80,7 +80,6 @@ def test_a_folder_of_another_engine_is_an_error_at_the_reference(
     assert (found.file, found.code) == ("./train.launcher.yaml", "needs-across-engines")
     assert why in found.message
     text = (tmp_path / "train.launcher.yaml").read_text().splitlines()
-    assert found.span is not None
     assert text[found.span.line - 1][found.span.column - 1 :].startswith("$<needs.prepare.output_dir>/x")
     assert [each.key.job for each in made.launches] == ["prepare"]
 
@@ -107,7 +106,6 @@ def test_the_folder_of_a_matrix_is_an_error_at_the_reference(
         tmp_path, monkeypatch, prepare=f"matrix: {{lr: [1, 2, 3]}}\n{LEAVES}", train=train
     ).errors
     assert (found.file, found.code) == ("./train.launcher.yaml", "unknown-reference")
-    assert found.span is not None
     assert (found.span.line, found.span.column) == (6, READS.splitlines()[2].index("$<") + 1)
     assert "`prepare` is a matrix, and each of its jobs has a folder" in found.message
     assert "LAUNCHER_NEEDS" in found.label

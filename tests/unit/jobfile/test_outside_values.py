@@ -197,7 +197,6 @@ def test_a_workspace_is_in_the_digest_by_its_content(tmp_path: Path) -> None:
     text = HEAD + ROLES + "workspace: ./src\n"
     first, again = launch(tmp_path, text), launch(tmp_path, text)
     assert first == again
-    assert first.workspace is not None
     assert (first.workspace.path, bool(first.workspace.digest)) == ("./src", True)
     (tmp_path / "src" / "train.py").write_text("2")
     assert digest(document(launch(tmp_path, text))) != digest(document(first))

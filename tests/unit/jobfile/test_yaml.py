@@ -71,7 +71,7 @@ def test_plain_scalars_follow_the_core_schema(text: str, expected: object) -> No
 
 
 def test_not_a_number_is_a_float() -> None:
-    assert math.isnan(resolve_plain(".nan"))  # type: ignore[arg-type]
+    assert math.isnan(resolve_plain(".nan"))
 
 
 def test_quotes_and_the_str_tag_make_text() -> None:

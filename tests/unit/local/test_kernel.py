@@ -48,7 +48,6 @@ def test_a_command_name_may_look_like_anything(tmp_path: Path) -> None:
     odd.symlink_to("/bin/sleep")
     child = subprocess.Popen([str(odd), "1000"])
     found = pids.process(child.pid)
-    assert found is not None
     assert (found.parent, found.alive) == (os.getpid(), True)
     child.kill()
     child.wait()
@@ -71,7 +70,6 @@ def test_waiting_for_an_exit_ends_with_the_process(system: str) -> None:
 
 def test_descendants_are_found_through_all_generations() -> None:
     child = subprocess.Popen(["sh", "-c", "sh -c 'sleep 1000; :' & echo; wait"], stdout=subprocess.PIPE)
-    assert child.stdout is not None
     child.stdout.readline()
     deadline = time.monotonic() + 10
     while len(found := pids.descendants([child.pid])) < 2:

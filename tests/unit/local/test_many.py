@@ -74,7 +74,7 @@ def test_work_grows_with_the_number_of_replicas_and_no_faster(supervise: Supervi
         assert app.left() == []
         executed[count] = int(path.read_text())
         record = app.record.encode()
-        folded[count] = _lines_of(lambda record=record: fold(record, locked=True))  # type: ignore[misc]
+        folded[count] = _lines_of(lambda record=record: fold(record, locked=True))
     assert executed[MANY] < BOUND * executed[FEW], executed
     assert folded[MANY] < BOUND * folded[FEW], folded
 

@@ -63,7 +63,6 @@ def started(scheduler: LocalScheduler, app: AppDef) -> str:
 
 def state(scheduler: LocalScheduler, app_id: str) -> str:
     found = scheduler.record(app_id)
-    assert found is not None
     return found.state
 
 
@@ -121,7 +120,6 @@ def applied(scheduler: LocalScheduler, app: AppDef, name: str, *, turn: bool = T
     reservation = scheduler.reserve(attempt_of(app, name))
     if turn:
         reservation.turn = ask_of(app, reservation.app_id, machine(with_gpus=True))
-        assert reservation.turn is not None
         reservation.turn.number = draw(reservation.turn.tables, 1)
     scheduler.create(reservation, app, {})
     scheduler.start(reservation)

@@ -13,7 +13,7 @@ KEPT = job("kept")
 GONE = attempt(job("gone"), "running", 3)
 
 
-def look(*attempts: Attempt, **choices: Any):  # type: ignore[no-untyped-def]
+def look(*attempts: Attempt, **choices: Any):
     choices = {"scopes": [HERE], **choices}
     return plan(KEPT, attempt(KEPT, "succeeded"), *attempts, **choices)
 

@@ -284,7 +284,6 @@ def test_a_saved_plan_has_the_limits_of_its_jobs() -> None:
     back = loads(dumps(made))
     assert back.turns == made.turns != ()
     found = next(step.launch for step in back.steps if step.key.job == "train")
-    assert found is not None
     assert (found.matrix, found.max_parallel, found.caps, found.lifecycle.queue) == (
         "sweep",
         4,

@@ -57,7 +57,7 @@ def attempt(launch: Launch, state: str, number: int = 1, **fields: Any) -> Attem
         actor="ann@node1",
         trigger_digest=launch.trigger_digest,
         inputs=launch.inputs_digest,
-        state=state,  # type: ignore[arg-type]
+        state=state,
     )
     return replace(made, **fields)
 

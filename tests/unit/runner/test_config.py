@@ -34,7 +34,7 @@ def of_user(tmp_path: Path, text: str) -> Path:
 
 def test_without_files_nothing_is_added(project: Path) -> None:
     cfg: dict[str, object] = {"grace_s": 1.0}
-    config.apply("local_cwd", cfg)  # type: ignore[arg-type]
+    config.apply("local_cwd", cfg)
     assert cfg == {"grace_s": 1.0}
     assert config.find_configs() == []
 
@@ -43,7 +43,7 @@ def test_the_call_wins_over_the_project_and_the_project_over_the_user(project: P
     of_user(tmp_path, "[schedulers.local_cwd]\ngrace_s = 1.0\ntimeout_s = 1\nprepend_cwd = true\n")
     write(project, "[schedulers.local_cwd]\ngrace_s = 2.0\ntimeout_s = 2\n")
     cfg: dict[str, object] = {"grace_s": 3.0}
-    config.apply("local_cwd", cfg)  # type: ignore[arg-type]
+    config.apply("local_cwd", cfg)
     assert cfg == {"grace_s": 3.0, "timeout_s": 2, "prepend_cwd": True}
 
 
@@ -175,7 +175,7 @@ def test_a_dump_read_back_changes_nothing(project: Path) -> None:
     for name in ("local_cwd", "local_dir"):
         assert f"[schedulers.{name}]" in written.getvalue()
         cfg: dict[str, object] = {}
-        config.load(name, io.StringIO(written.getvalue()), cfg)  # type: ignore[arg-type]
+        config.load(name, io.StringIO(written.getvalue()), cfg)
         assert cfg == {}
 
 
@@ -184,7 +184,7 @@ def test_a_dump_with_its_comments_taken_off_gives_the_defaults(project: Path) ->
     config.dump(written, ["local_cwd"])
     lines = [line.removeprefix("# ") for line in written.getvalue().splitlines() if " =   #" not in line]
     cfg: dict[str, object] = {}
-    config.load("local_cwd", io.StringIO("\n".join(lines)), cfg)  # type: ignore[arg-type]
+    config.load("local_cwd", io.StringIO("\n".join(lines)), cfg)
     assert cfg == {"prepend_cwd": False, "auto_set_cuda_visible_devices": False, "grace_s": 10.0}
 
 

@@ -26,7 +26,6 @@ def app(script: str) -> AppDef:
 
 def state(runner: Runner, handle: str) -> AppState:
     status = runner.status(handle)
-    assert status is not None
     return status.state
 
 
@@ -40,7 +39,6 @@ def test_an_app_runs_ends_and_leaves_its_lines():
         handle = runner.run(app("echo one; echo two"), "local_cwd")
         assert handle.startswith("local_cwd://launcher/demo-")
         status = runner.wait(handle, timeout_s=30)
-        assert status is not None
         assert status.state == AppState.SUCCEEDED
         assert list(runner.log_lines(handle, "main")) == ["one\n", "two\n"]
         assert [listed.app_handle for listed in runner.list("local_cwd")] == [handle]
@@ -80,7 +78,6 @@ def test_text_of_a_kind_of_its_own_is_text():
 def test_a_failure_is_reported_with_its_exit_code():
     with get_runner() as runner:
         status = runner.wait(runner.run(app("exit 3"), "local_cwd"), timeout_s=30)
-        assert status is not None
         assert status.roles[0].replicas[0].exit_code == 3
 
 
@@ -92,7 +89,6 @@ def test_leaving_the_runner_cancels_what_is_attached(tmp_path: Path):
         started(fifo)
     with get_runner() as later:
         status = later.wait(handle, timeout_s=30)
-        assert status is not None
         assert status.state == AppState.CANCELLED
 
 

@@ -235,7 +235,6 @@ def test_projects_are_put_together_in_an_image_and_the_copy_is_gone(
         image = info.request.containers[0].image
         try:
             status = runner.wait(handle, timeout_s=60)
-            assert status is not None
             assert status.state == AppState.SUCCEEDED
             assert "".join(runner.log_lines(handle, "main")) == f"{token}util.py\n"
             assert list((tmp_path / "tmp").iterdir()) == []

@@ -212,8 +212,8 @@ def count_acts(fatal: int) -> list[int]:
         act()
         return found
 
-    os.open, slurm.call = opened, called  # type: ignore[assignment]
-    slurm.subprocess.Popen = spawn  # type: ignore[misc, assignment]
+    os.open, slurm.call = opened, called
+    slurm.subprocess.Popen = spawn
     return count
 
 

@@ -13,7 +13,7 @@ def taken(pieces: list[bytes]) -> tuple[bytes, bool]:
     found: list[bytes] = []
 
     def run() -> Iterator[bool]:
-        yield (yield from _between(MARK, pieces))  # type: ignore[misc]
+        yield (yield from _between(MARK, pieces))
 
     for each in run():
         if isinstance(each, bool):

@@ -69,7 +69,7 @@ def launch_of(app: AppDef, **fields: object) -> Launch:
         "file": "f",
         "origin": "o",
     }
-    return Launch(app=app, **{**given, **fields})  # type: ignore[arg-type]
+    return Launch(app=app, **{**given, **fields})
 
 
 LAUNCH = st.builds(

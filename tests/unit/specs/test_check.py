@@ -36,7 +36,7 @@ AT = ("roles", "trainer")
 
 
 def problems(**fields: object) -> list[Problem]:
-    return check_app(AppDef("app", [replace(GOOD, **fields)]))  # type: ignore[arg-type]
+    return check_app(AppDef("app", [replace(GOOD, **fields)]))
 
 
 def test_a_good_app_has_no_problems():

@@ -169,7 +169,7 @@ def test_applying_gives_a_new_role_and_leaves_the_given_one_alone():
     made.args.append("x")
     made.env["x"] = "y"
     made.port_map["x"] = 2
-    made.metadata["deep"]["list"].append("x")  # type: ignore[index]
+    made.metadata["deep"]["list"].append("x")
     made.mounts.clear()
     made.resource.capabilities["cap"].append("x")
     assert role == before

@@ -49,4 +49,4 @@ def end_of(
 ) -> AppRecord:
     """The record of an app that has ended."""
     end = {"message": message, "exit_code": exit_code, "started_at": started_at}
-    return AppRecord("local_cwd", "s", app_id, state=state, ended_at=ended_at, **end)  # type: ignore[arg-type]
+    return AppRecord("local_cwd", "s", app_id, state=state, ended_at=ended_at, **end)

@@ -14,15 +14,15 @@ TWO_CORES = Limit(MACHINE, cpu=2, memory_mb=1000)
 
 
 def ask(number: int = 10, app: str = "me", limits: Sequence[Limit] = (TWO_CORES,), **wanted: object) -> Ask:
-    return Ask(app, number=number, table="t", limits=limits, **wanted)  # type: ignore[arg-type]
+    return Ask(app, number=number, table="t", limits=limits, **wanted)
 
 
 def holder(app: str = "h", number: int = 1, **more: object) -> Ticket:
-    return Ticket(app, number, state=HOLDS, **{"groups": [MACHINE], **more})  # type: ignore[arg-type]
+    return Ticket(app, number, state=HOLDS, **{"groups": [MACHINE], **more})
 
 
 def queued(app: str, number: int, **more: object) -> Ticket:
-    return Ticket(app, number, state=QUEUED, **{"groups": [MACHINE], **more})  # type: ignore[arg-type]
+    return Ticket(app, number, state=QUEUED, **{"groups": [MACHINE], **more})
 
 
 def test_an_app_starts_on_an_idle_machine() -> None:
@@ -158,5 +158,5 @@ def test_any_order_of_ends_runs_all_and_never_takes_more_than_there_is(
         dealt = [device for held in holders for device in held.dealt]
         assert len(dealt) == len(set(dealt))
         assert len(holders) == 1 or sum(held.cpu for held in holders) <= 2
-        holders.remove(random.choice(holders))  # type: ignore[attr-defined]
+        holders.remove(random.choice(holders))
     assert order == sorted(order)

@@ -48,7 +48,7 @@ def places() -> Iterator[list[Place]]:
 
 
 def take(table: str, places: list[Place], app: str, number: int, **wanted: object) -> Place:
-    place = Place(Ask(app, number=number, table=table, **{"cpu": 1, "limits": [ONE_CORE], **wanted}))  # type: ignore[arg-type]
+    place = Place(Ask(app, number=number, table=table, **{"cpu": 1, "limits": [ONE_CORE], **wanted}))
     places.append(place)
     place.look()
     return place
@@ -181,7 +181,6 @@ def test_a_summoned_app_starts_over_the_limits(table: str, places: list[Place]) 
 def test_a_killed_holder_frees_its_share(table: str, places: list[Place]) -> None:
     argv = [sys.executable, "-c", HOLDER, table, "dead", "1"]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
         assert process.stdout.readline() == "holds\n"
         mine = take(table, places, "mine", 2)
         assert not mine.starts
@@ -227,7 +226,6 @@ def test_a_place_passes_to_a_process_that_inherits_it(table: str, places: list[P
         given.release()
         waiting = take(table, places, "b", 2)
         assert not waiting.starts
-        assert heir.stdin is not None
         heir.stdin.close()
         heir.wait(LIMIT_S)
     assert has_changed(waiting)
@@ -551,7 +549,6 @@ def test_a_share_counts_until_the_last_process_has_closed_its_proof(table: str, 
         mine = take(table, places, "b", 2)
         assert [each.app for each in mine.left] == ["a"]
         assert not has_changed(mine, 0)
-        assert replica.stdin is not None
         replica.stdin.close()
         assert has_changed(mine)
     assert mine.look().starts

@@ -160,7 +160,6 @@ def _of_member(member: tarfile.TarInfo, tar: tarfile.TarFile) -> File:
     if member.issym():
         return File("", link=member.linkname)
     file = tar.extractfile(member)
-    assert file is not None
     return File(file.read().decode(errors="replace"), bool(member.mode & 0o100))
 
 

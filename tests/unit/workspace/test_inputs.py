@@ -129,7 +129,6 @@ def test_the_list_of_files_survives_the_process_and_is_private(checkout: Path, l
     keep(made)
     inputs._known.clear()
     found = known(made)
-    assert found is not None
     assert sorted(found.files) == ["conf/a.yaml", "conf/deep/b.yaml", "train.py"]
     [stored] = Path(paths.workspaces()).iterdir()
     assert stored.stat().st_mode & 0o777 == 0o600
