@@ -23,9 +23,7 @@ def test_cancel_stops_a_running_app(case: Case, launcher_home: Path) -> None:
     assert case.end(app_id).state is AppState.CANCELLED
 
 
-def test_cancel_leaves_no_process_of_a_replica_that_ignores_the_signal(
-    case: Case, launcher_home: Path
-) -> None:
+def test_cancel_leaves_no_process_of_a_replica_that_ignores_the_signal(case, launcher_home):
     app_id = case.start(case.app(STUBBORN), grace_s=0.2)
     case.wait_for_line(app_id, "up")
     case.scheduler.cancel(app_id)

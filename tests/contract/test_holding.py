@@ -89,9 +89,7 @@ def test_it_starts_when_its_need_has_succeeded(case: Case, staged: Staged, gate:
     assert case.lines(attempt.app_id) == ["model\n"]
 
 
-def test_a_waiting_attempt_says_what_it_waits_for_and_who_holds_it(
-    case: Case, staged: Staged, gate: Gate, launcher_home: Path
-) -> None:
+def test_a_waiting_attempt_says_what_it_waits_for_and_who_holds_it(case, staged, gate, launcher_home):
     first = prepare(case, staged, gate.script)
     attempt = hold(case, staged, case.app(), first)
     found = staged.attempt(attempt.app_id)
@@ -111,9 +109,7 @@ def test_a_waiting_attempt_says_what_it_waits_for_and_who_holds_it(
     assert (record.state, record.message) == ("waiting", "waits for prepare")
 
 
-def test_waiting_for_its_start_ends_when_it_has_started_or_never_will(
-    case: Case, staged: Staged, gate: Gate
-) -> None:
+def test_waiting_for_its_start_ends_when_it_has_started_or_never_will(case, staged, gate):
     first = prepare(case, staged, gate.script)
     attempt = hold(case, staged, case.app(), first)
     other = hold(case, staged, case.app(), attempt, prepare(case, staged, "exit 3", "fetch"), job="evaluate")
@@ -143,9 +139,7 @@ def test_it_waits_for_all_of_its_needs(case: Case, staged: Staged, gate: Gate) -
 
 
 @pytest.mark.parametrize("what", ["failed", "cancelled"])
-def test_it_is_skipped_when_its_need_does_not_succeed(
-    case: Case, staged: Staged, gate: Gate, what: str
-) -> None:
+def test_it_is_skipped_when_its_need_does_not_succeed(case, staged, gate, what):
     first = prepare(case, staged, f"{gate.script}; exit 3")
     attempt = hold(case, staged, case.app(f"touch {case.shared}/ran"), first)
     if what == "failed":
@@ -198,9 +192,7 @@ def test_it_needs_no_client(case: Case, staged: Staged, gate: Gate) -> None:
     assert case.end(attempt.app_id).state is AppState.SUCCEEDED
 
 
-def test_what_cannot_be_started_is_found_before_it_waits(
-    case: Case, staged: Staged, gate: Gate, launcher_home: Path
-) -> None:
+def test_what_cannot_be_started_is_found_before_it_waits(case, staged, gate, launcher_home):
     if not case.looks_ahead:
         pytest.skip(f"{case.name} sees on a node which commands there are")
     first = prepare(case, staged, gate.script)
@@ -224,9 +216,7 @@ def test_a_waiting_attempt_that_is_cancelled_is_cancelled(case: Case, staged: St
     assert not (case.shared / "ran").exists()
 
 
-def test_a_waiting_attempt_can_be_withdrawn(
-    case: Case, staged: Staged, gate: Gate, launcher_home: Path
-) -> None:
+def test_a_waiting_attempt_can_be_withdrawn(case, staged, gate, launcher_home):
     first = prepare(case, staged, gate.script)
     attempt = hold(case, staged, case.app(), first)
     holders = [holder_of(attempt, launcher_home)] if case.holder == "pid" else []
@@ -260,9 +250,7 @@ def test_it_is_withdrawn_or_it_runs(case: Case, staged: Staged, gate: Gate) -> N
     assert ends == [("skipped", "withdrawn") if each else ("succeeded", "") for each in withdrawn]
 
 
-def test_a_dead_holder_leaves_it_unfinished(
-    case: Case, staged: Staged, gate: Gate, launcher_home: Path
-) -> None:
+def test_a_dead_holder_leaves_it_unfinished(case, staged, gate, launcher_home):
     """It is resumed under the same number, and waits again."""
     if case.holder != "pid":
         pytest.skip(f"no process holds apps of {case.name}")
@@ -283,9 +271,7 @@ def test_a_dead_holder_leaves_it_unfinished(
 
 
 @pytest.mark.parametrize("how", ["withdraw", "cancel"])
-def test_without_a_holder_it_can_be_given_up(
-    case: Case, staged: Staged, gate: Gate, launcher_home: Path, how: str
-) -> None:
+def test_without_a_holder_it_can_be_given_up(case, staged, gate, launcher_home, how):
     if case.holder != "pid":
         pytest.skip(f"no process holds apps of {case.name}")
     first = prepare(case, staged, gate.script)

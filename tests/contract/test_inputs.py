@@ -89,9 +89,7 @@ def test_a_file_that_is_edited_while_it_runs(case: Case, staged: Staged, code: P
     assert ended(case, staged, attempt) == ("succeeded", UNDER)
 
 
-def test_a_file_that_is_edited_while_it_waits_and_undone_while_it_runs(
-    case: Case, staged: Staged, code: Path, gate: Gate
-) -> None:
+def test_a_file_that_is_edited_while_it_waits_and_undone_while_it_runs(case, staged, code, gate):
     first, own = prepare(case, staged, gate.script), Gate(case.shared / "own")
     attempt = submit(case, staged, case.app(own.script), code, first)
     code.write_text("two")
@@ -102,9 +100,7 @@ def test_a_file_that_is_edited_while_it_waits_and_undone_while_it_runs(
     assert ended(case, staged, attempt) == ("succeeded", UNDER)
 
 
-def test_a_file_that_is_edited_and_undone_while_it_waits(
-    case: Case, staged: Staged, code: Path, gate: Gate
-) -> None:
+def test_a_file_that_is_edited_and_undone_while_it_waits(case, staged, code, gate):
     first = prepare(case, staged, gate.script)
     attempt = submit(case, staged, case.app(), code, first)
     code.write_text("two")
@@ -120,9 +116,7 @@ def test_a_failure_is_not_compared(case: Case, staged: Staged, code: Path, gate:
     assert ended(case, staged, attempt) == ("failed", "")
 
 
-def test_a_cancel_ends_a_comparison_that_takes_long(
-    case: Case, staged: Staged, code: Path, gate: Gate
-) -> None:
+def test_a_cancel_ends_a_comparison_that_takes_long(case, staged, code, gate):
     """Until it is over the app has not ended: no client records a success that was not compared."""
     attempt = submit(case, staged, case.app(gate.script), code)
     os.truncate(code, 64 << 30)

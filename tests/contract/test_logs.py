@@ -188,9 +188,7 @@ def test_several_replicas_are_followed_at_once(case: Case) -> None:
 
 
 @pytest.mark.parametrize(("role", "k", "named"), [("q", 0, "r"), ("r", 5, "0"), ("r", -1, "0")])
-def test_an_unknown_role_or_replica_is_refused_with_what_there_is(
-    case: Case, role: str, k: int, named: str
-) -> None:
+def test_an_unknown_role_or_replica_is_refused_with_what_there_is(case, role, k, named):
     app_id = case.start(case.app())
     with pytest.raises(LauncherError) as error:
         case.lines(app_id, role, k)

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -110,9 +109,7 @@ def paused(case: Case) -> Callable[..., str]:
     return start
 
 
-def test_a_replica_in_its_pause_is_pending_and_can_be_cancelled(
-    case: Case, paused: Callable[..., str], launcher_home: Path
-) -> None:
+def test_a_replica_in_its_pause_is_pending_and_can_be_cancelled(case, paused, launcher_home):
     app_id = paused()
     found = case.scheduler.describe(app_id)
     assert (found.state, states(found)[0].split()[1]) == (AppState.RUNNING, "PENDING")

@@ -153,9 +153,7 @@ def test_an_aborted_reservation_leaves_nothing(case: Case, staged: Staged, launc
         assert processes.of_home(str(launcher_home)) == []
 
 
-def test_a_missing_executable_is_found_before_anything_starts(
-    case: Case, staged: Staged, launcher_home: Path
-) -> None:
+def test_a_missing_executable_is_found_before_anything_starts(case, staged, launcher_home):
     if not case.looks_ahead:
         pytest.skip(f"{case.name} sees on a node which commands there are")
     app = case.app("echo never")
@@ -212,9 +210,7 @@ def killed_at(case: Case, step: str, attempt: Attempt) -> None:
 
 @pytest.mark.parametrize("step", ["reserved", "created"])
 @pytest.mark.parametrize("same", [True, False])
-def test_what_a_killed_client_left_is_taken_over(
-    case: Case, staged: Staged, launcher_home: Path, step: str, same: bool
-) -> None:
+def test_what_a_killed_client_left_is_taken_over(case, staged, launcher_home, step, same):
     attempt = attempt_of(case, case.app("echo one"))
     killed_at(case, step, attempt)
     assert processes.gone(processes.supervisors(str(launcher_home)).values(), timeout_s=60)

@@ -30,9 +30,7 @@ CHANGED = ("--lr", "5")
         (job("train", origin="elsewhere"), "running", "problem"),
     ],
 )
-def test_what_may_be_carried_out(
-    desired: Launch, state: str | None, when_refused: str | None, allow_destructive: bool
-) -> None:
+def test_what_may_be_carried_out(desired, state, when_refused, allow_destructive):
     made = plan(desired, *([attempt(OLD, state)] if state else []))
     if when_refused is None or (when_refused == "destructive" and allow_destructive):
         check_approved(made, allow_destructive=allow_destructive)

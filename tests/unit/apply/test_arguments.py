@@ -27,9 +27,7 @@ from tests.unit.plan.world import job
     ],
 )
 @pytest.mark.parametrize("function", [make_plan, apply_launches])
-def test_what_is_no_list_of_launches_is_named_with_a_remedy(
-    function: Any, given: Any, said: str, hint: str
-) -> None:
+def test_what_is_no_list_of_launches_is_named_with_a_remedy(function, given, said, hint):
     with pytest.raises(LauncherError) as caught:
         function(given)
     assert isinstance(caught.value, TypeError)

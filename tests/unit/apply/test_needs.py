@@ -216,9 +216,7 @@ def reading(step: Step, argument: str) -> Step:
 
 
 @pytest.mark.parametrize(("argument", "refused"), [("$<needs.prepare.output_dir>", True), ("x", False)])
-def test_an_output_folder_on_another_engine_is_refused_before_anything_starts(
-    world: World, argument: str, refused: bool
-) -> None:
+def test_an_output_folder_on_another_engine_is_refused_before_anything_starts(world, argument, refused):
     made = world.steps(prepare="true", train="true")
     train = reading(after(made["train"], made["prepare"], scheduler="slurm"), argument)
     if refused:

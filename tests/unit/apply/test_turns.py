@@ -105,9 +105,7 @@ def test_a_job_that_declares_nothing_has_no_turn(tmp_path: Path, engines: Engine
     assert not Path(slots_table()).exists()
 
 
-def test_a_job_of_another_engine_has_no_turn(
-    tmp_path: Path, engines: Engines, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_job_of_another_engine_has_no_turn(tmp_path, engines, monkeypatch):
     monkeypatch.setattr(LocalScheduler, "on_this_machine", lambda _: False)
     steps = plan(tmp_path, engines, "a")
     assert asks(Turns(steps, engines), steps) == []
@@ -131,9 +129,7 @@ def test_a_job_out_of_the_queue_takes_its_share_at_once(tmp_path: Path, engines:
     assert ask.at_once
 
 
-def test_a_table_that_cannot_be_written_is_an_error_before_anything_is_submitted(
-    tmp_path: Path, engines: Engines, store: Store
-) -> None:
+def test_a_table_that_cannot_be_written_is_an_error_before_anything_is_submitted(tmp_path, engines, store):
     steps = plan(tmp_path, engines, "a")
     Path(table_folder(), "last").mkdir()
     with pytest.raises(StateError, match=r"cannot write .*slots"):
@@ -160,9 +156,7 @@ def test_a_dead_ticket_is_not_inherited(tmp_path: Path, engines: Engines) -> Non
 
 
 @pytest.mark.parametrize("others", [0, 1])
-def test_jobs_with_room_for_all_are_ordered_behind_the_apps_of_others(
-    tmp_path: Path, engines: Engines, others: int
-) -> None:
+def test_jobs_with_room_for_all_are_ordered_behind_the_apps_of_others(tmp_path, engines, others):
     first, second = plan(tmp_path, engines, "a", "b")
     places = [in_line(first, number) for number in range(1, others + 1)]
     turns = Turns([first, second], engines)
@@ -188,9 +182,7 @@ def test_an_attempt_that_runs_in_part_is_completed_at_once(tmp_path: Path, engin
     assert [ask.at_once for ask in asks(Turns([step], engines), [step])] == [True]
 
 
-def test_jobs_start_in_the_order_of_the_plan(
-    tmp_path: Path, engines: Engines, store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_jobs_start_in_the_order_of_the_plan(tmp_path, engines, store, monkeypatch):
     begun: list[str] = []
     start = LocalScheduler.start
 
@@ -204,9 +196,7 @@ def test_jobs_start_in_the_order_of_the_plan(
     assert begun == [outcome.app_id for outcome in outcomes]
 
 
-def test_a_job_that_cannot_be_submitted_holds_up_no_other(
-    tmp_path: Path, engines: Engines, store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_job_that_cannot_be_submitted_holds_up_no_other(tmp_path, engines, store, monkeypatch):
     steps = plan(tmp_path, engines, *(f"job-{n}" for n in range(12)))
     broken = steps[0].app_id, steps[5].app_id
     create = LocalScheduler.create

@@ -177,9 +177,7 @@ STEP_REMOVED = [
 
 @pytest.mark.parametrize("said", STEP_REMOVED)
 @pytest.mark.parametrize(("removed", "built"), [(2, True), (3, False)])
-def test_a_build_whose_cached_step_is_removed_is_made_again(
-    place: Place, monkeypatch: pytest.MonkeyPatch, removed: int, built: bool, said: str
-) -> None:
+def test_a_build_whose_cached_step_is_removed_is_made_again(place, monkeypatch, removed, built, said):
     """Another client that removes its image takes the steps along, also those that a build just found."""
     failures = [BuildFailed("x", said, ())] * removed
     build = Engine.build

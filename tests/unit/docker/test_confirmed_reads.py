@@ -68,9 +68,7 @@ def dead() -> Owner:
     return replace(this_process(), pid=int(child.stdout), start=1)
 
 
-def test_an_app_that_is_made_and_started_between_list_and_inspect_is_not_lost(
-    engine: Engine, token: str, tmp_path: Path
-) -> None:
+def test_an_app_that_is_made_and_started_between_list_and_inspect_is_not_lost(engine, token, tmp_path):
     app = HandMade(engine, token, {"r": [SLEEP, SLEEP]})
     first = app._create("r", 0)
 
@@ -84,9 +82,7 @@ def test_an_app_that_is_made_and_started_between_list_and_inspect_is_not_lost(
     stop.cancel(engine, app.app_id)
 
 
-def test_a_start_that_goes_on_after_its_owner_died_is_not_interrupted(
-    engine: Engine, token: str, tmp_path: Path
-) -> None:
+def test_a_start_that_goes_on_after_its_owner_died_is_not_interrupted(engine, token, tmp_path):
     """What was seen before the owner was found dead does not count: it may have started all since."""
     app = HandMade(engine, token, {"r": [SLEEP, SLEEP]}, owner=dead())
     made = app.create()
@@ -96,9 +92,7 @@ def test_a_start_that_goes_on_after_its_owner_died_is_not_interrupted(
     stop.cancel(engine, app.app_id)
 
 
-def test_a_watcher_below_another_state_folder_owns_what_its_client_left(
-    engine: Engine, token: str, tmp_path: Path
-) -> None:
+def test_a_watcher_below_another_state_folder_owns_what_its_client_left(engine, token, tmp_path):
     owner = replace(dead(), home=str(tmp_path / "other"))
     app = HandMade(engine, token, {"r": [SLEEP]}, owner=owner)
     app.create()
@@ -126,9 +120,7 @@ def test_taking_back_leaves_what_another_client_made_under_the_same_id(engine: E
     engine.remove(ours.containers()[0].id, force=True)
 
 
-def test_an_id_that_another_client_made_its_own_before_we_had_it_is_given_back(
-    case: DockerCase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_id_that_another_client_made_its_own_before_we_had_it_is_given_back(case, tmp_path, monkeypatch):
     """That client had made all of its containers, and removed its reservation, after we had looked."""
     attempt = attempt_of(case, case.app())
     engine = connect()

@@ -4,7 +4,6 @@ import os
 import shutil
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -74,9 +73,7 @@ def test_what_runs_is_not_finished_and_not_removed(scheduler: Any) -> None:
     assert len(traces(app_id)) == 3
 
 
-def test_an_app_of_another_state_folder_is_not_our_own(
-    scheduler: Any, launcher_home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_an_app_of_another_state_folder_is_not_our_own(scheduler, launcher_home, monkeypatch, tmp_path):
     app_id = start(scheduler, "true")
     ended(scheduler, app_id)
     monkeypatch.setenv("LAUNCHER_HOME", str(tmp_path / "other"))
@@ -130,9 +127,7 @@ def own(token: str) -> Iterator[Any]:
 LATER_S = 2 * gc.FRESH_S
 
 
-def test_the_engine_is_asked_as_often_for_many_apps_as_for_one(
-    token: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_engine_is_asked_as_often_for_many_apps_as_for_one(token, tmp_path, monkeypatch):
     make_images(SHELL_IMAGE)
     with Proxy(tmp_path / "p.sock", everything) as proxy, pytest.MonkeyPatch.context() as host:
         host.setenv("DOCKER_HOST", proxy.host)

@@ -129,9 +129,7 @@ SKIPPED = {"e": "end", "state": "skipped", "message": "prepare failed"}
         (("running", "created"), (WAIT,), "running", ""),
     ],
 )
-def test_an_attempt_waits_until_a_replica_was_started_or_its_end_is_on_record(
-    others: tuple[str, ...], told: tuple[dict[str, Any], ...], state: str, message: str
-) -> None:
+def test_an_attempt_waits_until_a_replica_was_started_or_its_end_is_on_record(others, told, state, message):
     found = [container(7, "created", part="waiting"), *(container(k, each) for k, each in enumerate(others))]
     app = view(found, journal(*told), expected_replicas=EXPECTED)
     assert (app.state, app.message) == (state, message)
@@ -150,9 +148,7 @@ def test_an_attempt_waits_until_a_replica_was_started_or_its_end_is_on_record(
         (10.0, False, True, ""),  # the engine's network is made before its first container starts
     ],
 )
-def test_the_table_of_ends_that_launcher_did_not_ask_for(
-    engine: float | None, by_itself: bool, watched: bool, lost: str
-) -> None:
+def test_the_table_of_ends_that_launcher_did_not_ask_for(engine, by_itself, watched, lost):
     ended = container(0, "exited 0")
     assert why_lost(ended, journal(GO).app, engine, watched=watched, by_itself=by_itself) == lost
 

@@ -126,9 +126,7 @@ def test_a_followed_log_goes_on_when_a_client_starts_the_container_again(own: Be
     assert list(found) == []
 
 
-def test_a_restart_is_marked_once_also_when_its_output_comes_before_its_start_is_known(
-    own: Bench, tmp_path: Path
-) -> None:
+def test_a_restart_is_marked_once_also_when_its_output_comes_before_its_start_is_known(own, tmp_path):
     made = own.sh("echo run")
     own.ended(made)
     restarts = iter([False, True, False])
@@ -187,9 +185,7 @@ def test_several_logs_are_followed_as_they_come(own: Bench) -> None:
 
 
 @pytest.mark.parametrize("script", ["echo {}", "echo {}; sleep 1"], ids=["ended before", "ends meanwhile"])
-def test_the_engine_is_asked_about_an_app_once_for_all_its_logs(
-    own: Bench, tmp_path: Path, script: str
-) -> None:
+def test_the_engine_is_asked_about_an_app_once_for_all_its_logs(own, tmp_path, script):
     made = [own.sh(script.format(k), k=k, labels=app(own)) for k in range(6)]
     if "sleep" not in script:
         for each in made:

@@ -3,10 +3,7 @@
 import os
 import signal
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
-
-import pytest
 
 from launcher.schedulers.docker import apps, gc, record
 from launcher.schedulers.docker.watching import stop
@@ -69,9 +66,7 @@ def test_cancel_in_the_pause_without_a_watcher(app: Make) -> None:
     assert (found.state, found.final) == ("cancelled", True)
 
 
-def test_another_home_leaves_an_app_in_its_pause_alone(
-    app: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_home_leaves_an_app_in_its_pause_alone(app, tmp_path, monkeypatch):
     made = app({"r": ["exit 3"]}, retries=LONG)
     _in_pause(made)
     with monkeypatch.context() as elsewhere:
@@ -88,9 +83,7 @@ def test_another_home_leaves_an_app_in_its_pause_alone(
     assert (made.end().state, made.states()) == ("cancelled", ["r/0 cancelled"])
 
 
-def test_another_home_waits_for_the_end_after_a_pause(
-    app: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_home_waits_for_the_end_after_a_pause(app, tmp_path, monkeypatch):
     made = app({"r": ["exit 3"]}, retries={"r": (1, "REPLICA", 1)})
     _in_pause(made)
     with monkeypatch.context() as elsewhere:

@@ -150,9 +150,7 @@ def test_a_service_that_was_stopped_at_the_end_is_cancelled() -> None:
         ("created.cancelled|running", (), {}, "stop server"),
     ],
 )
-def test_the_next_thing_to_do(
-    said: str, told: tuple[dict[str, Any], ...], facts: dict[str, Any], action: str
-) -> None:
+def test_the_next_thing_to_do(said, told, facts, action):
     assert Seen(said, *told).next(**facts) == action
 
 

@@ -9,8 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from launcher.schedulers.docker import record
 from launcher.schedulers.docker.client.engine import connect
 from launcher.schedulers.docker.watching.ends import record_ends
@@ -38,9 +36,7 @@ def traces(app_id: str) -> list[str]:
     return [str(one) for one in Daemon().everything() if one.labels.get("launcher.app-id") == app_id]
 
 
-def test_the_end_of_an_app_of_another_home_is_for_that_home_to_tell(
-    case: DockerCase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_end_of_an_app_of_another_home_is_for_that_home_to_tell(case, tmp_path, monkeypatch):
     app_id = ended(case)
     with monkeypatch.context() as there:
         there.setenv("LAUNCHER_HOME", str(tmp_path / "other"))
@@ -48,9 +44,7 @@ def test_the_end_of_an_app_of_another_home_is_for_that_home_to_tell(
     assert recorded_ends(case) == [(app_id, "failed")]
 
 
-def test_what_a_client_of_another_home_has_only_created_is_left_alone(
-    case: DockerCase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_client_of_another_home_has_only_created_is_left_alone(case, tmp_path, monkeypatch):
     staged: Any = case.scheduler
     app = case.app()
     reservation = staged.reserve(attempt_of(case, app))

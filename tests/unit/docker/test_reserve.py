@@ -76,9 +76,7 @@ def test_take_over_takes_nothing_that_runs(case: DockerCase) -> None:
         taken_over(case).reserve(attempt)
 
 
-def test_a_living_client_with_another_home_keeps_what_it_has_reserved(
-    case: DockerCase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_living_client_with_another_home_keeps_what_it_has_reserved(case, tmp_path, monkeypatch):
     staged: Any = case.scheduler
     reservation = staged.reserve(attempt_of(case, case.app()))
     with monkeypatch.context() as there:
@@ -200,9 +198,7 @@ def test_a_half_started_app_can_be_cancelled(case: DockerCase, launcher_home: Pa
 
 
 @pytest.mark.parametrize("call", ["reserve", "cancel", "reap", "remove", "sweep", "submit"])
-def test_a_scheduler_that_is_to_change_nothing_says_so(
-    case: DockerCase, launcher_home: Path, call: str
-) -> None:
+def test_a_scheduler_that_is_to_change_nothing_says_so(case, launcher_home, call):
     made: Any = get_scheduler("local_docker", case.session, detach=True, readonly=True)
     given: dict[str, Any] = {
         "reserve": (attempt_of(case, case.app()),),
@@ -256,9 +252,7 @@ def test_a_volume_that_an_engine_half_made_as_it_stopped_is_made_again(case: Doc
 
 
 @pytest.mark.parametrize("end", ["", "-r-0"])
-def test_a_name_that_a_foreign_container_has_is_reported_as_foreign(
-    case: DockerCase, own: Bench, end: str
-) -> None:
+def test_a_name_that_a_foreign_container_has_is_reported_as_foreign(case, own, end):
     app = case.app("true")
     name = f"{attempt_of(case, app).app_id}{end}"
     own.engine.create(name, {"Image": SHELL_IMAGE, "Labels": own.labels()})

@@ -117,9 +117,7 @@ def test_a_replica_stopped_by_hand_while_the_watcher_still_loads_cancels_the_app
     assert (found.state, found.drift, found.num_restarts) == ("cancelled", "r/1 was stopped by hand", 0)
 
 
-def test_a_start_that_was_recorded_is_completed_though_its_client_died_before_it_told_the_watcher(
-    app: Make,
-) -> None:
+def test_a_start_that_was_recorded_is_completed_though_its_client_died_before_it_told_the_watcher(app):
     made = app({"r": [SLEEP, SLEEP]})
     watcher = made.spawn()
     made.create()
@@ -168,9 +166,7 @@ def test_a_restart_that_the_engine_refuses_ends_the_app_with_its_words(app: Make
     assert re.fullmatch(r"r/0 could not be started again: network \w+ not found", found.message)
 
 
-def test_a_watcher_survives_requests_that_the_engine_refuses(
-    app: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_watcher_survives_requests_that_the_engine_refuses(app, tmp_path, monkeypatch):
     """An engine that is short of memory or busy refuses what it answers a moment later."""
     lists, streams = itertools.count(1), itertools.count(1)
 
@@ -202,9 +198,7 @@ def _in_this_process(made: HandMade) -> Watcher:
     return Watcher(made.engine, made.lock, orders, iter(()))
 
 
-def test_an_engine_that_starts_nothing_without_an_error_is_not_asked_for_ever(
-    app: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_engine_that_starts_nothing_without_an_error_is_not_asked_for_ever(app, monkeypatch):
     made = app({"r": ["true", "true"]})
     first, _ = made.create()
     made.engine.start(first)
@@ -283,9 +277,7 @@ def test_an_app_of_another_machine_is_not_watched_from_here(app: Make) -> None:
     assert ensure_watched(made.engine, made.app_id, take_over=True)
 
 
-def test_an_app_that_another_home_watches_is_left_to_it(
-    app: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_app_that_another_home_watches_is_left_to_it(app, tmp_path, monkeypatch):
     made = app({"r": [SLEEP]})
     made.start()
     with monkeypatch.context() as elsewhere:

@@ -54,9 +54,7 @@ def test_an_explanation_is_sentences_and_commands_that_fit_a_terminal(explained:
 
 @pytest.mark.slow  # all of them together
 @pytest.mark.parametrize("explained", RUN, ids=lambda explained: explained.code)
-def test_the_example_shows_the_reason_and_the_remedy_removes_it(
-    explained: ReasonExplanation, scenario: Scenario, monkeypatch: pytest.MonkeyPatch
-):
+def test_the_example_shows_the_reason_and_the_remedy_removes_it(explained, scenario, monkeypatch):
     for name, content in explained.example.files.items():
         path = scenario.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)

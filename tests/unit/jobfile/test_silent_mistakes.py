@@ -234,9 +234,7 @@ HIDING = (
         ("image: $<var.nobody>", "3:26 unknown-reference there is no variable `nobody`"),
     ],
 )
-def test_a_default_that_every_role_hides_is_checked_all_the_same(
-    tmp_path: Path, common: str, found: str
-) -> None:
+def test_a_default_that_every_role_hides_is_checked_all_the_same(tmp_path, common, found):
     compiled = compile_text(tmp_path, HEAD + f"defaults: {{role: {{{common}}}}}\n" + HIDING)
     assert [line[: len(found)] for line in lines(compiled)] == [found]
     assert {each.severity for each in compiled.diagnostics} == {"error"}

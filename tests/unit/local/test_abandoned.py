@@ -52,9 +52,7 @@ def test_a_recorded_end_is_not_an_abandoned_one() -> None:
         (("ended", 1), "succeeded"),
     ],
 )
-def test_killed_at_a_named_event_the_state_follows_from_what_was_recorded(
-    supervise: Supervise, dies_at: tuple[str, int], state: str
-) -> None:
+def test_killed_at_a_named_event_the_state_follows_from_what_was_recorded(supervise, dies_at, state):
     app = supervise(dies_at=dies_at)
     app.create(app.role("main", sh("echo a"), sh("echo b")))
     app.go()

@@ -118,9 +118,7 @@ if not os.fork():
 """
 
 
-def test_a_child_that_is_slow_to_become_its_program_does_not_make_the_app_look_alive(
-    supervise: Supervise, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_child_that_is_slow_to_become_its_program_does_not_make_the_app_look_alive(supervise, monkeypatch):
     """On a busy machine it holds the lock of the killed supervisor for longer than a few milliseconds."""
     monkeypatch.setattr(rundir, "_patience_s", 20.0)  # a process that has waited in vain once waits less
     app = supervise(first=KEEPS_THE_LOCK)

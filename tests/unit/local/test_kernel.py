@@ -127,9 +127,7 @@ def test_a_watch_needs_the_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("timeout_s", [30 * 86400, 10 * 365 * 86400, float("inf")])
-def test_a_wait_may_last_for_longer_than_the_kernel_counts(
-    system: str, timeout_s: float, tmp_path: Path
-) -> None:
+def test_a_wait_may_last_for_longer_than_the_kernel_counts(system, timeout_s, tmp_path):
     child = subprocess.Popen(["sleep", "0.1"])
     start = pids.start_time(child.pid) or 0
     reaper = threading.Thread(target=child.wait)  # without it, other systems see a process that still runs

@@ -123,9 +123,7 @@ DROPPED = re.compile(rb"\[launcher: (\d+) bytes of output were dropped here: log
 
 
 @given(WRITES, st.integers(300, 500))
-def test_a_bounded_log_has_its_beginning_its_end_and_a_line_for_the_rest(
-    writes: list[Write], max_bytes: int
-) -> None:
+def test_a_bounded_log_has_its_beginning_its_end_and_a_line_for_the_rest(writes, max_bytes):
     with tempfile.TemporaryDirectory() as home, pytest.MonkeyPatch.context() as patch:
         clock = Clock()
         patch.setattr(logwriter, "time", clock)
@@ -184,9 +182,7 @@ def test_a_follower_of_a_bounded_log_sees_all_but_what_was_dropped_before_it_loo
 
 
 @pytest.mark.parametrize("max_bytes", [0, 20_000])
-def test_a_writer_that_is_killed_anywhere_leaves_a_log_that_can_be_read(
-    tmp_path: Path, max_bytes: int
-) -> None:
+def test_a_writer_that_is_killed_anywhere_leaves_a_log_that_can_be_read(tmp_path, max_bytes):
     """The lines count: what is there is a beginning of the count, or that, a gap and a later part."""
     for number in range(10):
         folder = tmp_path / str(number)

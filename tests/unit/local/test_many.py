@@ -79,9 +79,7 @@ def test_work_grows_with_the_number_of_replicas_and_no_faster(supervise: Supervi
     assert folded[MANY] < BOUND * folded[FEW], folded
 
 
-def test_restarts_are_put_between_the_output_in_time_that_grows_with_their_number(
-    supervise: Supervise,
-) -> None:
+def test_restarts_are_put_between_the_output_in_time_that_grows_with_their_number(supervise):
     """Each replica fails three times; a reader begins at the first line of each."""
     executed = {}
     for count in (FEW, MANY):

@@ -122,9 +122,7 @@ def test_a_suspended_supervisor_is_withdrawn_all_the_same(supervise: Supervise, 
     assert skipped(second) == "withdrawn"
 
 
-def test_a_supervisor_that_dies_between_decision_and_start_leaves_nothing_decided(
-    supervise: Supervise, state_dir: str
-) -> None:
+def test_a_supervisor_that_dies_between_decision_and_start_leaves_nothing_decided(supervise, state_dir):
     first, second = supervise(), supervise()
     first.start(first.role("main", ["sleep", "1000"]))
     hold(second, first)

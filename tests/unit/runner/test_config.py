@@ -52,9 +52,7 @@ def test_the_search_ends_at_the_top_of_the_work_tree(project: Path, tmp_path: Pa
     assert config.find_configs() == []
 
 
-def test_the_environment_names_one_file_in_place_of_all(
-    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_environment_names_one_file_in_place_of_all(project, tmp_path, monkeypatch):
     write(project, "[schedulers.local_cwd]\ngrace_s = 2.0\n")
     other = write(tmp_path / "other", '[cli.run]\nscheduler = "local_dir"\n')
     monkeypatch.setenv(config.ENV_CONFIG, str(other))
@@ -117,9 +115,7 @@ def test_component_defaults_are_texts_as_on_the_command_line(project: Path) -> N
         ("[schedulers.local_dokcer]\n", ":1:1:", "no scheduler `local_dokcer`", "`local_docker`"),
     ],
 )
-def test_defaults_without_a_reader_are_refused(
-    project: Path, text: str, where: str, what: str, hint: str
-) -> None:
+def test_defaults_without_a_reader_are_refused(project, text, where, what, hint):
     path = write(project, text)
     with pytest.raises(config.ConfigError) as error:
         config.component_defaults()
@@ -196,9 +192,7 @@ def test_an_unknown_scheduler_leaves_a_dump_unwritten() -> None:
     assert written.getvalue() == ""
 
 
-def test_a_broken_scheduler_is_a_comment_in_a_dump_of_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_broken_scheduler_is_a_comment_in_a_dump_of_all(tmp_path, monkeypatch):
     scheduler_plugins(tmp_path, monkeypatch, broken="no_such_module:create")
     written = io.StringIO()
     config.dump(written)

@@ -120,9 +120,7 @@ def test_leaving_the_runner_cancels_what_is_attached_also_when_its_supervisor_is
     assert processes.of_home(str(launcher_home)) == []
 
 
-def test_what_was_created_is_taken_back_also_when_its_supervisor_is_suspended(
-    monkeypatch: pytest.MonkeyPatch, launcher_home: Path
-):
+def test_what_was_created_is_taken_back_also_when_its_supervisor_is_suspended(monkeypatch, launcher_home):
     monkeypatch.setattr(submit, "_TAKE_BACK_S", 0.1)
     state_dir = str(launcher_home / "local")
     scheduler = create_scheduler("test", detach=True)

@@ -148,9 +148,7 @@ def test_a_dry_run_starts_nothing_and_edits_nothing(runner: Runner, engines: lis
     assert len(engines[0].apps) == 1
 
 
-def test_the_scheduler_validates_the_app_against_resolved_options(
-    runner: Runner, engines: list[MemoryScheduler]
-):
+def test_the_scheduler_validates_the_app_against_resolved_options(runner, engines):
     runner.dryrun(app(), "memory", {"depth": 3})
     assert engines[0].validated == [{"queue": "short", "depth": 3}]
 
@@ -206,9 +204,7 @@ def test_a_workspace_is_refused_not_ignored(runner: Runner):
         runner.run(app(), "memory", workspace="/tmp")
 
 
-def test_replicas_learn_the_parent_run(
-    runner: Runner, engines: list[MemoryScheduler], monkeypatch: pytest.MonkeyPatch
-):
+def test_replicas_learn_the_parent_run(runner, engines, monkeypatch):
     runner.run(app(), "memory", parent_run_id="given")
     monkeypatch.setenv("LAUNCHER_PARENT_RUN_ID", "inherited")
     runner.run(app(), "memory", parent_run_id="given")
@@ -356,9 +352,7 @@ def test_a_component_is_run_with_words_or_values(runner: Runner, engines: list[M
 
 
 @pytest.mark.parametrize("arguments", ["echo hi", None])
-def test_arguments_of_a_component_that_are_no_list_are_refused(
-    runner: Runner, engines: list[MemoryScheduler], arguments: object
-) -> None:
+def test_arguments_of_a_component_that_are_no_list_are_refused(runner, engines, arguments):
     with pytest.raises(ComponentArgumentException, match="list of words"):
         runner.run_component("utils.sh", arguments, "memory")
     assert engines == []

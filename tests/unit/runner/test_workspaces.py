@@ -125,9 +125,7 @@ def test_an_edit_that_a_build_would_lose_is_refused(project: Path, tmp_path: Pat
     assert engine.apps == {}
 
 
-def test_several_projects_are_one_folder_for_all_roles(
-    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_several_projects_are_one_folder_for_all_roles(project, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     runner, engine = runner_of(TmpDirScheduler)
     runner.run(app(), "mine", workspace=Workspace({str(project): "", str(tmp_path / "lib"): "lib"}))
@@ -253,9 +251,7 @@ def _remove(image: str, token: str) -> None:
     )
 
 
-def test_a_project_that_changes_after_the_dry_run_is_refused(
-    project: Path, tmp_path: Path, token: str
-) -> None:
+def test_a_project_that_changes_after_the_dry_run_is_refused(project, tmp_path, token):
     (project / "mark").write_text(token)
     workspace = Workspace({str(project): "", str(tmp_path / "lib"): "lib"})
     with get_runner(token) as runner:

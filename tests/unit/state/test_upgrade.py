@@ -77,9 +77,7 @@ def test_many_at_once_do_it_once():
         assert set(pool.map(read, range(16))) == {2}
 
 
-def test_a_version_that_cannot_be_brought_up_to_date_is_left_alone(
-    first_version: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_version_that_cannot_be_brought_up_to_date_is_left_alone(first_version, monkeypatch):
     monkeypatch.setattr(module, "UPGRADES", {})
     before = first_version.read_bytes()
     with pytest.raises(StateError, match="is of schema 1, which this version cannot bring up to date"):

@@ -26,9 +26,7 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_gpus_are_dealt_in_a_table_that_the_state_folders_of_a_user_share(
-    folders: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_gpus_are_dealt_in_a_table_that_the_state_folders_of_a_user_share(folders, monkeypatch):
     one = ask_of(app(gpu=1), "app-1", MACHINE)
     monkeypatch.setenv("LAUNCHER_HOME", str(folders / "other"))
     other = ask_of(app(gpu=1), "app-1", MACHINE)

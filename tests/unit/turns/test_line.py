@@ -133,9 +133,7 @@ def test_gpus_of_replicas(dealt: tuple[str, ...], wanted: tuple[int, ...], expec
     st.lists(st.tuples(st.integers(1, 4), st.integers(0, 3)), min_size=1, max_size=12),
     st.randoms(use_true_random=False),
 )
-def test_any_order_of_ends_runs_all_and_never_takes_more_than_there_is(
-    wanted: list[tuple[int, int]], random: object
-) -> None:
+def test_any_order_of_ends_runs_all_and_never_takes_more_than_there_is(wanted, random):
     """A model of the table: apps of `(cores, GPUs)` on 2 cores and 2 GPUs; those of more than 2 run alone."""
     asks = [
         ask(number, f"app{number}", cpu=cpu, gpus=min(gpus, 2), devices=["0", "1"], gpu_table="g")

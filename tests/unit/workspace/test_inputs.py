@@ -111,9 +111,7 @@ def test_a_file_that_cannot_be_read_is_an_error(checkout: Path, monkeypatch: pyt
         digest(checkout)
 
 
-def test_a_plan_of_many_jobs_walks_each_glob_and_reads_each_file_once(
-    checkout: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_plan_of_many_jobs_walks_each_glob_and_reads_each_file_once(checkout, monkeypatch):
     read: list[str] = []
     walked: list[str] = []
     real, walk = inputs.contents, inputs.matches
