@@ -21,7 +21,6 @@ from tests.snippets import sections
 ROOT = Path(__file__).resolve().parents[2]
 READS = re.compile(r"(?:LAUNCHER|DOCKER|XDG|GITHUB)_[A-Z0-9_]*[A-Z0-9]|CI|NO_COLOR|COLUMNS|TERM|HOME")
 SET_BY_DDP = {"LAUNCHER_TRACKING_EXPERIMENT_NAME", "LAUNCHER_TRACKING_RUN_NAME"}
-OF_GIT = {"GIT_CONFIG_NOSYSTEM"}
 
 
 def rows(page: str, heading: str = "") -> list[list[str]]:

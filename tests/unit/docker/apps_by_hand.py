@@ -17,7 +17,6 @@ from tests.engines.images import SHELL_IMAGE
 
 SLEEP = "exec sleep 1000"
 PATIENCE_S = 60.0
-STUBBORN = 'trap "" TERM; while :; do sleep 0.1; done'
 Retries = Mapping[str, tuple[int, str] | tuple[int, str, int]]
 
 

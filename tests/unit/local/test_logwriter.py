@@ -218,17 +218,3 @@ def test_a_writer_that_is_killed_anywhere_leaves_a_log_that_can_be_read(tmp_path
         assert all(int(word) // 3 % 2 == 1 for word in by_stream["stderr"] if len(word) == 6)
         if not DROPPED.search(seen):
             assert sum(map(len, by_stream["stdout"] + by_stream["stderr"])) == len(seen.replace(b"\n", b""))
-
-
-def test_a_log_dir_gets_a_file_for_each_stream_too(tmp_path: Path, clock: Clock) -> None:
-    writer, log = LogWriter(1, fail, separate=True), ReplicaLog(str(tmp_path / "r"))
-    (tmp_path / "r").mkdir()
-    for kind, data in ((0, b"out\n"), (1, b"err\n"), (0, b"on\n")):
-        writer.append(log, kind, data)
-    writer.close_all()
-    found = {path.name: path.read_bytes() for path in (tmp_path / "r").iterdir() if path.name != rundir.INDEX}
-    assert found == {
-        "stdout.log": b"out\non\n",
-        "stderr.log": b"err\n",
-        "combined.log": b"out\nerr\non\n",
-    }

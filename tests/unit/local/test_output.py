@@ -23,13 +23,6 @@ def index_of(app: Driven, role: str = "main", k: int = 0) -> list[tuple[int, int
     return [(o, t >> 2, t & 3) for o, t in zip(numbers[::2], numbers[1::2], strict=True)]
 
 
-def test_stdout_and_stderr_are_kept_apart_and_together(app: Driven) -> None:
-    app.run(app.role("main", sh("echo out; echo err >&2")))
-    assert app.log(stream="stdout") == "out\n"
-    assert app.log(stream="stderr") == "err\n"
-    assert sorted(app.log().splitlines()) == ["err", "out"]
-
-
 def test_separate_files_are_written_where_they_are_asked_for(app: Driven) -> None:
     app.run(app.role("main", sh("echo out; echo err >&2")), separate_streams=True)
     folder = app.logs / "main" / "0"

@@ -115,13 +115,6 @@ def test_cancel_in_the_middle_of_starting_many(app: Driven) -> None:
     assert app.left() == []
 
 
-def test_an_attached_app_is_cancelled_when_its_client_lets_go_of_it(app: Driven) -> None:
-    app.start(app.role("main", SLEEP), attached=True)
-    control.send(app.socket.fileno(), {"op": "close"})
-    app.hang_up()
-    assert app.ended().message == "its Runner was closed"
-
-
 def test_an_attached_app_is_cancelled_when_its_parent_goes_during_the_start(app: Driven) -> None:
     app.create(app.role("main", *[SLEEP] * 200), attached=True)
     control.send(app.socket.fileno(), {"op": "go"})

@@ -32,11 +32,6 @@ def test_executables_are_searched_in_its_path_relative_to_its_directory(app: Dri
     assert app.log("main", 0) == app.log("main", 1) == "found by work\n"
 
 
-def test_each_replica_knows_how_often_it_was_restarted(app: Driven) -> None:
-    app.run(app.role("main", sh("echo $LAUNCHER_RESTART; [ $LAUNCHER_RESTART = 2 ]"), retries=3))
-    assert app.log() == "0\n1\n2\n"
-
-
 def test_text_of_any_kind_arrives_unchanged(app: Driven) -> None:
     odd = os.fsdecode(b"gr\xc3\xbc\xc3\x9fe \xf0\x9f\x9a\x80 \xff")
     app.run(app.role("main", ["printenv", "ODD"], ["printf", "%s\n", odd], env={"ODD": odd}))
