@@ -12,6 +12,7 @@ from zlib import compress, decompress
 from zlib import error as ZlibError
 
 from launcher import __version__
+from launcher.schedulers.order import has_order
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -367,7 +368,7 @@ def _counts(roles: Iterable[Mapping[str, Any]]) -> dict[str, int]:
 
 def order_label(rules: Mapping[str, Mapping[str, Any]], counts: Mapping[str, int]) -> dict[str, str]:
     """The rules over services, probes and conditions; nothing where there are none."""
-    if not hasorder_label(rules):
+    if not has_order(rules):
         return {}
     listed = [
         [role, count, {name: rules[role][name] for name in _IN_ORDER if rules.get(role, {}).get(name)}]
