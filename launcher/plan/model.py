@@ -1,4 +1,4 @@
-"""The plan: one step per job, and the flags it was made with. Values only; `str(plan)` is stable."""
+"""The plan: one step per job, its flags, digest and exit code. Values only; `str(plan)` is stable."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Plan:
 
     @property
     def plan_digest(self) -> str:
-        """The digest that a user approves; see `launcher.plan.model`."""
+        """The digest that a user approves; see `effects_digest`."""
         effective = [step for step in self.steps if step.has_effects]
         return effects_digest(
             (
@@ -179,7 +179,19 @@ class StartEffect(NamedTuple):
 
 
 def effects_digest(starts: Iterable[StartEffect], stops: Iterable[str]) -> str:
-    """The plan digest of starting jobs and stopping apps (by id). Order does not matter."""
+    """The plan digest of starting jobs and stopping apps (by id). Order does not matter.
+
+    It has two parts, `lp2:sha256:<hex>+<app id>+<app id>…`:
+
+    - The hash covers the starts: job key, document digest, origin and path of the job file of every job that
+      gets a new or resumed attempt. Origin and path count because relative paths, scripts and workspace are
+      found from the folder of the job file; so does the digest of the job's `inputs`. Whether the action is
+      called create, replace, rerun or resume is left out, and so are times, commits and attempt numbers:
+      what runs does not depend on them.
+    - The app ids, sorted, are the live attempts that a replace or a destroy stops. They are spelled out
+      because approval is not symmetric: a plan may start exactly what was approved, but an attempt that has
+      ended since needs no stopping any more (`covers`).
+    """
     rows = sorted(
         [*start.key, start.digest, start.origin, start.path, *filter(None, [start.inputs])]
         for start in starts

@@ -1,4 +1,7 @@
-"""Decide which steps turn the observed attempts into the desired ones. Pure: same input, same plan."""
+"""Decide which steps turn the observed attempts into the desired ones. Pure: same input, same plan.
+
+Jobs are chosen by name: `train`, with what needs it (`train+`), with what it needs (`+train`).
+"""
 
 from __future__ import annotations
 
