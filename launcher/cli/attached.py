@@ -12,8 +12,8 @@ from launcher.cli.log_reader import LogRequest, display, note, show
 from launcher.cli.render.log_lines import prefixes
 from launcher.errors import NOT_SUCCEEDED, SchedulerError, Terminated
 from launcher.inventory.find import find
-from launcher.inventory.installed import scheduler_of
 from launcher.inventory.logs import replicas_of
+from launcher.inventory.recorded import scheduler_of
 from launcher.inventory.status import cause, inspect, wait_for
 from launcher.runner import Runner
 from launcher.specs.jobkey import DEFAULT_TARGET, JobKey

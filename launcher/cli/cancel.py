@@ -141,7 +141,7 @@ def _cancel_all(apps: Sequence[AppRecord], grace_s: float | None, console: Conso
 
 
 def _cancel(app: AppRecord, grace_s: float | None, console: Console) -> None:
-    from launcher.inventory.installed import scheduler_of
+    from launcher.inventory.recorded import scheduler_of
     from launcher.inventory.status import inspect
 
     scheduler = scheduler_of(app)

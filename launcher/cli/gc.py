@@ -13,7 +13,7 @@ from launcher.cli.argument_types import count, duration
 from launcher.cli.console import Console
 from launcher.cli.render.tables import Cell, table
 from launcher.cli.render.values import ago, iso
-from launcher.inventory.installed import with_apps_here
+from launcher.inventory.recorded import with_apps_here
 from launcher.schedulers.appstore import open_store
 from launcher.state.records import AppRecord
 from launcher.text import plural

@@ -75,7 +75,7 @@ class Attached:
         import signal
         import threading
 
-        from launcher.inventory.installed import scheduler_of
+        from launcher.inventory.recorded import scheduler_of
 
         name = self._app.app_id
         self._note(f"killing {name}" if at_once else f"cancelling {name}; Ctrl-C again kills it")

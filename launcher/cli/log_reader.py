@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from launcher.errors import LauncherError
-from launcher.inventory.installed import scheduler_of
 from launcher.inventory.logs import records
+from launcher.inventory.recorded import scheduler_of
 from launcher.limits import allow_open_files
 
 TYPE_CHECKING = False

@@ -68,7 +68,7 @@ def add_arguments(parser: Any) -> None:
 def run(args: Any, console: Console) -> int:
     from launcher.cli.log_reader import display, note, show
     from launcher.inventory.find import find_all
-    from launcher.inventory.installed import scheduler_of
+    from launcher.inventory.recorded import scheduler_of
 
     if args.follow:
         from launcher.cli.interrupts import terminate_with_exception

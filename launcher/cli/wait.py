@@ -67,7 +67,7 @@ def run(args: Any, console: Console) -> int:
 
 
 def _wait(app: AppRecord, timeout_s: float | None, console: Console) -> int:
-    from launcher.inventory.installed import scheduler_of
+    from launcher.inventory.recorded import scheduler_of
     from launcher.inventory.status import cause, inspect, wait_for
 
     state = wait_for(app, timeout_s)

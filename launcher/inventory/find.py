@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import os
+
 from launcher.errors import LauncherError, UsageError
 from launcher.inventory import recorded
-from launcher.inventory.engine_attempts import held_by_engines, with_newer
+from launcher.inventory.groups import held_by_engines, with_newer
 from launcher.inventory.project import declared_here, project_here, projects_here
-from launcher.text import plural
+from launcher.text import nearest, plural
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from launcher.schedulers.api import Scheduler
     from launcher.specs.attempt import Attempt
     from launcher.state.records import AppRecord
+
 
 SYNTAX = "use a job name, JOB@ATTEMPT, an app id or a handle (SCHEDULER://SESSION/APP_ID)"
 _WILD = "*?["  # characters of patterns, which job names and app ids never contain
@@ -277,7 +280,7 @@ def _looks_like_an_app_id(name: str) -> bool:
 
 def _known_to_engines(app_id: str) -> list[AppRecord]:
     """Apps that only an engine knows: their records were removed, or are on another machine."""
-    from launcher.inventory.installed import schedulers
+    from launcher.inventory.recorded import schedulers
     from launcher.state.records import AppRecord
 
     found = []
@@ -293,8 +296,54 @@ def _known_to_engines(app_id: str) -> list[AppRecord]:
 
 
 def _unknown(given: AppName, unreached: str) -> LauncherError:
-    from launcher.inventory.not_found import no_app, no_match
 
     if given.is_pattern:
         return no_match(given.name, unreached)
     return no_app(given.name, given.number, given.target, unreached)
+
+
+_MOST = 1000  # newest apps whose names are suggested
+
+
+def no_match(pattern: str, unreached: str) -> LauncherError:
+    """The error for a pattern. `unreached`: the text of `held_by_engines` about unreachable engines."""
+    hint = _did_you_mean(pattern.strip("*?[]"), unreached)
+    return LauncherError(f"`{pattern}` matches no job or app", hint=hint)
+
+
+def no_app(name: str, number: int | None, target: str, unreached: str) -> LauncherError:
+    """The error for a name, with a number and a target ("" for any) if given; `unreached` as above."""
+    attempts = recorded.find(name)
+    latest = [each for each in attempts if target in ("", each.target)]
+    if attempts and not latest:
+        hint = f"it has attempts in {', '.join(sorted({each.target or '' for each in attempts}))}"
+        return LauncherError(f"job `{name}` has no attempt in target `{target}`", hint=hint)
+    if latest and number is not None:
+        hint = f"its latest recorded attempt is {latest[0].number}"
+        return LauncherError(f"job `{name}` has no attempt {number}", hint=hint)
+    hint = _did_you_mean(name, unreached)
+    if os.path.exists(name):
+        hint = "it is a file here; quote patterns, such as 'train*', so that the shell does not expand them"
+    return LauncherError(
+        f"no job or app is named `{name}{'' if number is None else f'@{number}'}`", hint=hint
+    )
+
+
+def _did_you_mean(name: str, unreached: str) -> str:
+    known = _known_names()
+    near = nearest(name, known)
+    return f"did you mean `{known[near]}`?" if near else f"`launcher list` shows all apps{unreached}"
+
+
+def _known_names() -> dict[str, str]:
+    """Name to compare with → name to suggest; for a common prefix of several jobs, a pattern."""
+    here, jobs = project_here(), [each for each in recorded.newest(_MOST) if each.job]
+    begun: dict[str, set[str]] = {}
+    for each in jobs:
+        parts = each.name.split("-")
+        for end in range(1, len(parts) if each.project == here else 0):
+            begun.setdefault("-".join(parts[:end]), set()).add(each.name)
+    known = {name: f"{name}-*" for name, names in begun.items() if len(names) > 1}
+    for each in jobs:
+        known[each.name], known[each.app_id] = each.name, each.app_id
+    return known

@@ -147,7 +147,7 @@ def _refresh(name: str, app_ids: list[str], seen: dict[str, AppRecord], warn: Wa
 def _others_of(project: str, warn: Warn | None) -> list[AppRecord]:
     """The apps of a project that only shared engines know."""
     from launcher.errors import LauncherError
-    from launcher.inventory.installed import schedulers
+    from launcher.inventory.recorded import schedulers
 
     found: list[AppRecord] = []
     for scheduler in schedulers(detach=True, readonly=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from launcher.errors import LauncherError
-from launcher.inventory.installed import scheduler_of
+from launcher.inventory.recorded import scheduler_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

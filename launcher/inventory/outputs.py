@@ -8,7 +8,7 @@ from typing import Any
 
 from launcher.errors import LauncherError, SchedulerError
 from launcher.inventory import recorded
-from launcher.inventory.installed import scheduler_of
+from launcher.inventory.recorded import scheduler_of
 from launcher.inventory.status import inspect
 from launcher.schedulers.staged import StagedScheduler
 from launcher.specs.app import AppDef

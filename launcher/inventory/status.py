@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from launcher.inventory import recorded
 from launcher.inventory.ends import EndRecorder, record_ends
-from launcher.inventory.installed import scheduler_of
+from launcher.inventory.recorded import scheduler_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,10 +7,9 @@ import select
 
 from launcher.paths import unusable
 from launcher.state.home import token
-from launcher.turns.amounts import amount
 from launcher.turns.ask import MACHINE
 from launcher.turns.folders import gpu_table, slots_table
-from launcher.turns.line import APPS, CPU, GPUS, HOLDS, MEMORY, QUEUED, of_app
+from launcher.turns.line import APPS, CPU, GPUS, HOLDS, MEMORY, QUEUED, amount, of_app
 from launcher.turns.table import proof, stir, summon, tickets, watch
 
 TYPE_CHECKING = False

@@ -11,10 +11,9 @@ from launcher.plan.reasons import Reason
 from launcher.plan.step import Step
 from launcher.specs.launch import NO_CAPS, Launch
 from launcher.text import plural
-from launcher.turns.amounts import amount, memory
 from launcher.turns.ask import MACHINE, Limit
 from launcher.turns.asking import Total, total
-from launcher.turns.line import APPS, CPU, MEMORY, RESOURCES
+from launcher.turns.line import APPS, CPU, MEMORY, RESOURCES, amount, memory
 from launcher.turns.machine import Machine
 
 

@@ -16,11 +16,10 @@ if TYPE_CHECKING:
 
     from launcher.turns.ask import Ask, Limit
 
-QUEUED, HOLDS = "queued", "holds"
 
+QUEUED, HOLDS = "queued", "holds"
 CPU, MEMORY, GPUS, APPS = "cpu", "memory_mb", "gpus", "apps"
 RESOURCES = (CPU, MEMORY, GPUS, APPS)
-
 _SEPARATOR = "\t"
 _NO_AMOUNT = float("inf")
 
@@ -187,9 +186,6 @@ def _least_used(ask: Ask, gpu_holders: Sequence[Ticket]) -> list[str]:
 _place: Callable[[Ticket], Any] = Ticket.place.fget  # type: ignore[attr-defined]
 
 
-# -- files of tickets --------------------------------------------------------------------------------------
-
-
 def encode(ticket: Ticket) -> bytes:
     """The contents of its file."""
     fields = (
@@ -230,3 +226,21 @@ def decode(data: bytes, table: str, name: str) -> Ticket | None:
     except ValueError:
         return None
     return ticket if 0 <= ticket.cpu < _NO_AMOUNT else None
+
+
+_GiB_IN_MiB = 1024
+
+
+def amount(resource: str, value: float) -> str:
+    """`1 core`, `0.5 cores`, `512 MiB of memory`, `16 GiB of memory`, `2 GPUs`."""
+    if resource == MEMORY:
+        return f"{memory(value)} of memory"
+    count = f"{value:g}"
+    return f"{count} {'core' if resource == CPU else 'GPU'}{'' if count == '1' else 's'}"
+
+
+def memory(mebibytes: float) -> str:
+    """`512 MiB`, `16 GiB`, `1.5 GiB`."""
+    if mebibytes < _GiB_IN_MiB:
+        return f"{mebibytes:g} MiB"
+    return f"{round(mebibytes / _GiB_IN_MiB, 1):g} GiB"

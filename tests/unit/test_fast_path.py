@@ -24,9 +24,7 @@ _FAST = {
     ),
     "launcher.cli.render": "apps document queue_text status_text tables values",
     "launcher.holding": "app events hold journal order phrases probes replica state waiting",
-    "launcher.inventory": (
-        "ends engine_attempts find installed listing logs needs project recorded status turns"
-    ),
+    "launcher.inventory": ("ends find groups listing logs needs project recorded status turns"),
     "launcher.schedulers": (
         "api appfolder appstore backend logs loop order pids probes readback record registry staged"
     ),
@@ -40,7 +38,7 @@ _FAST = {
     ),
     "launcher.schedulers.slurm": "known scheduler",
     "launcher.specs": "jobkey runopts",
-    "launcher.state": "reader records rows store storefile",
+    "launcher.state": "reader records rows store",
     "launcher.turns": "ask deal line table",
 }
 FAST = frozenset(f"{package}.{name}" for package, names in _FAST.items() for name in names.split())
@@ -76,6 +74,8 @@ ON_BRANCH = {
     "launcher.apply.plans": "turns, for jobs that ask for nothing",
     "launcher.apply.follow": "threads for one app, errors of replicas for replicas without one",
     "launcher.apply.approval": "workspaces, for jobs without one",
+    "launcher.apply.dry_run": "workspaces, for jobs without one",
+    "launcher.apply.submit": "workspaces, for jobs without one",
     "launcher.apply.observe": "the search for seen files, for jobs that run in no checkout",
     "launcher.command": "subprocess, for commands that run none",
     "launcher.components.calls": "what calls a component, for job files that have none",

@@ -3,9 +3,8 @@
 import pytest
 
 from launcher.inventory.turns import Tables, ordinal
-from launcher.turns.amounts import amount
 from launcher.turns.ask import MACHINE
-from launcher.turns.line import APPS, CPU, GPUS, HOLDS, MEMORY, QUEUED, Ticket
+from launcher.turns.line import APPS, CPU, GPUS, HOLDS, MEMORY, QUEUED, Ticket, amount
 
 SWEEP = "matrix default/default/sweep"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from launcher.errors import StateError
-from launcher.state import storefile as module
+from launcher.state import reader as module
 from launcher.state.records import AppRecord
 from launcher.state.rows import COLUMNS, VERSION, from_attempt
 from launcher.state.store import Store
