@@ -10,7 +10,7 @@ from launcher.lazy import on_use
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from launcher.apply.apply import apply_launches, apply_plan
-    from launcher.apply.ends import record_ends
+    from launcher.apply.engines import record_ends
     from launcher.apply.events import Outcome, Result
     from launcher.apply.follow import follow
     from launcher.apply.plans import make_plan
@@ -24,7 +24,7 @@ _HOMES = {
     "apply_plan": "apply",
     "follow": "follow",
     "make_plan": "plans",
-    "record_ends": "ends",
+    "record_ends": "engines",
 }
 
 __getattr__, __dir__ = on_use(__name__, _HOMES)

@@ -19,8 +19,7 @@ from launcher.apply.approval import (
     check_secrets,
     check_workspaces,
 )
-from launcher.apply.ends import record_ends
-from launcher.apply.engines import Engines
+from launcher.apply.engines import Engines, record_ends
 from launcher.apply.events import Events, Outcome, Result
 from launcher.apply.execute import execute
 from launcher.apply.follow import UNWATCHED, Watching, follow

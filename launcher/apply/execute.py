@@ -7,9 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from launcher import git
-from launcher.actor import actor
-from launcher.apply.ends import catch_up
-from launcher.apply.engines import Engines
+from launcher.apply.engines import Engines, catch_up
 from launcher.apply.events import Events, Outcome
 from launcher.apply.observe import CheckoutFiles
 from launcher.apply.submit import (
@@ -26,9 +24,9 @@ from launcher.errors import LauncherError, ReservedError, StateError
 from launcher.plan.model import Plan
 from launcher.plan.step import Step, in_order, keys_after
 from launcher.specs.attempt import ENDED_STATES, Attempt
+from launcher.specs.inputs import adopted
 from launcher.specs.launch import JobKey, Launch
-from launcher.specs.trigger import adopted
-from launcher.state.home import make_token
+from launcher.state.home import actor, make_token
 from launcher.state.records import of_attempt
 from launcher.state.store import Store
 

@@ -7,8 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from launcher.apply.ends import record_ends
-from launcher.apply.engines import Engines
+from launcher.apply.engines import Engines, record_ends
 from launcher.errors import LauncherError, SchedulerError
 from launcher.schedulers.staged import StagedScheduler
 from launcher.specs.attempt import ENDED_STATES, UNSTARTED_STATES

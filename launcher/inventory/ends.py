@@ -56,13 +56,12 @@ def record_ends(schedulers: Sequence[str]) -> Sequence[Any]:
     Returns the attempts with new outcomes. If the state folder cannot be written, nothing is recorded, so
     that reading commands still work.
     """
-    from launcher.apply import ends
-    from launcher.apply.engines import Engines
+    from launcher.apply import engines as at
     from launcher.errors import StateError
     from launcher.schedulers.appstore import open_store
 
     try:
-        with open_store() as store, Engines() as engines:
-            return ends.record_ends(store, engines, schedulers)
+        with open_store() as store, at.Engines() as engines:
+            return at.record_ends(store, engines, schedulers)
     except StateError:
         return ()

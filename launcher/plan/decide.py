@@ -14,7 +14,7 @@ from typing import Final
 from launcher.plan import grounds as grounds_
 from launcher.plan import why
 from launcher.plan.diff import Change, diff
-from launcher.plan.job_state import Desired, History, goes_on
+from launcher.plan.grounds import Desired, History, is_wanted
 from launcher.plan.reasons import Reason, ReasonCode
 from launcher.plan.step import (
     EFFECTIVE,
@@ -50,7 +50,7 @@ def _decide(desired: Desired, history: History) -> Step:
     last = history.judged
     if not desired.launch.enabled:
         return _disabled(desired, history)
-    if history.leftover is not None and goes_on(desired, history.leftover):
+    if history.leftover is not None and is_wanted(desired, history.leftover):
         return _interrupted(desired, history, history.leftover)
     if last is None:
         return _start(desired, history, "create", [_never_ran(desired, history)])
@@ -341,7 +341,7 @@ def _step(
     blocked: Blocked | None = None,
 ) -> Step:
     leftover = history.leftover
-    resumed = leftover is not None and kind in ("resume", "replace") and goes_on(desired, leftover)
+    resumed = leftover is not None and kind in ("resume", "replace") and is_wanted(desired, leftover)
     given_up = [a for a in history.waiting if kind in EFFECTIVE or (kind == "hold" and is_abandoned(a))]
     return Step(
         key=desired.launch.key,

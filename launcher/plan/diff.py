@@ -14,8 +14,7 @@ from typing import Any, Final, Literal
 
 from launcher.plan.reasons import field, show, show_at, show_both
 from launcher.specs.macros import with_brackets
-from launcher.specs.secret import reference_in
-from launcher.specs.sensitive import HIDDEN, hide, hide_item, is_sensitive
+from launcher.specs.secret import HIDDEN, hide, hide_item, is_sensitive, reference_in
 from launcher.text import printable
 
 Op = Literal["+", "-", "~"]

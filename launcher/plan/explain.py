@@ -9,8 +9,7 @@ from typing import Any, Literal
 from launcher.plan import why
 from launcher.plan.decide import inputs_changed
 from launcher.plan.diff import diff
-from launcher.plan.grounds import Ground, Knows
-from launcher.plan.job_state import Desired
+from launcher.plan.grounds import Desired, Ground, Knows
 from launcher.plan.snapshot import Snapshot
 from launcher.plan.step import Step
 from launcher.specs.attempt import Attempt

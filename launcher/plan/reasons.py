@@ -10,8 +10,7 @@ from typing import Any, Final, Literal
 
 from launcher.specs.macros import with_brackets
 from launcher.specs.rolefields import DOCUMENT_FIELDS
-from launcher.specs.secret import reference_in
-from launcher.specs.sensitive import HIDDEN
+from launcher.specs.secret import HIDDEN, reference_in
 
 ReasonCode = Literal[
     "no_attempt",

@@ -20,8 +20,7 @@ from typing import Any
 
 from launcher.errors import StaleError
 from launcher.plan.decide import decide
-from launcher.plan.grounds import Grounds, in_order, key_of, needs_of
-from launcher.plan.job_state import Desired, history_of
+from launcher.plan.grounds import Desired, Grounds, history_of, in_order, key_of, needs_of
 from launcher.plan.model import Plan
 from launcher.plan.reasons import Reason
 from launcher.plan.reconcile import asked_for, has_other_origin

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from launcher.errors import UsageError
 from launcher.plan.decide import decide
-from launcher.plan.grounds import Grounds, cycle_in, in_order, key_of, needs_of
-from launcher.plan.job_state import Desired, history_of
+from launcher.plan.grounds import Desired, Grounds, cycle_in, history_of, in_order, key_of, needs_of
 from launcher.plan.model import Orphan, Plan, PlanProblem, Selection
 from launcher.plan.reasons import Reason
 from launcher.plan.snapshot import Snapshot

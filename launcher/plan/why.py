@@ -8,9 +8,8 @@ from launcher.plan.diff import Change
 from launcher.plan.reasons import Reason
 from launcher.plan.step import submitter
 from launcher.specs.attempt import Attempt
-from launcher.specs.inputs import InputFiles, changes
+from launcher.specs.inputs import InputFiles, changed_globs, changes
 from launcher.specs.launch import Launch
-from launcher.specs.trigger import changed_globs
 from launcher.text import printable
 
 _MOST_FILES = 10

@@ -1,4 +1,4 @@
-"""The identity of this state folder (LAUNCHER_HOME): a random token.
+"""The identity of this state folder (LAUNCHER_HOME), a random token, and of the user on this host.
 
 Two state folders can have a job of the same name, and so equal app ids. Tickets, labels and records carry the
 token, so that each folder acts on its own apps alone.
@@ -7,6 +7,7 @@ token, so that each folder acts on its own apps alone.
 from __future__ import annotations
 
 import os
+import pwd
 
 from launcher import paths
 
@@ -69,3 +70,12 @@ def _unlink(path: str) -> None:
         os.unlink(path)
     except FileNotFoundError:
         pass
+
+
+def actor() -> str:
+    """The user of this process, as `user@host`. A user without a name is a number."""
+    try:
+        user = pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:  # a container may run as a user without a passwd entry
+        user = str(os.geteuid())
+    return f"{user}@{os.uname().nodename}"

@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from hashlib import sha256
 
 from launcher import paths
-from launcher.actor import actor
 from launcher.errors import LockTimeoutError
+from launcher.state.home import actor
 
 _LONGEST_NAME = 200  # of 255 bytes that file systems allow
 

@@ -10,9 +10,9 @@ from launcher.errors import LauncherError
 from launcher.specs.inputs import InputFiles, changes
 from launcher.specs.launch import InputRef
 from launcher.text import printable
-from launcher.workspace.hashes import FileHashes
 from launcher.workspace.ignore import Ignore, WorkspaceError
 from launcher.workspace.manifest import MOST_FILES, store, stored
+from launcher.workspace.seen import FileHashes
 from launcher.workspace.triggers import contents, leaves, matches
 
 _NO_RECORDS = Ignore(f"**/{name}" for name in (".git", ".hg", ".jj", ".svn", "__pycache__"))

@@ -9,25 +9,24 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from time import time_ns
 from typing import NamedTuple
 
 from launcher.files import is_below, read_regular
 from launcher.specs.seen import DIGITS, Seen
-from launcher.workspace.hashes import FileHashes
+from launcher.workspace.context import file_hash
 from launcher.workspace.imports import Import, imports_of
 
 MOST_FILES = 256
 MOST_BYTES = 1 << 20
 MOST_TOTAL_BYTES = 16 << 20
 """Limits of one job: its files, the bytes of each, and of all together. A larger file is none of them."""
-
 _MOST_WORDS = 2_000  # of one command
 _MOST_IMPORTS = 2_000  # of one file
 _MOST_STEPS = 200_000  # of one pass over all jobs: the names that it looks up
 _MOST_READ = 1 << 30  # of one pass: bytes
-
 _SPLIT = re.compile(r"[\s;|&()<>'\"`=]+")
 _MODULE = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*\Z")
 _PYTHON = (".py", ".pyw")
@@ -273,3 +272,56 @@ def _pieces(words: Iterable[str]) -> Iterator[str]:
         yield word
         if _SPLIT.search(word):
             yield from filter(None, _SPLIT.split(word[: 1 << 16]))
+
+
+_SETTLED_NS = 2_000_000_000
+"""How much older than a record a change must be: some file systems count in steps of two seconds."""
+
+
+class Stamp(NamedTuple):
+    """The hash of a file, and how the file looked just before it was read, at `read_ns`."""
+
+    inode: int
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    read_ns: int
+    content: str
+
+    def is_of(self, found: os.stat_result) -> bool:
+        """Whether the file is as it was, and had come to rest before it was read."""
+        same = (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns) == self[:4]
+        return same and max(self.mtime_ns, self.ctime_ns) + _SETTLED_NS < self.read_ns
+
+
+_stamps: dict[str, Stamp] = {}
+"""Path → what this process read there: a second plan, or the check before a start, need not read it again."""
+
+
+class FileHashes:
+    """The hashes of the files that one plan looks at. Each file is read once, however many jobs name it."""
+
+    def __init__(self, stamps: Mapping[str, Stamp] | None = None) -> None:
+        """`stamps` are those of an earlier reader; those of this process where left out."""
+        self._stamps = _stamps if stamps is None else dict(stamps)
+        self._known: dict[str, str] = {}
+
+    def digest(self, path: str) -> str:
+        """SHA-256 (hex) of what a regular file holds. Raises OSError, also for a pipe, socket or device."""
+        if path not in self._known:
+            self._known[path] = self._content(path)
+        return self._known[path]
+
+    def stamp(self, path: str) -> Stamp:
+        """How the file looked when `digest` read it."""
+        return self._stamps[path]
+
+    def _content(self, path: str) -> str:
+        found = os.stat(path)
+        stamp = self._stamps.get(path)
+        if stamp is None or not stamp.is_of(found):
+            read_ns = time_ns()
+            content = file_hash(path).hex()
+            stamp = Stamp(found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns, read_ns, content)
+            self._stamps[path] = stamp
+        return stamp.content

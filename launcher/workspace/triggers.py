@@ -10,10 +10,10 @@ from glob import has_magic
 from hashlib import sha256
 
 from launcher.files import GONE, is_below
-from launcher.specs.trigger import combine
+from launcher.specs.inputs import combine
 from launcher.workspace.context import MAX_BYTES, files_below, too_large, unreadable
-from launcher.workspace.hashes import FileHashes
 from launcher.workspace.ignore import Ignore, WorkspaceError
+from launcher.workspace.seen import FileHashes
 
 MAX_STEPS = 500_000
 """The most names that one glob is compared with; that takes about a second."""

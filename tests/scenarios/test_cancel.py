@@ -5,8 +5,8 @@ import signal
 
 import pytest
 
-from launcher.actor import actor
 from launcher.specs import AppState
+from launcher.state.home import actor
 from tests import processes
 from tests.scenario import until_line
 

@@ -16,13 +16,13 @@ import pytest
 from tests.unit.test_layers import modules
 
 _FAST = {
-    "launcher": "__main__ actor database errors files lazy limits text",
-    "launcher.apply": "ends engines",
+    "launcher": "__main__ database errors files lazy limits text",
+    "launcher.apply": "engines",
     "launcher.cli": (
         "argument_types arguments cancel commands completion_names console describe help interrupts "
         "list log_reader logs main queue start status wait"
     ),
-    "launcher.cli.render": "apps document queue_text status_text tables values",
+    "launcher.cli.render": "apps document queue_text status_text values",
     "launcher.holding": "app events hold journal order phrases probes replica state waiting",
     "launcher.inventory": ("ends find groups listing logs needs project recorded status turns"),
     "launcher.schedulers": (

@@ -17,7 +17,6 @@ RANK = {
     "git": 0,
     "database": 0,
     "database_backup": 0,
-    "actor": 0,
     "limits": 0,
     "outages": 0,
     "secrets": 0,

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 from launcher.cli.render.document import flat
 from launcher.cli.render.roles import what_runs
-from launcher.cli.render.tables import width
+from launcher.cli.render.values import width
 from launcher.plan.diff import Change, differences
 from launcher.plan.reasons import field, is_workspace_digest, show_both
-from launcher.specs.sensitive import HIDDEN
+from launcher.specs.secret import HIDDEN
 from launcher.text import printable
 from launcher.workspace.manifest import Manifest, amount, changed_files, known
 

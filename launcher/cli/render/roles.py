@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from launcher.cli.render.tables import GAP, width
+from launcher.cli.render.values import GAP, width
 from launcher.plan.reasons import show
 from launcher.specs.macros import with_brackets
-from launcher.specs.sensitive import hide
+from launcher.specs.secret import hide
 
 _LEAST = 20  # minimum columns of a command line
 _BARE = r"[^\s\"'\\`]+\Z"

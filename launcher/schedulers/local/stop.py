@@ -6,12 +6,12 @@ import os
 import time
 
 from launcher import paths
-from launcher.actor import actor
 from launcher.errors import ReservedError, SchedulerError
 from launcher.schedulers import pids
 from launcher.schedulers.appfolder import AppFolder
 from launcher.schedulers.local import attemptfile, kernel, process, rundir
 from launcher.schedulers.local.claim import discard_ownerless, hold_ownerless
+from launcher.state.home import actor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from launcher.actor import actor
 from launcher.errors import SchedulerError
 from launcher.holding.phrases import cancelled
 from launcher.schedulers.slurm.cluster import Cluster, checked
@@ -21,6 +20,7 @@ from launcher.schedulers.slurm.observe import (
 )
 from launcher.schedulers.slurm.options import DEFAULT_GRACE_S
 from launcher.schedulers.slurm.state import Facts, view_of
+from launcher.state.home import actor
 from launcher.state.records import WAITING
 
 if TYPE_CHECKING:

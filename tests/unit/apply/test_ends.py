@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from launcher.apply.ends import catch_up
+from launcher.apply.engines import catch_up
 from launcher.state.store import Store
 from tests.unit.state.attempts import attempt
 

@@ -78,7 +78,7 @@ def test_validate_reads_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     def refuse(path: str) -> bytes:
         raise AssertionError(path)
 
-    monkeypatch.setattr("launcher.workspace.hashes.file_hash", refuse)
+    monkeypatch.setattr("launcher.workspace.seen.file_hash", refuse)
     file = tmp_path / "job.launcher.yaml"
     file.write_text(job("[train.py, conf]"))
     compiled = compile_files([str(file)], placeholders=True)
@@ -86,7 +86,7 @@ def test_validate_reads_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_jobs_of_several_files_share_one_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from launcher.workspace import hashes
+    from launcher.workspace import seen as hashes
 
     read: list[str] = []
     real = hashes.file_hash

@@ -17,10 +17,10 @@ from launcher.plan.recheck import located
 from launcher.plan.reconcile import Scope
 from launcher.specs import canonical
 from launcher.specs.attempt import AttemptState
+from launcher.specs.inputs import combine
 from launcher.specs.launch import JobKey, Launch, Lifecycle, Trigger, WorkspaceRef
 from launcher.specs.needs import Need, StoodOn
 from launcher.specs.secret import Secret
-from launcher.specs.trigger import combine
 from tests.lanes import sampled
 from tests.unit.plan.strategies import documents, unhurried
 from tests.unit.plan.world import ORIGIN, OWNER, attempt, job, plan

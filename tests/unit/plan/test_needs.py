@@ -12,9 +12,9 @@ from launcher.plan.reconcile import reconcile, select
 from launcher.plan.snapshot import merge
 from launcher.plan.step import Guard, Step
 from launcher.specs.attempt import Attempt
+from launcher.specs.inputs import combine
 from launcher.specs.launch import Launch, Trigger, attempt_id
 from launcher.specs.needs import Need, StoodOn
-from launcher.specs.trigger import combine
 from tests.unit.plan.world import OWNER, attempt, job, lines, plan, world
 
 HOLDER = "pid 99 on node1"

@@ -7,8 +7,8 @@ import pytest
 
 from launcher.plan.codec import dumps, loads
 from launcher.plan.recheck import located, recheck
+from launcher.specs.inputs import combine
 from launcher.specs.launch import Launch, Trigger
-from launcher.specs.trigger import combine
 from tests.unit.plan.world import ORIGIN, attempt, job, lines, plan, world
 
 CSV, LOG = Trigger("files", ("data/*.csv",)), Trigger("files", ("*.log",))

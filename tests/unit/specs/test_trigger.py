@@ -1,6 +1,6 @@
 """Trigger digests: what changed is known per glob."""
 
-from launcher.specs.trigger import adopted, changed_globs, combine
+from launcher.specs.inputs import adopted, changed_globs, combine
 
 A1, A2 = combine({"a": "11"}), combine({"a": "22"})
 BOTH1, BOTH2 = combine({"a": "11", "b": "33"}), combine({"b": "44", "a": "11"})

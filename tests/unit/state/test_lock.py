@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from launcher.actor import actor
 from launcher.errors import LockTimeoutError, StateError
+from launcher.state.home import actor
 from launcher.state.lock import apply_lock, file_name
 from tests import processes
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from launcher.workspace import hashes
-from launcher.workspace.hashes import FileHashes
+from launcher.workspace import seen as hashes
+from launcher.workspace.seen import FileHashes
 
 
 def test_a_file_is_read_once_for_each_reader(tmp_path: Path):

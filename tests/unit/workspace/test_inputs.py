@@ -105,7 +105,7 @@ def test_a_file_that_cannot_be_read_is_an_error(checkout: Path, monkeypatch: pyt
     def refuse(path: str) -> bytes:
         raise PermissionError(13, "Permission denied", path)
 
-    monkeypatch.setattr("launcher.workspace.hashes.file_hash", refuse)
+    monkeypatch.setattr("launcher.workspace.seen.file_hash", refuse)
     (checkout / "train.py").write_text("never read before")
     with pytest.raises(WorkspaceError, match=r"train\.py: Permission denied"):
         digest(checkout)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.specs.trigger import changed_globs
+from launcher.specs.inputs import changed_globs
 from launcher.workspace import WorkspaceError, trigger_digest
 from launcher.workspace.triggers import _files, leaves
 

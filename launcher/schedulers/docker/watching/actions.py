@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from launcher.actor import actor
 from launcher.holding.events import stopping
 from launcher.holding.phrases import cancelled
 from launcher.schedulers.docker import apps, network, record
@@ -35,6 +34,7 @@ from launcher.schedulers.docker.status import DockerAppView, has_retries
 from launcher.schedulers.docker.watching.client import wait_for_exit
 from launcher.schedulers.docker.watching.ends import give_up, record_end, remove_app
 from launcher.specs.attempt import WAITING_STATES
+from launcher.state.home import actor
 
 NEVER_BEGAN = "it never began to run"
 _ROUNDS = 20  # a watcher in the middle of a restart reads the intent after its next start
