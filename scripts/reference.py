@@ -88,7 +88,8 @@ def job_file() -> str:
         "| Code | Meaning |",
         "|---|---|",
         *(
-            f"| `{code}` | {_cell(text)}{' (a warning)' if code in WARNINGS else ''} |"
+            f"| [`{code}`](../launcher/jobfile/diagnostics/codes.md#{code}) "
+            f"| {_cell(text)}{' (a warning)' if code in WARNINGS else ''} |"
             for code, text in CODES.items()
         ),
     ]

@@ -10,7 +10,7 @@ from typing import Any
 from launcher.cli.component_arguments import called
 from launcher.cli.component_words import words_of
 from launcher.cli.console import Console
-from launcher.cli.init_files import label
+from launcher.cli.init import label
 from launcher.cli.render.job_text import role_fields
 from launcher.components import Component, ComponentArgs
 from launcher.components.build import build
