@@ -105,8 +105,8 @@ def test_workspaces_of_jobs_that_are_there_stay_as_they_are(scenario):
     job = scenario.job("true", name="there", top="workspace: .")
     scenario.write(".venv/x", "x")
     digest = digest_of(scenario, job)
-    told = scenario.launcher("init", "--name", "second").err
-    assert "did not write .launcherignore" in told
+    report = scenario.launcher("init", "--name", "second").err
+    assert "did not write .launcherignore" in report
     assert not (scenario.folder / ".launcherignore").exists()
     assert digest_of(scenario, job) == digest
 
@@ -158,12 +158,14 @@ def test_what_cannot_be_merged_is_kept_and_what_to_add_is_shown(scenario):
     }
     for name, text in texts.items():
         scenario.write(name, text)
-    told = scenario.launcher("init", *EXTRAS).err
+    report = scenario.launcher("init", *EXTRAS).err
     assert {name: (scenario.folder / name).read_text() for name in texts} == texts
-    assert "left .vscode/settings.json unchanged; add to it:" in told
-    assert '"yaml.schemas": {' in told
-    assert "id: launcher-validate" in told
-    assert "left .github/workflows/launcher.yml unchanged: it differs from what init writes; --force" in told
+    assert "left .vscode/settings.json unchanged; add to it:" in report
+    assert '"yaml.schemas": {' in report
+    assert "id: launcher-validate" in report
+    assert (
+        "left .github/workflows/launcher.yml unchanged: it differs from what init writes; --force" in report
+    )
     scenario.launcher("init", "--ci", "--force")
     assert (scenario.folder / ".github/workflows/launcher.yml").read_text() != "name: mine\n"
 
@@ -225,5 +227,5 @@ def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(scenario):
     for name in (".launcherignore", *FILES_OF_EXTRAS):
         (scenario.folder / name).parent.mkdir(parents=True, exist_ok=True)
         os.mkfifo(scenario.folder / name)
-    said = scenario.launcher("init", *EXTRAS, timeout_s=60).err
-    assert "left .vscode/settings.json unchanged; add to it" in said
+    printed = scenario.launcher("init", *EXTRAS, timeout_s=60).err
+    assert "left .vscode/settings.json unchanged; add to it" in printed

@@ -26,7 +26,7 @@ NOT_RUN = {
     "not_yet_valid": "needs another machine with another clock",
 }
 REFUSED = {
-    "attempt_changed": "expected no attempt, found ",
+    "attempt_changed": "printed no attempt, found ",
     "already_applied": "applied it already",
     "other_engine": "local_cwd ",
     "other_origin": "the plan is for ",
@@ -104,12 +104,16 @@ def is_failing(scenario: Scenario) -> bool:
 def reasons(explained: ReasonExplanation, argv: list[str], scenario: Scenario) -> set[str]:
     """The codes in the plan that a command prints; of a refused apply the code whose words it prints."""
     if argv[0] == "apply":
-        told = scenario.launcher(*argv, code=4).err
-        return {explained.code} if REFUSED[explained.code] in told else {told}
+        printed = scenario.launcher(*argv, code=4).err
+        return {explained.code} if REFUSED[explained.code] in printed else {printed}
     if argv[-1] == "twice.py":
         script = [sys.executable, "twice.py"]
-        told = subprocess.run(script, cwd=scenario.folder, capture_output=True, text=True, check=False)
-        return {explained.code} if REFUSED[explained.code] in told.stdout + told.stderr else {told.stderr}
+        printed = subprocess.run(script, cwd=scenario.folder, capture_output=True, text=True, check=False)
+        return (
+            {explained.code}
+            if REFUSED[explained.code] in printed.stdout + printed.stderr
+            else {printed.stderr}
+        )
     done = scenario.launcher(*argv, "--format", "json", code=None)
     document = json.loads(done.out)
     found = {reason["code"] for job in document["jobs"] for reason in job["reasons"]}

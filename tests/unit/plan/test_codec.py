@@ -228,7 +228,7 @@ def test_every_fault_is_reported_at_once_with_its_path() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "told"),
+    ("path", "value", "refusal"),
     [
         (
             ("jobs", 0, "launch", "document", "roles", 0, "args", 0),
@@ -243,8 +243,8 @@ def test_every_fault_is_reported_at_once_with_its_path() -> None:
         (("jobs", 0, "reasons"), [], "reasons: want at least one"),
     ],
 )
-def test_a_plan_edited_by_hand_is_refused(path: tuple[Any, ...], value: Any, told: str) -> None:
-    with pytest.raises(PlanFileError, match=told):
+def test_a_plan_edited_by_hand_is_refused(path: tuple[Any, ...], value: Any, refusal: str) -> None:
+    with pytest.raises(PlanFileError, match=refusal):
         decode(edited(path, value))
 
 

@@ -163,7 +163,7 @@ def test_control_characters_do_not_reach_the_terminal() -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "change"),
     [
         (
             {"env": {"HF_TOKEN": "abc1"}},
@@ -186,8 +186,8 @@ def test_control_characters_do_not_reach_the_terminal() -> None:
         ({}, {"metadata": {"auth": {"a": "abc1"}}}, "+ roles.trainer.metadata.auth = (value not shown)"),
     ],
 )
-def test_literals_under_sensitive_names_are_not_shown(old: Any, new: Any, told: str) -> None:
-    assert changes(old, new) == [told]
+def test_literals_under_sensitive_names_are_not_shown(old: Any, new: Any, change: str) -> None:
+    assert changes(old, new) == [change]
 
 
 def test_sensitive_literals_of_a_new_role_are_not_shown() -> None:

@@ -138,8 +138,8 @@ def test_all_that_a_success_stands_on_is_explained():
     [step] = [
         s for s in plan([now, *map(job, ("a", "b", "new"))], success, *others).steps if s.key == now.key
     ]
-    said = explain(step, found, Grounds(found).of(now), ["model.py", "more.py"])
-    assert [(part.what, part.name, part.is_current, part.now) for part in said.parts] == [
+    output = explain(step, found, Grounds(found).of(now), ["model.py", "more.py"])
+    assert [(part.what, part.name, part.is_current, part.now) for part in output.parts] == [
         ("document", "", False, "1 change"),
         ("workspace", "src", False, "changed"),
         ("need", "a", False, "a has run since: attempt 2"),
@@ -176,8 +176,8 @@ def test_inputs_and_needs_that_are_not_compared_are_explained():
     [step] = plan(launch, success, attempt(job("a"), "succeeded")).steps
     unread = replace(launch, unresolved={"a": "a.launcher.yaml cannot be read"})
     found = world(success, attempt(job("a"), "succeeded"))
-    said = explain(step, found, Grounds(found).of(unread), ())
-    assert [(part.what, part.name, part.is_current, part.now) for part in said.parts] == [
+    output = explain(step, found, Grounds(found).of(unread), ())
+    assert [(part.what, part.name, part.is_current, part.now) for part in output.parts] == [
         ("document", "", True, ""),
         ("need", "a", True, ""),
         ("need", "b", None, "a.launcher.yaml cannot be read"),

@@ -73,7 +73,7 @@ def test_a_saved_plan_goes_on_where_it_was_killed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "drift", "told"),
+    ("state", "drift", "verdict"),
     [
         ("lost", "trainer/1 was removed by hand", "attempt 1 was lost; trainer/1 was removed by hand"),
         (
@@ -83,9 +83,9 @@ def test_a_saved_plan_goes_on_where_it_was_killed() -> None:
         ),
     ],
 )
-def test_drift_is_named_beside_how_the_attempt_ended(state: str, drift: str, told: str) -> None:
+def test_drift_is_named_beside_how_the_attempt_ended(state: str, drift: str, verdict: str) -> None:
     made = plan(NEW, attempt(NEW, state, drift=drift))
-    assert lines(made)[0] == f"!   default/train: {told}"
+    assert lines(made)[0] == f"!   default/train: {verdict}"
     assert [reason.code for reason in made.steps[0].reasons] == [f"last_{state}", "drift"]
 
 

@@ -244,10 +244,10 @@ def test_a_plan_from_the_future_is_refused_beyond_what_clocks_differ_by() -> Non
     made = saved([NEW])
     assert later(made, now=NOON - 300).stale == ()
     check = later(made, now=NOON - 301)
-    told = (
+    refusal = (
         "the plan was made at 1970-01-12 13:46 UTC, and it is 1970-01-12 13:41 UTC here: look at the clocks"
     )
-    assert told in str(check.refusal())
+    assert refusal in str(check.refusal())
     assert check.stale[0].reason.code == "not_yet_valid"
 
 

@@ -96,29 +96,29 @@ def test_going_back_to_a_document_that_succeeded_earlier_runs_it_again() -> None
 
 
 @pytest.mark.parametrize(
-    ("state", "told"),
+    ("state", "verdict"),
     [
         ("failed", "attempt 2 failed: trainer/1 exited with 17"),
         ("cancelled", "attempt 2 was cancelled: trainer/1 exited with 17"),
         ("lost", "attempt 2 was lost: trainer/1 exited with 17"),
     ],
 )
-def test_a_job_that_did_not_succeed_is_held(state: str, told: str) -> None:
+def test_a_job_that_did_not_succeed_is_held(state: str, verdict: str) -> None:
     made = plan(NEW, attempt(NEW, state, 2, message="trainer/1 exited\nwith 17"))
-    assert lines(made) == [f"!   default/train: {told}", "Plan: no changes, 1 held"]
+    assert lines(made) == [f"!   default/train: {verdict}", "Plan: no changes, 1 held"]
 
 
 @pytest.mark.parametrize(
-    ("message", "told"),
+    ("message", "verdict"),
     [
         ("cancelled by ann@node1", "attempt 1 was cancelled by ann@node1"),
         ("cancelled", "attempt 1 was cancelled"),
         ("", "attempt 1 was cancelled"),
     ],
 )
-def test_that_an_attempt_was_cancelled_is_said_once(message: str, told: str) -> None:
+def test_that_an_attempt_was_cancelled_is_said_once(message: str, verdict: str) -> None:
     made = plan(NEW, attempt(NEW, "cancelled", message=message))
-    assert lines(made)[0] == f"!   default/train: {told}"
+    assert lines(made)[0] == f"!   default/train: {verdict}"
 
 
 def test_a_failure_without_a_message_tells_its_exit_code() -> None:

@@ -41,7 +41,7 @@ def planned(launches: Launch | list[Launch], *attempts: Attempt, room: Room = HE
 
 
 @pytest.mark.parametrize(
-    ("jobs", "said"),
+    ("jobs", "output"),
     [
         (sweep(12, cpu=2), "12 jobs ask for 24 cores of 2: 1 at a time, in this order"),
         (sweep(5, cpu=1), "5 jobs ask for 5 cores of 2: 2 at a time, in this order"),
@@ -64,10 +64,10 @@ def planned(launches: Launch | list[Launch], *attempts: Attempt, room: Room = HE
         (sweep(4, caps=Caps(max_parallel=3)), "4 jobs of project default: 3 at a time, in this order"),
     ],
 )
-def test_jobs_that_ask_together_for_more_than_there_is_take_turns(jobs: list[Launch], said: str) -> None:
+def test_jobs_that_ask_together_for_more_than_there_is_take_turns(jobs: list[Launch], output: str) -> None:
     made = planned(jobs)
-    assert made.turns == (said, ELSEWHERE)
-    assert f"turns: {said}" in lines(made)
+    assert made.turns == (output, ELSEWHERE)
+    assert f"turns: {output}" in lines(made)
 
 
 def test_what_a_plan_says_of_turns_fits_a_line() -> None:
