@@ -16,7 +16,7 @@ from launcher.specs.attempt import Attempt
 from launcher.specs.launch import Launch, Trigger, attempt_id
 from launcher.specs.needs import Need, StoodOn
 from launcher.specs.trigger import combine
-from tests.unit.plan.world import OWNER, attempt, job, lines, plan, world
+from tests.unit.plan.world import attempt, job, lines, plan, world
 
 HOLDER = "pid 99 on node1"
 
@@ -58,46 +58,6 @@ HISTORY = (done(PREPARE), done(TRAIN, 1, on(PREPARE)), done(EVAL, 1, on(TRAIN)))
 """Everything has succeeded."""
 
 
-def test_new_jobs_wait_for_each_other() -> None:
-    made = plan(CHAIN)
-    assert shown(made) == dict.fromkeys(
-        ("evaluate", "prepare", "train"), "create: no attempt of this job is on record"
-    )
-    assert [step(made, name).after for name in ("prepare", "train", "evaluate")] == [
-        (),
-        ("prepare",),
-        ("train",),
-    ]
-    assert step(made, "train").needs == (on(PREPARE),)
-    assert step(made, "evaluate").needs == (on(TRAIN),)
-
-
-def test_after_everything_has_succeeded_nothing_is_to_be_done() -> None:
-    assert plan(CHAIN, *HISTORY).is_empty
-
-
-def test_a_change_runs_everything_behind_it_again() -> None:
-    made = plan([EVAL, CHANGED, TRAIN], *HISTORY)
-    assert shown(made)["train"] == "rerun: needs_changed (prepare will run)"
-    assert shown(made)["evaluate"] == "rerun: needs_changed (train will run)"
-    assert [step(made, name).edition for name in ("prepare", "train", "evaluate")] == [2, 2, 2]
-    assert step(made, "evaluate").after == ("train",)
-
-
-def test_a_change_runs_nothing_before_it() -> None:
-    made = plan([job("evaluate", "-v", needs=need("train")), PREPARE, TRAIN], *HISTORY)
-    assert [each.kind for each in made.steps] == ["create", "keep", "keep"]
-    assert (step(made, "evaluate").needs, step(made, "evaluate").after) == ((on(TRAIN),), ())
-
-
-def test_files_that_trigger_a_need_run_its_dependents_again() -> None:
-    files = (Trigger("files", ("*.csv",)),)
-    old, new = (job("prepare", rerun_on=files, trigger_digest=combine({"*.csv": n})) for n in "12")
-    made = plan([EVAL, new, TRAIN], done(old), *HISTORY[1:])
-    assert [each.kind for each in made.steps] == ["rerun"] * 3
-    assert step(made, "prepare").edition == 2
-
-
 def test_what_only_repeats_a_need_leaves_its_dependents() -> None:
     made = plan(CHAIN, *HISTORY, rerun=["prepare"])
     assert [(each.key.job, each.kind) for each in made.steps if each.has_effects] == [("prepare", "rerun")]
@@ -124,14 +84,6 @@ def test_rerun_with_a_plus_runs_what_follows() -> None:
     made = plan(CHAIN, *HISTORY, rerun=["prepare+"])
     assert [each.kind for each in made.steps] == ["rerun"] * 3
     assert [each.edition for each in made.steps] == [1] * 3
-
-
-def test_a_need_that_has_run_since_in_another_edition_runs_the_job_again() -> None:
-    made = plan(CHAIN, *HISTORY, done(PREPARE, 2))
-    assert shown(made)["train"] == "rerun: needs_changed (prepare has run since: attempt 2)"
-    assert (step(made, "train").needs, step(made, "train").after) == ((on(PREPARE, 2),), ())
-    same = done(PREPARE, 2, edition=1)
-    assert plan(CHAIN, *HISTORY, same).is_empty
 
 
 def test_rerun_never_keeps_the_order_alone() -> None:
@@ -223,12 +175,6 @@ def test_a_need_on_record_that_has_no_success_here_runs_nothing_again() -> None:
         )
 
 
-def test_a_policy_that_is_added_or_removed_runs_nothing_again() -> None:
-    for before in (summed(CELLS[0]), summed(CELLS[0], order_only=("a-0",))):
-        for rerun in (True, False):
-            assert plan([CELLS[0], needing(CELLS[0], rerun=rerun)], RAN[0], before).is_empty
-
-
 def test_a_need_with_rerun_never_is_added_and_removed_without_a_run() -> None:
     assert plan([*CELLS[:2], needing(CELLS[0], rerun=False)], *RAN[:2], summed()).is_empty
     assert plan([CELLS[0], SUM], RAN[0], summed(CELLS[0], order_only=("a-0",))).is_empty
@@ -274,15 +220,6 @@ def test_a_skipped_attempt_leaves_the_judgement_to_the_set_of_the_one_before() -
     assert shown(made)["sum"] == "rerun: needs_changed (now also needs a-1)"
 
 
-def test_policies_hold_back_a_changed_set_of_needs() -> None:
-    held = step(plan([*CELLS, needing(CELLS[0], on_change="hold")], *RAN, summed()), "sum")
-    assert (held.kind, held.blocked) == ("hold", "on_change_hold")
-
-
-def test_an_attempt_without_a_record_of_needs_counts_as_having_had_none() -> None:
-    assert step(plan([PREPARE, TRAIN], done(PREPARE), done(TRAIN)), "train").kind == "rerun"
-
-
 def test_a_withdrawn_job_does_not_start_again_by_itself() -> None:
     """Its needs are the attempts that it was bound to, or earlier ones."""
     withdrawn = done(TRAIN, 2, on(PREPARE, 2), state="skipped", message="withdrawn")
@@ -324,14 +261,6 @@ def test_where_a_name_is_not_resolved_the_sets_are_not_compared() -> None:
     )
 
 
-def test_a_job_with_a_name_that_is_not_resolved_does_not_start() -> None:
-    desired = replace(job("sum", needs=need("a")), unresolved=UNKNOWN)
-    for history in ([], [done(job("a"))]):
-        made = plan(desired, *history)
-        assert (made.problems, step(made, "sum").kind) == ((), "hold")
-        assert UNKNOWN["a"] in step(made, "sum").notes[0]
-
-
 def test_an_interrupted_submission_goes_on_where_a_name_is_not_resolved() -> None:
     desired = replace(job("sum", needs=need("a", "prepare")), unresolved=UNKNOWN)
     left = done(SUM, 1, on(CELLS[0]), on(PREPARE), state="reserved")
@@ -366,12 +295,6 @@ def test_the_editions_of_another_state_folder_are_not_compared() -> None:
         assert step(again, "train").kind == kind
 
 
-def test_the_names_that_another_state_folder_has_recorded_are_compared() -> None:
-    ran = done(job("train", scheduler="local_docker"), 1, on(PREPARE), home="theirs")
-    made = step(between([PREPARE, job("train", scheduler="local_docker")], done(PREPARE), ran), "train")
-    assert made.why() == "needs_changed (no longer needs prepare)"
-
-
 def test_an_edition_on_a_shared_engine_is_compared_whoever_recorded_it() -> None:
     prepare = job("prepare", scheduler="local_docker")
     train = job("train", needs=need("prepare"), scheduler="local_docker")
@@ -383,23 +306,6 @@ def test_an_attempt_of_this_machine_is_of_this_state_folder_whatever_its_token()
     """The token may have been removed; no other folder could have made it."""
     ran = done(TRAIN, 1, on(PREPARE), home="former")
     assert step(between([PREPARE, TRAIN], done(PREPARE, 2), ran), "train").kind == "rerun"
-
-
-@pytest.mark.parametrize(
-    ("state", "word"), [("failed", "failed"), ("cancelled", "cancelled"), ("lost", "lost")]
-)
-def test_a_job_that_would_start_is_held_while_a_need_is(state: str, word: str) -> None:
-    made = plan(CHAIN, done(PREPARE, state=state))
-    assert shown(made)["train"].startswith(f"hold: needs_failed (prepare: {word})")
-    assert shown(made)["evaluate"].startswith("hold: needs_failed (train: held)")
-    assert made.is_empty
-
-
-def test_what_has_finished_or_runs_is_kept_whatever_became_of_its_need() -> None:
-    failed = done(PREPARE, 2, state="failed", edition=1)
-    assert shown(plan([PREPARE, TRAIN], *HISTORY[:2], failed))["train"].startswith("keep")
-    running = done(TRAIN, 1, on(PREPARE), state="running")
-    assert shown(plan([PREPARE, TRAIN], done(PREPARE), failed, running))["train"].startswith("keep")
 
 
 def test_a_need_whose_change_is_held_back_holds_its_dependents() -> None:
@@ -424,13 +330,6 @@ def test_an_attempt_that_never_ran_leaves_the_need_to_the_one_before(left: dict[
     for state, after in (("succeeded", ()), ("running", ("prepare",))):
         made = step(plan(TRAIN, done(PREPARE, state=state), done(PREPARE, 2, **left)), "train")
         assert (made.kind, made.needs, made.after) == ("create", (on(PREPARE),), after)
-
-
-def test_a_need_that_runs_outside_of_the_plan_is_waited_for() -> None:
-    made = plan(TRAIN, done(PREPARE, 2, state="running"))
-    assert (step(made, "train").kind, step(made, "train").after) == ("create", ("prepare",))
-    busy = plan(TRAIN, done(PREPARE, 2, state="created", owner=OWNER))
-    assert step(busy, "train").waits_for == OWNER
 
 
 def test_a_need_that_is_disabled_and_stopped_holds_its_dependents() -> None:
@@ -521,41 +420,11 @@ def test_what_waits_for_a_need_that_every_apply_repeats_is_made_anew() -> None:
     assert (made.kind, made.after, len(made.withdraws)) == ("rerun", ("fetch", "prepare"), 1)
 
 
-@pytest.mark.parametrize(
-    ("policy", "blocked"), [({"protect": True}, "protected"), ({"on_change": "hold"}, "on_change_hold")]
-)
-def test_policies_keep_a_running_dependent(policy: dict[str, Any], blocked: str) -> None:
-    made = plan(
-        [CHANGED, job("train", needs=need("prepare"), **policy)],
-        done(PREPARE),
-        done(TRAIN, 1, on(PREPARE), state="running"),
-    )
-    assert (step(made, "train").kind, step(made, "train").blocked) == ("hold", blocked)
-
-
-def test_a_waiting_dependent_of_a_need_that_will_run_is_withdrawn_and_made_anew() -> None:
-    live = (done(PREPARE, state="running"), waiting(TRAIN, 1, on(PREPARE)))
-    made = plan([CHANGED, TRAIN], *live)
-    new = step(made, "train")
-    assert (new.kind, new.number, new.after) == ("rerun", 2, ("prepare",))
-    assert [each.app_id for each in new.withdraws] == [live[1].app_id]
-    assert new.stops == ()
-    assert not new.destructive
-    assert live[1].app_id not in made.plan_digest
-
-
 def test_a_waiting_attempt_of_the_same_document_is_kept() -> None:
     made = plan([PREPARE, TRAIN], done(PREPARE, state="running"), waiting(TRAIN, 1, on(PREPARE)))
     assert shown(made)["train"] == "keep: attempt 1 waits for prepare"
     assert made.is_empty
     assert step(made, "train").waits_for == ""
-
-
-def test_a_waiting_attempt_of_another_document_is_withdrawn() -> None:
-    new = job("train", "-v", needs=need("prepare"))
-    made = plan([PREPARE, new], done(PREPARE, state="running"), waiting(TRAIN, 4, on(PREPARE)))
-    assert (step(made, "train").kind, step(made, "train").number) == ("create", 5)
-    assert [each.state for each in step(made, "train").withdraws] == ["waiting"]
 
 
 def test_a_waiting_attempt_without_a_holder_is_resumed_under_its_number() -> None:
@@ -573,12 +442,6 @@ def test_a_waiting_attempt_without_a_holder_is_given_up_when_its_need_failed() -
     held = step(plan([PREPARE, TRAIN], done(PREPARE, state="failed"), left), "train")
     assert (held.kind, held.reasons[0].code) == ("hold", "needs_failed")
     assert held.withdraws == (Guard.of(left),)
-
-
-def test_a_disabled_job_that_waits_is_withdrawn_without_approval() -> None:
-    off = job("train", needs=need("prepare"), enabled=False)
-    made = step(plan([PREPARE, off], done(PREPARE), waiting(TRAIN, 1, on(PREPARE))), "train")
-    assert (made.kind, made.destructive, len(made.withdraws)) == ("destroy", False, 1)
 
 
 def test_an_interrupted_submission_goes_on_only_with_the_attempts_it_was_bound_to() -> None:
@@ -618,11 +481,6 @@ def test_what_was_skipped_follows_when_its_need_runs_again() -> None:
     )
     assert shown(made)["train"] == "rerun: needs_changed (prepare will run); attempt 1 failed"
     assert step(made, "train").number == 3
-
-
-def test_a_failed_job_runs_again_when_its_need_has_changed() -> None:
-    made = plan([CHANGED, TRAIN], done(PREPARE), done(TRAIN, 1, on(PREPARE), state="failed"))
-    assert shown(made)["train"] == "rerun: needs_changed (prepare will run); attempt 1 failed"
 
 
 # As text
