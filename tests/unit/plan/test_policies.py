@@ -95,6 +95,12 @@ def test_a_protected_attempt_is_never_stopped_for_other_reasons(launch: Any, cho
     assert made.is_empty
 
 
+def test_a_protected_attempt_is_not_stopped_by_an_interrupted_replace_that_goes_on() -> None:
+    launch = train(protect=True)
+    made = plan(launch, attempt(OLD, "running", 1), attempt(launch, "created", 2))
+    assert made.steps[0].blocked == "protected"
+
+
 @pytest.mark.parametrize(
     "policies",
     [

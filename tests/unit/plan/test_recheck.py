@@ -274,6 +274,20 @@ def test_a_kept_job_whose_set_of_needs_has_changed_makes_an_older_plan_stale() -
     assert later(made, old[0], without).stale
 
 
+def test_a_waiting_attempt_that_has_started_meanwhile_makes_the_plan_stale() -> None:
+    changed = job("after", "-v", needs=(Need("prepare"),))
+    wait = attempt(AFTER, "waiting", owner=OWNER, needs=on_prepare())
+    made = saved(changed, attempt(PREPARE, "running"), wait)
+    assert kinds(later(made, attempt(PREPARE, "running"), wait)) == ["create"]
+    given_up = attempt(AFTER, "skipped", needs=on_prepare())
+    assert kinds(later(made, attempt(PREPARE, "running"), given_up)) == ["create"]
+    off = saved(job("after", enabled=False), attempt(PREPARE, "running"), wait)
+    for state in ("running", "succeeded"):
+        started = attempt(AFTER, state, needs=on_prepare())
+        assert later(made, attempt(PREPARE, "succeeded"), started).stale
+        assert later(off, attempt(PREPARE, "succeeded"), started).stale
+
+
 def test_a_plan_of_v1_can_be_applied() -> None:
     made = located(loads((Path(__file__).parent / "plan-v1.json").read_text()), root="/src", origin=ORIGIN)
     running = attempt(OLD, "running", 2)
