@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.jobfile.compile.slugs import job_name, slug
+from launcher.jobfile.compile.matrix import job_name, slug
 from launcher.jobfile.model.base import LABEL
 from tests.unit.jobfile.words import HEAD, compile_text, labels, launches, lines, places
 
@@ -161,9 +161,7 @@ def test_a_matrix_that_exclude_cuts_below_the_limit_is_accepted(tmp_path: Path) 
         ("{a: {range: [0, 65537]}, exclude: [{a: 7}]}", "makes 65,537 jobs"),
     ],
 )
-def test_a_matrix_that_is_too_large_after_exclude_is_refused(
-    tmp_path: Path, matrix: str, wording: str
-) -> None:
+def test_a_matrix_that_is_too_large_after_exclude_is_refused(tmp_path, matrix, wording):
     [line] = lines(compile_text(tmp_path, HEAD + ROLE + f"matrix: {matrix}\n"))
     assert wording in line
 
