@@ -8,7 +8,7 @@ from typing import Any
 from launcher.apply import make_plan
 from launcher.apply.approval import check_plan
 from launcher.cli import jobs, plan_options
-from launcher.cli.argument_types import count, one_of
+from launcher.cli.arguments import count
 from launcher.cli.console import Console
 from launcher.cli.empty_state import empty_state_warning
 from launcher.cli.plan_file import document, write_text
@@ -50,7 +50,6 @@ def add_arguments(parser: Any) -> None:
     group.add_argument(
         "--format",
         metavar="FORMAT",
-        type=one_of(*FORMATS),
         choices=FORMATS,
         default="text",
         help="text, json (the plan document), markdown (for a pull request), github (annotations, step "

@@ -7,7 +7,7 @@ from os.path import commonpath, isdir, join, realpath, relpath
 from typing import Any
 
 from launcher.apply.look import Choices
-from launcher.cli.argument_types import several_of
+from launcher.cli.arguments import several_of
 from launcher.cli.jobs import declared_in
 from launcher.plan.model import Plan
 from launcher.plan.orphans import Scope
