@@ -1,7 +1,5 @@
 """Contract: roles that wait for each other and end with the app, or a refusal that names what is missing."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -50,8 +48,10 @@ def test_a_replica_knows_the_hosts_of_roles(case: Case) -> None:
     ]
     app_id = case.start(AppDef("app", roles))
     assert case.end(app_id).state is AppState.SUCCEEDED
-    said = {word for name in ("main", "other") for line in case.lines(app_id, name) for word in line.split()}
-    assert len(said) == 1
+    output = {
+        word for name in ("main", "other") for line in case.lines(app_id, name) for word in line.split()
+    }
+    assert len(output) == 1
 
 
 @pytest.fixture
@@ -82,7 +82,6 @@ def test_the_start_returns_while_a_role_waits(able: Case) -> None:
     app_id = able.start(AppDef("app", [client, _server(able, "sleep 1000")]))
     able.until_running(app_id)
     record = able.another().record(app_id)
-    assert record is not None
     assert record.state == "running"
     assert [(one.state, one.message) for one in record.replicas if one.role == "client"] == [
         ("pending", "waiting for server (ready)")

@@ -1,8 +1,6 @@
 """The committed schema on the corpus, through jsonschema and through check-jsonschema: one verdict with the
 models, but for the rules that a schema cannot say, all of which are listed here."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -328,8 +326,8 @@ def refused() -> set[str]:
         "json",
         *map(str, paths),
     ]
-    said = json.loads(subprocess.run(command, capture_output=True, text=True, check=False).stdout)
-    named = {found["filename"] for kind in ("errors", "parse_errors") for found in said[kind]}
+    output = json.loads(subprocess.run(command, capture_output=True, text=True, check=False).stdout)
+    named = {found["filename"] for kind in ("errors", "parse_errors") for found in output[kind]}
     return {name_of(Path(name)) for name in named}
 
 

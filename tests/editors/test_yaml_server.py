@@ -1,7 +1,5 @@
 """yaml-language-server on job files: what it marks, what it offers, what it tells."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -156,9 +154,7 @@ def test_the_fields_of_a_mapping_are_offered(server: Server, text: str, fields: 
         (ROLE + "vars:\n  n:\n    type: |", {"int", "float", "str", "bool"}),
     ],
 )
-def test_the_values_of_a_choice_are_offered_with_their_meaning(
-    server: Server, text: str, values: set[str]
-) -> None:
+def test_the_values_of_a_choice_are_offered_with_their_meaning(server, text, values):
     offered = server.complete(text)
     assert values <= offered.keys()
     assert all(offered[value].words.endswith(".") for value in values)
@@ -207,6 +203,6 @@ def inserted(text: str, snippet: str) -> str:
     ],
 )
 def test_what_is_under_the_pointer_is_explained(server: Server, text: str, words: list[str]) -> None:
-    told = server.hover(text)
-    assert [word for word in words if word not in told] == []
-    assert "||" not in told  # what the server makes of alternatives that it cannot tell apart
+    events = server.hover(text)
+    assert [word for word in words if word not in events] == []
+    assert "||" not in events  # what the server makes of alternatives that it cannot tell apart

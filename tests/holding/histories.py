@@ -249,7 +249,7 @@ def fact(text):
 
 def _end(text):
     # type: (str) -> dict[str, Any]
-    text, _, said = text.partition(":")
+    text, _, output = text.partition(":")
     if text == "hand":
         return {"code": 143, "hand": True}
     if text == "oom":
@@ -261,7 +261,7 @@ def _end(text):
         return {"code": int(text[1:]), "stopped": True}
     if text[0] == "s":
         return {"code": 128 + int(text[1:]), "signal": int(text[1:])}
-    return dict({"code": int(text)}, **({"said": said} if said else {}))
+    return dict({"code": int(text)}, **({"said": output} if output else {}))
 
 
 def _app_fact(word, rest):
@@ -284,7 +284,7 @@ def _app_fact(word, rest):
     }
     fields.update(unmet=("unmet", {"why": rest}), broken=("broken", {"why": rest}))
     fields.update(orphaned=("orphaned", {"why": "its parent process ended"}))
-    kind, more = fields.get(word, (word, {}))  # type: ignore[assignment]
+    kind, more = fields.get(word, (word, {}))
     return dict(more, e=kind)
 
 

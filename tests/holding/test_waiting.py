@@ -1,7 +1,5 @@
 """The way of an app to its start: what a holder records on it, and in which order."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -16,8 +14,8 @@ class Holder:
         self.calls: list[str] = []
         self._answers = answers
 
-    def _call(self, name: str, said: str = "", otherwise: Any = None) -> Any:
-        self.calls.append(f"{name} {said}".strip())
+    def _call(self, name: str, output: str = "", otherwise: Any = None) -> Any:
+        self.calls.append(f"{name} {output}".strip())
         given = self._answers.get(name)
         return given.pop(0) if given else otherwise
 

@@ -1,7 +1,5 @@
 """The commands serve the apps of a scheduler that was installed as those of ours."""
 
-from __future__ import annotations
-
 import json
 from datetime import datetime
 from pathlib import Path
@@ -83,9 +81,9 @@ def test_logs_are_read_and_followed(scenario: Scenario, job: Any) -> None:
 
 def test_the_output_of_one_restart_is_refused_with_what_helps(scenario: Scenario, job: Any) -> None:
     scenario.run_to_end(job("echo one"))
-    said = scenario.launcher("logs", "job", "--restart", "0", code=1).err
-    assert "procs cannot tell the output of one restart from that of another" in said
-    assert "--since" in said
+    output = scenario.launcher("logs", "job", "--restart", "0", code=1).err
+    assert "procs cannot tell the output of one restart from that of another" in output
+    assert "--since" in output
 
 
 @pytest.mark.slow
@@ -152,7 +150,6 @@ def test_the_end_of_an_app_without_a_job_is_recorded_by_the_next_list(scenario: 
     assert apps(scenario) == [("alone", "FAILED")]
     with Store.open(readonly=True) as store:
         recorded = store.app(app_id)
-    assert recorded is not None
     assert (recorded.state, recorded.exit_code) == ("failed", 3)
 
 
@@ -167,5 +164,5 @@ def test_an_app_that_cannot_be_started_is_taken_back(scenario: Scenario) -> None
 @pytest.mark.slow
 def test_describe_shows_the_document(scenario: Scenario, job: Any) -> None:
     scenario.run_to_end(job("echo hello"))
-    told = json.loads(scenario.launcher("describe", "job", "--json").out)
-    assert told["document"]["roles"][0]["args"] == ["-c", "echo hello"]
+    events = json.loads(scenario.launcher("describe", "job", "--json").out)
+    assert events["document"]["roles"][0]["args"] == ["-c", "echo hello"]

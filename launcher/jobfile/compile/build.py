@@ -1,30 +1,168 @@
-"""A checked job file → an AppDef and its policies."""
+"""A checked job file → its AppDef, from its roles or from its component, and its policies."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-from launcher.jobfile.compile import script
 from launcher.jobfile.compile.inputs import triggers
 from launcher.jobfile.messages.collector import Collector
 from launcher.jobfile.messages.names import listing, suggest
+from launcher.jobfile.messages.wording_fields import missing_field
 from launcher.jobfile.model.job_file import JobFile, LifecycleSpec
 from launcher.jobfile.model.role import (
     BindMount,
     DeviceMount,
-    ProbeSpec,
     Resources,
     RoleSpec,
     SecretRef,
     VolumeMount,
 )
-from launcher.jobfile.text.document import Path
+from launcher.jobfile.text.document import Path, leaves
 from launcher.specs import NULL_RESOURCE, AppDef, Lifecycle, Resource, RetryPolicy, Role, check_app, mounts
 from launcher.specs.check import Problem
 from launcher.specs.probe import Condition, Probe
 from launcher.specs.resources import UnknownResourceException, get_named_resources, named_resources
 from launcher.specs.rolefields import ROLE_FIELDS
+
+# Imported with the first component: a job file without one does not pay for what calls them.
+if TYPE_CHECKING:
+    from launcher.components.calls import Calls
+    from launcher.components.command_line import ArgumentProblem
+    from launcher.components.evaluate import Evaluation
+
+_COMPONENT: Path = ("component",)
+_ARGS: Path = ("args",)
+UNKNOWN = "unknown"
+"""Stands for the program of a role whose program is missing or wrong."""
+
+_COMMANDS: Mapping[str, Sequence[str]] = {
+    "sh": ("sh", "-euc"),
+    "bash": ("bash", "-euo", "pipefail", "-c"),
+}
+
+
+def command(text: str, shell: str) -> tuple[str, ...]:
+    """The entrypoint and the arguments that run a script."""
+    return (*_COMMANDS[shell], text)
+
+
+def script_of(entrypoint: str, args: Sequence[str]) -> dict[str, str] | None:
+    """The fields `run` and `shell` that come to a command; None where it is not that of a script."""
+    for shell, words in _COMMANDS.items():
+        if (entrypoint, *args[:-1]) == words and args[-1:]:
+            return {"run": args[-1], **({"shell": shell} if shell != "sh" else {})}
+    return None
+
+
+def check_shape(value: Mapping[str, Any], problems: Collector) -> None:
+    """Note fields that go with roles where there is a component, and the other way round; and roles that have
+    no program, or two of them."""
+    is_toml = problems.document.source.format == "toml"
+    if "component" not in value:
+        if "args" in value and not problems.is_broken(_ARGS):
+            deeper = "move it below [roles.NAME]" if is_toml else "indent it deeper, into a role"
+            label = deeper if "roles" in value else "add `component`"
+            message = "`args` of a job are for its `component`, and it names none"
+            problems.add(_ARGS, "unknown-field", message, at="key", label=label, is_final=True)
+    elif "roles" in value:
+        _conflict("roles", "it makes the roles itself", problems)
+    roles = value.get("roles")
+    for name, role in roles.items() if isinstance(roles, dict) else ():
+        if isinstance(role, dict) and "run" in role:
+            _check_script(("roles", name), role, problems)
+        elif isinstance(role, dict) and "entrypoint" not in role:
+            missing_field(("roles", name), "entrypoint", problems)
+            problems.assumed.add(("roles", name, "entrypoint"))
+
+
+def check_defaults(value: Mapping[str, object], problems: Collector) -> None:
+    """Note `defaults`, which are for the roles of the file itself, where a component makes the roles."""
+    if "component" in value and "defaults" in value and "roles" not in value:
+        _conflict("defaults", "they are for `roles`", problems)
+
+
+def _conflict(other: str, why: str, problems: Collector) -> None:
+    first = problems.place(_COMPONENT, "the component is here")
+    message = f"a job with a component has no `{other}`: {why}"
+    label = "keep one of them"
+    problems.add((other,), "conflicting-fields", message, at="key", label=label, related=(first,))
+
+
+def _check_script(at: Path, role: Mapping[str, Any], problems: Collector) -> None:
+    for field in ("entrypoint", "args"):
+        if field in role:
+            first = problems.place((*at, "run"), "the script is here")
+            message = f"a role with `run` has no `{field}`: the script is all that it runs"
+            label, path = "keep one of them", (*at, field)
+            problems.add(path, "conflicting-fields", message, at="key", label=label, related=(first,))
+    text, shell = role["run"], role.get("shell", "sh")
+    words = text[2:].split("\n")[0].split() if isinstance(text, str) and text.startswith("#!") else []
+    program = os.path.basename(words[words[0].endswith("/env") and len(words) > 1]) if words else ""
+    if program and program != shell:
+        message = f"`{shell}` runs the script, and its first line names `{program}`"
+        is_shell = program in _COMMANDS
+        label = f"add `{problems.entry('shell', program)}`" if is_shell else "take the line away"
+        hint = "" if is_shell else f"or keep it in a file, and name `{program}` in `entrypoint`"
+        problems.add((*at, "run"), "constraint", message, label=label, hint=hint)
+
+
+def build_component(
+    job: JobFile, name: str, folder: str, root: str, calls: Calls, problems: Collector
+) -> AppDef:
+    """The AppDef under the name of one of the file's jobs. What is wrong goes to `problems`.
+
+    Args:
+        folder: of the job file; a component file is relative to it.
+        root: the folder that a component file may not leave.
+    """
+    from launcher.components.evaluate import Call
+
+    nothing = AppDef(name)
+    if problems.is_assumed(_COMPONENT):
+        return nothing
+    # A placeholder is no value to call a component with.
+    is_called = not problems.holds_assumed(_ARGS) and not problems.holds_broken(_ARGS)
+    numbers = (path for path, value in leaves(job.args) if isinstance(value, bool | int | float))
+    spelt = {path: _spelt((*_ARGS, *path), problems) for path in numbers}
+    answer = calls.answer(Call(job.component or "", folder, job.args, spelt, is_called), root)
+    if answer is None:
+        message = f"component `{job.component}` is not called: only the built-in components may run here"
+        hint = "check what it runs, then leave out --no-components (or LAUNCHER_COMPONENTS=never)"
+        problems.add(_COMPONENT, "component-refused", message, hint=hint)
+        return nothing
+    for fault in answer.faults:
+        problems.add(_COMPONENT, fault.code, fault.message, label=fault.label, hint=fault.hint)
+    for problem in answer.problems:
+        _note(problem, answer, problems)
+    if answer.app is None:
+        return nothing
+    output = job.output or answer.app.output
+    return replace(answer.app, name=name, metadata={**answer.app.metadata, **job.metadata}, output=output)
+
+
+def _note(problem: ArgumentProblem, answer: Evaluation, problems: Collector) -> None:
+    path: Path = (*_ARGS, problem.name)
+    name, hint = problem.name, problem.hint or ""
+    if problem.code == "unknown-field":
+        message, otherwise = f"component `{answer.name}` has no argument `{name}`", "it takes none"
+        title = "its arguments"
+        problems.unknown(path, problem.code, message, name, answer.types, title, otherwise=otherwise)
+    elif problem.code == "missing-field":
+        message = f"component `{answer.name}` needs the argument `{name}` ({answer.types[name]})"
+        at = _ARGS if "args" in (problems.document.value or {}) else _COMPONENT
+        problems.add(at, problem.code, message, at="key", label=f"add `{name}` to `args`", hint=hint)
+    else:
+        problems.add((*_ARGS, *problem.path), problem.code, f"argument {problem.message}", hint=hint)
+
+
+def _spelt(path: Path, problems: Collector) -> str:
+    """The number or truth value at a path as text, as in the arguments of a role."""
+    return problems.spelt[path] if path in problems.spelt else problems.document.raw(path)
+
 
 # What `specs.check` calls it → what diagnostics call it.
 _CODES = {
@@ -75,30 +213,21 @@ def as_written(problems: Iterable[Problem], job: JobFile) -> Iterator[Problem]:
 
 def build_lifecycle(spec: LifecycleSpec) -> Lifecycle:
     """The policies of a job."""
-    return Lifecycle(
-        on_change=spec.on_change,
-        on_failed=spec.on_failed,
-        on_cancelled=spec.on_cancelled,
-        on_lost=spec.on_lost,
-        max_attempts=spec.max_attempts,
-        protect=spec.protect,
-        rerun_on=triggers(spec),
-        on_edit=spec.on_edit,
-        queue=spec.queue,
-    )
+    plain = {name: getattr(spec, name) for name in LifecycleSpec.model_fields if name != "rerun_on"}
+    return Lifecycle(**plain, rerun_on=triggers(spec))
 
 
 def with_project(spec: LifecycleSpec, project: LifecycleSpec) -> LifecycleSpec:
     """The policies of a job file over those of its project."""
-    said = {name: getattr(spec, name) for name in spec.model_fields_set}
-    return project.model_copy(update=said) if said else project
+    given = {name: getattr(spec, name) for name in spec.model_fields_set}
+    return project.model_copy(update=given) if given else project
 
 
 def _role(name: str, role: RoleSpec, job: JobFile, problems: Collector) -> Role:
-    entrypoint, *args = script.command(role.run, role.shell) if role.run else (role.entrypoint, *role.args)
+    entrypoint, *args = command(role.run, role.shell) if role.run else (role.entrypoint, *role.args)
     said = {key: copy(getattr(role, key)) for key in RoleSpec.model_fields if key in ROLE_FIELDS}
     said |= {
-        "entrypoint": entrypoint or script.UNKNOWN,
+        "entrypoint": entrypoint or UNKNOWN,
         "args": args,
         "env": {
             key: value.secret if isinstance(value, SecretRef) else value for key, value in role.env.items()
@@ -106,14 +235,10 @@ def _role(name: str, role: RoleSpec, job: JobFile, problems: Collector) -> Role:
         "retry_policy": RetryPolicy(role.retry_policy.upper()),
         "resource": _resource(role.resource, ("roles", name, "resource"), problems),
         "mounts": [_mount(mount) for mount in role.mounts],
-        "ready": _probe(role.ready) if role.ready is not None else None,
+        "ready": role.ready and Probe(**{**dict(role.ready), "command": tuple(role.ready.command)}),
         "depends_on": _conditions(role.depends_on, job.roles),
     }
     return Role(name=name, **said)
-
-
-def _probe(spec: ProbeSpec) -> Probe:
-    return Probe(spec.port, spec.http, spec.file, tuple(spec.command), spec.every, spec.timeout)
 
 
 def _conditions(
@@ -143,15 +268,9 @@ def _resource(spec: Resources | str | None, path: Path, problems: Collector) -> 
         return _named_resource(spec, path, problems)
     if spec.memory is not None and spec.memMB is not None:
         first = problems.place((*path, "memory"), "the other one is here")
-        message = "`memory` and `memMB` say the same thing"
-        problems.add(
-            (*path, "memMB"),
-            "conflicting-fields",
-            message,
-            at="key",
-            label="keep one of them",
-            related=(first,),
-        )
+        message, label = "`memory` and `memMB` say the same thing", "keep one of them"
+        other = (*path, "memMB")
+        problems.add(other, "conflicting-fields", message, at="key", label=label, related=(first,))
     memory = spec.memory if spec.memory is not None else spec.memMB
     cpu = -1.0 if spec.cpu is None else spec.cpu
     return Resource(

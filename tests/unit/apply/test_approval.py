@@ -1,7 +1,5 @@
 """Whether a plan may be carried out: problems, protection, and approval of what stops live attempts."""
 
-from __future__ import annotations
-
 import pytest
 
 from launcher.apply.approval import check_approved
@@ -32,19 +30,17 @@ CHANGED = ("--lr", "5")
         (job("train", origin="elsewhere"), "running", "problem"),
     ],
 )
-def test_what_may_be_carried_out(
-    desired: Launch, state: str | None, when_refused: str | None, allow_destructive: bool
-) -> None:
+def test_what_may_be_carried_out(desired, state, when_refused, allow_destructive):
     made = plan(desired, *([attempt(OLD, state)] if state else []))
     if when_refused is None or (when_refused == "destructive" and allow_destructive):
         check_approved(made, allow_destructive=allow_destructive)
         return
     with pytest.raises(LauncherError) as caught:
         check_approved(made, allow_destructive=allow_destructive)
-    said, hint = str(caught.value), str(caught.value.hint)
+    output, hint = str(caught.value), str(caught.value.hint)
     if when_refused == "problem":
         assert caught.value.exit_code == 1
-        assert (said.startswith("train: `train`"), "--take-over" in hint) == (True, True)
+        assert (output.startswith("train: `train`"), "--take-over" in hint) == (True, True)
         return
     assert isinstance(caught.value, BlockedError)
     wanted = {
@@ -54,7 +50,7 @@ def test_what_may_be_carried_out(
             "`protect: false`",
         ),
     }
-    assert said == wanted[when_refused][0]
+    assert output == wanted[when_refused][0]
     assert wanted[when_refused][1] in hint
 
 

@@ -1,7 +1,5 @@
 """Python callers that pass something else than launches or a plan."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -14,7 +12,7 @@ from tests.unit.plan.world import job
 
 
 @pytest.mark.parametrize(
-    ("given", "said", "hint"),
+    ("given", "output", "hint"),
     [
         ("x", "takes a list of launches, got str: 'x'", "([launcher.load_job('x')])"),
         (b"x", "got bytes: b'x'", "load_job"),
@@ -29,14 +27,12 @@ from tests.unit.plan.world import job
     ],
 )
 @pytest.mark.parametrize("function", [make_plan, apply_launches])
-def test_what_is_no_list_of_launches_is_named_with_a_remedy(
-    function: Any, given: Any, said: str, hint: str
-) -> None:
+def test_what_is_no_list_of_launches_is_named_with_a_remedy(function, given, output, hint):
     with pytest.raises(LauncherError) as caught:
         function(given)
     assert isinstance(caught.value, TypeError)
     assert str(caught.value).startswith(f"{function.__name__} takes ")
-    assert said in str(caught.value)
+    assert output in str(caught.value)
     assert hint in str(caught.value.hint)
 
 
@@ -44,7 +40,7 @@ def test_what_is_no_list_of_launches_is_named_with_a_remedy(
 def test_what_is_no_plan_is_named_with_a_remedy(given: Any) -> None:
     with pytest.raises(TypeError, match="apply_plan takes a plan, got ") as caught:
         apply_plan(given)
-    assert "launcher apply plan.json" in str(caught.value.hint)  # type: ignore[attr-defined]
+    assert "launcher apply plan.json" in str(caught.value.hint)
 
 
 def test_no_launches_are_an_empty_plan() -> None:

@@ -1,7 +1,5 @@
 """Several clients that want one workspace image at the same moment: one build, and one image after it."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -76,14 +74,12 @@ def processes(place: Place, host: str, count: int, *front: str) -> list[subproce
             subprocess.Popen(words, env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         )
     for one in started:
-        assert one.stdout is not None
         assert one.stdout.readline() == "ready\n"
     return started
 
 
 def go(started: list[subprocess.Popen[str]]) -> list[int]:
     for one in started:
-        assert one.stdin is not None
         one.stdin.write("\n")
         one.stdin.flush()
     for one in started:
@@ -144,11 +140,9 @@ def test_processes_with_state_folders_of_their_own_build_it_once(place: Place, p
 def test_another_process_goes_on_when_the_builder_is_killed(place: Place, proxy: Proxy) -> None:
     place.write("Dockerfile", SLOW.replace("0.5", "2"))
     first, second = processes(place, proxy.host, 2)
-    assert first.stdin is not None
     first.stdin.write("\n")
     first.stdin.flush()
     place.own.until_true(lambda: builds(proxy) == 1)
-    assert second.stdin is not None
     second.stdin.write("\n")
     second.stdin.flush()
     first.send_signal(signal.SIGKILL)
@@ -181,13 +175,11 @@ STEP_REMOVED = [
 """What the engine says, by the moment."""
 
 
-@pytest.mark.parametrize("said", STEP_REMOVED)
+@pytest.mark.parametrize("message", STEP_REMOVED)
 @pytest.mark.parametrize(("removed", "built"), [(2, True), (3, False)])
-def test_a_build_whose_cached_step_is_removed_is_made_again(
-    place: Place, monkeypatch: pytest.MonkeyPatch, removed: int, built: bool, said: str
-) -> None:
+def test_a_build_whose_cached_step_is_removed_is_made_again(place, monkeypatch, removed, built, message):
     """Another client that removes its image takes the steps along, also those that a build just found."""
-    failures = [BuildFailed("x", said, ())] * removed
+    failures = [BuildFailed("x", message, ())] * removed
     build = Engine.build
 
     def interrupted(engine: Engine, *given: Any, **named: Any) -> str:
@@ -219,11 +211,11 @@ def test_a_change_of_the_workspace_leaves_one_image_for_each_content(place: Plac
 
 
 def test_a_lock_is_free_after_its_holder(tmp_path: Path) -> None:
-    said: list[str] = []
+    message: list[str] = []
     for _ in range(2):
-        with exclusive(f"{tmp_path}", lambda: said.append("waits")):
+        with exclusive(f"{tmp_path}", lambda: message.append("waits")):
             pass
-    assert said == []
+    assert message == []
     order: list[int] = []
     with ThreadPoolExecutor(MANY) as pool:
         for number in range(MANY):

@@ -1,17 +1,13 @@
 """A dry run's request may be edited as with the Docker SDK: each edit reaches the engine, or is refused."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
 
 from launcher.errors import SchedulerError
-from launcher.schedulers.docker.options import options
-from launcher.schedulers.docker.request.bind import bind_request, check_head
-from launcher.schedulers.docker.request.body import REFUSED
-from launcher.schedulers.docker.request.derive import build_request
-from launcher.schedulers.docker.request.labelling import job_labels
+from launcher.schedulers.docker.request.derive import bind_request, build_request, check_head
+from launcher.schedulers.docker.request.job import REFUSED, job_labels
+from launcher.schedulers.docker.request.rules import options
 from launcher.specs import AppDef, Role
 
 docker = pytest.importorskip("docker")
@@ -138,14 +134,14 @@ def test_an_edit_reaches_the_engine_as_from_the_sdk(word):
 
 def contained(value, other):
     """Whether `other` has what the SDK says; our containers have variables, labels and mounts besides."""
-    value, other = said(value), said(other)
+    value, other = without_gaps(value), without_gaps(other)
     return other.items() >= value.items() if isinstance(value, dict) else other == value
 
 
-def said(value):
+def without_gaps(value):
     """Without what is left open."""
     if isinstance(value, list):
-        return [said(each) for each in value]
+        return [without_gaps(each) for each in value]
     return {k: v for k, v in value.items() if v not in (None, "")} if isinstance(value, dict) else value
 
 

@@ -1,7 +1,5 @@
 """How replicas of a Docker app find each other: hosts in text and variables, by network."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,14 +10,12 @@ import pytest
 from launcher.errors import StartError
 from launcher.schedulers.checks import RejectedAppError
 from launcher.schedulers.docker.names import container_name
-from launcher.schedulers.docker.options import options
-from launcher.schedulers.docker.request.bind import bind_request
-from launcher.schedulers.docker.request.derive import build_request
+from launcher.schedulers.docker.request.derive import bind_request, build_request
 from launcher.schedulers.docker.request.job import DockerContainer, DockerJob
+from launcher.schedulers.docker.request.rules import options
 from launcher.schedulers.docker.scheduler import DockerScheduler
 from launcher.specs import AppDef, AppState, Probe, Role
 from tests.contract.conftest import DockerCase
-from tests.scenario import Scenario
 
 SERVER = Role("server", "web:1", entrypoint="serve", service=True)
 CLIENT = Role(
@@ -97,13 +93,13 @@ def test_an_edited_network_and_an_edited_host_are_followed() -> None:
 def test_a_host_on_a_network_without_names_is_refused(network: str) -> None:
     with pytest.raises(RejectedAppError) as caught:
         request(network=network)
-    said = str(caught.value)
-    assert [line.split(":")[0].strip() for line in said.splitlines()[1:]] == [
+    message = str(caught.value)
+    assert [line.split(":")[0].strip() for line in message.splitlines()[1:]] == [
         "roles.client.args.0",
         "roles.client.args.1",
         "roles.client.env.URL",
     ]
-    assert f"`$<rank0_host>` has no value on the network `{network}`" in said
+    assert f"`$<rank0_host>` has no value on the network `{network}`" in message
 
 
 @pytest.mark.parametrize("network", ["none", "bridge"])
@@ -137,9 +133,7 @@ def problems(probe: Probe, **cfg: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("host", [*ELSEWHERE, *HERE])
-def test_a_port_is_refused_at_an_engine_on_another_machine(
-    host: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_port_is_refused_at_an_engine_on_another_machine(host, monkeypatch):
     monkeypatch.setenv("DOCKER_HOST", host)
     is_refused = host in ELSEWHERE
     assert problems(Probe(port=80)) == ["roles.server.ready.port"] * is_refused
@@ -165,18 +159,16 @@ def test_a_file_that_no_engine_sees_is_refused(file: str) -> None:
     assert problems(Probe(file=file)) == ["roles.server.ready.file"]
 
 
-def test_validate_shows_the_line_of_a_port_out_of_reach(
-    scenario: Scenario, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_validate_shows_the_line_of_a_port_out_of_reach(scenario, monkeypatch):
     monkeypatch.setenv("DOCKER_HOST", "ssh://me@gpu-server")
     role = "image: web:1, entrypoint: serve, "
     scenario.write(
         "a.launcher.yaml",
         f"version: 1\nname: a\nscheduler: local_docker\nroles:\n  r: {{{role}\n    ready: {{port: 80}}}}\n",
     )
-    said = scenario.launcher("validate", "a.launcher.yaml", code=6).out
-    assert "a.launcher.yaml:6:" in said
-    assert "the engine ssh://me@gpu-server is on another machine" in said
+    message = scenario.launcher("validate", "a.launcher.yaml", code=6).out
+    assert "a.launcher.yaml:6:" in message
+    assert "the engine ssh://me@gpu-server is on another machine" in message
 
 
 # -- ports of the host -------------------------------------------------------------------------------------

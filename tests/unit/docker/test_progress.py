@@ -1,7 +1,5 @@
 """Roles that wait for each other, out of labels, containers and journal: the state, and what follows."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from typing import Any
@@ -9,9 +7,9 @@ from typing import Any
 import pytest
 
 from launcher.schedulers.docker.client.objects import Container
-from launcher.schedulers.docker.labels import Labels
+from launcher.schedulers.docker.labels import Labels, app_labels
 from launcher.schedulers.docker.request.derive import build_request
-from launcher.schedulers.docker.request.labelling import app_labels, job_labels
+from launcher.schedulers.docker.request.job import job_labels
 from launcher.schedulers.docker.status import DockerAppView, view
 from launcher.specs import AppDef, Probe, Role
 from tests.unit.docker.next_step import NOW, next_step, opened
@@ -27,10 +25,10 @@ READY: dict[str, Any] = {"e": "ready", "role": "server", "k": 0, "id": "server",
 LATE: dict[str, Any] = {**READY, "e": "late", "why": "not ready after 60 s: there is no file up"}
 
 
-def found_of(said: str, rules: dict[str, dict[str, Any]], retries: list[Any]) -> list[Container]:
+def found_of(state_text: str, rules: dict[str, dict[str, Any]], retries: list[Any]) -> list[Container]:
     """`said`: the state of one replica of each role: "created|exited 0.ended"."""
     made = []
-    for role, each in zip(rules, said.split("|"), strict=True):
+    for role, each in zip(rules, state_text.split("|"), strict=True):
         state, _, mark = each.partition(".")
         state, _, code = state.partition(" ")
         labels = {
@@ -63,15 +61,15 @@ class Seen:
 
     def __init__(
         self,
-        said: str,
-        *told: dict[str, Any],
+        state_text: str,
+        *events: dict[str, Any],
         rules: dict[str, dict[str, Any]] = SERVED,
         retries: list[Any] | None = None,
         elsewhere: bool = False,
     ) -> None:
-        self.containers = found_of(said, rules, retries or [0, "APPLICATION"])
+        self.containers = found_of(state_text, rules, retries or [0, "APPLICATION"])
         self.expected = [(role, 0) for role in rules]
-        self.journal = journal(GO, *told)
+        self.journal = journal(GO, *events)
         seen = viewed(self.containers, None if elsewhere else self.journal, self.expected)
         assert seen is not None
         self.view: DockerAppView = seen
@@ -105,7 +103,7 @@ def test_a_replica_that_the_client_left_unstarted_still_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "state", "message"),
+    ("state_text", "state", "message"),
     [
         ("exited 0|running", "running", ""),
         ("exited 0|exited 143.ended", "succeeded", ""),
@@ -115,8 +113,8 @@ def test_a_replica_that_the_client_left_unstarted_still_is() -> None:
         ("created.stopped|exited 4", "failed", "server/0 exited with 4"),
     ],
 )
-def test_names_and_labels_alone_tell_the_end(said: str, state: str, message: str) -> None:
-    seen = Seen(said, elsewhere=True).view
+def test_names_and_labels_alone_tell_the_end(state_text: str, state: str, message: str) -> None:
+    seen = Seen(state_text, elsewhere=True).view
     assert (seen.state, seen.message) == (state, message)
 
 
@@ -135,7 +133,7 @@ def test_a_service_that_was_stopped_at_the_end_is_cancelled() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "told", "facts", "action"),
+    ("state_text", "events", "facts", "action"),
     [
         # the end: services are stopped, whatever else is asked for by then
         ("exited 0|running", (READY,), {}, "end, stop server"),
@@ -152,10 +150,8 @@ def test_a_service_that_was_stopped_at_the_end_is_cancelled() -> None:
         ("created.cancelled|running", (), {}, "stop server"),
     ],
 )
-def test_the_next_thing_to_do(
-    said: str, told: tuple[dict[str, Any], ...], facts: dict[str, Any], action: str
-) -> None:
-    assert Seen(said, *told).next(**facts) == action
+def test_the_next_thing_to_do(state_text, events, facts, action):
+    assert Seen(state_text, *events).next(**facts) == action
 
 
 @pytest.mark.parametrize("state", ["removing", ""])
@@ -165,7 +161,6 @@ def test_only_those_are_left_that_wait_for_a_replica_that_was_removed(state: str
     found = [found[0], dataclasses.replace(found[1], state=state)] if state else found[:1]
     expected = [("client", 0), ("server", 0)]
     seen = view(found, journal(GO), expected_replicas=expected)
-    assert seen is not None
     assert (seen.state, seen.message, seen.started) == ("lost", "server/0 was removed by hand", True)
     assert (
         next_step(found, journal(GO), expected=expected) == "lost server/0 was removed by hand, stop client"
@@ -178,7 +173,6 @@ def test_only_those_are_left_that_wait_for_a_replica_that_was_removed(state: str
 def test_an_app_that_is_being_made_is_not_lost() -> None:
     found = found_of("created|created", SERVED, [0, "APPLICATION"])
     seen = view(found[:1], journal(), expected_replicas=[("client", 0), ("server", 0)])
-    assert seen is not None
     assert (seen.state, seen.started) == ("reserved", False)
 
 

@@ -1,7 +1,5 @@
 """The restarts of an app, from the journal of its watcher: rows of events, and the lines about restarts."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator
@@ -10,8 +8,8 @@ from typing import Any
 import pytest
 
 from launcher.schedulers.docker import record
+from launcher.schedulers.docker.app_logs import DockerLogs
 from launcher.schedulers.docker.client.engine import connect
-from launcher.schedulers.docker.logs.read import DockerLogs
 from launcher.schedulers.restarts import Restart, RestartNotes
 
 RETRIES = {"a": [2, "REPLICA"], "b": [1, "ROLE"]}
@@ -59,7 +57,7 @@ def restarts(app_id: str) -> Iterator[Restart]:
 
 
 @pytest.mark.parametrize(
-    ("history", "said"),
+    ("history", "lines"),
     [
         ("a/0=3; end", []),
         ("a/0=3; REPLICA a/0; end", ["a/0 exited with 3; restart 1 of 2 in 5 s"]),
@@ -93,8 +91,8 @@ def restarts(app_id: str) -> Iterator[Restart]:
         ("a/0=3; end; REPLICA a/0", ["a/0 exited with 3; restart 1 of 2 in 5 s"]),
     ],
 )
-def test_the_lines_about_restarts(launcher_home, history, said):
-    assert [str(restart) for restart in restarts(journal(history))] == said
+def test_the_lines_about_restarts(launcher_home, history, lines):
+    assert [str(restart) for restart in restarts(journal(history))] == lines
 
 
 def test_restarts_are_reported_from_a_time_on_for_the_replicas_that_are_followed(launcher_home):

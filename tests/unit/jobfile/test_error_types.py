@@ -3,8 +3,6 @@
 Nothing here names a field: the models are walked, so that a field added to the language is in the proof.
 """
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 import re
@@ -20,8 +18,7 @@ from pydantic_core._pydantic_core import list_all_errors
 import launcher.jobfile
 from launcher.jobfile.diagnostics.diagnostic import CODES, Diagnostic
 from launcher.jobfile.messages.collector import Collector
-from launcher.jobfile.messages.wording import _SAYINGS, report
-from launcher.jobfile.messages.wording_types import WANTED
+from launcher.jobfile.messages.wording import _SAYINGS, WANTED, report
 from launcher.jobfile.model.base import Model
 from launcher.jobfile.model.job_file import JobFile
 from launcher.jobfile.text.document import Document, Path, Spot
@@ -120,8 +117,8 @@ def test_there_are_no_words_for_what_pydantic_does_not_know() -> None:
 def test_no_error_type_lets_the_words_of_pydantic_through(path: Path, value: Any) -> None:
     """Those that the models cannot raise today are said in general words, not in pydantic's."""
     for kind in ERRORS:
-        for said in say(kind, path, value):
-            assert_ours(said)
+        for output in say(kind, path, value):
+            assert_ours(output)
 
 
 def say(kind: str, path: Path, value: Any) -> list[Diagnostic]:
@@ -170,9 +167,9 @@ def test_every_wrong_value_in_every_place_is_said_in_our_words() -> None:
                 JobFile.model_validate(value)
             except ValidationError as error:
                 raised |= {found["type"] for found in error.errors(include_url=False)}
-                said = found_by(error, value)
-                assert said
-                for diagnostic in said:
+                output = found_by(error, value)
+                assert output
+                for diagnostic in output:
                     assert_ours(diagnostic)
     ours = {kind for kind in raised if kind.startswith("job:")}
     assert {kind[4:] for kind in ours} <= CODES.keys()

@@ -1,7 +1,5 @@
 """What is valid and does not mean what it looks like is a warning, and what only looks odd is none."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -164,8 +162,8 @@ def test_an_option_with_its_value_in_one_argument(tmp_path: Path, given: str, wo
 def test_a_secret_in_what_is_wrong_is_not_repeated(tmp_path: Path, fields: str, entrypoint: str) -> None:
     (found,) = compile_text(tmp_path, role(fields, entrypoint)).diagnostics
     assert found.code in ("command-line", "wrong-type")
-    said = (found.message, found.label, found.hint)
-    assert "t0ps3cret" not in "".join(filter(None, said))
+    wording = (found.message, found.label, found.hint)
+    assert "t0ps3cret" not in "".join(filter(None, wording))
 
 
 @pytest.mark.parametrize(
@@ -236,9 +234,7 @@ HIDING = (
         ("image: $<var.nobody>", "3:26 unknown-reference there is no variable `nobody`"),
     ],
 )
-def test_a_default_that_every_role_hides_is_checked_all_the_same(
-    tmp_path: Path, common: str, found: str
-) -> None:
+def test_a_default_that_every_role_hides_is_checked_all_the_same(tmp_path, common, found):
     compiled = compile_text(tmp_path, HEAD + f"defaults: {{role: {{{common}}}}}\n" + HIDING)
     assert [line[: len(found)] for line in lines(compiled)] == [found]
     assert {each.severity for each in compiled.diagnostics} == {"error"}

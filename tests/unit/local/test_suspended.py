@@ -1,7 +1,5 @@
 """Cancelling an app whose supervisor does not answer, or is out of sight."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import signal
@@ -34,10 +32,10 @@ def app(supervise: Supervise) -> Driven:
 
 def cancel(app_dir: str) -> list[str]:
     """Cancel the app; what was said meanwhile."""
-    said: list[str] = []
+    output: list[str] = []
     state_dir, app_id = Path(app_dir).parents[1], os.path.basename(app_dir)
-    stop.cancel(str(state_dir), app_id, on_wait=lambda app_id, what: said.append(what))
-    return said
+    stop.cancel(str(state_dir), app_id, on_wait=lambda app_id, what: output.append(what))
+    return output
 
 
 def test_a_suspended_supervisor_is_continued_and_cancels_the_app_itself(app: Driven) -> None:
@@ -50,9 +48,9 @@ def test_a_suspended_supervisor_is_continued_and_cancels_the_app_itself(app: Dri
 @pytest.mark.slow
 def test_a_supervisor_that_stays_suspended_is_killed_with_its_replicas(app: Driven) -> None:
     with processes.held(app.pid):
-        said = cancel(app.app_dir)
-    assert f"its supervisor (pid {app.pid}) is suspended" in said[0]
-    assert "is killed" in said[1]
+        output = cancel(app.app_dir)
+    assert f"its supervisor (pid {app.pid}) is suspended" in output[0]
+    assert "is killed" in output[1]
     assert app.exited() == -signal.SIGKILL
     assert app.view.state == "cancelled"
     assert app.view.message.startswith("cancelled by ")
@@ -60,9 +58,7 @@ def test_a_supervisor_that_stays_suspended_is_killed_with_its_replicas(app: Driv
     assert cancel(app.app_dir) == []
 
 
-def test_a_lock_of_an_unknown_holder_is_waited_for_within_bounds(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lock_of_an_unknown_holder_is_waited_for_within_bounds(tmp_path, monkeypatch):
     """As in another pid namespace: the pid of the record means no process here, or a stranger."""
     monkeypatch.setattr(stop, "_OUT_OF_SIGHT_S", 0.2)
     stranger = subprocess.Popen(SLEEP)

@@ -1,7 +1,5 @@
 """What a plan says of jobs that need a success whose output folder is gone."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
@@ -49,11 +47,6 @@ def test_a_job_that_reads_an_output_that_is_gone_is_held(need: Launch, dependent
 def test_a_job_that_does_not_read_it_starts_with_a_note() -> None:
     [_, step] = planned(PREPARE, OTHER)
     assert (step.kind, [each.job for each in step.needs], step.notes) == ("create", ["prepare"], (REMEDY,))
-
-
-def test_an_output_that_is_gone_holds_nothing_while_it_is_made_again() -> None:
-    [_, step] = planned(PREPARE, READER, state="running")
-    assert (step.kind, step.notes) == ("create", ())
 
 
 def test_the_output_of_a_need_that_no_file_declares_is_looked_at_too() -> None:

@@ -1,7 +1,5 @@
 """Live attempts whose job file is gone: reported, and destroyed on request."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -15,7 +13,7 @@ KEPT = job("kept")
 GONE = attempt(job("gone"), "running", 3)
 
 
-def look(*attempts: Attempt, **choices: Any):  # type: ignore[no-untyped-def]
+def look(*attempts: Attempt, **choices: Any):
     choices = {"scopes": [HERE], **choices}
     return plan(KEPT, attempt(KEPT, "succeeded"), *attempts, **choices)
 
@@ -45,15 +43,6 @@ def test_prune_destroys_an_orphan() -> None:
 def test_an_orphan_that_is_being_submitted_is_waited_for() -> None:
     made = look(attempt(job("gone"), "created", owner=OWNER), prune=True)
     assert made.steps[0].waits_for == OWNER
-
-
-def test_without_a_directory_no_orphans_are_sought() -> None:
-    assert look(GONE, scopes=[], prune=True).is_empty
-
-
-@pytest.mark.parametrize("state", ["succeeded", "failed", "cancelled", "lost"])
-def test_what_has_ended_is_no_orphan(state: str) -> None:
-    assert look(attempt(job("gone"), state)).orphans == ()
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """An app directory on a cluster, and an `srun` that starts the replicas of a step on this machine."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -166,7 +164,7 @@ class Site:
             )
         return made
 
-    def said(self) -> str:
+    def output(self) -> str:
         return (self.dir / "slurm.out").read_text()
 
     def processes(self) -> list[int]:

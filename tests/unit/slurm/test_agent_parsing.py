@@ -1,7 +1,5 @@
 """What the agent reads from the text of Slurm's commands, and which names it takes. Pure."""
 
-from __future__ import annotations
-
 import ast
 import time
 from pathlib import Path
@@ -140,7 +138,7 @@ def test_of_jobs_with_one_id_that_of_the_name_counts_and_its_last_run():
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "output"),
     [
         (
             "sbatch: error: invalid partition specified: nosuch\n"
@@ -159,8 +157,8 @@ def test_of_jobs_with_one_id_that_of_the_name_counts_and_its_last_run():
         ("", "sbatch said nothing"),
     ],
 )
-def test_a_refusal_is_one_line(text, said):
-    assert refusal(text) == said
+def test_a_refusal_is_one_line(text, output):
+    assert refusal(text) == output
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """The batch script: bash reads it, and it hands over what it says. A python3 of the test takes the end."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -77,9 +75,9 @@ def test_the_directory_may_have_any_name(tmp_path, job_dir):
 def test_hostile_commands_stand_in_comments_alone(tmp_path):
     hostile = role("r: $(touch made)", entrypoint="`touch made`", args=HOSTILE)
     request = request_of(hostile)
-    told = [line for line in request.script.splitlines() if line.startswith("# r: ")]
-    assert len(told) == 1
-    assert told[0].isprintable()
+    comments = [line for line in request.script.splitlines() if line.startswith("# r: ")]
+    assert len(comments) == 1
+    assert comments[0].isprintable()
     assert run(request, tmp_path)[0] == 0
 
 
