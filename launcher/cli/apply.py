@@ -11,10 +11,9 @@ from launcher.apply.inputs import check_secrets
 from launcher.cli import jobs, plan_options
 from launcher.cli.arguments import duration, positive
 from launcher.cli.console import Console
-from launcher.cli.empty_state import empty_state_warning
 from launcher.cli.interrupts import terminate_with_exception
 from launcher.cli.plan_file import read_plan
-from launcher.cli.plan_options import matched
+from launcher.cli.plan_options import empty_state_warning, matched
 from launcher.cli.render.plan_text import plan_text
 from launcher.cli.watch import Watch
 from launcher.errors import BlockedError, StaleError, UsageError

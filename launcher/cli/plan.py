@@ -10,9 +10,8 @@ from launcher.apply.approval import check_plan
 from launcher.cli import jobs, plan_options
 from launcher.cli.arguments import count
 from launcher.cli.console import Console
-from launcher.cli.empty_state import empty_state_warning
 from launcher.cli.plan_file import document, write_text
-from launcher.cli.plan_options import matched
+from launcher.cli.plan_options import empty_state_warning, matched
 from launcher.cli.render.findings import exit_code, findings, in_short
 from launcher.cli.render.github import publish, publish_refusal, shielded, warning
 from launcher.cli.render.markdown import plan_markdown
