@@ -254,12 +254,9 @@ def copied(patterns: Iterable[str] | None, environ: Mapping[str, str]) -> dict[s
 
 def environment_of(container: DockerContainer, job: DockerJob, environ: Mapping[str, str]) -> dict[str, str]:
     """What a container copies from `environ`, and its own variables with the values of secrets."""
-    return {**copied(job.copy_env, environ), **with_values(container.kwargs.get("environment", {}))}
-
-
-def with_values(env: Mapping[str, str]) -> dict[str, str]:
-    """The environment with the values of its secrets in place of their references."""
-    return {name: resolve(value) if isinstance(value, Secret) else value for name, value in env.items()}
+    own = container.kwargs.get("environment", {}).items()
+    values = {name: resolve(value) if isinstance(value, Secret) else value for name, value in own}
+    return {**copied(job.copy_env, environ), **values}
 
 
 def _folder(path: str, mode: int) -> bytes:

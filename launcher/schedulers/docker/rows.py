@@ -164,9 +164,8 @@ def elsewhere(engine: EngineView, app_id: str) -> SeenApp | None:
 
 def live_elsewhere(engine: EngineView, keys: Collection[JobKey], settled: Collection[str]) -> list[Attempt]:
     """The live attempts of these jobs at other engines."""
-    wanted, known = set(keys), set(settled)
-    found = (attempt_elsewhere(engine, app_id) for app_id in record.app_ids() if app_id not in known)
-    return [each for each in found if each is not None and each.key in wanted and each.is_live]
+    there = (attempt_elsewhere(engine, app_id) for app_id in record.app_ids() if app_id not in settled)
+    return [each for each in there if each is not None and each.key in keys and each.is_live]
 
 
 def refuse_elsewhere(engine: EngineView, app_id: str) -> None:

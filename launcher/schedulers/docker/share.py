@@ -51,7 +51,7 @@ def take_again(labels: Mapping[str, str], engine: str) -> Place | None:
     if SHARE not in labels or owner is None or not owner.is_here:
         return None
     try:
-        return take(_held(labels), engine)
+        return take(Ask.from_dict(json.loads(labels[SHARE])), engine)
     except (ValueError, TypeError, KeyError, StateError):
         return None
 
@@ -59,14 +59,10 @@ def take_again(labels: Mapping[str, str], engine: str) -> Place | None:
 def is_of(ticket: Ticket, labels: Mapping[str, str]) -> bool:
     """Whether a container belongs to the app of a ticket, rather than to one of another state folder."""
     try:
-        home = _held(labels).home
+        home = Ask.from_dict(json.loads(labels[SHARE])).home
         return not home or ticket.is_of(home)
     except (ValueError, TypeError, KeyError):
         return True
-
-
-def _held(labels: Mapping[str, str]) -> Ask:
-    return Ask.from_dict(json.loads(labels[SHARE]))
 
 
 def label_of(place: Place | None) -> dict[str, str]:

@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from operator import itemgetter
 from typing import IO, Any, Literal, overload
 
 from launcher.errors import SchedulerError
@@ -140,7 +141,9 @@ class Engine(EngineView):
         params = {"filters": json.dumps({"name": [name]})}  # matches parts of names, too
 
         def ids(found: list[dict[str, Any]]) -> list[str]:
-            return [each["Id"] for each in sorted(found, key=_age) if each["Name"] == name]
+            return [
+                each["Id"] for each in sorted(found, key=itemgetter("Created", "Id")) if each["Name"] == name
+            ]
 
         return self._wire.json("/networks", "list networks", ids, params=params)
 
@@ -254,12 +257,7 @@ def _id(made: Mapping[str, Any]) -> str:
     return str(made["Id"])
 
 
-def _age(network: Mapping[str, Any]) -> tuple[str, str]:
-    return network["Created"], network["Id"]
-
-
-def _no_report(_kind: str, _facts: Mapping[str, Any]) -> None:
-    """Drop a report."""
+def _no_report(_kind: str, _facts: Mapping[str, Any]) -> None: ...
 
 
 def _archive_pieces(context: Iterable[bytes]) -> Iterator[bytes]:

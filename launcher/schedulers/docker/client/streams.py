@@ -316,7 +316,8 @@ def transfer(
     moved, reported, due = Transfer(), (0, 0), 0.0
     report(kind, {"image": image, "done": 0, "total": 0})
     for message in messages:
-        _refused(message, doing)
+        if "error" in message:
+            raise refusal(0, _reason(message), doing)
         moved.update(message)
         now = (moved.done, moved.total)
         if now != reported and (time.monotonic() >= due or moved.done == moved.total):
@@ -350,11 +351,6 @@ def _text(message: Mapping[str, Any]) -> str:
         return str(message["stream"])
     moving = message.get("progressDetail")  # of a pull of a base image: too many messages
     return "" if moving or "status" not in message else f"{message['status']}\n"
-
-
-def _refused(message: Mapping[str, Any], doing: str) -> None:
-    if "error" in message:
-        raise refusal(0, _reason(message), doing)
 
 
 def _reason(message: Mapping[str, Any]) -> str:

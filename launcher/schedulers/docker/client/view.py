@@ -206,24 +206,19 @@ class EngineView:
 
     def path_stat(self, container: str, path: str) -> PathStat | None:
         """The path in the container, links followed; None when there is no such path or container."""
+        where = f"/containers/{quoted(container)}/archive"
         for _ in range(_LINKS):
-            header = self._head_archive(container, path)
-            if header is None:
+            doing = f"look at {path} in {container}"
+            try:
+                answer = self._wire.head(where, doing, params={"path": path})
+            except NotFound:
                 return None
-            with self._wire.decoding(f"look at {path} in {container}"):
-                found = path_stat(header, path)
+            with self._wire.decoding(doing):
+                found = path_stat(str(answer.headers.get("X-Docker-Container-Path-Stat")), path)
             if not found.link:
                 return found
             path = found.link
         return None
-
-    def _head_archive(self, container: str, path: str) -> str | None:
-        where, doing = f"/containers/{quoted(container)}/archive", f"look at {path} in {container}"
-        try:
-            answer = self._wire.head(where, doing, params={"path": path})
-        except NotFound:
-            return None
-        return str(answer.headers.get("X-Docker-Container-Path-Stat"))
 
     def read_file(self, container: str, path: str, most: int) -> bytes | None:
         """The first `most` bytes of a file in the container, links followed; None when there is none."""

@@ -117,7 +117,12 @@ class Reader:
     def _decoded(self, method: str, path: str, doing: str, read: Callable[[Any], T], **options: Any) -> T:
         def decode(answer: Response) -> T:
             with self.decoding(doing):
-                return read(_json_of(answer, self.host))
+                try:
+                    found = json.loads(answer.content)
+                except ValueError:
+                    text = f"the Docker engine at {self.host} answered something that is not JSON"
+                    raise NonsenseAnswer(text) from None
+                return read(found)
 
         found: T = self._send(method, path, doing, decode=decode, **options)
         return found
@@ -208,17 +213,13 @@ def repeated(work: Callable[[], T]) -> T:
         try:
             return work()
         except EngineError as error:
-            if not _is_asked_again(error) or time.monotonic() - began > _RETRY_WITHIN_S:
+            # An engine that answers has failed: one that is away, or lacks a thing, is not asked again.
+            is_final = isinstance(error, (EngineUnreachable, NotFound))
+            is_asked_again = isinstance(error, ConnectionBroke) if is_final else may_pass(error)
+            if not is_asked_again or time.monotonic() - began > _RETRY_WITHIN_S:
                 raise
         time.sleep(pause_s)
     return work()
-
-
-def _is_asked_again(error: EngineError) -> bool:
-    """Whether an engine that answers has failed: one that is away, or lacks a thing, is not asked again."""
-    if isinstance(error, (EngineUnreachable, NotFound)):
-        return isinstance(error, ConnectionBroke)
-    return may_pass(error)
 
 
 def _session(endpoint: Endpoint) -> Session:
@@ -272,13 +273,6 @@ def _explanation(answer: Response) -> str:
     except ValueError:
         return str(text)
     return str(data.get("message") or text) if isinstance(data, dict) else str(text)
-
-
-def _json_of(answer: Response, host: str) -> Any:
-    try:
-        return json.loads(answer.content)
-    except ValueError:
-        raise NonsenseAnswer(f"the Docker engine at {host} answered something that is not JSON") from None
 
 
 def _foreign(error: Exception) -> bool:

@@ -110,11 +110,6 @@ def dockerfile_of(folder: str) -> Dockerfile:
     return Dockerfile("Dockerfile", _OURS, _FILES)
 
 
-def begins_stage(step: str) -> bool:
-    """Whether a step of a build is its FROM, which creates no image."""
-    return _FROM.match(step) is not None
-
-
 # The images of an app
 
 
@@ -335,7 +330,7 @@ class _Layers:
     def read(self, kind: str, facts: Mapping[str, Any]) -> None:
         line = str(facts.get("line", ""))
         if line.startswith("Step "):
-            self._is_new = not begins_stage(line.partition(" : ")[2])
+            self._is_new = not _FROM.match(line.partition(" : ")[2])
         elif line == " ---> Using cache":
             self._is_new = False
         elif self._is_new and (layer := _LAYER.match(line)):

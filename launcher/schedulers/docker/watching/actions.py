@@ -105,9 +105,8 @@ def _cancel_paused(engine: Engine, seen: DockerAppView, labels: Labels) -> bool:
         return False
     waiting = {each.id for each in app.view.replicas if each.waits}
     _mark(engine, [each for each in app.containers if each.id in waiting], "cancel")
-    owner = app.paused_by
-    if record.is_locked_elsewhere(app.app_id, owner):
-        wait_for_exit(record.folder_below(owner.home, app.app_id), _MARGIN_S)
+    if there := record.locked_elsewhere(app.app_id, app.paused_by):
+        wait_for_exit(there, _MARGIN_S)
     return True
 
 

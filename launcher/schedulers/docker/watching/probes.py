@@ -216,13 +216,9 @@ def _why_no_file(engine: Engine, seen: Container, name: str) -> str:
         return f"the file {name} cannot be seen: {error.cause}"
     if found is None:
         return no_file(name)
-    return old_file(name) if (found.written_at or 0.0) < _began_at(seen) else ""
-
-
-def _began_at(seen: Container) -> float:
-    """A time before the first write of this run, and after all of the runs before it."""
-    before = seen.last_run_ended_at or seen.created_at or 0.0
-    return max(before, (seen.started_at or 0.0) - _EARLY_S)
+    # A time before the first write of this run, and after all of the runs before it.
+    began_at = max(seen.last_run_ended_at or seen.created_at or 0.0, (seen.started_at or 0.0) - _EARLY_S)
+    return old_file(name) if (found.written_at or 0.0) < began_at else ""
 
 
 # -- port and http -----------------------------------------------------------------------------------------
