@@ -117,11 +117,6 @@ def read(app_id: str) -> AppRecord | None:
     return found
 
 
-def is_locked(app_id: str) -> bool:
-    """Whether a process here, the watcher or the submitting client, keeps the record up to date."""
-    return record.is_locked(record.folder(app_id))
-
-
 def attempt_elsewhere(engine: EngineView, app_id: str) -> Attempt | None:
     """The attempt of an app at another engine, as last recorded.
 

@@ -254,12 +254,12 @@ class DockerScheduler(BackendScheduler["DockerJob"]):
 
     def refresh(self, app_ids: Iterable[str]) -> Iterable[AppRecord]:
         """Read the records of these apps; apps without a watcher are read from the engine's list."""
-        from launcher.schedulers.docker import rows
+        from launcher.schedulers.docker import record, rows
 
         unwatched = []
         for app_id in app_ids:
             seen = rows.read(app_id)
-            if seen is not None and (not seen.is_live or rows.is_locked(app_id)):
+            if seen is not None and (not seen.is_live or record.is_locked(record.folder(app_id))):
                 if seen.state == "reserved":
                     seen.state = "unknown"  # the record has no line between reservation and start
                 yield seen

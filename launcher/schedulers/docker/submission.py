@@ -107,14 +107,9 @@ class Submission:
         if waits_for or (self._place is not None and not self._place.starts):
             self.accepted = "waiting" if waits_for else "queued"
             self._try_out(job, common, waits_for)
-        else:
-            self._create(job, common)
-
-    def _create(self, job: DockerJob, common: Mapping[str, str]) -> None:
+            return
         dealt: tuple[str, ...] = ()
         if self._place is not None:
-            from launcher.schedulers.docker import share
-
             dealt, common = self._place.dealt, {**common, **share.label_of(self._place)}
         self._spawn(job.app_id)
         self._setup.create(job, common, os.environ, dealt)
