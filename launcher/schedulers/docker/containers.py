@@ -84,7 +84,10 @@ class ContainerSetup:
             job = outputs.with_needs(self.engine, job)
             configs = [self._config(each, job, common, environ) for each in job.containers]
             there = self._images(job)
-            self._surroundings(job, common)
+            if any(each.kwargs.get("network") == NETWORK for each in job.containers):
+                network.ensure(self.engine)
+            self._make_scratch(job.scratch, common)
+            self._output = outputs.ensure(self.engine, job, common)
             later = made_by_others(job.role_rules)  # what they run may come into being before they start
             firsts = {each.role: i for i, each in reversed(list(enumerate(job.containers)))}
             checked = {i for role, i in firsts.items() if role not in later}
@@ -109,12 +112,9 @@ class ContainerSetup:
         """Remove the created objects, running or not."""
         run_parallel(lambda made: self.engine.remove(made, force=True), self._made.values())
         self._made.clear()
-        if self._volume:
-            self.engine.remove_volume(self._volume)
-            self._volume = ""
-        if self._output:
-            self.engine.remove_volume(self._output)
-            self._output = ""
+        for volume in filter(None, (self._volume, self._output)):
+            self.engine.remove_volume(volume)
+        self._volume = self._output = ""
 
     def _config(
         self,
@@ -141,12 +141,6 @@ class ContainerSetup:
 
         names = list(dict.fromkeys(each.image for each in job.containers))
         return dict(zip(names, run_parallel(have, names), strict=True))
-
-    def _surroundings(self, job: DockerJob, common: Mapping[str, str]) -> None:
-        if any(each.kwargs.get("network") == NETWORK for each in job.containers):
-            network.ensure(self.engine)
-        self._make_scratch(job.scratch, common)
-        self._output = outputs.ensure(self.engine, job, common)
 
     def _make_scratch(self, name: str, common: Mapping[str, str]) -> None:
         """Create the scratch volume. An earlier app of this id, removed by hand, may have left its own."""

@@ -39,7 +39,7 @@ from launcher.schedulers.docker.names import queued_name, waiting_name
 from launcher.schedulers.docker.record import RecordLock
 from launcher.schedulers.docker.request.derive import bind_request, build_request, check_head
 from launcher.schedulers.docker.request.job import DockerContainer, DockerJob, job_labels
-from launcher.schedulers.docker.reserve import release, reserve
+from launcher.schedulers.docker.reserve import ReservedId
 from launcher.schedulers.docker.watching.client import WatcherClient, place_again, wait_for_exit
 from launcher.schedulers.owner import this_process
 from launcher.specs import needs
@@ -337,7 +337,7 @@ class DockerReservation(BackendReservation):
         self._engine = engine
         self._report = report
         self._labels = attempt_labels(attempt, this_process())
-        self.reserved = reserve(
+        self.reserved = ReservedId(
             engine, attempt, self._labels, take_over=take_over, report=report, fresh=self.fresh
         )
         self.resumed = self.reserved.resumed is not None
@@ -387,4 +387,4 @@ class DockerReservation(BackendReservation):
         if self._submission is not None:
             self._submission.abort()
         else:
-            release(self._engine, self.reserved)
+            self.reserved.release()

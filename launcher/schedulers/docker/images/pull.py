@@ -38,13 +38,8 @@ def ensure_images(
     Raises ImageNotFound for an image that the engine does not have, and that may not or cannot be pulled.
     """
     distinct = list(dict.fromkeys(names))
-    return dict(
-        zip(
-            distinct,
-            run_parallel(lambda name: ensure_image(engine, name, policy, report, fresh), distinct),
-            strict=True,
-        )
-    )
+    found = run_parallel(lambda name: ensure_image(engine, name, policy, report, fresh), distinct)
+    return dict(zip(distinct, found, strict=True))
 
 
 def ensure_image(
