@@ -131,10 +131,7 @@ def find(
 
 
 def find_all(
-    engine: EngineView,
-    *labels: str,
-    stones: Mapping[str, Tombstone] | None = None,
-    take_over: bool = False,
+    engine: EngineView, *labels: str, stones: Mapping[str, Tombstone] | None = None, take_over: bool = False
 ) -> list[DockerApp]:
     """Every app as the engine's list shows it, newest first: one read, without confirmation as in `find`.
 

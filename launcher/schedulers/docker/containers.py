@@ -64,11 +64,7 @@ class ContainerSetup:
         self._output = ""  # the output volume that was made here
 
     def create(
-        self,
-        job: DockerJob,
-        common: Mapping[str, str],
-        environ: Mapping[str, str],
-        dealt: Sequence[str] = (),
+        self, job: DockerJob, common: Mapping[str, str], environ: Mapping[str, str], dealt: Sequence[str] = ()
     ) -> None:
         """Create all objects with the labels `common`, and check images and executables.
 
@@ -95,7 +91,7 @@ class ContainerSetup:
             def make(i: int) -> None:
                 self._create(job.app_id, i, job.containers[i], configs[i])
                 if i in checked:  # while the others are created
-                    self._check(i, job.containers[i], configs[i], there)
+                    self._check(i, job.containers[i], configs[i], there[job.containers[i].image])
 
             run_parallel(make, range(len(configs)))
             self._open_folders(job, there)
@@ -185,19 +181,14 @@ class ContainerSetup:
             self.engine.put_archive(self._made[writable[0]], "/", _folder(folder.lstrip("/"), 0o1777))
 
     def _check(
-        self,
-        position: int,
-        container: DockerContainer,
-        config: Mapping[str, Any],
-        there: Mapping[str, Image],
+        self, position: int, container: DockerContainer, config: Mapping[str, Any], image: Image
     ) -> None:
         """Check that the first container of a role has its executable."""
-        image = there[container.image]
         if not pull.has_executable(self.engine, self._made[position], image, config):
             what = pull.executable(image, config)
             raise StartError(
                 f"cannot start {where(container)}: there is no executable `{what}` in {container.image}"
-                f"\n  command: {command(container)}",
+                f"\n  command: {command(container)}"
             )
 
 

@@ -117,11 +117,7 @@ def sweep(engine: Engine, *, now: float | None = None) -> list[str]:
     """Remove scratch volumes without an app, the network and workspace images, if unused; returns which."""
     record.sweep()
     outputs.remove_copiers(engine)
-    remove = {
-        "volume": engine.remove_volume,
-        "network": engine.remove_network,
-        "image": engine.remove_image,
-    }
+    remove = {"volume": engine.remove_volume, "network": engine.remove_network, "image": engine.remove_image}
     gone = []
     for each in _shared(engine, now):
         if each.why:

@@ -95,13 +95,7 @@ TIMED_OUT = ".timed-out"
 STOPPED = ".stopped"
 AT_END = ".ended"
 ALL_MARKS = (CANCELLED, TIMED_OUT, STOPPED, AT_END)
-MARKS = {
-    "cancel": CANCELLED,
-    "parent": CANCELLED,
-    "hand": CANCELLED,
-    "timeout": TIMED_OUT,
-    "end": AT_END,
-}
+MARKS = {"cancel": CANCELLED, "parent": CANCELLED, "hand": CANCELLED, "timeout": TIMED_OUT, "end": AT_END}
 """Reason of a stop → suffix of the container's name from then on; STOPPED for any other reason."""
 
 

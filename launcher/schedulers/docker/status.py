@@ -27,12 +27,7 @@ from launcher.schedulers.docker.facts import (
 )
 from launcher.schedulers.docker.journal import HeldApp, Journal, RecordedOutcome
 from launcher.schedulers.docker.labels import Labels
-from launcher.schedulers.docker.names import (
-    is_replica,
-    is_reservation,
-    queued_name,
-    where,
-)
+from launcher.schedulers.docker.names import is_replica, is_reservation, queued_name, where
 from launcher.specs.attempt import AttemptState
 
 GONE = "its reservation was removed"

@@ -69,8 +69,7 @@ def _checked(host: str, source: str) -> str:
     option = scheme == "ssh" and rest.rpartition("@")[2].startswith(("-", "/"))  # never pass an option to ssh
     if not colons or scheme not in _SCHEMES or not rest.strip("/") or option:
         raise EngineUnreachable(
-            f"{source} is `{host}`, which is not the address of a Docker engine",
-            hint=SHAPES,
+            f"{source} is `{host}`, which is not the address of a Docker engine", hint=SHAPES
         )
     return host
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from launcher.errors import SchedulerError
 from launcher.schedulers.devices import get_device_mounts
-from launcher.schedulers.docker.labels import DEFAULT_GRACE_S, PREFIX, SCHEDULER, replica_labels
+from launcher.schedulers.docker.labels import DEFAULT_GRACE_S, PREFIX, SCHEDULER, is_by_engine, replica_labels
 from launcher.schedulers.docker.names import (
     NETWORK,
     OUTPUT,
@@ -30,12 +30,7 @@ from launcher.schedulers.docker.request.job import (
     environment,
     labels,
 )
-from launcher.schedulers.docker.request.rules import (
-    check,
-    notes,
-    resolves_names,
-    shares_host_name,
-)
+from launcher.schedulers.docker.request.rules import check, notes, resolves_names, shares_host_name
 from launcher.schedulers.replica_request import (
     RANK0_ENV,
     Surroundings,
@@ -190,14 +185,10 @@ def _limits(resource: Resource) -> dict[str, Any]:
 
 
 def _restart_policy(role: Role) -> dict[str, Any] | None:
-    """The engine restarts a replica by itself only where it does so at once, and nothing else with it.
-
-    It takes no replica that was not ready in time for failed.
-    """
-    watched = role.retry_delay or role.ready is not None
-    if role.max_retries > 0 and role.retry_policy == "REPLICA" and not watched:
-        return {"Name": "on-failure", "MaximumRetryCount": role.max_retries}
-    return None
+    rule = (role.max_retries, role.retry_policy, role.retry_delay)
+    if role.max_retries <= 0 or not is_by_engine(rule, is_probed=role.ready is not None):
+        return None
+    return {"Name": "on-failure", "MaximumRetryCount": role.max_retries}
 
 
 def _mounts(job: DockerJob, role: Role, folders: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -270,7 +261,8 @@ def _bind_container(
     bind, bind_source = binder(app_id, known), binder(app_id, {**known, **outputs})
     named = {symbolic_name(role, 0): host for role, host in hosts.items()}
     kwargs["environment"] = {
-        name: named[value] if _names_host(name) and value in named else bind(value)
+        # A host, unlike other text, has a name that may have to be cut.
+        name: named.get(value) or bind(value) if name.startswith((RANK0_ENV, HOST_VARIABLES)) else bind(value)
         for name, value in environment(kwargs.get("environment") or {}).items()
     }
     if not outputs:
@@ -292,11 +284,6 @@ def _bind_container(
 def symbolic_name(role: str, k: int) -> str:
     """The name of a container under the symbolic app id."""
     return f"{SYMBOLIC_APP_ID}-{stem(role)}-{k}"
-
-
-def _names_host(variable: str) -> bool:
-    """Whether the value of a variable is a host: unlike other text, its name may have to be cut."""
-    return variable == RANK0_ENV or variable.startswith(HOST_VARIABLES)
 
 
 def _check_edits(container: DockerContainer, name: str) -> None:

@@ -317,10 +317,7 @@ _HOST = _as_given(
     "cpu_rt_runtime": ("CPURealtimeRuntime", _same),
     "device_read_bps": ("BlkioDeviceReadBps", _same),
     "device_read_iops": ("BlkioDeviceReadIOps", _same),
-    "device_requests": (
-        "DeviceRequests",
-        _each(partial(_renamed, known=_DEVICE_REQUEST)),
-    ),
+    "device_requests": ("DeviceRequests", _each(partial(_renamed, known=_DEVICE_REQUEST))),
     "device_write_bps": ("BlkioDeviceWriteBps", _same),
     "device_write_iops": ("BlkioDeviceWriteIOps", _same),
     "devices": ("Devices", _each(device)),

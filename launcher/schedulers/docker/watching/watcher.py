@@ -24,12 +24,7 @@ from launcher.schedulers.docker import record
 from launcher.schedulers.docker.client.engine import Engine, connect
 from launcher.schedulers.docker.client.errors import EngineError, EngineSilent, EngineUnreachable
 from launcher.schedulers.docker.client.objects import Container
-from launcher.schedulers.docker.client.wire import (
-    GIVE_UP_S,
-    LONGEST_PAUSE_S,
-    SHORTEST_PAUSE_S,
-    Patience,
-)
+from launcher.schedulers.docker.client.wire import GIVE_UP_S, LONGEST_PAUSE_S, SHORTEST_PAUSE_S, Patience
 from launcher.schedulers.docker.facts import containers_to_events, has_begun, open_app
 from launcher.schedulers.docker.journal import HeldApp, Journal
 from launcher.schedulers.docker.labels import APP_ID, Labels
