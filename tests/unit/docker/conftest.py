@@ -1,7 +1,5 @@
 """Containers on the real engine, and whole apps through the scheduler."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -45,7 +43,7 @@ def app(engine: Engine, token: str) -> Iterator[Callable[..., HandMade]]:
     made: list[HandMade] = []
 
     def make(roles: dict[str, list[str]], **asked: object) -> HandMade:
-        made.append(HandMade(engine, token, roles, **asked))  # type: ignore[arg-type]
+        made.append(HandMade(engine, token, roles, **asked))
         return made[-1]
 
     yield make

@@ -1,7 +1,5 @@
 """Containers on the real engine for tests of the client, all gone after each test."""
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Callable, Iterator

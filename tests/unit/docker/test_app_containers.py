@@ -1,7 +1,5 @@
 """Which containers belong to an app: those that launcher made for its replicas, one each."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import pytest
@@ -31,7 +29,7 @@ class Images:
 
 
 def owned(containers: Iterable[Container]) -> list[Container]:
-    return own_containers(Images(), containers)  # type: ignore[arg-type]
+    return own_containers(Images(), containers)
 
 
 @pytest.mark.parametrize(

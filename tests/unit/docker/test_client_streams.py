@@ -1,7 +1,5 @@
 """Events and logs as they arrive: nothing missed, ended at once from another thread."""
 
-from __future__ import annotations
-
 import subprocess
 import threading
 import time
@@ -55,7 +53,6 @@ def test_no_event_is_missed_however_soon_it_happens(own: Bench):
 def test_past_events_are_read_from_a_given_time_on(own: Bench):
     own.create("true")
     seen = own.engine.inspect(own.name())
-    assert seen is not None
     with own.engine.events(own.label, since=seen.created_at) as stream:
         assert next(stream).action == "create"
 

@@ -1,7 +1,5 @@
 """The body that the engine gets, and what the engine makes of it."""
 
-from __future__ import annotations
-
 import contextlib
 
 import pytest

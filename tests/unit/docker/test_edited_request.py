@@ -1,7 +1,5 @@
 """A dry run's request may be edited as with the Docker SDK: each edit reaches the engine, or is refused."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

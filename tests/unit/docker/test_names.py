@@ -1,7 +1,5 @@
 """Names in an engine: DNS labels, stable, and no two things alike."""
 
-from __future__ import annotations
-
 import re
 
 from hypothesis import given

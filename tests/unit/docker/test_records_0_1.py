@@ -3,8 +3,6 @@
 `seen` in `engine.json` is that version's own view of the app at that moment.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What local_docker asks an engine for: one container per replica, derived from the AppDef alone."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 from dataclasses import replace
 

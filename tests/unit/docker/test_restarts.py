@@ -1,7 +1,5 @@
 """The restarts of an app, from the journal of its watcher: rows of events, and the lines about restarts."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator
