@@ -80,12 +80,7 @@ class DockerScheduler(BackendScheduler["DockerJob"]):
 
     def _report(self, app_id: str) -> Callable[[str, Mapping[str, Any]], None]:
         """The callback for the progress of an app's images."""
-
-        def report(kind: str, facts: Mapping[str, Any]) -> None:
-            if self.on_progress is not None:
-                self.on_progress(app_id, kind, facts)
-
-        return report
+        return lambda kind, facts: self.on_progress and self.on_progress(app_id, kind, facts)
 
     # Dry run and submission
 

@@ -22,10 +22,7 @@ from launcher.turns.table import Place
 def take(ask: Ask, engine: str, *, later: bool = False) -> Place:
     """Take the app's place, unless its watcher is to do that later.
 
-    Raises StateError where its table cannot be written.
-
-    Args:
-        engine: the URL of the engine that is to run it.
+    Raises StateError where its table cannot be written. `engine`: the URL of the engine that is to run it.
     """
     ask.engine, ask.folder = engine, ask.folder or record.folder(ask.app)
     place = Place(ask)
@@ -43,9 +40,6 @@ def take_again(labels: Mapping[str, str], engine: str) -> Place | None:
     """Take the share that a running app held while its last watcher lived, whatever else was dealt out since.
 
     None for an app that held none, or where that is not possible: the app runs on without it.
-
-    Args:
-        labels: of one of its containers; `engine`: as `take`.
     """
     owner = Labels(labels).owner
     if SHARE not in labels or owner is None or not owner.is_here:

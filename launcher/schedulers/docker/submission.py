@@ -252,10 +252,6 @@ def _handover(job: DockerJob, environ: Mapping[str, str]) -> dict[str, Any]:
     """The bound request as JSON, with all values: it stays in memory, since it has those of secrets.
 
     Its images are pulled again only when they are missing.
-
-    Args:
-        environ: the variables that `copy_env` selects from.
-
     Raises SchedulerError for a secret that cannot be read.
     """
     whole = [

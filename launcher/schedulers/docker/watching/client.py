@@ -116,9 +116,6 @@ class WatcherClient:
         """Record that the app is about to be started: from here on its start is completed, not undone.
 
         Recorded by the client, since the watcher may be busy with its imports while the containers run.
-
-        Args:
-            declared: the declaration of the app.
         """
         record.begin(self.app_dir, declared, "starting")
         self._send({"op": "go"})

@@ -153,9 +153,6 @@ def changed_inputs(app_dir: str, labels: Mapping[str, str]) -> str:
     """The input files that have changed since the plan, as text; "" for none.
 
     A cancellation ends a comparison that takes long.
-
-    Args:
-        labels: of a container of the app.
     """
     if not labels.get(INPUTS):
         return ""
