@@ -1,7 +1,8 @@
 """Read one container's log with times; each read continues after the last one.
 
 The engine ends a followed log with the run of the container, even if it is started again. So a follower waits
-for the next event, and continues after the last record that it has read.
+for the next event, and continues after the last record that it has read. All followers of an app share one
+event stream, `FollowedApp`.
 """
 
 from __future__ import annotations

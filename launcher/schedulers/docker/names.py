@@ -1,4 +1,7 @@
-"""Names of an app's objects at the engine, which has one flat space of short names for all clients."""
+"""Names of an app's objects at the engine, which has one flat space of short names for all clients.
+
+The name of a container that launcher has stopped ends in a mark: the reason, where exit codes do not show it.
+"""
 
 from __future__ import annotations
 

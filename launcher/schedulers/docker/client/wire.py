@@ -1,6 +1,7 @@
 """Requests to one engine.
 
-Every response that is not a success, and every failure of a connection, is raised as an EngineError.
+Every response that is not a success, and every failure of a connection, is raised as an EngineError. Those who
+follow an app, or hold it, make a request again with `Patience` while the engine is away.
 """
 
 from __future__ import annotations
@@ -241,7 +242,7 @@ def _foreign(error: Exception) -> bool:
     return isinstance(error, OSError) or module in ("http", "tarfile")
 
 
-# Patience
+# -- while the engine is away ------------------------------------------------------------------------------
 
 
 GIVE_UP_S = 600.0

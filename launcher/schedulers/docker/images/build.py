@@ -1,7 +1,8 @@
 """Build a workspace into images: the names of the images that an app needs, and the build itself.
 
 The name is a hash of all inputs: the workspace's digest, the base image, the Dockerfile. So a plan shows it
-before anything is built, and an existing image is not built again.
+before anything is built, and an existing image is not built again. `DockerWorkspaceMixin` builds them for
+schedulers of other packages that run images.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Derive the request of local_docker from an AppDef. Pure."""
+"""Derive the request of local_docker from an AppDef, and bind it to an app id and to GPUs. Pure.
+
+A request has the symbolic app id until it is scheduled, so that one dry run can be scheduled more than
+once. Each edit of it takes effect, or is refused when it is bound.
+"""
 
 from __future__ import annotations
 
@@ -220,6 +224,9 @@ def _devices(role: Role) -> list[str]:
     return [f"{each.src_path}:{each.dst_path}:{each.permissions}" for each in found]
 
 
+# -- an app id ---------------------------------------------------------------------------------------------
+
+
 def bind_request(job: DockerJob, app_id: str, outputs: Mapping[str, str] | None = None) -> DockerJob:
     """The request under a real app id: a new value, macros and escapes resolved.
 
@@ -325,7 +332,7 @@ def check_head(job: DockerJob, derived: DockerJob) -> None:
             raise SchedulerError(f"`{name}` of a request cannot be edited", hint=hint)
 
 
-# GPUs
+# -- GPUs --------------------------------------------------------------------------------------------------
 
 
 def with_gpus(job: DockerJob, dealt: Sequence[str]) -> DockerJob:

@@ -1,4 +1,9 @@
-"""`DockerJob`, the request of a Docker app, and its text for users."""
+"""`DockerJob`, the request of a Docker app: its text for users, and the bodies that the engine gets. Pure.
+
+Containers have the arguments of the Docker SDK's `containers.create`. Values that the engine's API has in the
+same form need no function; each function raises TypeError, ValueError, KeyError or AttributeError for a value
+of the wrong form.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules of local_docker: problems that it refuses, and notes about what it does differently."""
+"""The run options of local_docker, the problems that it refuses, and notes about what it does differently."""
 
 from __future__ import annotations
 
