@@ -183,10 +183,10 @@ def _number(text: str) -> float | None:
 
 # -- how a waiting attempt goes on -------------------------------------------------------------------------
 
-# Decided once, although its watcher and any client may decide at one moment: the engine creates one volume of a
-# name. The name holds the id of the container that stands for the attempt, so that a decision for one is never
-# read for another. When a process dies that has decided to start the attempt or to submit it again, the next
-# volume decides.
+# Decided once, although its watcher and any client may decide at one moment: the engine creates one volume of
+# a name. The name holds the id of the container that stands for the attempt, so that a decision for one is
+# never read for another. When a process dies that has decided to start the attempt or to submit it again, the
+# next volume decides.
 
 START = "start"
 """Its watcher starts it."""

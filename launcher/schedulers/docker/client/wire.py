@@ -1,7 +1,7 @@
 """Requests to one engine.
 
-Every response that is not a success, and every failure of a connection, is raised as an EngineError. Those who
-follow an app, or hold it, make a request again with `Patience` while the engine is away.
+Every response that is not a success, and every failure of a connection, is raised as an EngineError. A
+process that follows an app, or holds it, makes a request again with `Patience` while the engine is away.
 """
 
 from __future__ import annotations
