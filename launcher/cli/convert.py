@@ -13,7 +13,6 @@ from launcher.cli.console import Console
 from launcher.cli.init_files import label
 from launcher.cli.render.job_text import role_fields
 from launcher.components import Component, ComponentArgs
-from launcher.components.build import build
 from launcher.errors import LauncherError, UsageError
 from launcher.jobfile.compile.files import compile_text
 from launcher.jobfile.compile.script import script_of
@@ -63,7 +62,7 @@ def run(args: Any, console: Console) -> int:
     found = called(args.component, args.component_args or (), console)
     if found is None:
         return 0
-    app, common = build(*found), _common(args)
+    app, common = found[0].build(found[1]), _common(args)
     whys = []
     for what in (_roles(app), _call(args.component, *found)):
         text = _text({"name": args.name or _label(app), **common, **what})

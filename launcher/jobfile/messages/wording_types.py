@@ -88,8 +88,7 @@ def _command_remedy(words: list[Any], problems: Collector) -> str:
 
 def _arguments_by_name(name: object, values: object, problems: Collector) -> str:
     """A hint for `args` that are no mapping, with an argument of the component where it is one of ours."""
-    from launcher.components.defaults import argument_names
-    from launcher.components.finder import builtin_component
+    from launcher.components.finder import argument_names, builtin_component
 
     example: dict[str, object] = {"NAME": "value"}
     ours = builtin_component(name) if isinstance(name, str) and ":" not in name else None

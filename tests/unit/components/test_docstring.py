@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from launcher.components.docstring import parse_docstring
+from launcher.components.signature import parse_docstring
 
 
 def test_google_style():
