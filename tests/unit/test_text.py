@@ -1,14 +1,12 @@
 """Near names, hints, colours, escapes and plural forms."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.jobfile.compile.slugs import job_name
+from launcher.jobfile.compile.matrix import job_name
 from launcher.text import (
     DURATION_PATTERN,
     distance,

@@ -1,7 +1,5 @@
 """The matrix: which combinations there are, what their jobs are called, and what their values become."""
 
-from __future__ import annotations
-
 import random
 import re
 from pathlib import Path
@@ -10,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.jobfile.compile.slugs import job_name, slug
+from launcher.jobfile.compile.matrix import job_name, slug
 from launcher.jobfile.model.base import LABEL
 from tests.unit.jobfile.words import HEAD, compile_text, labels, launches, lines, places
 
