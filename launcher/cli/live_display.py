@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from launcher.cli.console import Console
-from launcher.cli.render.outcomes import BEGINNINGS, image_line, image_progress
+from launcher.cli.render.image_text import BEGINNINGS, image_line, image_progress
 from launcher.specs.jobkey import JobKey
 from launcher.text import paint
 

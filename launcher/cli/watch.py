@@ -15,15 +15,9 @@ from launcher.apply.events import Outcome, Result, event, of_job
 from launcher.apply.follow import Watching
 from launcher.cli.console import Console, OutputClosed, OutputError
 from launcher.cli.live_display import LiveDisplay
+from launcher.cli.render.image_text import IMAGE_EVENTS
 from launcher.cli.render.log_lines import Shaper, prefixes, terminal_text
-from launcher.cli.render.outcomes import (
-    IMAGE_EVENTS,
-    errors_text,
-    event_line,
-    outcomes_text,
-    outputs_text,
-    result_json,
-)
+from launcher.cli.render.outcomes import errors_text, event_line, outcomes_text, outputs_text, result_json
 from launcher.cli.render.plan_text import plan_text
 from launcher.inventory import recorded
 from launcher.inventory.find import shortest_name

@@ -9,7 +9,7 @@ import typing
 from collections.abc import Callable
 from typing import Any, get_args, get_origin
 
-from launcher.specs.option import get_type_name, to_bool, to_number
+from launcher.specs.runopts import get_type_name, to_bool, to_number
 from launcher.specs.secret import MalformedSecretException, Secret
 from launcher.specs.text import shell_words, to_dict
 

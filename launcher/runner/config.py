@@ -19,9 +19,8 @@ from launcher.errors import LauncherError, SchedulerError
 from launcher.files import PROJECT_FILE, project_file, read_regular
 from launcher.schedulers.registry import get_scheduler, get_scheduler_factories
 from launcher.specs.app import CfgVal
-from launcher.specs.option import get_type_name, runopt
 from launcher.specs.projectfile import TABLES, Fault, faults
-from launcher.specs.runopts import runopts
+from launcher.specs.runopts import get_type_name, runopt, runopts
 from launcher.text import name_hint
 
 CONFIG_FILE = PROJECT_FILE

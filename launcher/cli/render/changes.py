@@ -12,7 +12,7 @@ from launcher.plan.diff import Change
 from launcher.plan.notation import field, is_workspace_digest, show, show_both
 from launcher.plan.texts import differences
 from launcher.specs.macros import with_brackets
-from launcher.specs.sensitive import HIDDEN, hide
+from launcher.specs.secret import HIDDEN, hide
 from launcher.text import printable
 from launcher.workspace.manifest import Manifest, amount, changed_files, known
 

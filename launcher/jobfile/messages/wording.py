@@ -23,7 +23,7 @@ from launcher.jobfile.model.base import MOUNT_TYPES, VAR_TYPES
 from launcher.jobfile.model.quantities import compose_mount, cores
 from launcher.jobfile.text.document import Path
 from launcher.jobfile.text.source import blank_after_colon, blank_name
-from launcher.specs.sensitive import may_hold_secret
+from launcher.specs.secret import may_hold_secret
 from launcher.specs.text import shell_words
 from launcher.text import is_number
 
