@@ -158,9 +158,9 @@ class _Source:
     def check_components(self) -> None:
         """Raise ConfigError for defaults of unknown components or arguments."""
         if tables := self.tables("components"):
-            from launcher.components.defaults import faults
+            from launcher.components.finder import unknown_defaults
 
-            self._refuse(faults(tables))
+            self._refuse(unknown_defaults(tables))
 
     def _refuse(self, found: Iterable[Fault]) -> None:
         for fault in found:

@@ -19,10 +19,10 @@ _FAST = {
     "launcher": "__main__ database errors files lazy limits text",
     "launcher.apply": "engines",
     "launcher.cli": (
-        "argument_types arguments cancel commands completion_names console describe help interrupts "
+        "arguments cancel commands completion_names console describe interrupts "
         "list log_reader logs main queue start status wait"
     ),
-    "launcher.cli.render": "apps document queue_text status_text values",
+    "launcher.cli.render": "apps document queue_text status_text tables values",
     "launcher.holding": "app events hold journal order phrases probes replica state waiting",
     "launcher.inventory": ("ends find groups listing logs needs project recorded status turns"),
     "launcher.schedulers": (

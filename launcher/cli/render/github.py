@@ -8,7 +8,7 @@ from secrets import token_hex
 
 from launcher.cli.console import visible
 from launcher.cli.render.markdown import fenced, plan_markdown
-from launcher.cli.render.values import text_of
+from launcher.cli.render.tables import text_of
 from launcher.errors import LauncherError
 from launcher.jobfile import Diagnostic, render
 from launcher.plan.model import Plan

@@ -7,7 +7,8 @@ from typing import Any
 
 from launcher.apply.events import Outcome, Result
 from launcher.cli.render.image_text import IMAGE_EVENTS, image_line
-from launcher.cli.render.values import GAP, Cell, shortened, state_cell, table, text_of, width
+from launcher.cli.render.tables import GAP, Cell, table, text_of, width
+from launcher.cli.render.values import shortened, state_cell
 from launcher.text import paint
 
 _DONE = {

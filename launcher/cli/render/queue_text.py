@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from launcher.cli.render.values import GAP, shortened, table, text_of, width
+from launcher.cli.render.tables import GAP, table, text_of, width
+from launcher.cli.render.values import shortened
 from launcher.text import paint
 from launcher.turns.line import memory
 
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from launcher.cli.render.values import Cell
+    from launcher.cli.render.tables import Cell
     from launcher.inventory.turns import InLine, Tables
     from launcher.turns.line import Ticket
     from launcher.turns.machine import Machine

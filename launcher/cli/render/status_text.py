@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 
 from launcher.cli.render.apps import ran_for
-from launcher.cli.render.values import WAITING, ago, is_waiting, state_cell, table, timestamp, took
+from launcher.cli.render.tables import table
+from launcher.cli.render.values import WAITING, ago, is_waiting, state_cell, timestamp, took
 from launcher.inventory.status import root_cause
 from launcher.text import paint
 
@@ -13,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from launcher.cli.render.values import Cell
+    from launcher.cli.render.tables import Cell
     from launcher.state.records import AppRecord, ReplicaRecord
 
 _GOOD = ("running", "succeeded")  # messages of these replicas are notes, such as their ports
