@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any, TypeVar
 
-    from launcher.schedulers.logs import LogRecord
+    from launcher.schedulers.logs import LogRecord, Where
     from launcher.schedulers.record import SeenApp
     from launcher.schedulers.responses import DescribeAppResponse, ListAppResponse, Stream
     from launcher.schedulers.restarts import Restart
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 else:
     T = None
-
-Where = tuple[str, int]
-"""Role and number of a replica."""
 
 
 class BackendReservation(Reservation, ABC):

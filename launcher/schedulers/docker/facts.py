@@ -51,9 +51,9 @@ from launcher.schedulers.docker.replicas import (
     mark_of,
     where,
 )
+from launcher.schedulers.logs import Where
 
 Event = dict[str, Any]
-Where = tuple[str, int]
 EndOf = Callable[[Container], Mapping[str, Any]]
 """The facts of the end of a run for which launcher did not ask: code, oom, why, lost, hand, said."""
 

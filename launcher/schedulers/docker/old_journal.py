@@ -19,9 +19,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from launcher.holding.phrases import cause
+from launcher.schedulers.logs import Where
 
 Event = dict[str, Any]
-Where = tuple[str, int]
 
 _SCOPES = {"REPLICA": "replica", "ROLE": "role", "APPLICATION": "app"}
 _STATES = {"cancel": "cancelled", "parent": "cancelled", "end": "succeeded", "lost": "lost"}

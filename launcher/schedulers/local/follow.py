@@ -10,10 +10,8 @@ from launcher.schedulers import pids
 from launcher.schedulers.local import rundir
 from launcher.schedulers.local.filewatch import FileWatch
 from launcher.schedulers.local.logrecords import RecordReader
-from launcher.schedulers.logs import LogRecord
+from launcher.schedulers.logs import LogRecord, Where
 from launcher.schedulers.restarts import RecordedEvents, RestartNotes
-
-Where = tuple[str, int]
 
 _UNOWNED_S = 0.5  # before there is a supervisor: the client may die without touching a file
 

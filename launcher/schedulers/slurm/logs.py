@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from launcher.errors import SchedulerError
 from launcher.schedulers.backend import LogPart
 from launcher.schedulers.ids import path_names
-from launcher.schedulers.logs import COMBINED, RESTART, STDOUT, LogRecord, require_replica, tail
+from launcher.schedulers.logs import COMBINED, RESTART, STDOUT, LogRecord, Where, require_replica, tail
 from launcher.schedulers.readback import RecordedLogs
-from launcher.schedulers.restarts import Event, RestartNotes, RestartReader, Where
+from launcher.schedulers.restarts import Event, RestartNotes, RestartReader
 from launcher.schedulers.slurm.cluster import Cluster
 from launcher.schedulers.slurm.observe import Clusters, find, is_removed, seen, settled
 from launcher.schedulers.slurm.state import Facts, names_of
