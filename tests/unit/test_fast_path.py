@@ -28,15 +28,14 @@ _FAST = {
         "ends engine_attempts find installed listing logs needs project recorded status turns"
     ),
     "launcher.schedulers": (
-        "api appfolder appstore backend logs loop order pids probes readback record registry staged"
+        "api appfolder appstore backend holder logs loop order pids probes readback record registry staged"
     ),
     "launcher.schedulers.docker": "labels scheduler tombstones",
     "launcher.schedulers.docker.client": "errors view wire",
     "launcher.schedulers.docker.watching": "client",
     "launcher.schedulers.local": (
-        "appview apprecord attemptfile claim control driver filewatch hold kernel logfiles logs "
-        "logwriter observe prepare probes process rebuild "
-        "replicas rundir scheduler spawn stop supervisor waiting"
+        "apprecord appview claim control driver filewatch hold kernel logfiles logs logwriter "
+        "observe probes replicas rundir scheduler spawn stop supervisor"
     ),
     "launcher.schedulers.slurm": "known scheduler",
     "launcher.specs": "jobkey runopts",

@@ -85,7 +85,8 @@ SHARED_BY_ENGINES |= {
 SHARED_BY_ENGINES |= {"launcher.schedulers.responses", "launcher.schedulers.logs", "launcher.schedulers.ids"}
 SHARED_BY_ENGINES |= {f"launcher.schedulers.{name}" for name in ("answers", "appfolder", "appstore")}
 SHARED_BY_ENGINES |= {
-    f"launcher.schedulers.{name}" for name in ("checks", "devices", "folder", "last_line", "leftovers")
+    f"launcher.schedulers.{name}"
+    for name in ("checks", "devices", "folder", "holder", "last_line", "leftovers")
 }
 SHARED_BY_ENGINES |= {
     f"launcher.schedulers.{name}"

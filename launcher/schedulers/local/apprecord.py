@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from launcher.holding.phrases import OUT_OF_MEMORY
-from launcher.schedulers.local import attemptfile
+from launcher.schedulers.local import appview
 from launcher.schedulers.record import SeenApp, in_state, row_of
 from launcher.state.records import WAITING, AppRecord, ReplicaRecord
 
@@ -50,7 +50,7 @@ class LocalApp(SeenApp):
     def __init__(
         self, app_dir: str, view: AppView, scheduler: str = "", session: str = "", *, whole: bool = False
     ) -> None:
-        recorded = attemptfile.read(app_dir) or {} if whole else None
+        recorded = appview.read_attempt(app_dir) or {} if whole else None
         record = app_record(scheduler, session, os.path.basename(app_dir), view, recorded)
         super().__init__(record, recorded, view.owner)
         self._app_dir = app_dir
@@ -62,14 +62,14 @@ class LocalApp(SeenApp):
     def recorded(self) -> Recorded:
         """Read on use: the end of an app needs none of it."""
         if self._recorded is None:
-            self._recorded = attemptfile.read(self._app_dir) or {}
+            self._recorded = appview.read_attempt(self._app_dir) or {}
         return self._recorded
 
     def description(self) -> DescribeAppResponse:
         for each, seen in zip(self.record.replicas, self._view.replicas, strict=True):
             each.message = self._view.shown(seen)[1] or (f"killed: {OUT_OF_MEMORY}" if seen.oom else "")
         answer = super().description()
-        log_dir = (attemptfile.read_request(self._app_dir) or {}).get("log_dir")
+        log_dir = (appview.read_request(self._app_dir) or {}).get("log_dir")
         answer.ui_url = _file_uri(log_dir) if log_dir else None
         return answer
 

@@ -5,28 +5,31 @@ from __future__ import annotations
 import os
 import time
 
+from launcher import paths
 from launcher.errors import SchedulerError, StateError
 from launcher.holding.state import ENDED_STATES
 from launcher.schedulers import pids
 from launcher.schedulers.appfolder import sweep
 from launcher.schedulers.appstore import open_store
-from launcher.schedulers.local import rebuild, rundir
+from launcher.schedulers.local import appview, rundir
 from launcher.schedulers.local.apprecord import LocalApp, app_record
 from launcher.schedulers.local.claim import claimant, discard_ended, discard_ownerless
-from launcher.schedulers.local.rebuild import SCHEDULERS
-
-_READ_WITHIN_S = 60.0
-_PATIENCE_S = 5.0  # for a supervisor that has recorded the end to exit
+from launcher.schedulers.record import row_of
+from launcher.state.records import AppRecord
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator
+    from typing import Any
 
     from launcher.schedulers.local.appview import AppView
     from launcher.specs.attempt import Attempt
     from launcher.specs.launch import JobKey
-    from launcher.state.records import AppRecord
     from launcher.state.store import Store
+
+
+_READ_WITHIN_S = 60.0
+_PATIENCE_S = 5.0  # for a supervisor that has recorded the end to exit
 
 
 def observe(state_dir: str, keys: Collection[JobKey], settled: Collection[str] = ()) -> list[Attempt]:
@@ -36,8 +39,8 @@ def observe(state_dir: str, keys: Collection[JobKey], settled: Collection[str] =
     """
     known = set(settled)
     with open_store(readonly=True) as store:
-        live = [app for app in store.to_tidy(SCHEDULERS) if app.job is not None]
-        of_jobs = store.of_jobs(keys, SCHEDULERS)
+        live = [app for app in store.to_tidy(rundir.SCHEDULERS) if app.job is not None]
+        of_jobs = store.of_jobs(keys, rundir.SCHEDULERS)
     of_jobs = [*_without_rows(state_dir, keys, of_jobs, known), *of_jobs]
     found: dict[str, Attempt] = {}
     for row in live:
@@ -67,7 +70,7 @@ def _without_rows(
     for key in keys:
         number = known.get((key.job, attempt_id(key, 0).rpartition("-")[2]), 0) + 1
         while os.path.isdir(rundir.app_dir(state_dir, app_id := attempt_id(key, number))):
-            out += [app for app, _ in rebuild.records(state_dir, [app_id])]
+            out += [app for app, _ in records(state_dir, [app_id])]
             number += 1
     return [row for row in reversed(out) if row.job is not None]
 
@@ -94,7 +97,7 @@ def _latest(
 
 def _attempt(state_dir: str, row: AppRecord) -> Attempt | None:
     app_dir = rundir.app_dir(state_dir, row.app_id)
-    view = rundir.read_state(app_dir)
+    view = appview.read_state(app_dir)
     return None if view is None else LocalApp(app_dir, view).attempt() or _blank_attempt(row, view)
 
 
@@ -123,7 +126,7 @@ def present(state_dir: str, scheduler: str, limit: int | None = None) -> list[Ap
     out = []
     for app in apps:
         if app.is_live:
-            view = rundir.read_state(rundir.app_dir(state_dir, app.app_id))
+            view = appview.read_state(rundir.app_dir(state_dir, app.app_id))
             if view is None:
                 continue
             app.state, app.message, app.exit_code = view.state, view.message, view.code
@@ -142,25 +145,25 @@ def reap(state_dir: str) -> list[Attempt]:
         return []
     sweep(apps_dir)
     with open_store(readonly=True) as store:
-        complete = store.count(SCHEDULERS) >= len(rebuild.folders(state_dir))
-        live = store.to_tidy(SCHEDULERS)
+        complete = store.count(rundir.SCHEDULERS) >= len(folders(state_dir))
+        live = store.to_tidy(rundir.SCHEDULERS)
     if not complete:
         with open_store(durable=False) as store:
             add_missing(store, state_dir)
-            live = store.to_tidy(SCHEDULERS)
+            live = store.to_tidy(rundir.SCHEDULERS)
     return [attempt for app in live if (attempt := _record_or_remove(state_dir, app)) is not None]
 
 
 def add_missing(store: Store, state_dir: str) -> None:
     """Add rows for folders without one: rows are lost when the database is deleted."""
-    known = set(store.app_ids(SCHEDULERS))
-    missing = [app_id for app_id in rebuild.folders(state_dir) if app_id not in known]
-    store.add_all(rebuild.records(state_dir, missing))
+    known = set(store.app_ids(rundir.SCHEDULERS))
+    missing = [app_id for app_id in folders(state_dir) if app_id not in known]
+    store.add_all(records(state_dir, missing))
 
 
 def _record_or_remove(state_dir: str, app: AppRecord) -> Attempt | None:
     app_dir = rundir.app_dir(state_dir, app.app_id)
-    view = rundir.read_state(app_dir)
+    view = appview.read_state(app_dir)
     if view is None:
         with open_store(durable=False) as store:
             store.remove_void(app.app_id, app_dir)
@@ -183,9 +186,9 @@ def record_end(state_dir: str, app_id: str, view: AppView, *, durable: bool = Fa
         if store.is_tidied(app_id):
             return False
     if view.abandoned:
-        from launcher.schedulers.local import process
+        from launcher.schedulers.local import stop
 
-        process.kill_leftovers(rundir.app_dir(state_dir, app_id), view)
+        stop.kill_leftovers(rundir.app_dir(state_dir, app_id), view)
     try:
         with open_store(durable=durable) as store:
             return store.end_and_tidy(app_record("", "", app_id, view))
@@ -216,7 +219,7 @@ def _is_in_use(state_dir: str, row: AppRecord) -> bool:
 def remove(state_dir: str, app_id: str) -> None:
     """Remove folder and row of an app that has ended. Raises SchedulerError when it has not."""
     app_dir = rundir.app_dir(state_dir, app_id)
-    view = rundir.read_state(app_dir)
+    view = appview.read_state(app_dir)
     if view is not None and view.state not in ENDED_STATES:
         raise SchedulerError(f"{app_id} has not ended: {view.state}", hint=f"launcher cancel {app_id}")
     if view is None:
@@ -228,3 +231,102 @@ def remove(state_dir: str, app_id: str) -> None:
         pid, start, _ = view.supervisor
         pids.wait_for_exit(pid, start, _PATIENCE_S)
     discard_ended(state_dir, app_dir)
+
+
+# -- the folders of apps ---------------------------------------------------------------------------------
+
+
+_OVER = frozenset({"succeeded", "failed", "cancelled", "skipped"})
+_SESSION = "launcher"  # of an app whose folder does not name a session
+
+
+def apps(version: int = 0) -> Iterator[tuple[AppRecord, bool]]:
+    """Every app that has a folder, as `appstore.every_app` yields them.
+
+    Apps of release 0.1 are read from its own database, which is much faster.
+    """
+    known = set()
+    for record, live in _of_first_release() if version else ():
+        known.add(record.app_id)
+        yield record, live
+    state_dir = paths.local()
+    yield from records(state_dir, [app_id for app_id in folders(state_dir) if app_id not in known])
+
+
+def records(state_dir: str, app_ids: list[str]) -> Iterator[tuple[AppRecord, bool]]:
+    """The records of the apps that have a folder, each with whether its end is still to be recorded.
+
+    An app without `attempt.json` yet gives a record without a job.
+    """
+    for app_id in app_ids:
+        found = _record(state_dir, app_id)
+        if found is not None:
+            yield found
+
+
+def folders(state_dir: str) -> list[str]:
+    """The ids of the apps that have a folder."""
+    try:
+        names = os.listdir(rundir.apps_dir(state_dir))
+    except OSError:
+        return []
+    return [name for name in names if not name.startswith(".")]
+
+
+def _record(state_dir: str, app_id: str) -> tuple[AppRecord, bool] | None:
+    app_dir = rundir.app_dir(state_dir, app_id)
+    recorded = appview.read_attempt(app_dir) or {}
+    try:
+        view = appview.read_state(app_dir)
+        made_at = os.stat(app_dir).st_mtime
+    except (StateError, OSError):  # written by a newer version, or removed since it was listed
+        return None
+    if view is None:
+        return None
+    over = view.state in _OVER and not view.abandoned  # else processes of the app may be running
+    scheduler, _, rest = view.handle.partition("://")
+    scheduler = recorded.get("scheduler") or scheduler or rundir.SCHEDULERS[0]
+    made = row_of(scheduler, app_id, recorded, rest.partition("/")[0] or _SESSION)
+    made.name = made.name or app_id
+    made.created_at = made.created_at or view.created_at or made_at
+    made.state, made.started_at = _state(view, over=over), view.started_at
+    if over:
+        made.ended_at, made.message, made.exit_code = view.ended_at, view.message, view.code
+    return made, not over
+
+
+def _state(view: AppView, *, over: bool) -> str:
+    if over or view.state in rundir.WAITING:
+        return view.state
+    return "running" if view.started_at else "reserved"
+
+
+def _of_first_release() -> list[tuple[AppRecord, bool]]:
+    """The apps in release 0.1's `index.db`, which is not changed; nothing when it is missing or damaged."""
+    from launcher import database
+
+    path = os.path.join(paths.local(), "index.db")
+    if not os.path.exists(path):
+        return []
+    sql = (
+        "SELECT scheduler, session, app_id, name, project, target, job, number, created_at,"
+        " live, state, ended_at, message, exit_code FROM apps"
+    )
+    try:
+        connection = database.connect(path, "", 1, readonly=True)
+        try:
+            return [_of_row(row) for row in connection.execute(sql)]
+        finally:
+            connection.close()
+    except (StateError, *database.DATABASE_ERRORS):
+        return []
+
+
+def _of_row(row: tuple[Any, ...]) -> tuple[AppRecord, bool]:
+    scheduler, session, app_id, name, project, target, job, number, created_at, live, state, *end = row
+    ended_at, message, code = end
+    key = (project or "", target or "", job) if job else None
+    made = AppRecord(scheduler, session, app_id, name=name, key=key, number=number, created_at=created_at)
+    made.state, made.message = state or "reserved", message or ""
+    made.ended_at, made.exit_code = ended_at, code
+    return made, bool(live)

@@ -11,7 +11,7 @@ from _thread import allocate_lock
 from launcher import paths
 from launcher.schedulers.appfolder import is_id
 from launcher.schedulers.backend import BackendScheduler
-from launcher.schedulers.local import rundir
+from launcher.schedulers.local import appview, rundir
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from launcher.schedulers.backend import AppLogs
     from launcher.schedulers.local.apprecord import LocalApp
     from launcher.schedulers.local.appview import AppView
-    from launcher.schedulers.local.images import ImageProvider
     from launcher.schedulers.local.outputs import LocalOutputs
     from launcher.schedulers.local.popen import PopenRequest
+    from launcher.schedulers.local.request import ImageProvider
     from launcher.schedulers.local.submit import LocalReservation, Submitter
     from launcher.specs.app import AppDef, CfgVal
     from launcher.specs.attempt import Attempt
@@ -100,7 +100,7 @@ class LocalScheduler(BackendScheduler["PopenRequest"]):
             return None
 
     def _images(self, cfg: Mapping[str, CfgVal]) -> ImageProvider:
-        from launcher.schedulers.local.images import provider_of
+        from launcher.schedulers.local.request import provider_of
 
         return (self._provider or provider_of(self.backend))(cfg)
 
@@ -180,13 +180,13 @@ class LocalScheduler(BackendScheduler["PopenRequest"]):
 
     def read(self, app_id: str, *, whole: bool = False) -> LocalApp | None:
         """Read as a whole, an app whose supervisor has died is ended: processes left by it are killed."""
-        return self._app(app_id, rundir.read_state(self._app_dir(app_id)), whole=whole, tidy=whole)
+        return self._app(app_id, appview.read_state(self._app_dir(app_id)), whole=whole, tidy=whole)
 
     def read_ended(
         self, app_id: str, timeout_s: float | None = None, *, whole: bool = False
     ) -> LocalApp | None:
         """Woken by the kernel when the supervisor ends."""
-        from launcher.schedulers.local.waiting import wait_for_end
+        from launcher.schedulers.local.appview import wait_for_end
 
         return self._app(app_id, wait_for_end(self._app_dir(app_id), timeout_s), whole=whole, tidy=True)
 
@@ -220,7 +220,7 @@ class LocalScheduler(BackendScheduler["PopenRequest"]):
         from launcher.schedulers.local.apprecord import app_record
 
         for app_id in filter(is_id, app_ids):
-            view = rundir.read_state(self._app_dir(app_id))
+            view = appview.read_state(self._app_dir(app_id))
             if view is not None and not view.abandoned:
                 yield app_record(self.backend, self.session_name, app_id, view)
 
@@ -228,7 +228,7 @@ class LocalScheduler(BackendScheduler["PopenRequest"]):
         return True
 
     def wait_for_start(self, app_id: str) -> None:
-        from launcher.schedulers.local.follow import wait_for_start
+        from launcher.schedulers.local.filewatch import wait_for_start
 
         if is_id(app_id):
             wait_for_start(self._app_dir(app_id))
@@ -288,7 +288,7 @@ def _machine_id() -> str:
 def _backend_of(provider: Callable[[Mapping[str, CfgVal]], ImageProvider] | None) -> str:
     if not isinstance(provider, type):
         return CWD
-    from launcher.schedulers.local.images import LocalDirectoryImageProvider
+    from launcher.schedulers.local.request import LocalDirectoryImageProvider
 
     return DIR if issubclass(provider, LocalDirectoryImageProvider) else CWD
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from launcher.errors import SchedulerError
 from launcher.schedulers.appstore import open_store
 from launcher.schedulers.backend import BackendReservation
-from launcher.schedulers.local import attemptfile, rundir
+from launcher.schedulers.local import appview, rundir
 from launcher.schedulers.local.claim import Claim, claim, discard, discard_ownerless
 from launcher.schedulers.local.outputs import LocalOutputs, will_be_made
 from launcher.schedulers.local.popen import PopenRequest
@@ -181,7 +181,7 @@ def create(
     """
     try:
         secrets = _values_of_secrets(request)
-        attemptfile.write_request(claim.app_dir, request.to_json())
+        appview.write_request(claim.app_dir, request.to_json())
         supervisor = SupervisorClient.spawn(claim.app_dir, claim.lock_fd)
     except BaseException:
         discard(state_dir, claim.app_dir, claim)

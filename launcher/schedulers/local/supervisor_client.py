@@ -12,7 +12,7 @@ from launcher import paths
 from launcher.errors import SchedulerError, StartError
 from launcher.schedulers import pids
 from launcher.schedulers.holder import NO_SIGPIPE, start_holder
-from launcher.schedulers.local import rundir
+from launcher.schedulers.local import appview
 from launcher.schedulers.local.control import CONTROL_FD, LOCK_FD, Inbox, pack
 from launcher.schedulers.local.popen import PopenRequest, ReplicaParam
 from launcher.specs.secret import Secret
@@ -168,7 +168,7 @@ class SupervisorClient:
         """Handle a closed socket: the app was cancelled meanwhile, or the supervisor died."""
         self.close()
         self.reap(block=True)
-        view = rundir.read_state(self.app_dir)
+        view = appview.read_state(self.app_dir)
         if view is None or view.state not in ("cancelled", "skipped"):
             raise SchedulerError(
                 f"the supervisor of {os.path.basename(self.app_dir)} died{_last_words(self.app_dir)}",

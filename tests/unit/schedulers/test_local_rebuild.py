@@ -9,12 +9,12 @@ import pytest
 
 from launcher import paths
 from launcher.schedulers.appstore import open_store
-from launcher.schedulers.local import attemptfile, observe, rebuild, rundir
+from launcher.schedulers.local import appview, observe, rundir
 from launcher.specs.launch import JobKey, attempt_id
 from tests.unit.state.older import SECOND
 
 KEY = JobKey("p", "default", "train")
-LOCAL = rebuild.SCHEDULERS
+LOCAL = observe.SCHEDULERS
 
 OLD = """
 PRAGMA journal_mode=WAL;
@@ -41,7 +41,7 @@ def make_folder(app_id: str, key: JobKey | None, number: int | None) -> None:
     folder = Path(rundir.app_dir(paths.local(), app_id))
     folder.mkdir(parents=True)
     record = {"app_id": app_id, "scheduler": "local_cwd", "key": key, "number": number, "name": "n"}
-    attemptfile.write(str(folder), {**record, "created_at": float(number or 1)})
+    appview.write_attempt(str(folder), {**record, "created_at": float(number or 1)})
 
 
 @pytest.mark.parametrize("readonly", [True, False])

@@ -11,9 +11,15 @@ import pytest
 
 from launcher.schedulers import Scheduler, get_scheduler
 from launcher.schedulers.checks import RejectedAppError
-from launcher.schedulers.local.images import CWDImageProvider, ImageError, LocalDirectoryImageProvider
 from launcher.schedulers.local.popen import PopenRequest, ReplicaParam
-from launcher.schedulers.local.request import bind_request, build_request, without_gpus
+from launcher.schedulers.local.request import (
+    CWDImageProvider,
+    ImageError,
+    LocalDirectoryImageProvider,
+    bind_request,
+    build_request,
+    without_gpus,
+)
 from launcher.specs import (
     AppDef,
     BindMount,
