@@ -5,14 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from _socket import socket, socketpair  # `socket` loads enum and selectors
+from collections.abc import Mapping, Sequence
 from fcntl import F_DUPFD_CLOEXEC, fcntl
 
 from launcher import paths
 from launcher.errors import SchedulerError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 NO_SIGPIPE = 0x4000 if sys.platform == "linux" else 0  # MSG_NOSIGNAL
 """Flag of `send`: without it a host program that restored SIGPIPE would die with the holder."""

@@ -28,7 +28,7 @@ _FAST = {
         "ends engine_attempts find installed listing logs needs project recorded status turns"
     ),
     "launcher.schedulers": (
-        "api appfolder appstore backend holder logs loop order pids probes readback record registry staged"
+        "api appfolder appstore backend logs loop order pids probes readback record registry staged"
     ),
     "launcher.schedulers.docker": "labels scheduler tombstones",
     "launcher.schedulers.docker.client": "errors view wire",
@@ -102,8 +102,9 @@ ON_BRANCH = {
     "launcher.schedulers.docker.watching.actions": "probes, for apps without them",
     "launcher.schedulers.docker.watching.watcher": "probes, needs and turns, for apps without them",
     "launcher.schedulers.local.request": "launcher.turns, for apps without GPUs",
-    "launcher.schedulers.slurm.cluster": "ssh, for clusters of this machine",
-    "launcher.schedulers.slurm.program": "zipfile, for requests that submit nothing",
+    "launcher.schedulers.slurm.cluster": (
+        "ssh, for clusters of this machine; zipfile, for requests that submit nothing"
+    ),
     "launcher.schedulers.turns": "launcher.turns, for apps that ask for nothing",
     "launcher.secrets": "typing, for every process that reads a secret",
     "launcher.specs.handle": "typing, for a NamedTuple that only type checkers see",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import _signal  # type: ignore[import-not-found]  # `signal` loads enum and re
 import os
 import time
 
@@ -16,9 +16,10 @@ from launcher.schedulers.local import rundir
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
+    from launcher.schedulers.pids import Process
     from launcher.specs.attempt import AttemptState
 
     Record = dict[str, Any]
@@ -31,6 +32,7 @@ _AGAIN_S = 0.002
 _POLL_S = 0.001
 _UNOWNED_S = 0.5  # before there is a supervisor: the client may die without touching a file
 _SHORT_PATIENCE_S = 0.05
+PATIENCE_S = 5.0  # for killed processes to exit; those that hang in the kernel longer are given up
 _patience_s = 1.0  # until a lock has outlasted it
 
 
@@ -208,6 +210,8 @@ def write_request(app_dir: str, request: Mapping[str, Any]) -> None:
 
 
 def _write(app_dir: str, name: str, value: Mapping[str, Any]) -> None:
+    import json
+
     try:
         AppFolder(app_dir).write(name, json.dumps(value, ensure_ascii=False, separators=(",", ":")))
     except OSError as error:
@@ -221,3 +225,81 @@ def read_attempt(app_dir: str) -> Record | None:
 
 def read_request(app_dir: str) -> Record | None:
     return AppFolder(app_dir).read_json("request.json")
+
+
+# -- what a dead supervisor has left ---------------------------------------------------------------------
+
+
+def supervisor_alive(view: AppView) -> bool:
+    """Whether the supervisor that the record names is the process that has its pid now."""
+    if view.supervisor is None:
+        return False
+    pid, start, boot = view.supervisor
+    return boot == pids.boot_id() and pids.is_running(pid, start)
+
+
+def supervisor_pid(view: AppView) -> int | None:
+    """The pid by which this process can signal the supervisor; None when it has exited or is not visible.
+
+    The record has the pid that the supervisor has in its own pid namespace: from outside of a container its
+    processes have others.
+    """
+    if supervisor_alive(view):
+        assert view.supervisor is not None
+        return view.supervisor[0]
+    if view.supervisor is None or view.supervisor[2] != pids.boot_id():
+        return None
+    pid, start, _ = view.supervisor
+    for each in pids.processes():
+        if each.start == start and each.alive and pids.innermost(each.pid) == pid:
+            return each.pid
+    return None
+
+
+def kill_leftovers(app_dir: str, view: AppView) -> int:
+    """KILL every process that an app left behind; returns their number. Only for apps without a supervisor.
+
+    Repeats until none is left, as processes may start new ones.
+    """
+    killed: set[tuple[int, int]] = set()
+    deadline = time.monotonic() + PATIENCE_S
+    while left := leftovers(app_dir, view):
+        for each in left:
+            if _kill(each):
+                killed.add((each.pid, each.start))
+        if time.monotonic() > deadline:
+            break
+        for each in left:
+            pids.wait_for_exit(each.pid, each.start, deadline - time.monotonic())
+    return len(killed)
+
+
+def leftovers(app_dir: str, view: AppView) -> list[Process]:
+    """The living processes of an app: by their environment, by the session of a replica that still has its
+    leader, and all descendants of those. Without /proc: none."""
+    everybody = [each for each in pids.processes() if each.pid != os.getpid()]
+    mark = b"LAUNCHER_SCRATCH=" + os.fsencode(rundir.scratch(app_dir))
+    sessions = _sessions(view, everybody)
+    found = {each.pid: each for each in everybody if each.session in sessions or _has(each, mark)}
+    found.update({each.pid: each for each in pids.descendants(found, everybody)})
+    return [each for each in found.values() if each.alive]
+
+
+def _sessions(view: AppView, everybody: Sequence[Process]) -> set[int]:
+    """Sessions of replicas, whose leader is still the recorded process, so that the number was not reused."""
+    if view.supervisor is None or view.supervisor[2] != pids.boot_id():
+        return set()
+    recorded = {each.run for each in view.replicas}
+    return {each.pid for each in everybody if (each.pid, each.start) in recorded}
+
+
+def _has(process: Process, mark: bytes) -> bool:
+    """Whether a process was started with this variable. False for another user's, which cannot be read."""
+    return mark in pids.environment(process.pid).split(b"\0")
+
+
+def _kill(process: Process) -> bool:
+    try:
+        return pids.send(process.pid, process.start, _signal.SIGKILL)
+    except PermissionError:  # it runs as another user by now
+        return False

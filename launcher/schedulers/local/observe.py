@@ -186,9 +186,7 @@ def record_end(state_dir: str, app_id: str, view: AppView, *, durable: bool = Fa
         if store.is_tidied(app_id):
             return False
     if view.abandoned:
-        from launcher.schedulers.local import stop
-
-        stop.kill_leftovers(rundir.app_dir(state_dir, app_id), view)
+        appview.kill_leftovers(rundir.app_dir(state_dir, app_id), view)
     try:
         with open_store(durable=durable) as store:
             return store.end_and_tidy(app_record("", "", app_id, view))

@@ -11,7 +11,7 @@ from _thread import allocate_lock
 from launcher import paths
 from launcher.schedulers.appfolder import is_id
 from launcher.schedulers.backend import BackendScheduler
-from launcher.schedulers.local import appview, rundir
+from launcher.schedulers.local import rundir
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -180,6 +180,8 @@ class LocalScheduler(BackendScheduler["PopenRequest"]):
 
     def read(self, app_id: str, *, whole: bool = False) -> LocalApp | None:
         """Read as a whole, an app whose supervisor has died is ended: processes left by it are killed."""
+        from launcher.schedulers.local import appview
+
         return self._app(app_id, appview.read_state(self._app_dir(app_id)), whole=whole, tidy=whole)
 
     def read_ended(
@@ -217,6 +219,7 @@ class LocalScheduler(BackendScheduler["PopenRequest"]):
         return present(self._state_dir, self.backend)
 
     def refresh(self, app_ids: Iterable[str]) -> Iterable[AppRecord]:
+        from launcher.schedulers.local import appview
         from launcher.schedulers.local.apprecord import app_record
 
         for app_id in filter(is_id, app_ids):

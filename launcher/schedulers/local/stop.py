@@ -15,11 +15,8 @@ from launcher.schedulers.local.claim import discard_ownerless, hold_ownerless
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from launcher.schedulers.api import OnWait
     from launcher.schedulers.local.appview import AppView
-    from launcher.schedulers.pids import Process
 
 
 NOTE_S = 2.0
@@ -84,7 +81,7 @@ def _stop(app_dir: str, grace_s: float | None, interrupt: bool, on_wait: OnWait 
             wait_for_change(rundir.events(app_dir), 0.5)
         seen = appview.read_state(app_dir)
     if seen is not None and not seen.abandoned:
-        kill_leftovers(app_dir, seen)
+        appview.kill_leftovers(app_dir, seen)
     return seen
 
 
@@ -94,7 +91,7 @@ def end_supervisor(app_dir: str, view: AppView, on_wait: OnWait | None = None) -
     on_wait = on_wait or _silently
     start = view.supervisor[1]
     app_id = os.path.basename(app_dir)
-    pid = supervisor_pid(view)
+    pid = appview.supervisor_pid(view)
     if pid is None:
         _wait_for_lock(app_dir, view.supervisor[0], on_wait)
         return
@@ -109,7 +106,7 @@ def end_supervisor(app_dir: str, view: AppView, on_wait: OnWait | None = None) -
     if _ends(app_dir, pid, start, grace_s - NOTE_S):
         return
     on_wait(app_id, f"its supervisor (pid {pid}) does not answer and is killed")
-    if _signal(app_id, pid, start, kernel.SIGKILL) and not pids.wait_for_exit(pid, start, PATIENCE_S):
+    if _signal(app_id, pid, start, kernel.SIGKILL) and not pids.wait_for_exit(pid, start, appview.PATIENCE_S):
         raise SchedulerError(
             f"cannot stop {app_id}: its supervisor (pid {pid}) does not even end by SIGKILL",
             hint="it hangs in the kernel, or is frozen by its cgroup; cancel again when it goes on",
@@ -245,84 +242,3 @@ def _decide_for_dead(app_dir: str) -> None:
                 rundir.decide(app_dir, rundir.WITHDRAWN)
     except (ReservedError, FileNotFoundError):
         pass  # another client submits it again, or has removed it
-
-
-# -- what a dead supervisor has left ---------------------------------------------------------------------
-
-
-PATIENCE_S = 5.0  # for killed processes to exit; those that hang in the kernel longer are given up
-
-
-def supervisor_alive(view: AppView) -> bool:
-    """Whether the supervisor that the record names is the process that has its pid now."""
-    if view.supervisor is None:
-        return False
-    pid, start, boot = view.supervisor
-    return boot == pids.boot_id() and pids.is_running(pid, start)
-
-
-def supervisor_pid(view: AppView) -> int | None:
-    """The pid by which this process can signal the supervisor; None when it has exited or is not visible.
-
-    The record has the pid that the supervisor has in its own pid namespace: from outside of a container its
-    processes have others.
-    """
-    if supervisor_alive(view):
-        assert view.supervisor is not None
-        return view.supervisor[0]
-    if view.supervisor is None or view.supervisor[2] != pids.boot_id():
-        return None
-    pid, start, _ = view.supervisor
-    for each in pids.processes():
-        if each.start == start and each.alive and pids.innermost(each.pid) == pid:
-            return each.pid
-    return None
-
-
-def kill_leftovers(app_dir: str, view: AppView) -> int:
-    """KILL every process that an app left behind; returns their number. Only for apps without a supervisor.
-
-    Repeats until none is left, as processes may start new ones.
-    """
-    killed: set[tuple[int, int]] = set()
-    deadline = time.monotonic() + PATIENCE_S
-    while left := leftovers(app_dir, view):
-        for each in left:
-            if _kill(each):
-                killed.add((each.pid, each.start))
-        if time.monotonic() > deadline:
-            break
-        for each in left:
-            pids.wait_for_exit(each.pid, each.start, deadline - time.monotonic())
-    return len(killed)
-
-
-def leftovers(app_dir: str, view: AppView) -> list[Process]:
-    """The living processes of an app: by their environment, by the session of a replica that still has its
-    leader, and all descendants of those. Without /proc: none."""
-    everybody = [each for each in pids.processes() if each.pid != os.getpid()]
-    mark = b"LAUNCHER_SCRATCH=" + os.fsencode(rundir.scratch(app_dir))
-    sessions = _sessions(view, everybody)
-    found = {each.pid: each for each in everybody if each.session in sessions or _has(each, mark)}
-    found.update({each.pid: each for each in pids.descendants(found, everybody)})
-    return [each for each in found.values() if each.alive]
-
-
-def _sessions(view: AppView, everybody: Sequence[Process]) -> set[int]:
-    """Sessions of replicas, whose leader is still the recorded process, so that the number was not reused."""
-    if view.supervisor is None or view.supervisor[2] != pids.boot_id():
-        return set()
-    recorded = {each.run for each in view.replicas}
-    return {each.pid for each in everybody if (each.pid, each.start) in recorded}
-
-
-def _has(process: Process, mark: bytes) -> bool:
-    """Whether a process was started with this variable. False for another user's, which cannot be read."""
-    return mark in pids.environment(process.pid).split(b"\0")
-
-
-def _kill(process: Process) -> bool:
-    try:
-        return pids.send(process.pid, process.start, kernel.SIGKILL)
-    except PermissionError:  # it runs as another user by now
-        return False

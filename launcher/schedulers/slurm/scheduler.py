@@ -84,7 +84,7 @@ class SlurmScheduler(BackendScheduler["SlurmRequest"]):
         self._clusters.expect(known.place_of(cfg))
 
     def workspace_app(self, app: AppDef, cfg: Mapping[str, CfgVal], workspace: BoundWorkspace) -> AppDef:
-        from launcher.schedulers.slurm.files import with_workspace
+        from launcher.schedulers.slurm.submit import with_workspace
 
         return with_workspace(app, workspace)
 
@@ -92,8 +92,7 @@ class SlurmScheduler(BackendScheduler["SlurmRequest"]):
         self, app: AppDef, cfg: Mapping[str, CfgVal], workspace: BoundWorkspace, *, app_id: str = ""
     ) -> AppDef:
         """Copy the workspace into the folder of a reserved attempt. Without one, keep it for `schedule`."""
-        from launcher.schedulers.slurm.files import packed, with_workspace
-        from launcher.schedulers.slurm.submit import SlurmReservation
+        from launcher.schedulers.slurm.submit import SlurmReservation, packed, with_workspace
 
         reserved = self._reserved.get(app_id)
         if isinstance(reserved, SlurmReservation):
@@ -108,8 +107,7 @@ class SlurmScheduler(BackendScheduler["SlurmRequest"]):
         Raises StartError, with nothing left behind, when Slurm refuses it.
         """
         from launcher.schedulers.record import of_app
-        from launcher.schedulers.slurm.files import digest_of, pieces
-        from launcher.schedulers.slurm.submit import submit_app
+        from launcher.schedulers.slurm.submit import digest_of, pieces, submit_app
 
         record = of_app(info.app, info.cfg, SLURM, self.session_name, app_id, time.time())
         archive = self._packed.get(digest_of(info.app))

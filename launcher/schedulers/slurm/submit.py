@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import time
 from base64 import b64encode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from tempfile import TemporaryFile
+from typing import IO, Any
 
 from launcher.errors import ReservedError, SchedulerError
 from launcher.schedulers import owner as owners
@@ -16,12 +17,10 @@ from launcher.schedulers.backend import BackendReservation
 from launcher.schedulers.ids import random_id
 from launcher.schedulers.record import row_of
 from launcher.schedulers.slurm import known, outputs
-from launcher.schedulers.slurm.cluster import Cluster, checked
+from launcher.schedulers.slurm.cluster import Cluster, checked, program
 from launcher.schedulers.slurm.known import SLURM
 from launcher.schedulers.slurm.observe import Clusters, forget, seen
-from launcher.schedulers.slurm.program import program
-from launcher.schedulers.slurm.request import SlurmRequest, bind_request, build_request
-from launcher.schedulers.slurm.script import PROGRAM
+from launcher.schedulers.slurm.request import PROGRAM, SlurmRequest, bind_request, build_request
 from launcher.schedulers.slurm.state import view_of
 from launcher.schedulers.workspaces import BoundWorkspace
 from launcher.secrets import resolve
@@ -207,3 +206,45 @@ def submit_app(
         take_back(held)
         raise
     return held
+
+
+# -- workspaces ------------------------------------------------------------------------------------------
+
+
+_PIECE = 1 << 18
+
+
+class AppWithWorkspace(AppDef):
+    """An app whose replicas run in a copy of a workspace. `workspace` is the digest of its files."""
+
+    workspace = ""
+
+
+def with_workspace(app: AppDef, workspace: BoundWorkspace) -> AppDef:
+    """A new value; nothing is copied."""
+    made = AppWithWorkspace(**{name: getattr(app, name) for name in ("name", "roles", "metadata")})
+    made.workspace = workspace.digest
+    return made
+
+
+def digest_of(app: AppDef) -> str:
+    """The digest of an app's workspace; "" for an app without one."""
+    return app.workspace if isinstance(app, AppWithWorkspace) else ""
+
+
+def packed(workspace: BoundWorkspace) -> IO[bytes]:
+    """The archive of a workspace in a file without a name. Raises WorkspaceError."""
+    file = TemporaryFile()  # noqa: SIM115, it outlives this function
+    try:
+        for piece in archive(workspace.folder, digest=workspace.digest):
+            file.write(piece)
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def pieces(file: IO[bytes]) -> Iterator[bytes]:
+    """The whole file, each time from its beginning."""
+    file.seek(0)
+    yield from iter(lambda: file.read(_PIECE), b"")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.schedulers.local import rundir, stop
+from launcher.schedulers.local import appview, rundir
 from launcher.schedulers.local.appview import AppView, fold
 from tests.unit.local.conftest import Supervise
 from tests.unit.local.driving import Driven, replicas, sh
@@ -63,7 +63,7 @@ def test_killed_at_a_named_event_the_state_follows_from_what_was_recorded(
     assert app.exited() == -9
     view = app.view
     assert view.state == state
-    stop.kill_leftovers(app.app_dir, view)
+    appview.kill_leftovers(app.app_dir, view)
     assert app.left() == []
 
 

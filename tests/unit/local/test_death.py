@@ -14,7 +14,7 @@ import pytest
 
 from launcher.schedulers import pids
 from launcher.schedulers.appfolder import sweep
-from launcher.schedulers.local import control, rundir, stop
+from launcher.schedulers.local import appview, control
 from launcher.schedulers.local.appview import AppView
 from tests.unit.local.conftest import Supervise
 from tests.unit.local.driving import Driven, replicas, sh
@@ -30,13 +30,13 @@ def test_killed_before_create_it_leaves_a_reservation_without_owner(app: Driven)
 def test_killed_while_it_runs_the_app_is_lost(app: Driven) -> None:
     app.start(app.role("main", SLEEP, ["true"]))
     app.until(lambda view: replicas(view)[1].state == "succeeded")
-    assert stop.supervisor_alive(app.view)
+    assert appview.supervisor_alive(app.view)
     app.kill()
     view = app.view
     assert (view.state, [each.state for each in replicas(view)]) == ("lost", ["lost", "succeeded"])
-    assert not stop.supervisor_alive(view)
-    assert stop.kill_leftovers(app.app_dir, view) == 1
-    assert stop.kill_leftovers(app.app_dir, view) == 0
+    assert not appview.supervisor_alive(view)
+    assert appview.kill_leftovers(app.app_dir, view) == 1
+    assert appview.kill_leftovers(app.app_dir, view) == 0
 
 
 def test_leftovers_are_killed_wherever_they_went(app: Driven) -> None:
@@ -53,7 +53,7 @@ def test_leftovers_are_killed_wherever_they_went(app: Driven) -> None:
         app.until_log("ready", k=k)
     started = {each.pid: each.start for each in pids.descendants([app.pid])}
     app.kill()
-    assert stop.kill_leftovers(app.app_dir, app.view) >= 4
+    assert appview.kill_leftovers(app.app_dir, app.view) >= 4
     assert not any(pids.is_running(pid, start) for pid, start in started.items())
 
 
@@ -72,8 +72,8 @@ def test_a_reused_pid_is_never_signalled(tmp_path: Path, wrong: str) -> None:
     view.supervisor = (stranger.pid, start + 1, "another boot" if wrong == "boot" else pids.boot_id())
     view.take({"e": "created", "roles": [["main", 1]]})
     view.replicas[0].run = (stranger.pid, start + (wrong == "start"))
-    assert not stop.supervisor_alive(view)
-    assert stop.kill_leftovers(str(tmp_path), view) == 0
+    assert not appview.supervisor_alive(view)
+    assert appview.kill_leftovers(str(tmp_path), view) == 0
     assert not pids.send(stranger.pid, start + 1, signal.SIGKILL)
     assert stranger.poll() is None
     stranger.kill()
@@ -82,7 +82,7 @@ def test_a_reused_pid_is_never_signalled(tmp_path: Path, wrong: str) -> None:
 
 def test_an_app_whose_folder_name_begins_like_ours_is_left_alone(tmp_path: Path) -> None:
     other = subprocess.Popen(SLEEP, env={**os.environ, "LAUNCHER_SCRATCH": f"{tmp_path}/app/scratch-2"})
-    assert stop.kill_leftovers(f"{tmp_path}/app", AppView()) == 0
+    assert appview.kill_leftovers(f"{tmp_path}/app", AppView()) == 0
     assert other.poll() is None
     other.kill()
     other.wait()
@@ -105,7 +105,7 @@ def test_killed_at_any_moment_nothing_of_the_app_survives(supervise: Supervise) 
             assert view.state in ("lost", "failed"), app.record
         else:
             assert view.state == "created", app.record
-        stop.kill_leftovers(app.app_dir, view)
+        appview.kill_leftovers(app.app_dir, view)
         assert app.left() == []
 
 
@@ -124,12 +124,12 @@ def test_a_child_that_is_slow_to_become_its_program_does_not_make_the_app_look_a
     supervise: Supervise, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a busy machine it holds the lock of the killed supervisor for longer than a few milliseconds."""
-    monkeypatch.setattr(rundir, "_patience_s", 20.0)  # a process that has waited in vain once waits less
+    monkeypatch.setattr(appview, "_patience_s", 20.0)  # a process that has waited in vain once waits less
     app = supervise(first=KEEPS_THE_LOCK)
     app.start(app.role("main", SLEEP))
     app.kill()
     assert (app.view.state, app.view.lock_held) == ("lost", False)
-    stop.kill_leftovers(app.app_dir, app.view)
+    appview.kill_leftovers(app.app_dir, app.view)
 
 
 def test_a_removal_that_was_interrupted_can_be_finished(tmp_path: Path) -> None:

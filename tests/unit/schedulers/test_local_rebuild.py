@@ -14,7 +14,7 @@ from launcher.specs.launch import JobKey, attempt_id
 from tests.unit.state.older import SECOND
 
 KEY = JobKey("p", "default", "train")
-LOCAL = observe.SCHEDULERS
+LOCAL = rundir.SCHEDULERS
 
 OLD = """
 PRAGMA journal_mode=WAL;

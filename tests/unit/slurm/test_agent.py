@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from launcher.schedulers.slurm.site.agent import observe
-from launcher.schedulers.slurm.site.agent import slurm as commands
+from launcher.schedulers.slurm.site.agent import site as commands
 from tests.engines.slurm import SlurmCluster
 from tests.unit.slurm.agents import Login, replace_sleep, until
 

@@ -19,8 +19,7 @@ from launcher.schedulers.loop import Loop
 from launcher.schedulers.slurm.site.driver import Driver, Requeued
 from launcher.schedulers.slurm.site.job import Job
 from launcher.schedulers.slurm.site.node import link, read_json, say
-from launcher.schedulers.slurm.site.record import Record, events_of
-from launcher.schedulers.slurm.site.replicas import Json
+from launcher.schedulers.slurm.site.record import Json, Record, events_of
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCHLD)
 REQUEUE_S = 60.0  # how long Slurm may take to end a job that comes back

@@ -20,8 +20,7 @@ from launcher.schedulers.slurm.site.job import (
     seconds_until,
 )
 from launcher.schedulers.slurm.site.node import now_ns, read_json
-from launcher.schedulers.slurm.site.record import Record
-from launcher.schedulers.slurm.site.replicas import Json
+from launcher.schedulers.slurm.site.record import Json, Record
 from launcher.schedulers.slurm.site.steps import KILL_AFTER_S, Steps
 
 LOOK_S = 2.0  # how often the folder is looked at for a cancellation whose signal got lost

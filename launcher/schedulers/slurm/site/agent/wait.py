@@ -6,8 +6,7 @@ from typing import Dict, List, Sequence, Tuple
 
 from launcher.schedulers.slurm.site.agent.folder import Json, OpError
 from launcher.schedulers.slurm.site.agent.observe import add_facts, look, read_app
-from launcher.schedulers.slurm.site.agent.site import Site
-from launcher.schedulers.slurm.site.agent.slurm import Slurm
+from launcher.schedulers.slurm.site.agent.site import Site, Slurm
 
 QUEUE_S, SLOWEST_S = 2.0, 30.0  # between looks at the queue, more and more
 
