@@ -29,8 +29,6 @@ NOT_COMPARED = "its supervisor was killed before it compared the input files"
 LOST = "its supervisor ended without a word (killed, or the machine was restarted)"
 
 _AGAIN_S = 0.002
-_POLL_S = 0.001
-_UNOWNED_S = 0.5  # before there is a supervisor: the client may die without touching a file
 _SHORT_PATIENCE_S = 0.05
 PATIENCE_S = 5.0  # for killed processes to exit; those that hang in the kernel longer are given up
 _patience_s = 1.0  # until a lock has outlasted it
@@ -167,29 +165,6 @@ def _outlasts(folder: AppFolder, supervisor: tuple[int, int, str]) -> bool:
         if not folder.is_locked():
             return False
     return True
-
-
-def wait_for_end(app_dir: str, timeout_s: float | None = None) -> AppView | None:
-    """Return the state once the app has ended, has no supervisor, or `timeout_s` has passed.
-
-    Waits for the exit of the supervisor, not for the last event: the event comes a little earlier, but the
-    kernel takes some 20 ms to free an inotify descriptor, also at the exit of a process. Thus the supervisor
-    has exited too when this returns.
-    """
-    deadline = None if timeout_s is None else time.monotonic() + timeout_s
-    while (view := read_state(app_dir)) is not None and view.lock_held:
-        left = None if deadline is None else deadline - time.monotonic()
-        if left is not None and left <= 0:
-            break
-        if view.supervisor is None:
-            from launcher.schedulers.local.filewatch import wait_for_change
-
-            wait_for_change(rundir.events(app_dir), _UNOWNED_S if left is None else min(_UNOWNED_S, left))
-        elif pids.is_running(*view.supervisor[:2]):
-            pids.wait_for_exit(*view.supervisor[:2], left)
-        else:
-            time.sleep(_POLL_S)  # it has just exited; its lock is about to be released
-    return view
 
 
 # -- what the client wrote before anything else ------------------------------------------------------------

@@ -22,6 +22,7 @@ CHANGES = (
 )  # written, moved, made, removed; the folder itself
 
 
+_POLL_S = 0.001
 _UNOWNED_S = 0.5  # before there is a supervisor: the client may die without touching a file
 
 
@@ -182,6 +183,27 @@ class AppWatch:
             self.ended = fd is None
         elif not view.lock_held:
             self.ended = True
+
+
+def wait_for_end(app_dir: str, timeout_s: float | None = None) -> appview.AppView | None:
+    """Return the state once the app has ended, has no supervisor, or `timeout_s` has passed.
+
+    Waits for the exit of the supervisor, not for the last event: the event comes a little earlier, but the
+    kernel takes some 20 ms to free an inotify descriptor, also at the exit of a process. Thus the supervisor
+    has exited too when this returns.
+    """
+    deadline = None if timeout_s is None else time.monotonic() + timeout_s
+    while (view := appview.read_state(app_dir)) is not None and view.lock_held:
+        left = None if deadline is None else deadline - time.monotonic()
+        if left is not None and left <= 0:
+            break
+        if view.supervisor is None:
+            wait_for_change(rundir.events(app_dir), _UNOWNED_S if left is None else min(_UNOWNED_S, left))
+        elif pids.is_running(*view.supervisor[:2]):
+            pids.wait_for_exit(*view.supervisor[:2], left)
+        else:
+            time.sleep(_POLL_S)  # it has just exited; its lock is about to be released
+    return view
 
 
 def wait_for_start(app_dir: str) -> None:

@@ -188,7 +188,7 @@ class LocalScheduler(BackendScheduler["PopenRequest"]):
         self, app_id: str, timeout_s: float | None = None, *, whole: bool = False
     ) -> LocalApp | None:
         """Woken by the kernel when the supervisor ends."""
-        from launcher.schedulers.local.appview import wait_for_end
+        from launcher.schedulers.local.filewatch import wait_for_end
 
         return self._app(app_id, wait_for_end(self._app_dir(app_id), timeout_s), whole=whole, tidy=True)
 

@@ -10,26 +10,16 @@ from launcher.schedulers.slurm.site.agent.folder import FULL, Json, OpError
 from launcher.schedulers.slurm.site.agent.site import Site
 
 MODULES: Dict[str, str] = {
-    "hello": "site",
-    "reserve": "submit",
-    "abort": "submit",
-    "create": "submit",
-    "start": "submit",
-    "observe": "observe",
-    "wait": "wait",
-    "read": "read",
-    "tail": "read",
-    "events": "read",
-    "texts": "read",
-    "release": "wait",
-    "cancel": "ends",
-    "withdraw": "ends",
-    "end": "ends",
-    "remove": "removal",
-    "sweep": "removal",
-    "outputs": "removal",
-    "make_output": "removal",
-    "remove_output": "removal",
+    op: module
+    for module, ops in (
+        ("site", "hello"),
+        ("submit", "reserve abort create start"),
+        ("observe", "observe"),
+        ("wait", "wait release"),
+        ("read", "read tail events texts"),
+        ("removal", "cancel withdraw end remove sweep outputs make_output remove_output"),
+    )
+    for op in ops.split()
 }
 """Operation → the module with the function of its name."""
 
