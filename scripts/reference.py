@@ -19,10 +19,9 @@ from pydantic.fields import FieldInfo  # noqa: E402
 
 from launcher.jobfile import job_schema  # noqa: E402
 from launcher.jobfile.diagnostics.diagnostic import CODES, WARNINGS  # noqa: E402
-from launcher.jobfile.messages.written import written  # noqa: E402
+from launcher.jobfile.messages.collector import written  # noqa: E402
 from launcher.jobfile.model import job_file as model  # noqa: E402
 from launcher.jobfile.model import role as model_role  # noqa: E402
-from launcher.jobfile.model import variables as model_vars  # noqa: E402
 from launcher.jobfile.model.base import Model, traits_of  # noqa: E402
 from launcher.schedulers import DEFAULT_SCHEDULERS, get_scheduler  # noqa: E402
 from launcher.specs import get_type_name  # noqa: E402
@@ -44,10 +43,10 @@ PARTS: tuple[tuple[str, str, type[Model]], ...] = (
     ("Secrets", "A value in `env:`.", model_role.SecretRef),
     ("Lifecycle", "`lifecycle:` of a job.", model.LifecycleSpec),
     ("Triggers", "An item of `lifecycle.rerun_on`.", model.FilesTrigger),
-    ("Variables: whole numbers", "A value in `vars:`.", model_vars.IntVar),
-    ("Variables: numbers", "A value in `vars:`.", model_vars.FloatVar),
-    ("Variables: text", "A value in `vars:`.", model_vars.StrVar),
-    ("Variables: truth values", "A value in `vars:`.", model_vars.BoolVar),
+    ("Variables: whole numbers", "A value in `vars:`.", model.IntVar),
+    ("Variables: numbers", "A value in `vars:`.", model.FloatVar),
+    ("Variables: text", "A value in `vars:`.", model.StrVar),
+    ("Variables: truth values", "A value in `vars:`.", model.BoolVar),
 )
 REFERENCES = {
     "run": "all",
@@ -89,7 +88,8 @@ def job_file() -> str:
         "| Code | Meaning |",
         "|---|---|",
         *(
-            f"| `{code}` | {_cell(text)}{' (a warning)' if code in WARNINGS else ''} |"
+            f"| [`{code}`](../launcher/jobfile/diagnostics/codes.md#{code}) "
+            f"| {_cell(text)}{' (a warning)' if code in WARNINGS else ''} |"
             for code, text in CODES.items()
         ),
     ]

@@ -10,13 +10,13 @@ from typing import Any
 from launcher.cli.component_arguments import called
 from launcher.cli.component_words import words_of
 from launcher.cli.console import Console
-from launcher.cli.init_files import label
+from launcher.cli.init import label
 from launcher.cli.render.job_text import role_fields
 from launcher.components import Component, ComponentArgs
 from launcher.components.build import build
 from launcher.errors import LauncherError, UsageError
+from launcher.jobfile.compile.build import script_of
 from launcher.jobfile.compile.files import compile_text
-from launcher.jobfile.compile.script import script_of
 from launcher.jobfile.format import format_text
 from launcher.jobfile.model.role import RoleSpec
 from launcher.jobfile.text.parse import parse

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from json import dumps
 from textwrap import fill, indent
 from typing import Any
@@ -11,7 +10,7 @@ from launcher.cli.console import Console
 from launcher.cli.render.tables import table
 from launcher.errors import UsageError
 from launcher.jobfile.diagnostics.diagnostic import CODES, WARNINGS
-from launcher.jobfile.diagnostics.explain import EXPLANATIONS, REASON_EXPLANATIONS
+from launcher.jobfile.diagnostics.explain import explanations
 from launcher.plan.reasons import REASONS
 from launcher.text import did_you_mean, paint
 
@@ -26,6 +25,9 @@ EXAMPLES = """\
   launcher explain                 list all codes"""
 
 
+_TITLES = {"Wrong": "red", "Right": "green", "Example": "cyan", "What to do": "green"}
+
+
 def add_arguments(parser: Any) -> None:
     parser.add_argument("code", metavar="CODE", nargs="?", help="a code, such as unknown-field")
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -33,23 +35,26 @@ def add_arguments(parser: Any) -> None:
 
 def run(args: Any, console: Console) -> int:
     codes = _codes()
-    if args.code is None:
-        _print(codes, console) if not args.json else _dump([*map(_document, codes, codes.values())], console)
-        return 0
-    code = _plain(args.code)
-    if code not in codes:
-        hint = did_you_mean(code, codes) or "`launcher explain` lists the codes"
-        raise UsageError(f"unknown code `{args.code}`", hint=hint)
+    if args.code is not None:
+        # Text pasted from a message counts too: `error[unknown-field]:`.
+        code = args.code.partition("[")[2].partition("]")[0] if "[" in args.code else args.code
+        if code not in codes:
+            hint = did_you_mean(code, codes) or "`launcher explain` lists the codes"
+            raise UsageError(f"unknown code `{args.code}`", hint=hint)
+        if not args.json:
+            console.print(_text(code, codes[code], console), end="")
+            return 0
     if args.json:
-        _dump(_document(code, codes[code]), console)
+        found = (
+            [_document(*each) for each in codes.items()]
+            if args.code is None
+            else _document(code, codes[code])
+        )
+        console.print(dumps(found, indent=2, ensure_ascii=False))
     else:
-        console.print(_text(code, codes[code], console), end="")
+        rows = [[code, _kind(code), summary] for code, summary in codes.items()]
+        console.print(table(["CODE", "KIND", "MEANING"], rows, color=console.color))
     return 0
-
-
-def _plain(word: str) -> str:
-    """Extract the code from text pasted from a message, such as `error[unknown-field]:`."""
-    return word.partition("[")[2].partition("]")[0] if "[" in word else word
 
 
 def _codes() -> dict[str, str]:
@@ -63,24 +68,17 @@ def _kind(code: str) -> str:
 
 
 def _document(code: str, summary: str) -> dict[str, Any]:
-    document: dict[str, Any] = {"code": code, "kind": _kind(code), "summary": summary}
-    if code in EXPLANATIONS:
-        found = EXPLANATIONS[code]
-        document |= {"why": found.why, "wrong": str(found.wrong), "right": str(found.right)}
-    else:
-        reason = REASON_EXPLANATIONS[code]
-        document |= {"why": reason.why, "example": str(reason.example), "remedy": reason.remedy}
-        document["typed"] = list(reason.typed)
-    return document
-
-
-def _dump(document: Any, console: Console) -> None:
-    console.print(dumps(document, indent=2, ensure_ascii=False))
-
-
-def _print(codes: Mapping[str, str], console: Console) -> None:
-    rows = [[code, _kind(code), summary] for code, summary in codes.items()]
-    console.print(table(["CODE", "KIND", "MEANING"], rows, color=console.color))
+    found = explanations()[code]
+    document = {"code": code, "kind": _kind(code), "summary": summary, "why": found["Why"].text}
+    if code in CODES:
+        return {**document, "wrong": str(found["Wrong"]), "right": str(found["Right"])}
+    remedy = found["What to do"]
+    return {
+        **document,
+        "example": str(found["Example"]),
+        "remedy": remedy.text,
+        "typed": list(remedy.commands),
+    }
 
 
 def _text(code: str, summary: str, console: Console) -> str:
@@ -89,15 +87,11 @@ def _text(code: str, summary: str, console: Console) -> str:
     head = paint(f"{_kind(code)}[{code}]", styles[_kind(code)], console.color)
     text = f"{head}: {summary}\n"
     width = min(console.width(), 80)
-    if code in EXPLANATIONS:
-        found = EXPLANATIONS[code]
-        parts = [("Wrong", "red", str(found.wrong)), ("Right", "green", str(found.right))]
-        text += f"\n{fill(found.why, width)}\n"
-    else:
-        reason = REASON_EXPLANATIONS[code]
-        typed = fill(reason.remedy, width - 4) + "\n\n" + "".join(f"$ {line}\n" for line in reason.typed)
-        parts = [("Example", "cyan", str(reason.example)), ("What to do", "green", typed)]
-        text += f"\n{fill(reason.why, width)}\n"
-    for title, style, part in parts:
-        text += f"\n{paint(title + ':', style, console.color)}\n\n{indent(part, '    ')}"
+    for title, section in explanations()[code].items():
+        if title == "Why":
+            text += f"\n{fill(section.text, width)}\n"
+            continue
+        about = f"{fill(section.text, width - 4)}\n\n" if section.text else ""
+        heading = paint(f"{title}:", _TITLES[title], console.color)
+        text += f"\n{heading}\n\n{indent(f'{about}{section}', '    ')}"
     return text

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from importlib.metadata import PackageNotFoundError, distribution
 from textwrap import indent
 from typing import Any, Literal, NamedTuple
 
+from launcher.cli import init_templates as templates
 from launcher.cli.console import Console
-from launcher.cli.init_files import (
-    IGNORE_FILE,
-    WORKFLOW,
-    Starter,
-    Wanted,
-    files,
-    label,
-    modeline,
-    requirement,
-    top_of,
-)
+from launcher.cli.init_templates import SCHEMA
 from launcher.errors import LauncherError, UsageError
 from launcher.files import PROJECT_FILE, project_file, read_regular, write_whole
+from launcher.git import repository
+from launcher.jobfile import job_schema
 from launcher.jobfile.compile.discover import find_files
 from launcher.text import paint
 
@@ -32,13 +28,19 @@ project, and .launcherignore, which keeps .venv and caches out of workspaces.
 DIR defaults to the current directory.
 
 --editor, --pre-commit and --ci also serve repositories that have job files: if
-DIR has some and --name is not given, init writes only these extras. It merges
-them into existing files, or prints what to add. Without --force, it overwrites
-no other file, and leaves a launcher.toml that applies to DIR as it is."""
+DIR has some and --name is not given, init writes only these extras. For files
+that exist, it prints what to add to them. Without --force, it overwrites no
+other file, and leaves a launcher.toml that applies to DIR as it is."""
 EXAMPLES = """\
   launcher init
   launcher init jobs/ --name train --toml
   launcher init --editor --pre-commit --ci"""
+
+DISTRIBUTION = "launcher-jobs"
+"""The name of the distribution; `launcher` on PyPI is another project."""
+
+_IGNORE_FILE = ".launcherignore"
+_WORKFLOW = ".github/workflows/launcher.yml"
 
 
 def add_arguments(parser: Any) -> None:
@@ -62,138 +64,202 @@ def add_arguments(parser: Any) -> None:
 
 def run(args: Any, console: Console) -> int:
     if args.name is not None and label(args.name) != args.name:
-        raise _bad_name(args.name, label(args.name))
+        rule = "use at most 63 lower-case letters, digits and `-`, with no `-` at either end"
+        hint = f"{rule}, such as `{label(args.name)}`"
+        raise UsageError(f"`{args.name}` is not a valid job name", hint=hint)
     folder = os.path.abspath(args.dir)
     jobs = [found.path for found in find_files([folder], folder)[0]] if os.path.isdir(folder) else []
-    wanted = _wanted(args, folder, has_jobs=bool(jobs))
-    steps = [_step(file, folder, force=args.force) for file in files(wanted, folder)]
-    taken = [step.path for step in steps if step.kind == "taken"]
+    is_extra = args.editor or args.pre_commit or args.ci
+    name = "" if jobs and is_extra and args.name is None else args.name or "hello"
+    files = [*_job_files(args, folder, name, has_jobs=bool(jobs))] if name else []
+    files += _extra_files(args, _top_of(folder))
+    steps = [(_action(file, folder, force=args.force), file) for file in files]
+    taken = [os.path.relpath(file.path) for action, file in steps if action == "taken"]
     if taken:
-        raise _taken(taken)
-    for step in steps:
-        if step.kind in ("wrote", "merged"):
-            _write(step.path, step.text)
-            console.print(f"{'wrote' if step.kind == 'wrote' else 'added to'} {os.path.relpath(step.path)}")
-    console.flush()
-    for step in steps:
-        _report(step, console)
-    if wanted.name and jobs and not os.path.lexists(os.path.join(folder, IGNORE_FILE)):
-        console.note(
-            f"did not write {IGNORE_FILE}: it would change the jobs that have this folder as workspace"
+        exist = "already exists" if len(taken) == 1 else "already exist"
+        raise LauncherError(
+            f"{', '.join(taken)} {exist}", hint="nothing was written; --force overwrites files"
         )
-    if not wanted.name:
-        _advise_for_jobs(jobs, wanted, steps, console)
-    job = os.path.relpath(steps[0].path) if wanted.name else os.path.relpath(folder)
-    _next_steps(job, wanted, steps, console)
+    written = [file.path for action, file in steps if action == "write"]
+    for action, file in steps:
+        if action == "write":
+            _write(file)
+            console.print(f"wrote {os.path.relpath(file.path)}")
+    console.flush()
+    for action, file in steps:
+        if action != "write":
+            console.note(_kept(action, file, folder))
+    if name and jobs and not os.path.lexists(os.path.join(folder, _IGNORE_FILE)):
+        console.note(
+            f"did not write {_IGNORE_FILE}: it would change the jobs that have this folder as workspace"
+        )
+    if not name:
+        _advise_for_jobs(args, jobs, written, _top_of(folder), console)
+    _show_next_steps(args, name, files[0].path if name else folder, written, console)
     return 0
 
 
-def _bad_name(name: str, near: str) -> LauncherError:
-    hint = f"use at most 63 lower-case letters, digits and `-`, with no `-` at either end, such as `{near}`"
-    return UsageError(f"`{name}` is not a valid job name", hint=hint)
+class _File(NamedTuple):
+    """One file that init wants to be there.
 
+    Attributes:
+        path: absolute.
+        text: the content of a new file.
+        addition: what to add to an existing file of the user, which is never overwritten.
+        marks: words of which an existing file holds all when it needs no addition.
+        own_mark: a word of every version of a file that only launcher writes; a newer one replaces it.
+        is_optional: whether an existing file with other content is left alone without an error.
+    """
 
-def _wanted(args: Any, folder: str, *, has_jobs: bool) -> Wanted:
-    """What to write: a job, unless the folder has jobs and only extras were requested."""
-    is_extra = args.editor or args.pre_commit or args.ci
-    return Wanted(
-        name="" if has_jobs and is_extra and args.name is None else args.name or "hello",
-        project=label(os.path.basename(top_of(folder))),
-        is_toml=args.toml,
-        ignore=not has_jobs,  # it would change the workspaces of those jobs, and with them their digests
-        editor=args.editor,
-        pre_commit=args.pre_commit,
-        ci=args.ci,
-    )
-
-
-class _Step(NamedTuple):
-    """What init does with one file: it writes `text` if `kind` is `wrote` or `merged`, else nothing."""
-
-    kind: Literal["wrote", "merged", "unchanged", "by hand", "differs", "taken"]
     path: str
-    text: str = ""
+    text: str
+    addition: str = ""
+    marks: tuple[str, ...] = ()
+    own_mark: str = ""
+    is_optional: bool = False
 
 
-def _step(file: Starter, folder: str, *, force: bool) -> _Step:
+def _job_files(args: Any, folder: str, name: str, *, has_jobs: bool) -> Iterator[_File]:
+    top = _top_of(folder)
+    text = (templates.TOML_JOB if args.toml else templates.YAML_JOB).replace("NAME", name)
+    path = os.path.join(folder, f"{name}.launcher.{'toml' if args.toml else 'yaml'}")
+    if args.editor:
+        text = f"{_modeline(path, top)}\n{text}"
+    yield _File(path, text)
+    project = label(os.path.basename(top))
+    yield _File(os.path.join(folder, PROJECT_FILE), templates.CONFIG.replace("PROJECT", project))
+    if not has_jobs:  # it would change the workspaces of those jobs, and with them their digests
+        yield _File(os.path.join(folder, _IGNORE_FILE), templates.IGNORE, is_optional=True)
+
+
+def _extra_files(args: Any, top: str) -> Iterator[_File]:
+    """The files at the top of the repository that options ask for."""
+    if args.editor:
+        schema = job_schema()
+        own = f'"$id": "{schema["$id"]}"'
+        yield _File(os.path.join(top, SCHEMA), _json(schema), own_mark=own, is_optional=True)
+        settings, extensions = _json(templates.VSCODE_SETTINGS), _json(templates.VSCODE_EXTENSIONS)
+        yield _File(os.path.join(top, ".vscode/settings.json"), settings, settings, (SCHEMA, f"./{SCHEMA}"))
+        recommended = tuple(templates.VSCODE_EXTENSIONS["recommendations"])
+        yield _File(os.path.join(top, ".vscode/extensions.json"), extensions, extensions, recommended)
+    if args.pre_commit:
+        hooks, marks = templates.HOOKS, ("launcher-fmt", "launcher-validate")
+        yield _File(
+            os.path.join(top, ".pre-commit-config.yaml"), "repos:\n" + indent(hooks, "  "), hooks, marks
+        )
+    if args.ci:
+        text = templates.WORKFLOW_TEXT.replace("REQUIREMENT", _requirement())
+        yield _File(os.path.join(top, _WORKFLOW), text, is_optional=True)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, indent=2) + "\n"
+
+
+def _modeline(job: str, top: str) -> str:
+    """The first line of a job file, from which editors find its schema."""
+    schema = os.path.relpath(os.path.join(top, SCHEMA), os.path.dirname(job)).replace(os.sep, "/")
+    return f"#:schema {schema}" if job.endswith(".toml") else f"# yaml-language-server: $schema={schema}"
+
+
+def _top_of(folder: str) -> str:
+    """The root of the work tree around a folder, which may not exist yet; else the folder itself."""
+    there = folder
+    while not os.path.isdir(there):
+        there = os.path.dirname(there)
+    tree = repository(there)
+    return tree.root if tree else folder
+
+
+def label(text: str) -> str:
+    """The nearest valid name of a job or project: "My Project_2" → "my-project-2"."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:63].strip("-") or "default"
+
+
+def _requirement() -> str:
+    """The requirement from which pip installs this launcher: the repository and commit that it came from.
+
+    "" if unknown, as for an installation from a folder.
+    """
+    try:
+        origin = json.loads(distribution(DISTRIBUTION).read_text("direct_url.json") or "{}")
+    except PackageNotFoundError:
+        return ""
+    vcs = origin.get("vcs_info")
+    return f"{DISTRIBUTION} @ {vcs['vcs']}+{origin['url']}@{vcs['commit_id']}" if vcs else ""
+
+
+_Action = Literal["write", "keep", "add by hand", "differs", "taken"]
+
+
+def _action(file: _File, folder: str, *, force: bool) -> _Action:
     config = project_file(folder) if os.path.basename(file.path) == PROJECT_FILE else None
     if config is not None and not (force and file.path == config):
-        return _Step("unchanged", config)
+        return "keep"
     if not os.path.lexists(file.path):
-        return _Step("wrote", file.path, file.text)
+        return "write"
     there = _read(file.path)
     if there == file.text:
-        return _Step("unchanged", file.path)
-    if file.merge is not None:
-        out = file.merge(there) if there is not None and not os.path.islink(file.path) else None
-        if out is not None:
-            return _Step("unchanged" if out == there else "merged", file.path, out)
-        if file.addition:
-            return _Step("by hand", file.path, file.addition)
-    if force:
-        return _Step("wrote", file.path, file.text)
-    return _Step("differs" if file.is_optional else "taken", file.path)
+        return "keep"
+    if file.addition:
+        return "keep" if all(mark in there for mark in file.marks) else "add by hand"
+    if force or (file.own_mark and file.own_mark in there and not os.path.islink(file.path)):
+        return "write"
+    return "differs" if file.is_optional else "taken"
 
 
-def _read(path: str) -> str | None:
+def _read(path: str) -> str:
+    """The text of a file; "" if it cannot be read."""
     try:
         return read_regular(path).decode()
     except (OSError, UnicodeDecodeError):
-        return None
+        return ""
 
 
-def _taken(taken: Sequence[str]) -> LauncherError:
-    shown = ", ".join(os.path.relpath(path) for path in taken)
-    exist = "already exists" if len(taken) == 1 else "already exist"
-    return LauncherError(f"{shown} {exist}", hint="nothing was written; --force overwrites files")
-
-
-def _write(path: str, text: str) -> None:
+def _write(file: _File) -> None:
     try:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        write_whole(path, text, keeps_mode=True)
+        os.makedirs(os.path.dirname(file.path), exist_ok=True)
+        write_whole(file.path, file.text, keeps_mode=True)
     except OSError as error:
-        raise LauncherError(f"cannot write {os.path.relpath(path)}: {error.strerror or error}") from error
+        raise LauncherError(
+            f"cannot write {os.path.relpath(file.path)}: {error.strerror or error}"
+        ) from error
 
 
-def _report(step: _Step, console: Console) -> None:
-    shown = os.path.relpath(step.path)
-    if step.kind == "unchanged":
-        console.note(f"left {shown} unchanged")
-    elif step.kind == "differs":
-        is_generated = os.path.basename(step.path) != IGNORE_FILE
-        more = ": it differs from what init writes; --force overwrites it" if is_generated else ""
-        console.note(f"left {shown} unchanged{more}")
-    elif step.kind == "by hand":
-        console.note(f"left {shown} unchanged; add to it:\n{indent(step.text.rstrip(), '  ')}")
+def _kept(action: _Action, file: _File, folder: str) -> str:
+    """The message about a file that is left as it is."""
+    is_config = os.path.basename(file.path) == PROJECT_FILE
+    path = project_file(folder) or file.path if is_config else file.path
+    kept = f"left {os.path.relpath(path)} unchanged"
+    if action == "add by hand":
+        return f"{kept}; add to it:\n{indent(file.addition.rstrip(), '  ')}"
+    if action == "differs" and os.path.basename(file.path) != _IGNORE_FILE:
+        return f"{kept}: it differs from what init writes; --force overwrites it"
+    return kept
 
 
-def _advise_for_jobs(jobs: Sequence[str], wanted: Wanted, steps: Sequence[_Step], console: Console) -> None:
-    """Say what the new files mean for existing jobs."""
-    if wanted.editor:
-        first = jobs[0]
-        schema = os.path.relpath(steps[0].path, os.path.dirname(first)).replace(os.sep, "/")
-        line = modeline(schema, is_toml=first.endswith(".toml"))
+def _advise_for_jobs(
+    args: Any, jobs: Sequence[str], written: Sequence[str], top: str, console: Console
+) -> None:
+    """Tell the user what the new files mean for existing jobs."""
+    if args.editor:
         console.note(
-            f"for editors other than VS Code, add this first line to {os.path.relpath(first)}: {line}"
+            "for editors other than VS Code, add this first line to "
+            f"{os.path.relpath(jobs[0])}: {_modeline(jobs[0], top)}"
         )
-    if any(step.kind == "wrote" for step in steps) and any("workspace" in (_read(job) or "") for job in jobs):
-        console.note(f"new files in a job's workspace change the job: list unneeded ones in {IGNORE_FILE}")
+    if written and any("workspace" in _read(job) for job in jobs):
+        console.note(f"new files in a job's workspace change the job: list unneeded ones in {_IGNORE_FILE}")
 
 
-def _next_steps(job: str, wanted: Wanted, steps: Sequence[_Step], console: Console) -> None:
-    file = shlex.quote(job)
+def _show_next_steps(args: Any, name: str, path: str, written: Sequence[str], console: Console) -> None:
+    file = shlex.quote(os.path.relpath(path))
     lines = [f"launcher plan {file}"]
-    if wanted.name:
+    if name:
         lines.append(f"launcher apply {file} --wait --logs")
-    if wanted.pre_commit:
+    if args.pre_commit:
         lines.append("pre-commit install")
-    if (
-        wanted.ci
-        and not requirement()
-        and any(step.kind == "wrote" and step.path.endswith(WORKFLOW) for step in steps)
-    ):
-        lines.append(f"set LAUNCHER in {WORKFLOW} to what pip should install")
+    if any(path.endswith(_WORKFLOW) for path in written) and not _requirement():
+        lines.append(f"set LAUNCHER in {_WORKFLOW} to what pip should install")
     console.note("\n" + paint("Next:", "bold", console.err_color))
     for line in lines:
         console.note(f"  {line}")

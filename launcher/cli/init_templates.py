@@ -80,6 +80,25 @@ VSCODE_SETTINGS: dict[str, Any] = {
 }
 VSCODE_EXTENSIONS: dict[str, Any] = {"recommendations": ["redhat.vscode-yaml", "tamasfe.even-better-toml"]}
 
+HOOKS = """\
+- repo: local
+  hooks:
+    - id: launcher-fmt
+      name: launcher fmt
+      entry: launcher fmt
+      language: system
+      files: \\.launcher\\.(ya?ml|toml)$
+      require_serial: true
+    - id: launcher-validate
+      name: launcher validate
+      # Runs no code of the checkout. Remove --no-components if you trust all authors of commits.
+      entry: launcher validate --no-components
+      language: system
+      files: \\.launcher\\.(ya?ml|toml)$
+      require_serial: true
+"""
+"""One item of `repos` in a .pre-commit-config.yaml."""
+
 _CHECKOUT = "actions/checkout@08c6903cd8c0fde910a37f88322edcfb5dd907a8 # v5.0.0"
 _SETUP_PYTHON = "actions/setup-python@e797f83bcb11b83ae66e0230d6156d7c80228e7c # v6.0.0"
 

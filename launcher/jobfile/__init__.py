@@ -14,7 +14,7 @@ from launcher.lazy import on_use
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from launcher.jobfile.compile.files import Compiled, Environment, compile_files, load_job, load_jobs
-    from launcher.jobfile.compile.neighbours import declared_elsewhere
+    from launcher.jobfile.compile.needs import declared_elsewhere
     from launcher.jobfile.diagnostics.diagnostic import Diagnostic, Related, Span, job_file_error, render
     from launcher.jobfile.schema.job import job_schema
 
@@ -39,7 +39,7 @@ _HOMES = {
     "compile_files": "compile.files",
     "load_job": "compile.files",
     "load_jobs": "compile.files",
-    "declared_elsewhere": "compile.neighbours",
+    "declared_elsewhere": "compile.needs",
     "Diagnostic": "diagnostics.diagnostic",
     "Related": "diagnostics.diagnostic",
     "Span": "diagnostics.diagnostic",

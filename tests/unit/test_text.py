@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.jobfile.compile.slugs import job_name
+from launcher.jobfile.compile.matrix import job_name
 from launcher.text import (
     DURATION_PATTERN,
     distance,

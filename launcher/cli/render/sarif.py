@@ -10,7 +10,7 @@ from urllib.parse import quote
 from launcher import __version__
 from launcher.jobfile import Diagnostic, Related, Span
 from launcher.jobfile.diagnostics.diagnostic import CODES, WARNINGS
-from launcher.jobfile.diagnostics.explain import EXPLANATIONS
+from launcher.jobfile.diagnostics.explain import explanations
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 ROOT = "%SRCROOT%"  # the conventional name of the root of the checkout
@@ -46,8 +46,8 @@ def _rule(code: str) -> dict[str, Any]:
         "shortDescription": {"text": summary[:1].upper() + summary[1:]},
         "defaultConfiguration": {"level": "warning" if code in WARNINGS else "error"},
     }
-    if code in EXPLANATIONS:
-        why, right = EXPLANATIONS[code].why, str(EXPLANATIONS[code].right)
+    if found := explanations().get(code):
+        why, right = found["Why"].text, str(found["Right"])
         rule["fullDescription"] = {"text": why}
         rule["help"] = {"text": f"{why}\n\n{right}", "markdown": f"{why}\n\n```\n{right}```\n"}
     return rule

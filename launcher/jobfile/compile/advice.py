@@ -5,17 +5,65 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 from launcher.jobfile.compile.variables import AnyVar, reads_secret
 from launcher.jobfile.messages.collector import Collector
 from launcher.jobfile.model.job_file import JobFile
 from launcher.jobfile.model.role import RoleSpec
+from launcher.jobfile.text.document import Document, Path, leaves
+from launcher.jobfile.text.source import BLANKS, blank_name
+from launcher.jobfile.text.toml_positions import newer_toml
 from launcher.specs import find_macros
 from launcher.specs.check import SET_FOR_REPLICAS
 from launcher.specs.sensitive import is_sensitive, may_hold_secret
 from launcher.specs.text import shell_words
+
+_PAIRS = {"“": "”", "„": "“”", "”": "”", "‘": "’", "‚": "‘’"}
+_DOUBLE = "“”„"
+_PROSE = frozenset({"description", "metadata", "help", "tags"})
+"""Keys whose text is for people: a quote there is a quote."""
+
+
+def advise_text(document: Document, problems: Collector) -> None:
+    """Note characters that look like others, and TOML that few tools read."""
+    source = document.source
+    if source.format == "toml":
+        for start, end, what, label in newer_toml(source.text):
+            message = f"{what} is TOML 1.1, and many tools read TOML 1.0 only"
+            problems.found.append(source.diagnostic(start, end, "newer-toml", message, label=label))
+    elif not source.text.isascii():
+        for path, text in leaves(document.value):
+            if isinstance(text, str) and not text.isascii() and not any(map(_is_prose, path)):
+                _advise_characters(path, text, problems)
+
+
+def _is_prose(key: str | int) -> bool:
+    return isinstance(key, str) and (key in _PROSE or key.startswith("x-"))
+
+
+def _advise_characters(path: Path, text: str, problems: Collector) -> None:
+    start, _ = problems.document.value_range(path)
+    if not problems.document.source.text.startswith(text[:1], start):
+        return  # in quotes, or a text of several lines: it was written like this on purpose
+    if _looks_quoted(text):
+        message = "these are typographic quotes, and part of the value"
+        problems.add(path, "lookalike-character", message, label="write plain ones: \" or '")
+    elif text.strip(BLANKS) != text:
+        char, where = (text[0], "begins") if text[0] in BLANKS else (text[-1], "ends")
+        message = f"the value {where} with a {blank_name(char)}, which is part of it"
+        problems.add(path, "lookalike-character", message, label="delete it")
+
+
+def _looks_quoted(text: str) -> bool:
+    """Whether a text stands in typographic quotes, or has a double one at one end and no other."""
+    doubles = sum(char in _DOUBLE for char in text)
+    if len(text) > 1 and text[-1] in _PAIRS.get(text[0], ""):
+        return doubles in (0, 2)  # “a” or “b” is a sentence
+    # `[“a, b”]` in brackets is two texts. A single quote alone is an apostrophe.
+    return doubles == 1 and (text[0] in "“„" or text[-1] == "”")
+
 
 _VALUE = r"""(?:'[^']*'|"[^"]*"|[^\s'"-]\S*)"""
 _OPTION = r"--?[A-Za-z][\w-]*"
@@ -38,33 +86,27 @@ _PROGRAM_NAME = re.compile(r"[^\W\d][\w.:-]*")
 
 def advise_variables(specs: Mapping[str, AnyVar], value: Any, problems: Collector) -> None:
     """Note the variables that nothing in the file `value` refers to, and those that read a secret."""
+    used = set(names_in({key: part for key, part in value.items() if key != "vars"}))
     for name, spec in specs.items():
         if spec.from_env is not None and reads_secret(name, spec):
             message = (
                 f"`{spec.from_env}` looks like a secret, and variable `{name}` writes it into the document"
             )
-            there = problems.secret(spec.from_env)
-            hint = f"write {there} in a role's env: it is read while submitting"
-            path = ("vars", name, "from_env")
-            problems.add(path, "secret-variable", message, hint=hint, severity="warning")
-    used = set(names_in({key: part for key, part in value.items() if key != "vars"}))
-    for name in specs:
+            hint = f"write {problems.secret(spec.from_env)} in a role's env: it is read while submitting"
+            problems.add(("vars", name, "from_env"), "secret-variable", message, hint=hint)
         if f"var.{name}" not in used:
             message = f"variable `{name}` is never used"
             label = f"use it as `$<var.{name}>`, or delete it"
-            problems.add(
-                ("vars", name), "unused-variable", message, at="key", label=label, severity="warning"
-            )
+            problems.add(("vars", name), "unused-variable", message, at="key", label=label)
 
 
 def names_in(value: Any) -> Iterator[str]:
     """The names of all references in a value. What stands below `x-` keys may be an anchor for elsewhere."""
     if isinstance(value, str):
         yield from (name for name, _, _ in find_macros(value))
-    elif isinstance(value, dict):
-        yield from names_in([*value, *value.values()])  # `needs` has them in keys
-    elif isinstance(value, list):
-        for part in value:
+    elif isinstance(value, dict | list):
+        # `needs` has them in keys.
+        for part in [*value, *value.values()] if isinstance(value, dict) else value:
             yield from names_in(part)
 
 
@@ -77,27 +119,29 @@ def advise(
         folder: of the job file.
         common: the fields that `defaults` has for all roles.
     """
-    roles = (problems.document.value or {}).get("roles", {})
-    for name, role in job.roles.items() if job is not None else ():
+    if job is None:
+        return
+    written = (problems.document.value or {}).get("roles", {})
+    for name, role in job.roles.items():
+        args = written[name].get("args")
+        # As written, references and all; each with the one before it.
+        texts = [item if isinstance(item, str) else "" for item in args] if isinstance(args, list) else []
+        pairs = [*zip(["", *texts], texts, strict=False)]
         _advise_entrypoint(name, role.entrypoint or "", folder, problems)
-        _advise_args(name, roles[name].get("args"), problems)
-        _advise_shell_text(name, role, roles[name].get("args"), problems)
+        _advise_args(name, pairs, problems)
+        _advise_shell_text(name, role, pairs, problems)
         _advise_names(name, role, problems)
-        _advise_unused(name, roles[name].keys(), common, problems)
+        _advise_unused(name, written[name].keys(), common, problems)
         if role.image.endswith(":latest"):
             message = f"the image of role `{name}` is not pinned: tag `latest` may change"
-            path = ("roles", name, "image")
-            problems.add(path, "unpinned-image", message, label="name a version", severity="warning")
+            problems.add(("roles", name, "image"), "unpinned-image", message, label="name a version")
         _advise_env(role.env, ("roles", name, "env"), f"role `{name}`", problems)
-    env = job.cfg.get("env") if job is not None else None
-    _advise_env(env if isinstance(env, dict) else {}, ("cfg", "env"), "`cfg.env`", problems)
+    _advise_env(job.cfg.get("env"), ("cfg", "env"), "`cfg.env`", problems)
 
 
-def _advise_args(role: str, args: Any, problems: Collector) -> None:
-    """Note options that stand in one argument with their values. `args` are those of the file, references
-    and all."""
-    texts = [item if isinstance(item, str) else "" for item in args] if isinstance(args, list) else []
-    for index, (before, text) in enumerate(zip(["", *texts], texts, strict=False)):
+def _advise_args(role: str, args: Iterable[tuple[str, str]], problems: Collector) -> None:
+    """Note options that stand in one argument with their values."""
+    for index, (before, text) in enumerate(args):
         # What follows an option may be its value: `--extra-args`, `--lr 0.1`.
         is_value = before.startswith("-") and "=" not in before
         if is_value or not _OPTIONS.fullmatch(text):
@@ -107,25 +151,26 @@ def _advise_args(role: str, args: Any, problems: Collector) -> None:
         label = "make each word an item"
         if words and not any(map(is_sensitive, words)):
             label += ": " + json.dumps(words, ensure_ascii=False)[1:-1]
-        path = ("roles", role, "args", index)
-        problems.add(path, "command-line", message, label=label, severity="warning")
+        problems.add(("roles", role, "args", index), "command-line", message, label=label)
 
 
-def _advise_shell_text(role: str, spec: RoleSpec, args: Any, problems: Collector) -> None:
+def _advise_shell_text(
+    role: str, spec: RoleSpec, args: Sequence[tuple[str, str]], problems: Collector
+) -> None:
     """Note arguments that only a shell would expand, where the command has none."""
-    texts = [item if isinstance(item, str) else "" for item in args] if isinstance(args, list) else []
     program = os.path.basename(spec.entrypoint or "")
-    if any(os.path.basename(word) in _SHELLS for word in (program, *texts)):
+    if program in _SHELLS or any(os.path.basename(text) in _SHELLS for _, text in args):
         return
-    for index, (before, text) in enumerate(zip(["", *texts], texts, strict=False)):
+    for index, (before, text) in enumerate(args):
         found = _SHELL_TEXT.fullmatch(text)
-        if found is None or before in _CODE_FOLLOWS:
-            continue
-        part = found["part"] or found["operator"]
-        message = f"no shell reads argument {index + 1} of role `{role}`: `{program}` gets `{part}` as it is"
-        path = ("roles", role, "args", index)
-        label = "write the whole command as a script, in `run`"
-        problems.add(path, "unexpanded-argument", message, label=label, severity="warning", part=part)
+        if found is not None and before not in _CODE_FOLLOWS:
+            part = found["part"] or found["operator"]
+            message = (
+                f"no shell reads argument {index + 1} of role `{role}`: `{program}` gets `{part}` as it is"
+            )
+            label = "write the whole command as a script, in `run`"
+            path = ("roles", role, "args", index)
+            problems.add(path, "unexpanded-argument", message, label=label, part=part)
 
 
 def _advise_unused(role: str, fields: Set[str], common: Collection[str], problems: Collector) -> None:
@@ -134,16 +179,12 @@ def _advise_unused(role: str, fields: Set[str], common: Collection[str], problem
     if "shell" in own and "run" not in fields:
         message = f"`shell` of role `{role}` has no effect: it names the shell of `run`, and there is none"
         hint = "or write the command as a script, in `run` in place of `entrypoint` and `args`"
-        _unused(("roles", role, "shell"), message, "delete it", hint, problems)
+        path = ("roles", role, "shell")
+        problems.add(path, "unused-field", message, at="key", label="delete it", hint=hint)
     if "retry_delay" in own and "max_retries" not in fields:
         message = f"`retry_delay` of role `{role}` has no effect: without `max_retries` it is never restarted"
-        _unused(
-            ("roles", role, "retry_delay"), message, f"add `{problems.entry('max_retries', 3)}`", "", problems
-        )
-
-
-def _unused(path: tuple[str, ...], message: str, label: str, hint: str, problems: Collector) -> None:
-    problems.add(path, "unused-field", message, at="key", label=label, hint=hint, severity="warning")
+        label = f"add `{problems.entry('max_retries', 3)}`"
+        problems.add(("roles", role, "retry_delay"), "unused-field", message, at="key", label=label)
 
 
 def _advise_names(role: str, spec: RoleSpec, problems: Collector) -> None:
@@ -155,27 +196,24 @@ def _advise_names(role: str, spec: RoleSpec, problems: Collector) -> None:
             continue
         if name in SET_FOR_REPLICAS:
             message = f"`{name}` of role `{role}` is not used: every replica gets its own"
-            problems.add(
-                path, "overridden-variable", message, at="key", label="delete it", severity="warning"
-            )
+            problems.add(path, "overridden-variable", message, at="key", label="delete it")
         elif not _SHELL_NAME.fullmatch(name) and (is_shell or not _PROGRAM_NAME.fullmatch(name)):
             message = f"no shell can use a variable called `{name}`"
             near = re.sub(r"\W", "_", name.strip(), flags=re.ASCII)
             label = f"such as `{f'_{near}' if near[:1].isdigit() else near}`"
             hint = "letters, digits and `_`, no digit first"
-            problems.add(path, "env-name", message, at="key", label=label, hint=hint, severity="warning")
+            problems.add(path, "env-name", message, at="key", label=label, hint=hint)
 
 
-def _advise_env(env: Mapping[str, Any], path: tuple[str, ...], whose: str, problems: Collector) -> None:
-    for variable, value in env.items():
+def _advise_env(env: Any, path: Path, whose: str, problems: Collector) -> None:
+    for variable, value in env.items() if isinstance(env, dict) else ():
         if isinstance(value, str) and value and "$" not in value and is_sensitive(variable):
             message = f"`{variable}` of {whose} looks like a secret, and its value is written out"
             there = "" if path[0] == "roles" else " in a role's env"
-            secret = problems.secret(variable)
-            hint = f"write {secret}{there}: it is read while submitting, and stored nowhere"
-            problems.add(
-                (*path, variable), "secret-literal", message, at="key", hint=hint, severity="warning"
+            hint = (
+                f"write {problems.secret(variable)}{there}: it is read while submitting, and stored nowhere"
             )
+            problems.add((*path, variable), "secret-literal", message, at="key", hint=hint)
 
 
 def _advise_entrypoint(role: str, text: str, folder: str, problems: Collector) -> None:
@@ -184,8 +222,6 @@ def _advise_entrypoint(role: str, text: str, folder: str, problems: Collector) -
     if len(words) < 2 or "$<" in text or "${" in text or is_path:
         return
     message = f"the entrypoint of role `{role}` is one program, and this looks like one with its arguments"
-    path = ("roles", role, "entrypoint")
-    advice = (
-        "make each word an item of `args`" if may_hold_secret(text) else f"write {problems.command(words)}"
-    )
-    problems.add(path, "command-line", message, hint=advice, severity="warning")
+    is_shown = not may_hold_secret(text)
+    hint = f"write {problems.command(words)}" if is_shown else "make each word an item of `args`"
+    problems.add(("roles", role, "entrypoint"), "command-line", message, hint=hint)

@@ -10,17 +10,20 @@ from typing import Any
 from launcher.components.calls import Calls, are_allowed
 from launcher.jobfile.compile.discover import FoundFile, find_files
 from launcher.jobfile.compile.inputs import Folders
-from launcher.jobfile.compile.needs import resolve_needs
-from launcher.jobfile.compile.neighbours import Neighbours, resolve_elsewhere, unknown_needs
+from launcher.jobfile.compile.needs import (
+    Neighbours,
+    Reach,
+    out_of_reach,
+    resolve_elsewhere,
+    resolve_needs,
+    unknown_needs,
+)
 from launcher.jobfile.compile.one_file import FileResult, compile_document
 from launcher.jobfile.compile.one_job import Work
-from launcher.jobfile.compile.options import Schedulers
-from launcher.jobfile.compile.outputs import Reach, out_of_reach
+from launcher.jobfile.compile.options import Rules, Schedulers
 from launcher.jobfile.compile.project import Homes
-from launcher.jobfile.compile.rules import Rules
 from launcher.jobfile.compile.trace import Trace
-from launcher.jobfile.compile.var_file import VarFiles, read_var_files
-from launcher.jobfile.compile.variables import Inputs
+from launcher.jobfile.compile.variables import Inputs, VarFiles, read_var_files
 from launcher.jobfile.diagnostics.diagnostic import Diagnostic, in_order, job_file_error
 from launcher.jobfile.messages.names import listing, suggest
 from launcher.jobfile.text.parse import parse

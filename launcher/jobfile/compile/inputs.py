@@ -168,7 +168,7 @@ class Folders:
         if not found:
             message = f"the input `{glob}` matches no file"
             hint = "a file that it matches later counts as a change; `**` is any number of folders"
-            problems.add(path, "unmatched-glob", message, hint=hint, severity="warning")
+            problems.add(path, "unmatched-glob", message, hint=hint)
         return True
 
     def _reader(self) -> InputReader:

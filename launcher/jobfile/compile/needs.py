@@ -1,62 +1,203 @@
-"""`needs`: what a job file writes → needs, and the needs of all files together → jobs, without circles."""
+"""`needs` of all files → jobs, without circles; and the jobs that other files of the project declare."""
 
 from __future__ import annotations
 
-import re
+import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from launcher.jobfile.compile.references import References
+from launcher.errors import CommandError
+from launcher.files import project_file
+from launcher.git import repository
+from launcher.jobfile.compile.discover import SUFFIXES, find_files
+from launcher.jobfile.compile.one_file import Declared, declared_in
+from launcher.jobfile.compile.project import Homes
 from launcher.jobfile.compile.trace import Trace
+from launcher.jobfile.compile.variables import Inputs
 from launcher.jobfile.diagnostics.diagnostic import Diagnostic
-from launcher.jobfile.messages.collector import At, Collector
-from launcher.jobfile.messages.wording_fields import bad_label
-from launcher.jobfile.model.base import LABEL
-from launcher.jobfile.model.job_file import NeedSpec
-from launcher.jobfile.text.document import Path
+from launcher.jobfile.messages.collector import Collector
+from launcher.jobfile.messages.names import listing
+from launcher.jobfile.text.document import Document, Path
+from launcher.jobfile.text.parse import parse
+from launcher.jobfile.text.source import leads_out, read_source
 from launcher.specs import JobKey, Launch
 from launcher.specs.needs import Need
+from launcher.text import did_you_mean
+
+
+def declared_elsewhere(name: str, launch: Launch, cwd: str = "") -> str:
+    """The job file that declares the job or matrix `name` in the project and target of a launch.
+
+    The path is relative to `cwd`, "" for the current directory. "" if no job file of the project declares it.
+    """
+    neighbours = Neighbours(os.path.abspath(cwd or os.getcwd()), Inputs({}, os.environ, placeholders=True))
+    return next((each.file for each in neighbours.of(launch) if each.declares(name)), "")
+
+
+def resolve_elsewhere(launches: Sequence[Launch], neighbours: Neighbours) -> list[Launch]:
+    """Replace each matrix among `needs` that only a job file elsewhere in the project declares by its jobs.
+
+    Job files are looked for when a need is not among the launches, else nothing is read.
+    """
+    known = {launch.key for launch in launches}
+    found: dict[tuple[str, JobKey], Meaning] = {}
+
+    def meaning(launch: Launch, need: Need) -> Meaning:
+        place = launch.directory, launch.key._replace(job=need.job)
+        if place not in found:
+            itself = Meaning(frozenset({need.job}))
+            found[place] = itself if place[1] in known else neighbours.meaning(launch, need.job)
+        return found[place]
+
+    return [_resolved(launch, {need: meaning(launch, need) for need in launch.needs}) for launch in launches]
+
+
+def _resolved(launch: Launch, meanings: Mapping[Need, Meaning]) -> Launch:
+    unresolved = {need.job: meaning.unresolved for need, meaning in meanings.items() if meaning.unresolved}
+    needs = expanded(launch.needs, lambda need: meanings[need].jobs)
+    if needs == launch.needs and not unresolved:
+        return launch
+    return replace(launch, needs=needs, unresolved=unresolved)
+
+
+class Meaning(NamedTuple):
+    """The jobs that a name among `needs` stands for.
+
+    `unresolved` says why they are not known; "" where they are. `jobs` is then the name itself.
+    """
+
+    jobs: frozenset[str]
+    unresolved: str = ""
+
+
+def unknown_needs(
+    launches: Sequence[Launch], traces: Mapping[JobKey, Trace], neighbours: Neighbours
+) -> Iterator[tuple[Launch, Diagnostic]]:
+    """A warning for each need of `launches`, not resolved yet, that no job file of the project declares.
+
+    The jobs of one matrix have one warning for each need in their file.
+    """
+    jobs = {launch.key for launch in launches}
+    jobs |= {launch.key._replace(job=launch.matrix) for launch in launches if launch.matrix}
+    seen: set[tuple[str, str, Path]] = set()
+    for launch in launches:
+        for need in launch.needs:
+            place = (launch.root, launch.file, traces[launch.key].needs[need.job][0])
+            if launch.key._replace(job=need.job) in jobs or place in seen:
+                continue
+            known = neighbours.of(launch)
+            if not any(each.declares(need.job) for each in known):
+                seen.add(place)
+                yield launch, _unknown(launch, need.job, traces[launch.key], known)
+
+
+def _unknown(launch: Launch, name: str, trace: Trace, known: Sequence[Declared]) -> Diagnostic:
+    problems, (path, at) = Collector(trace.document), trace.needs[name]
+    message = f"no job file of project `{launch.key.project}` declares job `{name}`"
+    names = sorted({each for file in known if launch.key.job not in file.jobs for each in file.names})
+    label, hint = did_you_mean(name, names) or "", listing("jobs", names)
+    if name in (role.name for role in launch.app.roles):
+        label = "it is a role of this job: roles wait for each other with `depends_on`"
+    problems.add(path, "unknown-need", message, at=at, label=label, hint=hint)
+    return problems.found[0]
+
+
+@dataclass(slots=True)
+class Neighbours:
+    """Looks up what job files declare: those below the folder of the project, and those in `given`.
+
+    The folder is that of the nearest launcher.toml, else the work tree. Without both, the job files beside
+    the launch's own count. No component is called and no other code runs; a file that cannot be read declares
+    nothing.
+
+    Attributes:
+        cwd: where the paths of files begin; absolute.
+        inputs: what variables in the values of a matrix are taken from.
+        given: absolute paths.
+    """
+
+    cwd: str
+    inputs: Inputs
+    given: Sequence[str] = ()
+    _homes: Homes = field(init=False)
+    _paths: dict[str, list[str]] = field(default_factory=dict)
+    _documents: dict[str, Document | None] = field(default_factory=dict)
+    _declared: dict[tuple[str, str, str], list[Declared]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._homes = Homes(self.cwd, is_asked=False, components=False)
+
+    def of(self, launch: Launch) -> Sequence[Declared]:
+        """What is declared in the project of a launch, under its target."""
+        key = (launch.directory, launch.key.project, launch.key.target)
+        if key not in self._declared:
+            found = [self._read(path, launch.key.target) for path in self._around(launch.directory)]
+            self._declared[key] = [each for each in found if each and each.project == launch.key.project]
+        return self._declared[key]
+
+    def meaning(self, launch: Launch, name: str) -> Meaning:
+        """The jobs that a name among the needs of a launch stands for; a job's own name goes first."""
+        itself = Meaning(frozenset({name}))
+        files = [each for each in self.of(launch) if each.declares(name)]
+        if any(name in each.jobs and each.is_whole for each in files):
+            return itself
+        matrices = [each for each in files if each.name == name]
+        unsure = next((each.file for each in matrices if each.is_guessed or not each.is_whole), "")
+        if unsure:
+            why = f"{unsure} declares `{name}`, and the names of its jobs are not known here"
+            return itself._replace(unresolved=f"{why}; give that file as well")
+        if matrices:
+            return Meaning(frozenset().union(*(each.jobs for each in matrices)))
+        unread = "" if files else next(self._unread(launch, name), "")
+        why = f"no file that can be read declares `{name}`; mend {unread}" if unread else ""
+        return itself._replace(unresolved=why)
+
+    def _unread(self, launch: Launch, name: str) -> Iterator[str]:
+        """The job files around a launch that may declare `name`, and cannot be read so far."""
+        for path in self._around(launch.directory):
+            if self._read(path, launch.key.target) is None:
+                document = self._documents[path]
+                if document is None or name in document.source.text:
+                    yield os.path.relpath(path, self.cwd)
+
+    def _around(self, folder: str) -> Sequence[str]:
+        if folder not in self._paths:
+            self._paths[folder] = [*dict.fromkeys([*self.given, *_files_of_project(folder)])]
+        return self._paths[folder]
+
+    def _read(self, path: str, target: str) -> Declared | None:
+        if path not in self._documents:
+            self._documents[path] = self._parsed(path)
+        document = self._documents[path]
+        if document is None:
+            return None
+        try:
+            return declared_in(document, target, self.inputs, self._homes.of(os.path.dirname(path)))
+        except CommandError:  # from git
+            return None
+
+    def _parsed(self, path: str) -> Document | None:
+        shown = os.path.relpath(path, self.cwd)
+        root = os.path.realpath(self._homes.of(os.path.dirname(path)).root)
+        source = leads_out(shown, path, root) or read_source(shown, path)
+        return None if isinstance(source, Diagnostic) else parse(source)
+
+
+def _files_of_project(folder: str) -> list[str]:
+    """The job files below the folder of the project that holds `folder`; those in `folder` without one."""
+    project, tree = project_file(folder), repository(folder)
+    top = os.path.dirname(project) if project else tree.root if tree else None
+    try:
+        if top is not None:
+            return [each.path for each in find_files([top], top)[0]]
+        return [os.path.join(folder, name) for name in sorted(os.listdir(folder)) if name.endswith(SUFFIXES)]
+    except (CommandError, OSError):
+        return []
+
 
 _SHOWN = 8
 """Jobs of a circle in a message."""
-
-
-def build_needs(
-    given: Mapping[str, NeedSpec | None] | Sequence[str], job: str, references: References
-) -> tuple[Need, ...]:
-    """The needs of a job, in the order of the file; those with a placeholder in their name are left out."""
-    problems = references.problems
-    found: dict[str, Need] = {}
-    for name, spec, path, at in _entries(given, references):
-        if problems.is_broken(path) or problems.is_assumed(path):
-            continue
-        if not re.fullmatch(LABEL[1:-1], name):
-            bad_label(path, name, "job", problems, at_key=at == "key")
-        elif name == job:
-            message = f"job `{job}` needs itself"
-            problems.add(path, "needs-cycle", message, at=at, label="name another job")
-        elif name in found:
-            first = problems.place(problems.needs[name][0], "the other one is here", at=at)
-            message = f"job `{name}` stands twice in `needs`"
-            problems.add(path, "duplicate-key", message, at=at, label="delete one of them", related=(first,))
-        else:
-            found[name] = Need(name, spec is None or spec.rerun is None)
-            problems.needs[name] = path, at
-    return tuple(found.values())
-
-
-def _entries(
-    given: Mapping[str, NeedSpec | None] | Sequence[str], references: References
-) -> Iterator[tuple[str, NeedSpec | None, Path, At]]:
-    """Each name, its options, and where it stands."""
-    if isinstance(given, Mapping):
-        for key, spec in given.items():
-            path: Path = ("needs", key)
-            yield references.job_name(key, path), spec, path, "key"
-    else:
-        for index, name in enumerate(given):
-            yield name, None, ("needs", index), "value"
 
 
 class Circle(NamedTuple):
@@ -180,3 +321,53 @@ def _circles(launches: Sequence[Launch], names: Names) -> Iterator[Circle]:
                 path[other] = len(stack)
                 stack.append((other, steps(other)))
                 taken.append(need)
+
+
+Reach = Callable[[str, str], str]
+"""(scheduler of a job, scheduler of one that it needs) → why it cannot read that one's output, or ""."""
+
+
+def out_of_reach(
+    launches: Sequence[Launch],
+    traces: Mapping[JobKey, Trace],
+    reach: Reach | None,
+    neighbours: Neighbours | None = None,
+) -> Iterator[tuple[Launch, Diagnostic]]:
+    """An error for each reference to the folder of a matrix, or of a job on an engine out of reach.
+
+    Of needs that none of the launches declares, the scheduler is not known. The jobs of one matrix have one
+    error for each place in their file.
+
+    Args:
+        launches: with their needs as their files have them.
+        reach: None where schedulers are unknown.
+        neighbours: knows the matrices of other files.
+    """
+    names = Names(launches)
+    seen: set[tuple[str, str, Path, str]] = set()
+    for launch in launches:
+        trace = traces[launch.key]
+        for job, path, written in trace.outputs:
+            place = (launch.root, launch.file, path, written)
+            if place in seen:
+                continue
+            seen.add(place)
+            needed = next((launches[index] for index in names.of(launch, Need(job))), None)
+            problems = Collector(trace.document)
+            if needed is None:
+                declared = neighbours.of(launch) if neighbours is not None else ()
+                if any(each.name == job and job not in each.jobs for each in declared):
+                    _note_matrix(job, path, written, problems)
+            elif needed.key.job != job:
+                _note_matrix(job, path, written, problems)
+            elif reach is not None and (why := reach(launch.scheduler, needed.scheduler)):
+                message = f"`{written}`: {needed.scheduler} keeps the output folder of `{job}`, and {why}"
+                label = f"run it and `{job}` on one engine"
+                problems.add(path, "needs-across-engines", message, label=label, part=written)
+            yield from ((launch, found) for found in problems.found)
+
+
+def _note_matrix(name: str, path: Path, written: str, problems: Collector) -> None:
+    message = f"`{written}`: `{name}` is a matrix, and each of its jobs has a folder of its own"
+    hint = "the variable LAUNCHER_NEEDS lists each job that this one needs with its output folder, as JSON"
+    problems.add(path, "unknown-reference", message, label="read LAUNCHER_NEEDS", hint=hint, part=written)

@@ -3,33 +3,40 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Mapping
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pydantic import ValidationError
 
 from launcher.components.calls import Calls
-from launcher.jobfile.compile.build import as_written, build_app, build_lifecycle, with_project
-from launcher.jobfile.compile.component import build_component, check_shape
+from launcher.jobfile.compile.build import (
+    as_written,
+    build_app,
+    build_component,
+    build_lifecycle,
+    check_commands,
+    check_shape,
+    with_project,
+)
 from launcher.jobfile.compile.inputs import Folders
 from launcher.jobfile.compile.matrix import Combination, axis_values, named
-from launcher.jobfile.compile.needs import build_needs
-from launcher.jobfile.compile.options import Schedulers, check_options
+from launcher.jobfile.compile.options import Rules, Schedulers, check_options, check_rules
 from launcher.jobfile.compile.project import Home
 from launcher.jobfile.compile.references import References
-from launcher.jobfile.compile.rules import Rules, check_rules
-from launcher.jobfile.compile.script import check_commands
-from launcher.jobfile.compile.variables import Inputs, Value
-from launcher.jobfile.messages.collector import Collector
+from launcher.jobfile.compile.variables import AnyVar, Inputs, Value
+from launcher.jobfile.messages.collector import At, Collector
 from launcher.jobfile.messages.names import show
 from launcher.jobfile.messages.wording import report
-from launcher.jobfile.model.base import VERSION
+from launcher.jobfile.messages.wording_fields import bad_label
+from launcher.jobfile.model.base import LABEL, VERSION
 from launcher.jobfile.model.fields import JOB, JOB_FIELDS
-from launcher.jobfile.model.job_file import ComponentJob, JobFile
+from launcher.jobfile.model.job_file import ComponentJob, JobFile, NeedSpec
 from launcher.jobfile.text.document import Path
 from launcher.specs import DEFAULT_TARGET, AppDef, JobKey, Launch
 from launcher.specs.check import Problem
+from launcher.specs.needs import Need
 from launcher.specs.outputs import references, unneeded
 
 # Something valid in the place of what must be there.
@@ -64,28 +71,49 @@ class Work:
         return os.path.dirname(self.path)
 
 
+@dataclass(frozen=True, slots=True)
+class Expanded:
+    """One variant of a job file, before its jobs are compiled.
+
+    Attributes:
+        value: the file without `vars` and `matrix`.
+        specs: its variables.
+        known: what references name beside the axes of the matrix.
+    """
+
+    value: dict[str, Any]
+    specs: Mapping[str, AnyVar]
+    known: dict[str, Value]
+    target: str
+    combinations: Sequence[Combination] = ({},)
+
+    def references(self, combination: Combination, home: Home, problems: Collector) -> References:
+        """Everything that a reference of the job of a combination can name."""
+        name = self.value.get("name")
+        full = named(name, combination) if isinstance(name, str) else None
+        values = {**self.known, **axis_values(combination), "job.name": Value(full, full or "")}
+        first = References(problems, values, home.git)
+        project = first.resolve(self.value.get("project", home.project), JOB_FIELDS["project"], ("project",))
+        is_known = isinstance(project, str) and not problems.is_broken(("project",))
+        first.values["job.project"] = Value(project if is_known else None, str(project))
+        return References(problems, first.values, home.git)
+
+
 def compile_job(
-    value: Mapping[str, Any],
-    known: Mapping[str, Value],
-    combination: Combination,
-    target: str,
-    work: Work,
-    problems: Collector,
+    whole: Expanded, combination: Combination, work: Work, problems: Collector
 ) -> tuple[JobFile | None, Launch | None]:
-    """The job of one combination. `value` is the file without `vars` and `matrix`, `known` what references
-    name beside the combination. None for what cannot be made; what is wrong goes to `problems`."""
+    """The job of one combination. None for what cannot be made; what is wrong goes to `problems`."""
     for name, cell in combination.items():
         text = f"`$<matrix.{name}>` is {show(cell.value)} here"
         problems.definitions[f"matrix.{name}"] = (cell.path, "value", text)
-    references = references_of(value, known, combination, work.home, problems)
-    job = _validated(references.resolve(dict(value), JOB, ()), problems)
+    references = whole.references(combination, work.home, problems)
+    job = _validated(references.resolve(whole.value, JOB, ()), problems)
     if job is None:
         return None, None
-    name = named(job.name, combination)
-    launch = _launch(job, name, target, work, problems)
+    launch = _launch(job, named(job.name, combination), whole.target, work, problems)
     if job.max_parallel is not None and not combination:
-        _check_matrix(target, problems)
-    needs = build_needs(job.needs, name, references)
+        _check_matrix(whole.target, problems)
+    needs = build_needs(job.needs, launch.key.job, references)
     if not (problems.holds_broken(("needs",)) or problems.holds_assumed(("needs",))):
         _check_outputs(launch.app, {need.job for need in needs}, job, problems)
     if combination:
@@ -108,28 +136,6 @@ def _check_outputs(app: AppDef, needs: Collection[str], job: JobFile, problems: 
         problems.add(found.path, found.code, found.message, label="add it to `needs`")
     places = (Problem(each.path, each.job, each.written) for each in references(app) if each.job)
     problems.outputs = [(other, path, written) for path, other, written in as_written(places, job)]
-
-
-def references_of(
-    value: Mapping[str, Any],
-    known: Mapping[str, Value],
-    combination: Combination,
-    home: Home,
-    problems: Collector,
-) -> References:
-    """Everything that a reference of this job can name."""
-    values = {**known, **axis_values(combination)}
-    name = value.get("name")
-    if isinstance(name, str):
-        full = named(name, combination)
-        values["job.name"] = Value(full, full)
-    else:
-        values["job.name"] = Value(None, "")
-    first = References(problems, values, home.git)
-    project = first.resolve(value.get("project", home.project), JOB_FIELDS["project"], ("project",))
-    is_known = isinstance(project, str) and not problems.is_broken(("project",))
-    first.values["job.project"] = Value(project if is_known else None, str(project))
-    return References(problems, first.values, home.git)
 
 
 def _validated(value: dict[str, Any], problems: Collector) -> JobFile | None:
@@ -192,17 +198,44 @@ def _sound_part(value: dict[str, Any], wrong: Iterable[Path]) -> dict[str, Any]:
         out["roles"] = {name: dict(role) if isinstance(role, dict) else role for name, role in roles.items()}
     for path in wrong:
         match path:
-            case ("roles", name, field, *_):
-                _replace(out["roles"].get(name), field)
+            case ("roles", name, str(field), *_):
+                role = out["roles"].get(name)
+                if isinstance(role, dict):
+                    role.pop(field, None)
             case ("roles", name):
                 out["roles"].pop(name, None)
-            case (field, *_):
-                _replace(out, field)
+            case (str(field), *_):
+                out.pop(field, None)
+                if field in _STAND_INS:
+                    out[field] = _STAND_INS[field]
     return out
 
 
-def _replace(fields: Any, name: str | int) -> None:
-    if isinstance(fields, dict) and isinstance(name, str):
-        fields.pop(name, None)
-        if name in _STAND_INS:
-            fields[name] = _STAND_INS[name]
+def build_needs(
+    given: Mapping[str, NeedSpec | None] | Sequence[str], job: str, references: References
+) -> tuple[Need, ...]:
+    """The needs of a job, in the order of the file; those with a placeholder in their name are left out."""
+    problems = references.problems
+    found: dict[str, Need] = {}
+    entries: list[tuple[str, NeedSpec | None, Path]]
+    if isinstance(given, Mapping):
+        entries = [(references.job_name(key, ("needs", key)), given[key], ("needs", key)) for key in given]
+    else:
+        entries = [(name, None, ("needs", index)) for index, name in enumerate(given)]
+    at: At = "key" if isinstance(given, Mapping) else "value"
+    for name, spec, path in entries:
+        if problems.is_broken(path) or problems.is_assumed(path):
+            continue
+        if not re.fullmatch(LABEL[1:-1], name):
+            bad_label(path, name, "job", problems, at_key=at == "key")
+        elif name == job:
+            message = f"job `{job}` needs itself"
+            problems.add(path, "needs-cycle", message, at=at, label="name another job")
+        elif name in found:
+            first = problems.place(problems.needs[name][0], "the other one is here", at=at)
+            message = f"job `{name}` stands twice in `needs`"
+            problems.add(path, "duplicate-key", message, at=at, label="delete one of them", related=(first,))
+        else:
+            found[name] = Need(name, spec is None or spec.rerun is None)
+            problems.needs[name] = path, at
+    return tuple(found.values())

@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from launcher.jobfile.compile.git_facts import GIT_NAMES, GitFacts, Trouble
-from launcher.jobfile.compile.slugs import fitted, slug
+from launcher.jobfile.compile.matrix import fitted, slug
+from launcher.jobfile.compile.project import GIT_NAMES, GitFacts, Trouble
 from launcher.jobfile.compile.variables import Value
 from launcher.jobfile.messages.collector import At, Collector
 from launcher.jobfile.messages.names import listing, nearest, place_name
@@ -154,7 +154,6 @@ class References:
                 message,
                 label=f"write `$<{name}>`",
                 hint=hint,
-                severity="warning",
                 part=written,
             )
 

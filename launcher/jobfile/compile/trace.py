@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from launcher.jobfile.compile.config import Config
+from launcher.jobfile.compile.project import Config
 from launcher.jobfile.compile.variants import Variant
 from launcher.jobfile.messages.collector import At, Collector
 from launcher.jobfile.text.document import Document, Path

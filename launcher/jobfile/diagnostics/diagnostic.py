@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from launcher.errors import JobFileError
+from launcher.jobfile.diagnostics.frame import Span as Span
 from launcher.jobfile.diagnostics.frame import code_frame
-from launcher.jobfile.diagnostics.span import Span as Span
 from launcher.text import paint, printable
 
 Severity = Literal["error", "warning"]
@@ -81,6 +81,10 @@ WARNINGS = frozenset(
     }
 )
 """The codes that do not stop anything, unless `--strict` is given. All others are errors."""
+
+
+def severity_of(code: str) -> Severity:
+    return "warning" if code in WARNINGS else "error"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

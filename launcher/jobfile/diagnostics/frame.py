@@ -5,11 +5,25 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 
-from launcher.jobfile.diagnostics.span import Span
 from launcher.specs.sensitive import is_sensitive
 from launcher.text import paint, printable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """A range of a file. Lines and columns count from 1; columns count characters, the end is exclusive."""
+
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+    def to_json(self) -> dict[str, int]:
+        return asdict(self)
+
 
 _WIDTH = 110  # of the source text shown; longer lines are cut around the range
 _LEAD = 30  # columns shown before the range of a line that is cut

@@ -1,7 +1,7 @@
 """Job files in their canonical form: keys in one order, one kind of quotes, two spaces, every comment kept.
 
-`format_text` is the whole of it: `yaml_nodes` → `yaml_comments` → `yaml_text` for YAML, `toml_text` for TOML,
-and `verify` proves that the outcome means what the file meant before anybody sees it.
+`format_text` is the whole of it: `yaml_nodes` → `yaml_text` for YAML, `toml_text` for TOML, and a proof
+that the outcome means the same as the file.
 """
 
 from __future__ import annotations

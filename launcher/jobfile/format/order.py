@@ -42,3 +42,19 @@ def arranged(entries: Sequence[tuple[str, T]], known: Sequence[str] | None) -> l
         last = rank.get(key, last)
         keyed.append((last, entry))
     return [entry for _, entry in sorted(keyed, key=lambda pair: pair[0])]
+
+
+def requoted(literal: str, value: str) -> str:
+    """The quoted text `literal`, whose value is `value`, in the quotes that it should have.
+
+    What cannot be written without escapes, and what spans lines, stays as it is.
+    """
+    if not literal or literal[0] not in "\"'" or not value.isprintable() or "\n" in literal:
+        return literal
+    if literal.startswith(('"""', "'''")):
+        return literal
+    if '"' not in value and "\\" not in value:
+        return f'"{value}"'
+    if "'" not in value:
+        return f"'{value}'"
+    return literal

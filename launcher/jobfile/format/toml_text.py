@@ -11,8 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import dropwhile
 
-from launcher.jobfile.format.order import ITEM, Path, arranged, fields
-from launcher.jobfile.format.quotes import requoted
+from launcher.jobfile.format.order import ITEM, Path, arranged, fields, requoted
 from launcher.jobfile.format.yaml_nodes import Comment, Odd
 from launcher.jobfile.text.document import Spot
 from launcher.jobfile.text.toml_positions import NotToml, Statement, statements

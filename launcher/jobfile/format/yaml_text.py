@@ -10,10 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import dropwhile
 
-from launcher.jobfile.format.order import ITEM, Path, arranged, fields
-from launcher.jobfile.format.quotes import requoted
-from launcher.jobfile.format.yaml_comments import read
-from launcher.jobfile.format.yaml_nodes import Comment, Node, Odd, Part
+from launcher.jobfile.format.order import ITEM, Path, arranged, fields, requoted
+from launcher.jobfile.format.yaml_nodes import Comment, Node, Odd, Part, read
 
 
 @dataclass(slots=True)

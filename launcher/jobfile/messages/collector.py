@@ -2,14 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from launcher.jobfile.diagnostics.diagnostic import Diagnostic, Related, Severity
-from launcher.jobfile.messages.written import entry, written
+from launcher.jobfile.diagnostics.diagnostic import Diagnostic, Related, Severity, severity_of
+from launcher.jobfile.messages.names import listing, suggest
 from launcher.jobfile.text.document import Document, Path
+from launcher.jobfile.text.source import Format
 from launcher.specs.text import command
+from launcher.specs.yamltext import to_flow
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_AMOUNT = re.compile(r"(?!0x)[0-9]+[A-Za-z]{1,3}")
+"""`4GiB`, `90s`: begins with a digit, and is no number."""
+
+
+def written(value: Any, form: Format) -> str:
+    """A text, number, truth value, list or mapping of such, in YAML or TOML."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return _text(value, form)
+    if isinstance(value, Mapping):
+        between = " = " if form == "toml" else ": "
+        return f"{{{', '.join(_key(key, form) + between + written(value[key], form) for key in value)}}}"
+    if isinstance(value, Sequence):
+        return f"[{', '.join(written(item, form) for item in value)}]"
+    return str(value)
+
+
+def entry(key: str, value: Any, form: Format) -> str:
+    """A key and its value: `image: x`, in TOML `image = "x"`."""
+    return written({key: value}, form)[1:-1]
+
+
+def _text(text: str, form: Format) -> str:
+    is_plain = to_flow(text) == text or text == "…" or _AMOUNT.fullmatch(text)
+    if form == "yaml" and is_plain:
+        return text
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _key(key: str, form: Format) -> str:
+    return key if form == "toml" and _BARE.fullmatch(key) else _text(key, form)
+
 
 At = Literal["value", "key"]
 
@@ -53,28 +92,61 @@ class Collector:
         at: At = "value",
         label: str = "",
         hint: str = "",
-        severity: Severity = "error",
+        severity: Severity | None = None,
         part: str = "",
         related: tuple[Related, ...] = (),
+        is_final: bool = False,
     ) -> None:
         """Note a problem at `path`, unless the value there was reported already.
 
-        `part` narrows the range to that piece of the value, where it stands in the file as it is.
+        Args:
+            severity: None for that of the code.
+            part: narrows the range to that piece of the value, where it stands in the file as it is.
+            is_final: nothing else is reported of this value.
         """
-        if severity == "error" and self.is_broken(path):
+        severity = severity or severity_of(code)
+        is_known = severity == "error" and self.is_broken(path)
+        if is_final:
+            self.broken.add(path)
+        if is_known:
             return
-        start, end = self.document.value_range(path) if at == "value" else self.document.key_range(path)
+        start, end = self._range(path, at)
         within = self.document.source.text.find(part, start, end) if part else -1
         if within >= 0:
             start, end = within, within + len(part)
-        definitions = [
-            self.definitions[name] for name in self.sources.get(path, ()) if name in self.definitions
-        ]
-        origin = tuple(self.place(where, text, at=there) for where, there, text in definitions)
-        diagnostic = self.document.source.diagnostic(
-            start, end, code, message, label=label, hint=hint, related=(*related, *origin)
+        for name in self.sources.get(path, ()):
+            if name in self.definitions:
+                where, there, text = self.definitions[name]
+                related = (*related, self.place(where, text, at=there))
+        source = self.document.source
+        self.found.append(
+            source.diagnostic(
+                start, end, code, message, label=label, hint=hint, severity=severity, related=related
+            )
         )
-        self.found.append(replace(diagnostic, severity=severity) if severity != "error" else diagnostic)
+
+    def unknown(
+        self,
+        path: Path,
+        code: str,
+        message: str,
+        name: str,
+        known: Iterable[str],
+        title: str,
+        *,
+        at: At = "key",
+        label: str = "",
+        otherwise: str = "",
+    ) -> None:
+        """Note a `name` that is none of the `known` ones: with the nearest of them, and a list under a title.
+
+        Args:
+            label: instead of the nearest name.
+            otherwise: the hint where no name is known.
+        """
+        names = [*known]
+        label, hint = label or suggest(name, names), listing(title, names) or otherwise
+        self.add(path, code, message, at=at, label=label, hint=hint)
 
     def written(self, value: Any) -> str:
         """A value on one line, as the file's format writes it."""
@@ -113,8 +185,10 @@ class Collector:
 
     def place(self, path: Path, message: str, *, at: At = "key") -> Related:
         """A second place in this file."""
-        start, end = self.document.value_range(path) if at == "value" else self.document.key_range(path)
-        return self.document.source.related(start, end, message)
+        return self.document.source.related(*self._range(path, at), message)
+
+    def _range(self, path: Path, at: At) -> tuple[int, int]:
+        return self.document.value_range(path) if at == "value" else self.document.key_range(path)
 
     @property
     def has_errors(self) -> bool:

@@ -1,14 +1,15 @@
-"""What pydantic found, in our words: every error type that the models can raise, placed and with a remedy."""
+"""The errors of pydantic in our words: every type that the models can raise, placed and with a remedy."""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from pydantic_core import ErrorDetails
 
 from launcher.jobfile.messages.collector import Collector
-from launcher.jobfile.messages.list_remedies import trigger_remedy
 from launcher.jobfile.messages.names import got, listing, place_name, show, suggest
 from launcher.jobfile.messages.wording_fields import (
     ENV_RULE,
@@ -16,10 +17,173 @@ from launcher.jobfile.messages.wording_fields import (
     bad_name,
     missing_field,
     unknown_field,
+    wrongly_indented,
 )
-from launcher.jobfile.messages.wording_types import WANTED, wrong_type
 from launcher.jobfile.model.base import MOUNT_TYPES, VAR_TYPES
+from launcher.jobfile.model.quantities import compose_mount, cores
 from launcher.jobfile.text.document import Path
+from launcher.jobfile.text.source import blank_after_colon, blank_name
+from launcher.specs.sensitive import may_hold_secret
+from launcher.specs.text import shell_words
+from launcher.text import is_number
+
+_LONGEST = 200
+"""Characters: a longer list is not written out."""
+
+
+def list_remedy(path: Path, value: Any, problems: Collector) -> str:
+    """A label: the list that was meant, as the file's format writes it; "" where that is unknown."""
+    field = str(path[-1]) if path else ""
+    if isinstance(value, str) and may_hold_secret(value):
+        return "make each word an item of a list"
+    if field == "args" and isinstance(value, str) and _is_list_without_blanks(value):
+        return "write a space after each `-`"
+    items = _READERS.get(field, _parted)(value)
+    if items is None:
+        return ""
+    are_texts = all(isinstance(item, str) for item in items)
+    # Double quotes mean the same in YAML and in TOML.
+    shown = json.dumps(items, ensure_ascii=False) if are_texts else problems.written(items)
+    return f"write {shown}" if len(shown) <= _LONGEST else ""
+
+
+def trigger_remedy(value: str, problems: Collector) -> str:
+    """A label for a text among the items of `rerun_on` that looks like a file."""
+    return f"write {problems.written({'files': [value]})}" if re.search(r"[./*?\[]", value) else ""
+
+
+def _is_list_without_blanks(text: str) -> bool:
+    """Whether the lines `-m` and `- train` became one text: the first has no blank behind its hyphen."""
+    return text[:1] == "-" and text[1:2].isalnum() and " - " in text
+
+
+def _arguments(value: Any) -> list[str] | None:
+    return shell_words(value) if isinstance(value, str) else None
+
+
+def _mounts(value: Any) -> list[Any] | None:
+    if isinstance(value, str):
+        return [compose_mount(value) or value]
+    return [value] if isinstance(value, dict) else None
+
+
+def _triggers(value: Any) -> list[Any] | None:
+    if value == "every_apply":
+        return [value]
+    files = value.get("files") if isinstance(value, dict) else value
+    globs = _parted(files) if isinstance(files, str) else files
+    return [{"files": globs}] if globs and isinstance(globs, list) else None
+
+
+def _choices(value: Any) -> list[Any] | None:
+    """Numbers stay numbers: of which type they have to be, the variable says."""
+    if not isinstance(value, str):
+        return None if isinstance(value, dict) else [value]
+    parts = _parted(value) or []
+    are_numbers = all(is_number(part.lstrip("+-")) for part in parts)
+    return [float(part) if "." in part else int(part) for part in parts] if are_numbers else parts
+
+
+def _parted(value: Any) -> list[Any] | None:
+    """The parts of a text between commas or blanks."""
+    return [part for part in re.split(r"[\s,]+", value) if part] if isinstance(value, str) else None
+
+
+_READERS: Mapping[str, Callable[[Any], list[Any] | None]] = {
+    "args": _arguments,
+    "choices": _choices,
+    "inputs": _parted,
+    "mounts": _mounts,
+    "rerun_on": _triggers,
+}
+
+
+WANTED: Mapping[str, str] = {
+    "string_type": "text",
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "bool_type": "true or false",
+    "list_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+}
+_TRUTH_WORDS: Mapping[str, str] = {
+    **dict.fromkeys(("yes", "on", "true", "1"), "true"),
+    **dict.fromkeys(("no", "off", "false", "0"), "false"),
+}
+
+
+def wrong_type(kind: str, path: Path, value: Any, problems: Collector) -> None:
+    wanted = WANTED[kind]
+    label, hint = _type_remedy(kind, path, value, problems)
+    message = f"{place_name(path)} must be {wanted}, not {got(value)}"
+    problems.add(path, "wrong-type", message, label=label, hint=hint)
+
+
+def _type_remedy(kind: str, path: Path, value: Any, problems: Collector) -> tuple[str, str]:
+    """A label and a hint for a value of the wrong type."""
+    if kind == "string_type" and isinstance(value, int | float):
+        written = problems.document.raw(path) if path not in problems.sources else show(value)
+        return f'write "{written}" for the text', ""
+    if kind == "string_type" and path[2:3] == ("env",) and len(path) == 4 and isinstance(value, list | dict):
+        return "one value, such as a text or a number", ""
+    if kind == "float_type" and isinstance(value, str) and path[-1:] == ("cpu",) and cores(value):
+        return f"write {cores(value)}", "cores, which may be a fraction"
+    if kind in ("int_type", "float_type") and isinstance(value, str):
+        return (
+            ("take the quotes away", "") if _is_number(value) and not problems.sources.get(path) else ("", "")
+        )
+    if kind == "bool_type":
+        word = _TRUTH_WORDS.get(str(value).lower())
+        return (f"write {word}", "") if word else ("", "")
+    if kind == "list_type":
+        return list_remedy(path, value, problems), ""
+    if kind == "dict_type" and isinstance(value, list) and path[-1:] == ("roles",):
+        return "", f"roles stand by name: `{problems.entry('trainer', {'entrypoint': '…'})}`"
+    if kind == "dict_type" and isinstance(value, list) and path[-1:] == ("env",):
+        return "", f"variables stand by name: `{problems.entry('NAME', 'value')}`"
+    if kind == "dict_type" and path == ("args",) and "component" in (problems.document.value or {}):
+        return "", _arguments_by_name((problems.document.value or {})["component"], value, problems)
+    if kind == "string_type" and path[-1:] == ("entrypoint",) and isinstance(value, list):
+        return "", _command_remedy(value, problems)
+    if kind == "string_type" and path[-1:] == ("run",) and isinstance(value, list):
+        return "write the commands as the lines of one text", ""
+    if kind.startswith(("model", "dict")) and isinstance(value, str) and blank_after_colon(value):
+        name = blank_name(blank_after_colon(value))
+        return f"write a plain space after the colon: this is a {name}", ""
+    if kind.startswith("model") and path[:1] == ("needs",):
+        return f"such as {problems.written({'rerun': 'never'})}", ""
+    if kind.startswith(("model", "dict")) and path:
+        return wrongly_indented(path, problems)
+    return "", ""
+
+
+def _is_number(text: str) -> bool:
+    return re.fullmatch(r"[-+]?[0-9]+(\.[0-9]+)?", text) is not None
+
+
+def _command_remedy(words: list[Any], problems: Collector) -> str:
+    """A command in one list, as other tools have it."""
+    if not words or not all(isinstance(word, str) for word in words):
+        return ""
+    return f"the program alone stands here: {problems.command(words)}"
+
+
+def _arguments_by_name(name: object, values: object, problems: Collector) -> str:
+    """A hint for `args` that are no mapping, with an argument of the component where it is one of ours."""
+    from launcher.components.defaults import argument_names
+    from launcher.components.finder import builtin_component
+
+    example: dict[str, object] = {"NAME": "value"}
+    ours = builtin_component(name) if isinstance(name, str) and ":" not in name else None
+    if ours is not None:
+        names, rest = argument_names(ours) or ((), None)
+        if isinstance(values, list) and rest:
+            example = {rest: [str(value) for value in values]}
+        elif names:
+            example = {names[0]: "…"}
+    return f"arguments of a component stand by name: `{problems.entry('args', example)}`"
 
 
 def report(errors: list[ErrorDetails], value: Any, problems: Collector, below: Path = ()) -> list[Path]:

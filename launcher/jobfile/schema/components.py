@@ -12,8 +12,7 @@ from launcher.components.component import Component
 from launcher.components.finder import BUILTIN, HOMES, ModuleComponentsFinder
 from launcher.components.signature import Parameter, parameters_of
 from launcher.components.types import without_none
-from launcher.jobfile.schema.overlay import nullable
-from launcher.jobfile.schema.words import NOT_EMPTY, described
+from launcher.jobfile.schema.words import NOT_EMPTY, described, nullable
 
 Schema = dict[str, Any]
 

@@ -22,6 +22,7 @@ REFERENCE = r"\$<[A-Za-z_][A-Za-z0-9_.-]*>"
 NOT_EMPTY = r"^[\s\S]+$"
 MOUNT_TEXT = r"(^|,)\s*type="
 WORDS = ("title", "description", "markdownDescription")
+NOTHING = {"title": "nothing", "type": "null"}
 
 _NAME = "want lower-case letters, digits and `-`, at most 63, none of them `-` at either end"
 _MESSAGES: Mapping[str, str] = {
@@ -165,3 +166,18 @@ def subschemas(schema: Any) -> Iterator[Schema]:
     for key in ("oneOf", "anyOf"):
         for part in schema.get(key, ()):
             yield from subschemas(part)
+
+
+def nullable(value: Schema) -> Schema:
+    """`value`, or null."""
+    words: Schema = {key: value[key] for key in WORDS if key in value}
+    rest = {key: part for key, part in value.items() if key not in (*WORDS, "default")}
+    if not rest:
+        return value
+    kinds = rest.get("type")
+    if kinds is not None and not {"enum", "const", "oneOf"} & rest.keys():
+        known = kinds if isinstance(kinds, list) else [kinds]
+        return {**words, **rest, "type": [*known, *([] if "null" in known else ["null"])]}
+    if rest.keys() == {"anyOf"}:
+        return {**words, "anyOf": [*rest["anyOf"], *([] if NOTHING in rest["anyOf"] else [NOTHING])]}
+    return {**words, "anyOf": [rest, dict(NOTHING)]}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -110,6 +110,15 @@ def _last(spot: Spot) -> int:
         [spot.end, *(end for _, end, _ in entries), *(_last(part) for _, _, part in entries)]
         + [_last(item) for item in spot.items or ()]
     )
+
+
+def leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """The texts, numbers, truth values, dates and nulls in a value, each with its path."""
+    if isinstance(value, dict | list):
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from leaves(inner, (*path, key))
+    else:
+        yield path, value
 
 
 def too_deep(source: Source, start: int) -> Diagnostic:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import unicodedata
 from bisect import bisect_right
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Literal
 
 from launcher.files import is_below, read_regular
-from launcher.jobfile.diagnostics.diagnostic import Diagnostic, Related, Span
+from launcher.jobfile.diagnostics.diagnostic import Diagnostic, Related, Severity, Span, severity_of
 from launcher.text import nearest
 
 Format = Literal["yaml", "toml"]
@@ -70,15 +72,17 @@ class Source:
         *,
         label: str = "",
         hint: str = "",
+        severity: Severity | None = None,
         related: tuple[Related, ...] = (),
     ) -> Diagnostic:
-        """A diagnostic at two offsets of this file."""
+        """A diagnostic at two offsets of this file, with the severity of its code unless one is given."""
         span = self.span(start, end)
         return Diagnostic(
             file=self.file,
             span=span,
             code=code,
             message=message,
+            severity=severity or severity_of(code),
             label=label,
             hint=hint,
             source_line=self.line(span.line),
@@ -168,3 +172,30 @@ def _neighbour(path: str) -> str | None:
 
 def _whole_file(file: str, code: str, message: str, *, hint: str = "") -> Diagnostic:
     return Diagnostic(file=file, span=None, code=code, message=message, hint=hint)
+
+
+BLANKS = "\u00a0\u1680\u202f\u205f\u2060\u3000\ufeff" + "".join(map(chr, range(0x2000, 0x200C)))
+"""White space beyond ASCII: no-break, thin, ideographic, of no width."""
+
+
+def blank_name(char: str) -> str:
+    """ "no-break space (U+00A0)"."""
+    return f"{unicodedata.name(char, 'blank').lower()} (U+{ord(char):04X})"
+
+
+def blank_after_colon(text: str) -> str:
+    """The first such character straight behind a colon; "" where there is none."""
+    return next((after for before, after in pairwise(text) if before == ":" and after in BLANKS), "")
+
+
+_BEGINS = re.compile(r"^<{7}(?: .*)?$", re.MULTILINE)
+
+
+def conflict(source: Source) -> Diagnostic | None:
+    """The first merge conflict of a text that could not be parsed; None where there is none."""
+    found = _BEGINS.search(source.text)
+    if found is None:
+        return None
+    code = "toml-syntax" if source.format == "toml" else "yaml-syntax"
+    label = "keep one side or both, and delete the lines of `<`, `=` and `>`"
+    return source.diagnostic(*found.span(), code, "a merge conflict begins here", label=label)

@@ -9,16 +9,300 @@ first where it agrees with the pure one, and the pure parser has the last word o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.events import (
+    AliasEvent,
+    DocumentStartEvent,
+    MappingEndEvent,
+    MappingStartEvent,
+    ScalarEvent,
+    SequenceEndEvent,
+    StreamStartEvent,
+)
 
 from launcher.jobfile.diagnostics.diagnostic import Diagnostic
-from launcher.jobfile.text.document import Document, Spot
-from launcher.jobfile.text.source import Source
-from launcher.jobfile.text.yaml_syntax import describe_syntax
-from launcher.jobfile.text.yaml_tree import TreeBuilder
+from launcher.jobfile.text.document import MAX_DEPTH, MAX_NODES, Document, Spot, too_deep, too_many
+from launcher.jobfile.text.source import BLANKS, Source, blank_name
+from launcher.jobfile.text.yaml_syntax import (
+    describe_key,
+    describe_syntax,
+    duplicate_key,
+    unknown_alias,
+    unmergeable,
+    unsupported_tag,
+)
+
+_WORDS: dict[str, bool | None] = {
+    "": None,
+    "~": None,
+    "null": None,
+    "Null": None,
+    "NULL": None,
+    "true": True,
+    "True": True,
+    "TRUE": True,
+    "false": False,
+    "False": False,
+    "FALSE": False,
+}
+_NUMBER_STARTS = frozenset("0123456789+-.")
+_INT = re.compile(r"[-+]?[0-9]+\Z")
+_BASED = re.compile(r"0(?:o[0-7]+|x[0-9a-fA-F]+)\Z")
+_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?\Z")
+_INFINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)\Z")
+_NAN = frozenset((".nan", ".NaN", ".NAN"))
+
+MAX_DIGITS = 400
+"""Longer numbers stay text: no field takes one, and Python refuses to convert beyond 4,300 digits."""
+
+
+def resolve_plain(text: str) -> str | int | float | bool | None:
+    """The value of a scalar written without quotes or tag."""
+    if text in _WORDS:
+        return _WORDS[text]
+    if text[0] not in _NUMBER_STARTS or len(text) > MAX_DIGITS:
+        return text
+    if _INT.match(text):
+        return int(text)
+    if _FLOAT.match(text):
+        return float(text)
+    if _BASED.match(text):
+        return int(text[2:], 8 if text[1] == "o" else 16)
+    if _INFINITE.match(text):
+        return float("-inf") if text[0] == "-" else float("inf")
+    return float("nan") if text in _NAN else text
+
+
+MAX_MERGES = 8
+_STR = "tag:yaml.org,2002:str"
+_MAP = "tag:yaml.org,2002:map"
+_SEQ = "tag:yaml.org,2002:seq"
+_EXOTIC = frozenset(BLANKS)
+_FIRST_LINES = "begin with `version: 1`, `name: …` and `roles: …`"
+
+NextEvent = Callable[[], Any]
+
+
+class _Stop(Exception):
+    """A problem after which the rest of the text cannot be read."""
+
+    def __init__(self, diagnostic: Diagnostic) -> None:
+        super().__init__(diagnostic.message)
+        self.diagnostic = diagnostic
+
+
+class TreeBuilder:
+    """Builds values and spots from events. One per attempt at parsing."""
+
+    def __init__(self, source: Source, next_event: NextEvent) -> None:
+        self.source = source
+        self.next_event = next_event
+        self.problems: list[Diagnostic] = []
+        self.nodes = 0
+        # name → (value, spot, nodes in it, levels in it); None while the anchored value is still open.
+        self.anchors: dict[str, tuple[Any, Spot, int, int] | None] = {}
+
+    def document(self) -> Document:
+        try:
+            value, spot = self._only_document()
+        except _Stop as stop:
+            return Document(self.source, None, lambda: Spot(0, 0), [*self.problems, stop.diagnostic])
+        return Document(self.source, value, lambda: spot, self.problems)
+
+    def _only_document(self) -> tuple[dict[str, Any] | None, Spot]:
+        event = self.next_event()
+        if type(event) is StreamStartEvent:
+            event = self.next_event()
+        if type(event) is not DocumentStartEvent:
+            raise self._stop(0, 1, "missing-field", "the file is empty", _FIRST_LINES)
+        directive = re.search(r"^%.*", self.source.text[: event.start_mark.index], re.MULTILINE)
+        if directive:
+            message, hint = "YAML directives are not supported", "delete this line and the `---` below it"
+            raise self._stop(*directive.span(), "yaml-syntax", message, hint)
+        event = self.next_event()
+        value, spot, _ = self._node(event, 1)
+        self.next_event()
+        event = self.next_event()
+        if type(event) is DocumentStartEvent:
+            start, end = event.start_mark.index, event.end_mark.index
+            raise self._stop(
+                start, end, "yaml-syntax", "a second document begins here", "one file holds one job"
+            )
+        if isinstance(value, dict):
+            return value, spot
+        if value is None:
+            raise self._stop(0, 1, "missing-field", "the file is empty", _FIRST_LINES)
+        kind = "a list" if isinstance(value, list) else "a single value"
+        raise self._stop(
+            spot.start, spot.end, "wrong-type", f"a job file is a mapping, this is {kind}", _FIRST_LINES
+        )
+
+    def _node(self, event: Any, depth: int) -> tuple[Any, Spot, int]:
+        """The value of the node that `event` begins, its spot and the levels in it."""
+        kind = type(event)
+        if kind is AliasEvent:
+            return self._alias(event, depth)
+        start = event.start_mark.index
+        self.nodes += 1
+        if self.nodes > MAX_NODES:
+            raise _Stop(too_many(self.source, start))
+        before, name = self.nodes, event.anchor
+        if name is not None:
+            self.anchors[name] = None
+        levels = 1
+        if kind is ScalarEvent:
+            spot = Spot(start, event.end_mark.index)
+            value = self._scalar(event) if event.tag or not event.implicit[0] else resolve_plain(event.value)
+        elif depth > MAX_DEPTH:
+            raise _Stop(too_deep(self.source, start))
+        elif kind is MappingStartEvent:
+            value, spot, levels = self._mapping(event, depth)
+        else:
+            value, spot, levels = self._sequence(event, depth)
+        if name is not None:
+            self.anchors[name] = (value, spot, self.nodes - before + 1, levels)
+        return value, spot, levels
+
+    def _scalar(self, event: Any) -> Any:
+        if event.tag and event.tag != _STR:
+            self._bad_tag(event)
+        if event.style == '"' and not event.value.isascii():
+            self._no_half_pairs(event)
+        return event.value
+
+    def _no_half_pairs(self, event: Any) -> None:
+        # "\ud800" names half of a UTF-16 pair: no file, argument or digest can hold it.
+        if any("\ud800" <= char <= "\udfff" for char in event.value):
+            start, end = event.start_mark.index, event.end_mark.index
+            hint = "write the character itself, or \\U with eight digits"
+            raise self._stop(start, end, "yaml-syntax", "half of a UTF-16 pair is no character", hint)
+
+    def _sequence(self, start_event: Any, depth: int) -> tuple[list[Any], Spot, int]:
+        if start_event.tag and start_event.tag != _SEQ:
+            self._bad_tag(start_event)
+        start = start_event.start_mark.index
+        spot = Spot(start, start)
+        values: list[Any] = []
+        spot.items = []
+        levels = 0
+        while type(event := self.next_event()) is not SequenceEndEvent:
+            value, item, inner = self._node(event, depth + 1)
+            values.append(value)
+            spot.items.append(item)
+            levels = max(levels, inner)
+        if start_event.flow_style:
+            spot.end = event.end_mark.index
+        return values, spot, levels + 1
+
+    def _mapping(self, start_event: Any, depth: int) -> tuple[dict[str, Any], Spot, int]:
+        if start_event.tag and start_event.tag != _MAP:
+            self._bad_tag(start_event)
+        start = start_event.start_mark.index
+        spot = Spot(start, start)
+        values: dict[str, Any] = {}
+        entries: dict[str, tuple[int, int, Spot]] = {}
+        spot.entries = entries
+        merged: set[str] = set()
+        levels = 0
+        while type(event := self.next_event()) is not MappingEndEvent:
+            key = self._key(event, depth)
+            value, place, inner = self._node(self.next_event(), depth + 1)
+            levels = max(levels, inner)
+            at, end = event.start_mark.index, event.end_mark.index
+            if key is None:
+                continue
+            is_merge = key == "<<" and type(event) is ScalarEvent and event.implicit[0]
+            if key in entries and key not in merged:
+                first = entries[key]
+                self.problems.append(duplicate_key(self.source, key, (at, end), (first[0], first[1])))
+                continue
+            if is_merge:
+                self._merge(values, entries, merged, value, place, (at, end))
+            else:
+                merged.discard(key)
+                values[key] = value
+            entries[key] = (at, end, place)
+        if start_event.flow_style:
+            spot.end = event.end_mark.index
+        return values, spot, levels + 1
+
+    def _key(self, event: Any, depth: int) -> str | None:
+        """The text of a key; None when it is no text, which is noted."""
+        if type(event) is ScalarEvent and not event.anchor:
+            # The usual case, without a spot.
+            key = self._scalar(event) if event.tag or not event.implicit[0] else resolve_plain(event.value)
+        else:
+            key, _, _ = self._node(event, depth + 1)
+        if isinstance(key, str):
+            if key[:1] in _EXOTIC or key[-1:] in _EXOTIC:
+                self._no_blank_letters(event, key)
+            return key
+        start, end = event.start_mark.index, event.end_mark.index
+        self.problems.append(describe_key(self.source, start, end, key))
+        return None
+
+    def _no_blank_letters(self, event: Any, key: str) -> None:
+        """A key that begins or ends with white space which is a letter to YAML."""
+        if event.style or event.anchor:
+            return
+        is_first = key[0] in BLANKS
+        start = event.start_mark.index if is_first else event.end_mark.index - 1
+        name = blank_name(key[0] if is_first else key[-1])
+        where = "begins" if is_first else "ends"
+        hint = "write plain spaces"
+        raise self._stop(start, start + 1, "yaml-syntax", f"this key {where} with a {name}", hint)
+
+    def _merge(
+        self,
+        values: dict[str, Any],
+        entries: dict[str, tuple[int, int, Spot]],
+        merged: set[str],
+        value: Any,
+        place: Spot,
+        key: tuple[int, int],
+    ) -> None:
+        """Take over what `<<` names: the mapping's own keys win, earlier sources win over later ones."""
+        sources = value if isinstance(value, list) else [value]
+        spots = place.items if isinstance(value, list) and place.items is not None else [place]
+        if len(sources) > MAX_MERGES:
+            raise self._stop(*key, "too-large", f"a merge key takes at most {MAX_MERGES} mappings", "")
+        for source, spot in zip(sources, spots, strict=True):
+            if not isinstance(source, dict) or spot.entries is None:
+                self.problems.append(unmergeable(self.source, spot.start, spot.end))
+                continue
+            for name, inner in source.items():
+                if name not in values:
+                    self.nodes += 1
+                    values[name] = inner
+                    entries[name] = spot.entries[name]
+                    merged.add(name)
+
+    def _alias(self, event: Any, depth: int) -> tuple[Any, Spot, int]:
+        start, end = event.start_mark.index, event.end_mark.index
+        known = self.anchors.get(event.anchor, False)
+        if known is False:
+            raise _Stop(unknown_alias(self.source, start, end, event.anchor))
+        if known is None:
+            raise self._stop(start, end, "yaml-syntax", f"`*{event.anchor}` holds itself", "")
+        assert not isinstance(known, bool)
+        value, spot, size, levels = known
+        self.nodes += size
+        if self.nodes > MAX_NODES:
+            raise _Stop(too_many(self.source, start))
+        if depth + levels - 1 > MAX_DEPTH + 1:
+            raise _Stop(too_deep(self.source, start))
+        return value, spot, levels
+
+    def _bad_tag(self, event: Any) -> None:
+        start, end = event.start_mark.index, event.end_mark.index
+        self.problems.append(unsupported_tag(self.source, start, end, str(event.tag)))
+
+    def _stop(self, start: int, end: int, code: str, message: str, hint: str) -> _Stop:
+        return _Stop(self.source.diagnostic(start, max(end, start + 1), code, message, hint=hint))
+
 
 try:
     from _ruamel_yaml import CParser  # type: ignore[import-not-found]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from launcher.jobfile.diagnostics.explain import REASON_EXPLANATIONS
+from launcher.jobfile.diagnostics.explain import explanations
 from tests.engines.images import SHELL_IMAGE
 
 
@@ -62,17 +62,18 @@ def test_drift_names_all_that_was_removed_and_stays_after_the_end_is_on_record(s
 
 
 def test_the_explained_example_shows_drift_and_its_remedy_removes_it(scenario):
-    explained = REASON_EXPLANATIONS["drift"]
-    for name, content in explained.example.files.items():
-        scenario.write(name, str(content).replace("busybox:1.37", SHELL_IMAGE))
-    for line in explained.example.before:
+    explained = explanations()["drift"]
+    for name, content in explained["Example"].files.items():
+        scenario.write(name, content.replace("busybox:1.37", SHELL_IMAGE))
+    *before, last = explained["Example"].commands
+    for line in before:
         if line == "docker rm -f ID":
             scenario.remove_by_hand(scenario.containers())
         elif line.startswith("launcher"):
             scenario.launcher(*line.split()[1:])
-    shown = explained.example.command.split()[1:]
+    shown = last.split()[2:]
     assert "drift" in {reason["code"] for reason in scenario.plan_document(*shown)["jobs"][0]["reasons"]}
-    for line in explained.typed:
+    for line in explained["What to do"].commands:
         scenario.launcher(*line.split()[1:])
     assert scenario.actions(*shown) == {"train": "keep"}
     scenario.cancel("train")

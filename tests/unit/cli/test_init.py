@@ -11,7 +11,7 @@ import pytest
 from ruamel.yaml import YAML
 
 import launcher
-from launcher.cli import init_files
+from launcher.cli import init
 from launcher.jobfile import job_schema
 from launcher.specs import canonical
 
@@ -129,45 +129,49 @@ def test_in_a_repository_in_use_extras_come_alone_and_twice_is_as_once(scenario)
     ] == FILES_OF_EXTRAS
 
 
-def test_what_is_there_is_merged_with_its_comments(scenario):
-    scenario.job("true")
-    settings = scenario.write(".vscode/settings.json", '{\n  // mine\n  "editor.rulers": [110]\n}\n')
-    extensions = scenario.write(".vscode/extensions.json", '{"recommendations": ["a.b"]}\n')
-    hooks = scenario.write(
-        ".pre-commit-config.yaml", "repos:\n- repo: meta  # mine\n  hooks: [{id: identity}]\n"
-    )
-    schema = scenario.write(".launcher/job-v1.schema.json", json.dumps({"$id": job_schema()["$id"]}))
-    done = scenario.launcher("init", *EXTRAS)
-    assert done.out.splitlines() == [
-        *(f"added to {name}" for name in FILES_OF_EXTRAS[:-1]),
-        f"wrote {FILES_OF_EXTRAS[-1]}",
-    ]
-    assert settings.read_text().startswith('{\n  // mine\n  "editor.rulers": [110],\n')
-    assert json.loads(extensions.read_text())["recommendations"][0] == "a.b"
-    assert hooks.read_text().startswith(
-        "repos:\n- repo: meta  # mine\n  hooks: [{id: identity}]\n- repo: local\n"
-    )
-    assert json.loads(schema.read_text()) == job_schema()
-
-
-def test_what_cannot_be_merged_is_kept_and_what_to_add_is_shown(scenario):
+def test_existing_files_are_kept_and_the_additions_to_them_are_shown(scenario):
     scenario.job("true")
     texts = {
         ".vscode/settings.json": '{"yaml.schemas": 3}\n',
+        ".vscode/extensions.json": '{"recommendations": ["a.b"]}\n',
         ".pre-commit-config.yaml": "repos: [{repo: meta, hooks: [{id: identity}]}]\n",
         ".github/workflows/launcher.yml": "name: mine\n",
         ".launcher/job-v1.schema.json": "mine\n",
     }
     for name, text in texts.items():
         scenario.write(name, text)
-    told = scenario.launcher("init", *EXTRAS).err
-    assert {name: (scenario.folder / name).read_text() for name in texts} == texts
-    assert "left .vscode/settings.json unchanged; add to it:" in told
-    assert '"yaml.schemas": {' in told
-    assert "id: launcher-validate" in told
-    assert "left .github/workflows/launcher.yml unchanged: it differs from what init writes; --force" in told
+    for force in ([], ["--force"]):
+        shown = scenario.launcher("init", "--editor", "--pre-commit", *force).err
+        assert "left .vscode/settings.json unchanged; add to it:\n  {\n" in shown
+        assert '    "yaml.schemas": {' in shown
+        assert "redhat.vscode-yaml" in shown
+        assert "id: launcher-validate" in shown
+        kept = [name for name in texts if not force or "schema" not in name]
+        assert {name: (scenario.folder / name).read_text() for name in kept} == {
+            name: texts[name] for name in kept
+        }
+    shown = scenario.launcher("init", "--ci").err
+    assert "left .github/workflows/launcher.yml unchanged: it differs from what init writes; --force" in shown
     scenario.launcher("init", "--ci", "--force")
     assert (scenario.folder / ".github/workflows/launcher.yml").read_text() != "name: mine\n"
+
+
+def test_files_with_the_additions_are_left_without_advice(scenario):
+    scenario.job("true")
+    scenario.launcher("init", *EXTRAS)
+    for name in FILES_OF_EXTRAS[1:4]:
+        file = scenario.folder / name
+        file.write_text(f"# mine\n{file.read_text()}")
+    done = scenario.launcher("init", *EXTRAS)
+    assert done.out == ""
+    assert "add to it" not in done.err
+
+
+def test_an_older_schema_is_replaced(scenario):
+    schema = scenario.write(".launcher/job-v1.schema.json", json.dumps({"$id": job_schema()["$id"]}))
+    scenario.job("true")
+    assert "wrote .launcher/job-v1.schema.json\n" in scenario.launcher("init", "--editor").out
+    assert json.loads(schema.read_text()) == job_schema()
 
 
 def test_a_name_that_no_job_can_have_is_refused_with_the_nearest(scenario):
@@ -205,8 +209,8 @@ def test_the_workflow_installs_what_is_installed_here_when_that_can_be_known(mon
             origin = {"url": "https://example.org/l.git", "vcs_info": {"vcs": "git", "commit_id": "abc"}}
             return json.dumps(origin)
 
-    monkeypatch.setattr(init_files, "distribution", lambda name: Installed())
-    assert init_files.requirement() == "launcher-jobs @ git+https://example.org/l.git@abc"
+    monkeypatch.setattr(init, "distribution", lambda name: Installed())
+    assert init._requirement() == "launcher-jobs @ git+https://example.org/l.git@abc"
 
 
 def test_a_place_that_cannot_be_written_is_an_error(scenario):
@@ -214,13 +218,11 @@ def test_a_place_that_cannot_be_written_is_an_error(scenario):
     assert "cannot write file/sub/hello.launcher.yaml" in scenario.launcher("init", "file/sub", code=1).err
 
 
-def test_a_file_that_is_added_to_keeps_its_mode(scenario):
-    kept = {".vscode/settings.json": 0o600, ".pre-commit-config.yaml": 0o664}
-    for name, mode in kept.items():
-        scenario.write(name, "{}" if name.endswith("json") else "repos: []\n").chmod(mode)
-    assert scenario.launcher("init", "--editor", "--pre-commit").out.count("added to") == 2
-    for name, mode in kept.items():
-        assert (scenario.folder / name).stat().st_mode & 0o777 == mode, name
+def test_a_file_that_is_overwritten_keeps_its_mode(scenario):
+    file = scenario.write("hello.launcher.yaml", "mine\n")
+    file.chmod(0o640)
+    scenario.launcher("init", "--force")
+    assert file.stat().st_mode & 0o777 == 0o640
 
 
 def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(scenario):

@@ -20,8 +20,7 @@ from pydantic_core._pydantic_core import list_all_errors
 import launcher.jobfile
 from launcher.jobfile.diagnostics.diagnostic import CODES, Diagnostic
 from launcher.jobfile.messages.collector import Collector
-from launcher.jobfile.messages.wording import _SAYINGS, report
-from launcher.jobfile.messages.wording_types import WANTED
+from launcher.jobfile.messages.wording import _SAYINGS, WANTED, report
 from launcher.jobfile.model.base import Model
 from launcher.jobfile.model.job_file import JobFile
 from launcher.jobfile.text.document import Document, Path, Spot

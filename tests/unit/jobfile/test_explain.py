@@ -14,11 +14,15 @@ import pytest
 from launcher.cli.console import Console
 from launcher.cli.main import main
 from launcher.jobfile.diagnostics.diagnostic import CODES, WARNINGS
-from launcher.jobfile.diagnostics.explain import EXPLANATIONS, Example, Explanation, Link
+from launcher.jobfile.diagnostics.explain import Explanation, Section, explanations
+from launcher.plan.reasons import REASONS
+
+EXPLANATIONS = {code: explanations()[code] for code in CODES}
 
 
-@pytest.mark.parametrize("explanation", EXPLANATIONS.values(), ids=list(EXPLANATIONS))
+@pytest.mark.parametrize(("code", "explanation"), EXPLANATIONS.items(), ids=list(EXPLANATIONS))
 def test_the_wrong_example_gives_exactly_the_code_and_the_right_one_is_clean(
+    code: str,
     explanation: Explanation,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -27,42 +31,44 @@ def test_the_wrong_example_gives_exactly_the_code_and_the_right_one_is_clean(
     for role in ("AUTHOR", "COMMITTER"):
         monkeypatch.setenv(f"GIT_{role}_NAME", "x")
         monkeypatch.setenv(f"GIT_{role}_EMAIL", "x@example.org")
-    for example, codes in ((explanation.wrong, [explanation.code]), (explanation.right, [])):
+    for example, codes in ((explanation["Wrong"], [code]), (explanation["Right"], [])):
         folder = tmp_path / ("wrong" if codes else "right")
         write(example, folder)
         monkeypatch.chdir(folder)
-        code = main([*shlex.split(example.command), "--format", "json"])
+        exit_code = main([*shlex.split(example.commands[-1])[1:], "--format", "json"])
         document = json.loads(capsys.readouterr().out)
         found = document.get("diagnostics", [])
         assert [diagnostic["code"] for diagnostic in found] == codes, found
-        is_warning = explanation.code in WARNINGS
+        is_warning = code in WARNINGS
         assert [diagnostic["severity"] for diagnostic in found] == [
             "warning" if is_warning else "error"
         ] * len(codes)
-        assert code == (6 if codes and not is_warning else 0)
+        assert exit_code == (6 if codes and not is_warning else 0)
 
 
-def write(example: Example, folder: Path) -> None:
+def write(example: Section, folder: Path) -> None:
+    """Write the files, among them a link and a file in Latin-1, and run all commands but the last."""
     folder.mkdir()
     for name, content in example.files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        if isinstance(content, Link):
-            path.symlink_to(content)
+        if link := re.fullmatch(r"\(a link to (.+)\)\n", content):
+            path.symlink_to(link[1])
         else:
-            path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    for line in example.before:
+            path.write_bytes(content.encode().replace(rb"\xe9", b"\xe9"))
+    for line in example.commands[:-1]:
         subprocess.run(["sh", "-c", line], cwd=folder, check=True)
 
 
 def test_every_code_has_an_explanation_and_every_explanation_a_code() -> None:
-    assert EXPLANATIONS.keys() == CODES.keys()
+    assert explanations().keys() == {*CODES, *REASONS}
 
 
-@pytest.mark.parametrize("explanation", EXPLANATIONS.values(), ids=list(EXPLANATIONS))
-def test_an_explanation_is_sentences_and_examples_fit_a_terminal(explanation: Explanation) -> None:
-    assert re.fullmatch(r"[A-Z`].*[.]", explanation.why, re.DOTALL)
-    for example in (explanation.wrong, explanation.right):
+@pytest.mark.parametrize(("code", "explanation"), EXPLANATIONS.items(), ids=list(EXPLANATIONS))
+def test_an_explanation_is_sentences_and_examples_fit_a_terminal(code: str, explanation: Explanation) -> None:
+    assert [*explanation] == ["Why", "Wrong", "Right"]
+    assert re.fullmatch(r"[A-Z`].*[.]", explanation["Why"].text, re.DOTALL)
+    for example in (explanation["Wrong"], explanation["Right"]):
         assert max(map(len, str(example).splitlines())) <= 96
         assert len(str(example).splitlines()) <= 24
 

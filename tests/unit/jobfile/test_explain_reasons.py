@@ -14,7 +14,7 @@ import sys
 import pytest
 
 from launcher.cli.main import main
-from launcher.jobfile.diagnostics.explain import REASON_EXPLANATIONS, ReasonExplanation
+from launcher.jobfile.diagnostics.explain import Explanation, explanations
 from launcher.plan.reasons import REASONS
 from tests import processes
 from tests.scenario import Scenario
@@ -37,48 +37,51 @@ REFUSED = {
 }
 """What the message of a refusal says, which has no codes."""
 
-RUN = [each for code, each in REASON_EXPLANATIONS.items() if code not in NOT_RUN]
+EXPLAINED = {str(code): explanations()[code] for code in REASONS}
 
 
-def test_every_reason_has_an_explanation_and_every_explanation_a_reason():
-    assert REASON_EXPLANATIONS.keys() == REASONS.keys()
-
-
-@pytest.mark.parametrize("explained", REASON_EXPLANATIONS.values(), ids=list(REASON_EXPLANATIONS))
-def test_an_explanation_is_sentences_and_commands_that_fit_a_terminal(explained: ReasonExplanation):
-    for text in (explained.why, explained.remedy):
+@pytest.mark.parametrize("explained", EXPLAINED.values(), ids=list(EXPLAINED))
+def test_an_explanation_is_sentences_and_commands_that_fit_a_terminal(explained: Explanation):
+    assert [*explained] == ["Why", "Example", "What to do"]
+    remedy = explained["What to do"]
+    for text in (explained["Why"].text, remedy.text):
         assert re.fullmatch(r"[A-Z`].*[.]", text, re.DOTALL)
-    lines = [*str(explained.example).splitlines(), *explained.typed]
+    lines = [*str(explained["Example"]).splitlines(), *remedy.commands]
     assert max(map(len, lines)) <= 96
     assert len(lines) <= 24
-    assert explained.typed
+    assert remedy.commands
 
 
 @pytest.mark.slow  # all of them together
-@pytest.mark.parametrize("explained", RUN, ids=lambda explained: explained.code)
+@pytest.mark.parametrize("code", [code for code in EXPLAINED if code not in NOT_RUN])
 def test_the_example_shows_the_reason_and_the_remedy_removes_it(
-    explained: ReasonExplanation, scenario: Scenario, monkeypatch: pytest.MonkeyPatch
+    code: str, scenario: Scenario, monkeypatch: pytest.MonkeyPatch
 ):
-    for name, content in explained.example.files.items():
+    example, remedy = EXPLAINED[code]["Example"], EXPLAINED[code]["What to do"].commands
+    for name, content in example.files.items():
         path = scenario.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(str(content))
+        path.write_text(content)
+    *before, last = example.commands
+    shown, after = words_of(last), words_of(remedy[-1])
     try:
-        for line in explained.example.before:
+        for line in before:
             typed(line, scenario, monkeypatch)
-        last = explained.example.command
-        shown = shlex.split(last) or ["plan", *explained.example.files]
-        assert explained.code in reasons(explained, shown, scenario)
-        for line in explained.typed[:-1]:
+        assert code in reasons(code, shown, scenario)
+        for line in remedy[:-1]:
             typed(line, scenario, monkeypatch)
-        remedy = shlex.split(explained.typed[-1])[1:]
-        if remedy[0] == "apply":
-            scenario.launcher(*remedy)
-        if shown[0] == "plan":
-            found = reasons(explained, remedy if remedy[0] == "plan" else shown, scenario)
-            assert explained.code not in found
+        if after[0] == "apply":
+            scenario.launcher(*after)
+        if shown[0] != "apply":
+            assert code not in reasons(code, after if after[0] == "plan" else shown, scenario)
     finally:
         scenario.launcher("cancel", "train", code=None)
+
+
+def words_of(command: str) -> list[str]:
+    """The words of a command without `launcher` in front."""
+    words = shlex.split(command)
+    return words[1:] if words[0] == "launcher" else words
 
 
 def typed(line: str, scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,17 +108,17 @@ def is_failing(scenario: Scenario) -> bool:
     return "data.csv]}}" in text and not (scenario.folder / "data.csv").exists()
 
 
-def reasons(explained: ReasonExplanation, argv: list[str], scenario: Scenario) -> set[str]:
+def reasons(code: str, argv: list[str], scenario: Scenario) -> set[str]:
     """The codes in the plan that a command prints; of a refused apply the code whose words it prints."""
     if argv[0] == "apply":
-        told = scenario.launcher(*argv, code=4).err
-        return {explained.code} if REFUSED[explained.code] in told else {told}
-    if argv[-1] == "twice.py":
-        script = [sys.executable, "twice.py"]
-        told = subprocess.run(script, cwd=scenario.folder, capture_output=True, text=True, check=False)
-        return {explained.code} if REFUSED[explained.code] in told.stdout + told.stderr else {told.stderr}
-    done = scenario.launcher(*argv, "--format", "json", code=None)
-    document = json.loads(done.out)
+        printed = scenario.launcher(*argv, code=4).err
+        return {code} if REFUSED[code] in printed else {printed}
+    if argv[0] == "python":
+        script = [sys.executable, *argv[1:]]
+        done = subprocess.run(script, cwd=scenario.folder, capture_output=True, text=True, check=False)
+        return {code} if REFUSED[code] in done.stdout + done.stderr else {done.stderr}
+    printed = scenario.launcher(*argv, "--format", "json", code=None).out
+    document = json.loads(printed)
     found = {reason["code"] for job in document["jobs"] for reason in job["reasons"]}
     found |= {"orphan" for _ in document.get("orphans", ())}
     return found | {problem["code"] for problem in document.get("problems", ())}

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.jobfile.compile.slugs import job_name, slug
+from launcher.jobfile.compile.matrix import job_name, slug
 from launcher.jobfile.model.base import LABEL
 from tests.unit.jobfile.words import HEAD, compile_text, labels, launches, lines, places
 

@@ -9,8 +9,7 @@ import pytest
 
 from launcher.cli.main import main
 from launcher.jobfile import Compiled, Environment, compile_files, load_job, load_jobs, render
-from launcher.jobfile.compile.needs import resolve_needs
-from launcher.jobfile.compile.neighbours import declared_elsewhere
+from launcher.jobfile.compile.needs import declared_elsewhere, resolve_needs
 from launcher.specs import Launch, digest, document
 from launcher.specs.needs import Need
 from tests.unit.jobfile.words import HEAD, ROLES, compile_text, labels, launch, launches, lines, places

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from launcher.jobfile.text.document import Document
-from launcher.jobfile.text.scalars import resolve_plain
 from launcher.jobfile.text.source import Source
-from launcher.jobfile.text.yaml import parse_pure, parse_yaml
+from launcher.jobfile.text.yaml import parse_pure, parse_yaml, resolve_plain
 
 
 def parse(text: str) -> Document:
