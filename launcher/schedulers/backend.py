@@ -15,8 +15,8 @@ from launcher.schedulers.staged import Reservation, StagedScheduler
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from typing import Any, TypeVar
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from typing import Any, Protocol, TypeVar
 
     from launcher.schedulers.logs import LogRecord, Where
     from launcher.schedulers.record import SeenApp
@@ -25,9 +25,21 @@ if TYPE_CHECKING:
     from launcher.specs.app import AppDef, CfgVal
     from launcher.specs.attempt import Attempt
     from launcher.specs.dryrun import AppDryRunInfo
+    from launcher.specs.launch import JobKey
     from launcher.state.records import AppRecord
 
     T = TypeVar("T")
+
+    class EngineApps(Protocol):
+        """The apps of an engine. The methods are those of `EngineScheduler`."""
+
+        def observe(self, keys: Collection[JobKey], settled: Collection[str]) -> list[Attempt]: ...
+        def records(self) -> Sequence[AppRecord]: ...
+        def wait_for_start(self, app_id: str) -> None: ...
+        def stop(self, app_id: str, grace_s: float | None, *, interrupt: bool) -> None: ...
+        def withdraw(self, app_id: str) -> bool: ...
+        def reap(self) -> list[Attempt]: ...
+        def remove(self, app_id: str) -> None: ...
 else:
     T = None
 
@@ -339,3 +351,34 @@ class BackendScheduler(StagedScheduler[T]):
         from launcher.schedulers.answers import listed_of
 
         return [listed_of(each) for each in self.records()]
+
+
+class EngineScheduler(BackendScheduler[T]):
+    """A scheduler whose apps are a value of their own, which is loaded by the first method that needs it."""
+
+    @property
+    @abstractmethod
+    def apps(self) -> EngineApps: ...
+
+    def observe(self, keys: Collection[JobKey], settled: Collection[str] = ()) -> list[Attempt]:
+        return self.apps.observe(keys, settled)
+
+    def records(self) -> Sequence[AppRecord]:
+        return self.apps.records()
+
+    def wait_for_start(self, app_id: str) -> None:
+        if is_id(app_id):
+            self.apps.wait_for_start(app_id)
+
+    def stop(self, app_id: str, grace_s: float | None, *, interrupt: bool = False) -> None:
+        self.apps.stop(app_id, grace_s, interrupt=interrupt)
+
+    def withdraw(self, app_id: str) -> bool:
+        return is_id(app_id) and self.apps.withdraw(app_id)
+
+    def reap(self) -> list[Attempt]:
+        return self.apps.reap()
+
+    def remove(self, app_id: str) -> None:
+        if is_id(app_id):
+            self.apps.remove(app_id)

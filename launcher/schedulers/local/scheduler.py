@@ -10,17 +10,18 @@ from _thread import allocate_lock
 
 from launcher import paths
 from launcher.schedulers.appfolder import is_id
-from launcher.schedulers.backend import BackendScheduler
+from launcher.schedulers.backend import EngineScheduler
 from launcher.schedulers.local import rundir
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
     from launcher.schedulers.backend import AppLogs
     from launcher.schedulers.local.apprecord import LocalApp
     from launcher.schedulers.local.appview import AppView
+    from launcher.schedulers.local.observe import LocalApps
     from launcher.schedulers.local.outputs import LocalOutputs
     from launcher.schedulers.local.popen import PopenRequest
     from launcher.schedulers.local.request import ImageProvider
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from launcher.specs.attempt import Attempt
     from launcher.specs.check import Problem
     from launcher.specs.dryrun import AppDryRunInfo
-    from launcher.specs.launch import JobKey
     from launcher.specs.runopts import runopts
     from launcher.state.records import AppRecord
 
@@ -37,7 +37,7 @@ CWD = "local_cwd"
 DIR = "local_dir"
 
 
-class LocalScheduler(BackendScheduler["PopenRequest"]):
+class LocalScheduler(EngineScheduler["PopenRequest"]):
     """Runs apps as local processes.
 
     Args:
@@ -207,17 +207,6 @@ class LocalScheduler(BackendScheduler["PopenRequest"]):
         seen = self._seen(app_id)
         return [] if seen is None else seen.record.warnings
 
-    def observe(self, keys: Collection[JobKey], settled: Collection[str] = ()) -> list[Attempt]:
-        """See `StagedScheduler.observe`; local_cwd and local_dir share the apps of the state folder."""
-        from launcher.schedulers.local.observe import observe
-
-        return observe(self._state_dir, keys, settled)
-
-    def records(self) -> Sequence[AppRecord]:
-        from launcher.schedulers.local.observe import present
-
-        return present(self._state_dir, self.backend)
-
     def refresh(self, app_ids: Iterable[str]) -> Iterable[AppRecord]:
         from launcher.schedulers.local import appview
         from launcher.schedulers.local.apprecord import app_record
@@ -230,41 +219,14 @@ class LocalScheduler(BackendScheduler["PopenRequest"]):
     def has_apps_here(self) -> bool:
         return True
 
-    def wait_for_start(self, app_id: str) -> None:
-        from launcher.schedulers.local.filewatch import wait_for_start
+    @property
+    def apps(self) -> LocalApps:
+        from launcher.schedulers.local.observe import LocalApps
 
-        if is_id(app_id):
-            wait_for_start(self._app_dir(app_id))
-
-    # Ends
-
-    def stop(self, app_id: str, grace_s: float | None, *, interrupt: bool = False) -> None:
-        """Returns when no process of the app is left."""
-        from launcher.schedulers.local.stop import cancel
-
-        if os.path.isdir(self._app_dir(app_id)):
-            cancel(self._state_dir, app_id, grace_s, interrupt=interrupt, on_wait=self.on_wait)
-
-    def withdraw(self, app_id: str) -> bool:
-        from launcher.schedulers.local.stop import withdraw
-
-        return is_id(app_id) and withdraw(self._state_dir, app_id, on_wait=self.on_wait)
-
-    def reap(self) -> list[Attempt]:
-        from launcher.schedulers.local.observe import reap
-
-        return reap(self._state_dir)
+        return LocalApps(self._state_dir, self.backend, self.on_wait)
 
     def finished(self) -> list[AppRecord]:
-        from launcher.schedulers.local.observe import finished
-
-        return finished(self._state_dir, self.backend)
-
-    def remove(self, app_id: str) -> None:
-        from launcher.schedulers.local.observe import remove
-
-        if is_id(app_id):
-            remove(self._state_dir, app_id)
+        return self.apps.finished()
 
     # Outputs and logs
 
