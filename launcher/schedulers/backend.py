@@ -16,7 +16,7 @@ from launcher.schedulers.staged import Reservation, StagedScheduler
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-    from typing import Any, Protocol, TypeVar
+    from typing import Any, TypeVar
 
     from launcher.schedulers.logs import LogRecord, Where
     from launcher.schedulers.record import SeenApp
@@ -29,17 +29,6 @@ if TYPE_CHECKING:
     from launcher.state.records import AppRecord
 
     T = TypeVar("T")
-
-    class EngineApps(Protocol):
-        """The apps of an engine. The methods are those of `EngineScheduler`."""
-
-        def observe(self, keys: Collection[JobKey], settled: Collection[str]) -> list[Attempt]: ...
-        def records(self) -> Sequence[AppRecord]: ...
-        def wait_for_start(self, app_id: str) -> None: ...
-        def stop(self, app_id: str, grace_s: float | None, *, interrupt: bool) -> None: ...
-        def withdraw(self, app_id: str) -> bool: ...
-        def reap(self) -> list[Attempt]: ...
-        def remove(self, app_id: str) -> None: ...
 else:
     T = None
 
@@ -353,6 +342,37 @@ class BackendScheduler(StagedScheduler[T]):
         return [listed_of(each) for each in self.records()]
 
 
+class EngineApps(ABC):
+    """The apps of an engine. The methods are those of `Scheduler` and `StagedScheduler` with these names."""
+
+    @abstractmethod
+    def observe(self, keys: Collection[JobKey], settled: Collection[str] = ()) -> list[Attempt]: ...
+
+    @abstractmethod
+    def records(self) -> list[AppRecord]: ...
+
+    @abstractmethod
+    def wait_for_start(self, app_id: str) -> None: ...
+
+    @abstractmethod
+    def stop(self, app_id: str, grace_s: float | None, *, interrupt: bool = False) -> None: ...
+
+    @abstractmethod
+    def withdraw(self, app_id: str) -> bool: ...
+
+    @abstractmethod
+    def reap(self) -> list[Attempt]: ...
+
+    @abstractmethod
+    def remove(self, app_id: str) -> None: ...
+
+    def finished(self) -> list[AppRecord]:
+        return [each for each in self.records() if each.has_ended]
+
+    def sweep(self) -> list[str]:
+        return []
+
+
 class EngineScheduler(BackendScheduler[T]):
     """A scheduler whose apps are a value of their own, which is loaded by the first method that needs it."""
 
@@ -382,3 +402,9 @@ class EngineScheduler(BackendScheduler[T]):
     def remove(self, app_id: str) -> None:
         if is_id(app_id):
             self.apps.remove(app_id)
+
+    def finished(self) -> list[AppRecord]:
+        return self.apps.finished()
+
+    def sweep(self) -> list[str]:
+        return self.apps.sweep()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 
+from launcher.errors import StateError
 from launcher.holding.phrases import OUT_OF_MEMORY
-from launcher.schedulers.local import appview
+from launcher.schedulers.local import appview, rundir
 from launcher.schedulers.record import SeenApp, in_state, row_of
 from launcher.state.records import WAITING, AppRecord, ReplicaRecord
 
@@ -37,6 +38,25 @@ def app_record(
     record.abandoned = view.state in WAITING and not view.owner
     record.warnings = list(view.warnings)
     return record
+
+
+def record_end(state_dir: str, app_id: str, view: AppView, *, durable: bool = False) -> bool:
+    """Record the end of an app, after killing the processes that a dead supervisor left.
+
+    True the first time. Without effect where the state folder cannot be written.
+    """
+    from launcher.schedulers.appstore import open_store
+
+    with open_store(readonly=True) as store:
+        if store.is_tidied(app_id):
+            return False
+    if view.abandoned:
+        appview.kill_leftovers(rundir.app_dir(state_dir, app_id), view)
+    try:
+        with open_store(durable=durable) as store:
+            return store.end_and_tidy(app_record("", "", app_id, view))
+    except StateError:
+        return False
 
 
 class LocalApp(SeenApp):

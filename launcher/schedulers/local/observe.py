@@ -10,8 +10,9 @@ from launcher.errors import SchedulerError, StateError
 from launcher.schedulers import pids
 from launcher.schedulers.appfolder import sweep
 from launcher.schedulers.appstore import open_store
+from launcher.schedulers.backend import EngineApps
 from launcher.schedulers.local import appview, rundir
-from launcher.schedulers.local.apprecord import LocalApp, app_record
+from launcher.schedulers.local.apprecord import LocalApp, record_end
 from launcher.schedulers.local.claim import claimant, discard_ended, discard_ownerless
 from launcher.schedulers.record import row_of
 from launcher.state.records import AppRecord
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from launcher.schedulers.api import OnWait
-    from launcher.schedulers.local.appview import AppView
     from launcher.specs.attempt import Attempt
     from launcher.specs.launch import JobKey
     from launcher.state.store import Store
@@ -32,7 +32,7 @@ _READ_WITHIN_S = 60.0
 _PATIENCE_S = 5.0  # for a supervisor that has recorded the end to exit
 
 
-class LocalApps:
+class LocalApps(EngineApps):
     """The apps of a state folder, which local_cwd and local_dir share.
 
     Args:
@@ -220,23 +220,6 @@ def add_missing(store: Store, state_dir: str) -> None:
     known = set(store.app_ids(rundir.SCHEDULERS))
     missing = [app_id for app_id in folders(state_dir) if app_id not in known]
     store.add_all(records(state_dir, missing))
-
-
-def record_end(state_dir: str, app_id: str, view: AppView, *, durable: bool = False) -> bool:
-    """Record the end of an app, after killing the processes that a dead supervisor left.
-
-    True the first time. Without effect where the state folder cannot be written.
-    """
-    with open_store(readonly=True) as store:
-        if store.is_tidied(app_id):
-            return False
-    if view.abandoned:
-        appview.kill_leftovers(rundir.app_dir(state_dir, app_id), view)
-    try:
-        with open_store(durable=durable) as store:
-            return store.end_and_tidy(app_record("", "", app_id, view))
-    except StateError:
-        return False
 
 
 # -- the folders of apps -----------------------------------------------------------------------------------

@@ -198,7 +198,7 @@ class LocalScheduler(EngineScheduler["PopenRequest"]):
         if view is None:
             return None
         if view.abandoned and tidy:
-            from launcher.schedulers.local.observe import record_end
+            from launcher.schedulers.local.apprecord import record_end
 
             record_end(self._state_dir, app_id, view)
         return LocalApp(self._app_dir(app_id), view, self.backend, self.session_name, whole=whole)
@@ -224,9 +224,6 @@ class LocalScheduler(EngineScheduler["PopenRequest"]):
         from launcher.schedulers.local.observe import LocalApps
 
         return LocalApps(self._state_dir, self.backend, self.on_wait)
-
-    def finished(self) -> list[AppRecord]:
-        return self.apps.finished()
 
     # Outputs and logs
 

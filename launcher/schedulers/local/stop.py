@@ -55,7 +55,7 @@ def cancel(
     if not view.abandoned:
         view = _stop(app_dir, grace_s, interrupt, on_wait)
     if view is not None and view.abandoned:
-        from launcher.schedulers.local.observe import record_end
+        from launcher.schedulers.local.apprecord import record_end
 
         record_end(state_dir, app_id, view)
     elif view is not None and view.state in ("reserved", "created") and not view.lock_held:
@@ -208,7 +208,7 @@ def withdraw(state_dir: str, app_id: str, on_wait: OnWait | None = None) -> bool
     True when nothing of it has run or ever will, and its supervisor has ended. Raises SchedulerError when the
     supervisor cannot be signalled.
     """
-    from launcher.schedulers.local.observe import record_end
+    from launcher.schedulers.local.apprecord import record_end
 
     app_dir = rundir.app_dir(state_dir, app_id)
     view = appview.read_state(app_dir)

@@ -154,6 +154,11 @@ def is_held(facts: Facts) -> bool:
     return bool(facts.get("submitted") and rows) and all(row.get("held") for row in rows)
 
 
+def is_removed(facts: Facts) -> bool:
+    """Whether nothing is left of an app but its record and its outcome."""
+    return "removed" in (facts.get("outcome") or {})
+
+
 def _why_pending(row: Mapping[str, Any]) -> str:
     """`waits in Slurm's queue: Priority; starts about 14:02`."""
     reason = row.get("reason") or ""

@@ -18,8 +18,8 @@ from launcher.schedulers.ids import random_id
 from launcher.schedulers.record import row_of
 from launcher.schedulers.slurm import known, outputs
 from launcher.schedulers.slurm.cluster import Cluster, checked, program
+from launcher.schedulers.slurm.clusters import Clusters, forget, seen
 from launcher.schedulers.slurm.known import SLURM
-from launcher.schedulers.slurm.observe import Clusters, forget, seen
 from launcher.schedulers.slurm.request import PROGRAM, SlurmRequest, bind_request, build_request
 from launcher.schedulers.slurm.state import view_of
 from launcher.schedulers.workspaces import BoundWorkspace

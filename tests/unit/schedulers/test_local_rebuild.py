@@ -108,5 +108,6 @@ def test_an_attempt_whose_row_was_lost_is_observed_by_the_name_of_its_folder() -
     for number in (7, 8, 9):
         make_folder(attempt_id(KEY, number), KEY, number)
     settled = [attempt_id(KEY, 7)]
-    assert [app.number for app in observe._without_rows(paths.local(), [KEY], [], settled)] == [9, 8]
-    assert observe._without_rows(paths.local(), [KEY], [], ["other", "a-b-c"]) == []
+    apps = observe.LocalApps(paths.local(), "local_cwd")
+    assert [app.number for app in apps._without_rows([KEY], [], settled)] == [9, 8]
+    assert apps._without_rows([KEY], [], ["other", "a-b-c"]) == []
