@@ -19,7 +19,7 @@ _ABOVE = 10  # the client's copies lie above the descriptor numbers that the hol
 
 def start_holder(
     name: str,
-    module: str,
+    main: str,
     *,
     control: int,
     descriptors: Mapping[int, int],
@@ -28,10 +28,11 @@ def start_holder(
     flags: Sequence[str] = (),
     args: Sequence[str] = (),
 ) -> tuple[int, socket]:
-    """Start `main` of a module in a process of its own; its pid and this end of the control socket.
+    """Start a program in a process of its own; its pid and this end of the control socket.
 
     Args:
         name: of the kind of process, for errors.
+        main: the text of the program.
         control: the number of its end of the socket.
         descriptors: number in the process → a descriptor of this one, of which it gets a copy.
         log: the file for its stderr.
@@ -41,7 +42,6 @@ def start_holder(
     """
     if not sys.executable:
         raise SchedulerError(f"cannot start a {name}: this Python does not know its own executable")
-    main = f"import sys; sys.path.insert(0, {paths.IMPORT_ROOT!r}); from {module} import main; main()"
     argv = [sys.executable, "-I", *flags, "-X", f"utf8={sys.flags.utf8_mode}", "-c", main, *args]
     actions: list[tuple[int, ...] | tuple[int, int, str, int, int]] = [
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from launcher.specs.launch import InputRef
     from launcher.turns.ask import Ask
 
+_MAIN = (
+    f"import sys; sys.path.insert(0, {paths.IMPORT_ROOT!r});"
+    " from launcher.schedulers.local.supervisor import main; main()"
+)
 # Loader and locale, for this interpreter itself. Nothing else of the environment: the replicas' part
 # goes through the control socket and is written nowhere.
 _KEPT = ("LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH")
@@ -59,7 +63,7 @@ class SupervisorClient:
         """Start a supervisor for the app. It takes over the lock: the caller closes its copy of `lock_fd`."""
         pid, control = start_holder(
             "supervisor",
-            "launcher.schedulers.local.supervisor",
+            _MAIN,
             control=CONTROL_FD,
             descriptors={LOCK_FD: lock_fd},
             log=os.path.join(app_dir, "supervisor.err"),
