@@ -79,7 +79,7 @@ class Submitter:
         except BaseException:
             discard(self.state_dir, made.app_dir, made)
             raise
-        # The supervisor must hold the only copy of the lock: a second one would make it look alive when killed.
+        # Only the supervisor may hold the lock: with a second copy it would look alive when killed.
         made.release()
         # Collect the ended ones, which are zombies until then.
         self._supervisors = [each for each in self._supervisors if not each.reap()]

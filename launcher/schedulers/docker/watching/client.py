@@ -10,6 +10,7 @@ import json
 import os
 import sys
 
+from launcher import paths
 from launcher.schedulers.docker import record
 from launcher.schedulers.docker.labels import SHARE, Labels
 from launcher.schedulers.docker.record import HeldError, RecordLock
@@ -30,6 +31,10 @@ BELLS_FD = 4
 """The first descriptor of the bells of the app's place, one for each of its tables; see `share.py`."""
 _POLL_S = 0.005
 _AGAIN_S = 0.25  # Linux 6.18 at times does not report the end of a process with several threads
+_MAIN = (
+    f"import sys; sys.path.insert(0, {paths.IMPORT_ROOT!r});"
+    " from launcher.schedulers.docker.watching.watcher import main; main()"
+)
 # Variables that finding the engine and this interpreter needs; the user's own do not reach the watcher.
 _PASSED_ENV = ("HOME", "PATH", "LANG", "SSH_AUTH_SOCK", "LD_LIBRARY_PATH", "LAUNCHER_HOME")
 _PASSED_ENV_PREFIXES = ("DOCKER_", "LC_", "XDG_")
@@ -83,7 +88,7 @@ class WatcherClient:
         bells = enumerate(place.bells if place is not None else (), BELLS_FD)
         pid, ours = start_holder(
             "watcher",
-            "launcher.schedulers.docker.watching.watcher",
+            _MAIN,
             control=0,
             descriptors={LOCK_FD: lock.fd, **dict(bells)},
             log=record.watcher_log(lock.app_dir),
