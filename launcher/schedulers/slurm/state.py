@@ -19,7 +19,7 @@ from launcher.holding.state import AppState
 from launcher.schedulers import owner as owners
 from launcher.schedulers.record import SeenApp, in_state, row_of
 from launcher.schedulers.slurm.known import SLURM
-from launcher.schedulers.slurm.site.record import recorded_exit, row
+from launcher.schedulers.slurm.site.replicas import recorded_exit, row
 from launcher.state.records import ENDED, AppRecord, ReplicaRecord
 
 Facts = Mapping[str, Any]

@@ -19,7 +19,8 @@ from launcher.schedulers.loop import Loop
 from launcher.schedulers.slurm.site.driver import Driver, Requeued
 from launcher.schedulers.slurm.site.job import Job
 from launcher.schedulers.slurm.site.node import link, read_json, say
-from launcher.schedulers.slurm.site.record import Json, Record, events_of
+from launcher.schedulers.slurm.site.record import Record, events_of
+from launcher.schedulers.slurm.site.replicas import Json
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCHLD)
 REQUEUE_S = 60.0  # how long Slurm may take to end a job that comes back
@@ -40,7 +41,7 @@ class Conductor:
     def run(self, *failed: str) -> int:
         """Run the app, or record that its setup failed; the exit code of the job."""
         known = read_json(self.folder + "/outcome")
-        if isinstance(known, dict):
+        if known is not None:
             return int(known.get("exit_code") or 0)
         try:
             has_run = self._claim()
@@ -50,7 +51,7 @@ class Conductor:
         if has_run is None:
             return 0
         settings = read_json(self.folder + "/app.json")
-        if not isinstance(settings, dict):
+        if settings is None:
             return self._end("failed", "cannot start: app.json is missing or damaged")
         if has_run and not self.run_number and not settings.get("requeue"):
             return self._end("lost", RUN_AGAIN)
@@ -75,7 +76,7 @@ class Conductor:
             return False
         for _ in range(CLAIM_READS):  # what NFS remembers of the file may be old
             found = read_json(path)
-            if isinstance(found, dict):
+            if found is not None:
                 return True if found.get("job") == self.job.id else None
             time.sleep(READ_AGAIN_S)
         return None

@@ -20,7 +20,8 @@ from launcher.schedulers.slurm.site.job import (
     seconds_until,
 )
 from launcher.schedulers.slurm.site.node import now_ns, read_json
-from launcher.schedulers.slurm.site.record import Json, Record
+from launcher.schedulers.slurm.site.record import Record
+from launcher.schedulers.slurm.site.replicas import Json
 from launcher.schedulers.slurm.site.steps import KILL_AFTER_S, Steps
 
 LOOK_S = 2.0  # how often the folder is looked at for a cancellation whose signal got lost
@@ -129,7 +130,7 @@ class Driver:
             self._is_taken = True
             self._report("orphaned", why=ENDED_BY_OTHERS)
         found = read_json(self._folder + "/cancel") if "cancel" in names else None
-        if isinstance(found, dict) and found != self._cancel:
+        if found is not None and found != self._cancel:
             self._cancel = found
             fields = {
                 name: found[name] for name in ("by", "interrupt", "grace_s") if found.get(name) is not None

@@ -5,11 +5,10 @@ Python 3.6 and its standard library are enough.
 
 import ctypes
 import errno
-import json
 import os
 import signal
 import time
-from typing import Any
+from typing import Any, Dict, Optional
 
 from launcher.schedulers.appfolder import AppFolder
 
@@ -40,12 +39,12 @@ def link(path: str, text: str) -> bool:
     return AppFolder(folder).link(name, text)
 
 
-def read_json(path: str) -> Any:
-    """The contents of a file; None where it is missing or damaged."""
+def read_json(path: str) -> Optional[Dict[str, Any]]:
+    """The JSON object in a file; None where it is missing or damaged, or cannot be read."""
+    folder, name = os.path.split(path)
     try:
-        with open(path, encoding="utf-8") as file:
-            return json.load(file)
-    except (OSError, ValueError):
+        return AppFolder(folder).read_json(name)
+    except OSError:
         return None
 
 

@@ -4,53 +4,13 @@ import copy
 import json
 import os
 import time
-from typing import Any, Dict, Optional
+from typing import Optional
 
 from launcher.holding.app import App
 from launcher.holding.journal import JournalWriter, read_events
-from launcher.holding.replica import Replica
-from launcher.holding.state import AppState
+from launcher.schedulers.appfolder import AppFolder
 from launcher.schedulers.slurm.site.node import link, now_ns, read_json, say
-
-Json = Dict[str, Any]
-
-
-def row(app: AppState, replica: Replica) -> Json:
-    """A replica as readers show it; a line of the outcome, where the app has ended."""
-    state, message = app.shown(replica)
-    ended_at = replica.ended_at
-    if app.has_ended and replica.started_at is not None:
-        ended_at = ended_at or app.ended_at or None
-    return {
-        "role": replica.role.name,
-        "k": replica.k,
-        "state": state,
-        "message": message,
-        "code": replica.code,
-        "host": replica.host,
-        "restarts": replica.restarts,
-        "started_at": replica.started_at,
-        "ended_at": ended_at,
-        "error_file": "",
-    }
-
-
-def recorded_exit(found: Any, replica: Replica) -> Optional[Json]:
-    """The end of the present run of a replica, as a fact; None where its wrapper has recorded none.
-
-    Args:
-        found: what the wrapper has recorded, JSON; None for nothing.
-    """
-    if not isinstance(found, dict) or found.get("state") != "ended":
-        return None
-    if not replica.is_active or found.get("restarts", 0) < replica.restarts:
-        return None
-    event = {"e": "exit", "role": replica.role.name, "k": replica.k, "t": int(found["ended_at"] * 1e9)}
-    names = ("code", "signal", "stopped", "late", "why", "lost", "said", "host")
-    event.update({name: found[name] for name in names if found.get(name) not in (None, "", False)})
-    event.setdefault("code", found.get("code"))
-    return event
-
+from launcher.schedulers.slurm.site.replicas import Json, row
 
 RECORD_LIMIT_S = 600.0
 MOST_ERROR_TEXT = 8 << 20  # characters of all error files in the outcome
@@ -73,7 +33,7 @@ class Record:
         self._folder = folder
         self._app = app
         self._folders = folders
-        self._journal = JournalWriter(folder + "/events", size=_read(folder + "/events").rfind(b"\n") + 1)
+        self._journal = JournalWriter(folder + "/events", size=_lines(folder).rfind(b"\n") + 1)
         self._outcome = ""
         self._is_linked = False
         self._ended_at = 0.0
@@ -171,19 +131,15 @@ class Record:
             if each["started_at"] is not None:
                 path = "{}/replicas/{}/{}.json".format(self._folder, folders[each["role"]], each["k"])
                 found = read_json(path)
-                if isinstance(found, dict) and found.get("restarts") == each["restarts"]:
+                if found is not None and found.get("restarts") == each["restarts"]:
                     each["error_file"] = (found.get("error_file") or "")[:left]
                     left -= len(each["error_file"])
 
 
 def events_of(folder: str) -> "list[Json]":
     """The events of an app."""
-    return read_events(_read(folder + "/events"))
+    return read_events(_lines(folder))
 
 
-def _read(path: str) -> bytes:
-    try:
-        with open(path, "rb") as file:
-            return file.read()
-    except FileNotFoundError:
-        return b""
+def _lines(folder: str) -> bytes:
+    return AppFolder(folder).read("events") or b""

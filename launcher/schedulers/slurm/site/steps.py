@@ -17,7 +17,7 @@ from launcher.holding.replica import Replica
 from launcher.schedulers.loop import Loop
 from launcher.schedulers.slurm.site.job import Job
 from launcher.schedulers.slurm.site.node import PR_SET_PDEATHSIG, prctl, read_json, say
-from launcher.schedulers.slurm.site.record import Json, recorded_exit
+from launcher.schedulers.slurm.site.replicas import Json, recorded_exit
 
 PIPE_BYTES = 64 * 1024
 LAST_LINES = 20
@@ -381,7 +381,7 @@ class Steps:
         """The recorded end of a replica's present run; None where there is none."""
         folder = self._roles[replica.role.name]["folder"]
         found = read_json(f"{self._folder}/replicas/{folder}/{replica.k}.json")
-        is_mine = isinstance(found, dict) and found.get("run") == self._run
+        is_mine = found is not None and found.get("run") == self._run
         return recorded_exit(found, replica) if is_mine else None
 
     def _look_at_records(self) -> None:
