@@ -46,6 +46,46 @@ class Held:
         self.resumed = resumed
         self.is_over = False
 
+    def _op(self, name: str, **fields: Any) -> dict[str, Any]:
+        return {"op": name, "app_id": self.app_id, "nonce": self.nonce, **fields}
+
+    def create(
+        self,
+        bound: SlurmRequest,
+        needs: Sequence[Mapping[str, str]] = (),
+        *,
+        before: Iterable[Mapping[str, Any]] = (),
+    ) -> None:
+        """Write the files of an app, and hand its job to Slurm, which holds it."""
+        op = self._op(
+            "create",
+            files={"app.json": json.dumps(bound.app), "script.sh": bound.script},
+            binary={PROGRAM: b64encode(program()).decode()},
+            secret={
+                role: {name: resolve(reference) for name, reference in values.items()}
+                for role, values in bound.secrets.items()
+            },
+            argv=bound.argv,
+            needs=list(needs),
+        )
+        for answer in self.cluster.call(*before, op):
+            checked(answer)
+
+    def start(self) -> AttemptState:
+        """Let Slurm run the app; returns the state that it was accepted in."""
+        self.is_over = True
+        (answer,) = self.cluster.call(self._op("start"))
+        self.is_over = answer.get("error") not in ("refused", "state")  # of these, nothing will run
+        accepted: AttemptState = checked(answer)["state"]
+        return accepted
+
+    def take_back(self) -> None:
+        """Remove everything of a reservation. May be called twice; without effect once it was started."""
+        if not self.is_over:
+            checked(*self.cluster.call(self._op("abort")))
+            self.is_over = True
+            forget(self.app_id)
+
 
 class SlurmReservation(BackendReservation):
     """An attempt whose folder on the cluster this client owns.
@@ -80,16 +120,16 @@ class SlurmReservation(BackendReservation):
         needs = [{"app_id": each.app_id, "job": each.job} for each in self.waits_for]
         _refuse_elsewhere(held.cluster, [each["app_id"] for each in needs])
         try:
-            create(held, bound, needs, before=made)
+            held.create(bound, needs, before=made)
         except SchedulerError:
-            take_back(held)
+            held.take_back()
             raise
 
     def start(self) -> None:
-        self.accepted = start(self.held)
+        self.accepted = self.held.start()
 
     def abort(self) -> None:
-        take_back(self.held)
+        self.held.take_back()
 
 
 def reserve(cluster: Cluster, row: AppRecord, record: Mapping[str, Any], *, take_over: bool = False) -> Held:
@@ -129,32 +169,6 @@ def _taken(cluster: Cluster, app_id: str, *, take_over: bool) -> ReservedError:
     return ReservedError(app_id, view.state, view.owner)
 
 
-def create(
-    held: Held,
-    bound: SlurmRequest,
-    needs: Sequence[Mapping[str, str]] = (),
-    *,
-    before: Iterable[Mapping[str, Any]] = (),
-) -> None:
-    """Write the files of an app, and hand its job to Slurm, which holds it."""
-    files = {"app.json": json.dumps(bound.app), "script.sh": bound.script}
-    op = {
-        "op": "create",
-        "app_id": held.app_id,
-        "nonce": held.nonce,
-        "files": files,
-        "binary": {PROGRAM: b64encode(program()).decode()},
-        "secret": {
-            role: {name: resolve(reference) for name, reference in values.items()}
-            for role, values in bound.secrets.items()
-        },
-        "argv": bound.argv,
-        "needs": list(needs),
-    }
-    for answer in held.cluster.call(*before, op):
-        checked(answer)
-
-
 def _refuse_elsewhere(cluster: Cluster, app_ids: Iterable[str]) -> None:
     for app_id in app_ids:
         place = known.place_of_app(app_id)
@@ -166,30 +180,12 @@ def _refuse_elsewhere(cluster: Cluster, app_ids: Iterable[str]) -> None:
             )
 
 
-def start(held: Held) -> AttemptState:
-    """Let Slurm run the app; returns the state that it was accepted in."""
-    held.is_over = True
-    (answer,) = held.cluster.call({"op": "start", "app_id": held.app_id, "nonce": held.nonce})
-    held.is_over = answer.get("error") not in ("refused", "state")  # of these, nothing will run
-    accepted: AttemptState = checked(answer)["state"]
-    return accepted
-
-
-def take_back(held: Held) -> None:
-    """Remove everything of a reservation. May be called twice; without effect once it was started."""
-    if held.is_over:
-        return
-    held.cluster.ask("abort", app_id=held.app_id, nonce=held.nonce)
-    held.is_over = True
-    forget(held.app_id)
-
-
 def submit_app(
     cluster: Cluster,
     request: SlurmRequest,
     record: Mapping[str, Any],
     workspace: Iterable[bytes] | None,
-) -> Held:
+) -> None:
     """Submit an app that no job file made.
 
     Args:
@@ -200,12 +196,11 @@ def submit_app(
     try:
         if workspace is not None:
             cluster.put(held.app_id, workspace)
-        create(held, bind_request(request, held.app_id, outputs={}, variables={}))
-        start(held)
+        held.create(bind_request(request, held.app_id, outputs={}, variables={}))
+        held.start()
     except BaseException:
-        take_back(held)
+        held.take_back()
         raise
-    return held
 
 
 # -- workspaces ------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from launcher.schedulers import get_scheduler
 from launcher.schedulers.slurm import known
 from launcher.schedulers.slurm.apps import SlurmApps
 from launcher.schedulers.slurm.clusters import Clusters, Waiter, seen
-from launcher.schedulers.slurm.submit import Held, start
+from launcher.schedulers.slurm.submit import Held
 from launcher.specs.jobkey import JobKey
 from launcher.state.records import AppRecord
 
@@ -285,5 +285,5 @@ def test_recording_the_ends_of_many_live_apps_takes_one_request(scheduler, launc
 def test_a_start_that_can_lead_to_nothing_is_taken_back(answer, is_over):
     held = Held(SimpleNamespace(call=lambda op: [answer]), "train-1-x", "n1", resumed=True)
     with nullcontext() if "state" in answer else pytest.raises(SchedulerError):
-        start(held)
+        held.start()
     assert held.is_over is is_over
