@@ -163,7 +163,6 @@ def _lock(app_dir: str, app_id: str) -> int:
 
 
 def _has_started(app_dir: str) -> bool:
-    """Whether an app whose lock this process holds was ever started."""
     view = appview.read_state(app_dir, ours=True)
     return view is not None and view.state not in rundir.UNSTARTED
 

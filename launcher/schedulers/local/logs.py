@@ -81,7 +81,6 @@ class LocalLogs(RecordedLogs):
         return {where: folder_of(self._app_dir, *where) for where in replicas}
 
     def _place(self, folder: str, part: LogPart) -> int:
-        """The place in a log to begin at, when it is followed."""
         if part.since is None and part.tail is None:
             return 0
         with LogView(folder, part.stream) as view:

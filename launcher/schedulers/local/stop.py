@@ -164,7 +164,6 @@ def _signal(app_id: str, pid: int, start: int, signum: int) -> bool:
 
 
 def _is_suspended(pid: int) -> bool:
-    """Whether the process is stopped, by a signal or a debugger."""
     found = pids.process(pid)
     return found is not None and found.state in "Tt"
 

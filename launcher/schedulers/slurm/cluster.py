@@ -219,7 +219,6 @@ def program() -> bytes:
 
 
 def _files() -> dict[str, bytes]:
-    """Path in the zip → contents."""
     found = {f"{each.replace('.', '/')}/__init__.py": b"" for each in _EMPTY}
     found.update((f"{module.replace('.', '/')}.py", _read(module)) for module in _OF_NODES)
     for package in ("launcher.holding", _SITE):
@@ -231,7 +230,6 @@ def _files() -> dict[str, bytes]:
 
 
 def _package(package: str) -> list[tuple[str, bytes]]:
-    """The names and texts of its modules."""
     files = resources.files(package).iterdir()
     return [(each.name, each.read_bytes()) for each in files if each.name.endswith(".py")]
 

@@ -138,7 +138,6 @@ def _script(app: AppDef, cfg: Mapping[str, CfgVal], job_dir: str, roles: Sequenc
 
 
 def _fields(cfg: Mapping[str, CfgVal]) -> dict[str, Any]:
-    """The fields of app.json that are run options."""
     return {
         "timeout_s": option(cfg, "timeout_s", int),
         "grace_s": option(cfg, "grace_s", float, DEFAULT_GRACE_S),

@@ -225,7 +225,6 @@ def _derived(facts: Facts) -> Outcome:
 
 
 def _end_by_slurm(facts: Facts, ended: Mapping[str, Any]) -> tuple[str, str, int | None]:
-    """State, message and exit code."""
     state = str(ended.get("state") or "").partition(" ")[0].rstrip("+")
     unmet = [skipped(job, end) for job, end in _needs(facts) if end not in ("", "succeeded")]
     if unmet and not facts.get("started"):

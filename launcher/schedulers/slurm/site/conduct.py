@@ -109,7 +109,6 @@ class Conductor:
         tell(app, record, end or {"e": "requeued", "n": self.run_number})
 
     def _end_unstarted(self, app: App, record: Record, code: int, command: str) -> int:
-        """Record the end of an app whose setup failed."""
         tell(app, record, {"e": "starting"})
         tell(app, record, {"e": "broken", "why": f"setup failed with {code}: {command}", "code": code})
         decide(app, record, time.time())
@@ -118,7 +117,6 @@ class Conductor:
         return finish(app, record)
 
     def _end(self, state: str, message: str) -> int:
-        """Record the end of an app of which this job runs nothing."""
         say(message)
         app = App()
         record = Record(self.folder, app)

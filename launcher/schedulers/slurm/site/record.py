@@ -101,7 +101,6 @@ class Record:
         self._problem = problem
 
     def _say(self, event: Json) -> None:
-        """Tell the output of the job what was decided."""
         if event["e"] == "restart":
             role = self._app.roles[event["role"]]
             replica = role.replicas[event["k"]]
@@ -112,7 +111,6 @@ class Record:
             say(event["message"])
 
     def _text(self, event: Json) -> str:
-        """The outcome of an app that ends by this event."""
         app = copy.copy(self._app)
         app.take(event)
         made = {"state": app.state, "message": app.message, "exit_code": app.code}  # type: Json

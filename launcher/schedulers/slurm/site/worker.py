@@ -84,7 +84,6 @@ class Worker:
         self._reset()
 
     def _reset(self) -> None:
-        """Forget the last run."""
         self.leader = 0
         self.status: Any = None
         self.probed: Any = None  # this run, where it has a probe
@@ -339,7 +338,6 @@ class Worker:
                 raise CannotStart(why, 1)
 
     def _spawn(self, path: bytes, argv: list, env: dict, cwd: bytes) -> None:
-        """Start the leader of the replica, in a session of its own, with pipes for its output."""
         out, out_end = os.pipe()
         err, err_end = os.pipe()
         problem, problem_end = os.pipe()

@@ -16,7 +16,7 @@ MODULES: Dict[str, str] = {
         ("submit", "reserve abort create start"),
         ("observe", "observe"),
         ("wait", "wait release"),
-        ("read", "read tail events texts"),
+        ("read", "read tail events"),
         ("removal", "cancel withdraw end remove sweep outputs make_output remove_output"),
     )
     for op in ops.split()
@@ -25,14 +25,11 @@ MODULES: Dict[str, str] = {
 
 
 def answer(request: Json) -> Json:
-    """Do the operations of a request in order; one that fails does not keep later ones from running, unless
-    they have `"after": true`."""
-    site, failed = Site(request["job_dir"]), False
+    """Do the operations of a request in order; one that fails does not keep later ones from running."""
+    site = Site(request["job_dir"])
     out: List[Json] = []
     for op in request["ops"]:
         try:
-            if failed and op.get("after"):
-                raise OpError("after", "an operation before this one failed")
             out.append(_do(site, op))
         except OpError as error:
             out.append({"error": error.kind, "message": str(error), "detail": error.detail})
@@ -41,7 +38,6 @@ def answer(request: Json) -> Json:
             where = error.filename or site.job_dir
             message = f"{os.fsdecode(where)}: {error.strerror or error}"
             out.append({"error": kind, "message": message, "detail": {}})
-        failed = failed or "error" in out[-1]
     return {"ok": out}
 
 

@@ -72,7 +72,6 @@ def look(
 
 
 def _add_events(site: Site, app_id: str, facts: Json) -> None:
-    """Add what the conductor of an app has recorded before it died."""
     try:
         with site.open(app_id) as folder:
             facts["events"] = folder.events()

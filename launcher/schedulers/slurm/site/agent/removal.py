@@ -106,7 +106,6 @@ def _is_judged(site: Site, folder: Folder) -> bool:
 
 
 def _ended(site: Site, app_id: str) -> str:
-    """The state that an app has ended in; "" for one that has not, or is gone."""
     try:
         with site.open(app_id) as folder:
             return str((folder.json("outcome") or {}).get("state") or "")
@@ -128,13 +127,11 @@ def _parts(app_id: str) -> Tuple[str, str, str]:
 
 
 def _number(app_id: str) -> int:
-    """The number of an attempt; 0 for an app without one."""
     number = _parts(app_id)[1]
     return int(number) if number.isdigit() else 0
 
 
 def _remove_earlier(site: Site, app_id: str) -> None:
-    """Remove what is kept of earlier attempts of the same job."""
     number = _number(app_id)
     for other in _attempts(site, app_id):
         if _number(other) < number:
