@@ -38,7 +38,6 @@ HOST = "localhost"
 def build_request(
     app: AppDef,
     cfg: Mapping[str, CfgVal],
-    app_id: str = SYMBOLIC_APP_ID,
     *,
     scheduler: str,
     session: str,
@@ -46,11 +45,12 @@ def build_request(
     images: ImageProvider,
     extra_paths: Sequence[str] = (),
 ) -> PopenRequest:
-    """Build the request for `app`. Reads no clock or environment, and only `images` reads the disk.
+    """Build the request for `app` under the symbolic app id.
+
+    Reads no clock or environment, and only `images` reads the disk.
 
     Args:
         cfg: resolved run options.
-        app_id: the symbolic id leaves escapes and `$<app_id>` for `bind_request`.
         apps_dir: absolute folder of the records of all apps.
         images: decides where each role runs.
         extra_paths: folders in front of each replica's PATH.
@@ -76,7 +76,7 @@ def build_request(
     _add_replicas(request, app, cfg, images, [*map(escape, extra_paths)])
     if requested_gpus(app):
         _show_gpus(request, app)
-    return request if app_id == SYMBOLIC_APP_ID else bind_request(request, app_id)
+    return request
 
 
 def _add_replicas(

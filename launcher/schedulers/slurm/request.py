@@ -25,7 +25,7 @@ from launcher.schedulers.replica_request import (
     shown_value,
     without_output,
 )
-from launcher.schedulers.slurm.known import DEFAULT_JOB_DIR
+from launcher.schedulers.slurm.known import DEFAULT_JOB_DIR, SLURM
 from launcher.schedulers.slurm.options import DEFAULT_GRACE_S, minutes_of, slurm_time
 from launcher.schedulers.slurm.rules import (
     MARK,
@@ -88,25 +88,24 @@ class SlurmRequest:
 def build_request(
     app: AppDef,
     cfg: Mapping[str, CfgVal],
-    app_id: str = SYMBOLIC_APP_ID,
     *,
     session: str,
-    backend: str = "slurm",
 ) -> SlurmRequest:
-    """Build the request for `app`. Asks no cluster, reads no clock, environment or disk, edits nothing.
+    """Build the request for `app` under the symbolic app id.
+
+    Asks no cluster, reads no clock, environment or disk, edits nothing.
 
     Args:
         cfg: resolved run options.
-        app_id: the symbolic id leaves escapes and `$<app_id>` for `bind_request`.
 
     Raises InvalidRunConfigException for options out of range, RejectedAppError for what cannot be run.
     """
     check(app, cfg)
     folders = dict(zip((names := [role.name for role in app.roles]), path_names(names), strict=True))
     job_dir = option(cfg, "job_dir", str, DEFAULT_JOB_DIR)
-    around = _surroundings(app, cfg, handle_of(backend, session))
+    around = _surroundings(app, cfg, handle_of(SLURM, session))
     roles = [_role(role, app, cfg, folders[role.name], around) for role in app.roles]
-    request = SlurmRequest(
+    return SlurmRequest(
         app_id=SYMBOLIC_APP_ID,
         argv=["sbatch", "--parsable", "--hold"],
         script=_script(app, cfg, job_dir, roles),
@@ -124,7 +123,6 @@ def build_request(
         job_dir=job_dir,
         secrets={role.name: found for role in app.roles if (found := _secrets(role))},
     )
-    return request if app_id == SYMBOLIC_APP_ID else bind_request(request, app_id)
 
 
 def _script(app: AppDef, cfg: Mapping[str, CfgVal], job_dir: str, roles: Sequence[Mapping[str, Any]]) -> str:

@@ -37,13 +37,10 @@ def dismantle(site: Site, folder: Folder) -> None:
     put_away(site, folder)
 
 
-def cancel_jobs(site: Site, folder: Folder, but: str = "") -> List[str]:
+def cancel_jobs(site: Site, folder: Folder) -> None:
     """Cancel all jobs of an app; without a call when none was ever submitted."""
-    if "submitting" not in folder.names():
-        return []
-    jobs = [row.job for row in site.rows_of(folder) if not row.is_over and row.job != but]
-    site.slurm.cancel(jobs)
-    return jobs
+    if "submitting" in folder.names():
+        site.slurm.cancel([row.job for row in site.rows_of(folder) if not row.is_over])
 
 
 def put_away(site: Site, folder: Folder) -> None:
