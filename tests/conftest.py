@@ -1,7 +1,5 @@
 """Every test has its own LAUNCHER_HOME and HOME, and fails when it leaves a process or a container behind."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys
@@ -75,7 +73,7 @@ def pytest_deselected(items: list[pytest.Item]) -> None:
 
 
 def pytest_testnodedown(node: object) -> None:
-    lanes.of_worker(node.config, getattr(node, "workeroutput", None) or {})  # type: ignore[attr-defined]
+    lanes.of_worker(node.config, getattr(node, "workeroutput", None) or {})
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

@@ -5,8 +5,6 @@ built before it starts, which is most of the time that a short command takes. Te
 whole interpreters.
 """
 
-from __future__ import annotations
-
 import atexit
 import gc
 import json

@@ -1,7 +1,5 @@
 """Ends a process of ours in the middle of starting an app in containers: killed, or interrupted."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable
 from typing import Any

@@ -13,8 +13,6 @@ python -m tests.kill_at watch NAME N -- ARGV    lives; the watchers that it spaw
 python -m tests.kill_at steps FILE -- ARGV      lives; writes the events, one name a line, to FILE
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys
@@ -38,7 +36,7 @@ def on_every_event(react: Callable[[str], None]) -> None:
         react(event)
         real(self, event, *args, **facts)
 
-    Events.emit = emit  # type: ignore[method-assign, assignment]
+    Events.emit = emit
 
 
 def on_every_call(react: Callable[[int], None]) -> None:

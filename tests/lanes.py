@@ -3,8 +3,6 @@
 `-m engine`, `-m editor` and `-m slow` run the others, `-m ""` all of them. A run ends with what it left out.
 """
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Iterable
@@ -84,7 +82,7 @@ def count(config: pytest.Config, items: list[pytest.Item]) -> None:
 def of_worker(config: pytest.Config, output: dict[str, object] | None) -> None:
     """Hand the counts from a worker of xdist to the controller: all workers count the same."""
     if output is None:
-        config.workeroutput["left_out"] = dict(config.stash.get(_LEFT_OUT, {}))  # type: ignore[attr-defined]
+        config.workeroutput["left_out"] = dict(config.stash.get(_LEFT_OUT, {}))
     elif isinstance(found := output.get("left_out"), dict):
         config.stash[_LEFT_OUT] = Counter(found)
 

@@ -1,7 +1,5 @@
 """Which processes belong to a test, looked up in /proc. Elsewhere than on Linux nothing is found."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import select

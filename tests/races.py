@@ -4,8 +4,6 @@ Every replica adds a line to a file when it begins to run. The engine's containe
 often the job was started, each state folder's ledger what its owner was told.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

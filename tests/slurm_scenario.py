@@ -1,7 +1,5 @@
 """The words of scenarios for apps on a Slurm cluster, below the HOME of their test, or of its user there."""
 
-from __future__ import annotations
-
 import os
 import textwrap
 import time

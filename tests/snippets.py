@@ -1,7 +1,5 @@
 """Snippets of a Markdown page as one story: files are written, commands run, messages seen."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -4,8 +4,6 @@ Each worker forks a process per command from an interpreter that has launcher lo
 more than whole interpreters on few cores would.
 """
 
-from __future__ import annotations
-
 import importlib
 import os
 import pkgutil

@@ -1,7 +1,5 @@
 """`python -m tests.benchmarks [NAME …]`: measure, and print a table per benchmark."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import platform

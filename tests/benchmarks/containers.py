@@ -1,7 +1,5 @@
 """What the benchmarks with containers share: an engine, its events, a token that their containers bear."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import os

@@ -158,7 +158,7 @@ class Starts(Containers):
     def _sdk(self, settings: Settings, count: int) -> dict[str, Callable[[], float]]:
         if not settings.peers:
             return {}
-        import docker  # type: ignore[import-untyped,import-not-found,unused-ignore]
+        import docker
 
         client = docker.from_env()
         make = partial(

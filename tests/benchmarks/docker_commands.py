@@ -1,7 +1,5 @@
 """P4b and P7b: following the output of containers, and commands beside many finished ones."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """P5 and P6 with containers: to notice that one has ended, and to read its log back."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Iterator

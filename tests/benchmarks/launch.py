@@ -3,8 +3,6 @@
 P3b: whole processes that follow the logs of such an app, against `apply --wait`, which does not.
 """
 
-from __future__ import annotations
-
 import subprocess
 import time
 from collections.abc import Iterator
@@ -24,8 +22,8 @@ def rows(settings: Settings) -> Iterator[Row]:
             count = settings.size(replicas)
             row = compare(
                 f"{count} replicas of `true`",
-                floor=lambda count=count, folder=folder: _popen_loop(folder, count),  # type: ignore[misc]
-                ours=lambda count=count: _ours(count),  # type: ignore[misc]
+                floor=lambda count=count, folder=folder: _popen_loop(folder, count),
+                ours=lambda count=count: _ours(count),
                 peers=_parallel(settings, count) | _torchx(settings, count),
                 target=target,
                 rounds=_rounds(settings, replicas),
@@ -48,7 +46,7 @@ def _following(replicas: int, rounds: int) -> Iterator[Row]:
         yield compare(
             f"launcher {argv[0]}{' --logs' if '--logs' in argv else ''} of {replicas} replicas of `true`",
             floor=lambda: took(launcher(*apply)),
-            ours=lambda argv=argv: took(launcher(*argv)),  # type: ignore[misc]
+            ours=lambda argv=argv: took(launcher(*argv)),
             target="<= 1.5",
             rounds=rounds,
             note="the floor is `apply --wait`",
@@ -94,11 +92,11 @@ def _ours(replicas: int) -> float:
     return elapsed
 
 
-def _parallel(settings: Settings, replicas: int) -> dict:  # type: ignore[type-arg]
+def _parallel(settings: Settings, replicas: int) -> dict:
     return dict(peer(settings, ["parallel", "-j0", "-N0", "true", ":::", *map(str, range(replicas))]))
 
 
-def _torchx(settings: Settings, replicas: int) -> dict:  # type: ignore[type-arg]
+def _torchx(settings: Settings, replicas: int) -> dict:
     """The other Python launcher, as a whole process. 1,000 replicas take it a minute: left out."""
     if replicas > 100:
         return {}

@@ -1,7 +1,5 @@
 """P7: one durable record, and `launcher list` with 10,000 and 100,000 recorded apps of either engine."""
 
-from __future__ import annotations
-
 import os
 import sys
 import time
@@ -83,7 +81,7 @@ def _record() -> float:
         return (time.perf_counter() - started) / RECORDS
 
 
-def _attempt(number: int, scheduler: str = LOCAL):  # type: ignore[no-untyped-def]
+def _attempt(number: int, scheduler: str = LOCAL):
     from launcher.specs import JobKey
     from launcher.specs.attempt import Attempt
     from launcher.specs.launch import attempt_id
@@ -109,7 +107,7 @@ def _attempt(number: int, scheduler: str = LOCAL):  # type: ignore[no-untyped-de
     )
 
 
-def _runs(number: int, scheduler: str):  # type: ignore[no-untyped-def]
+def _runs(number: int, scheduler: str):
     """The row of an app that no job file made."""
     from launcher.state.records import AppRecord
 

@@ -1,7 +1,5 @@
 """P6: writing logs through the supervisor, reading them back, following them."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """P10: commands from eight processes at once on one state folder, and a soak of mixed ones."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Measure things against each other: A B C A B C …, medians, and the quartiles of the paired ratio."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from statistics import median, quantiles

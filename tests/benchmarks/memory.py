@@ -1,7 +1,5 @@
 """P8: the memory of what supervises one app, against the interpreter it cannot do without."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -20,7 +18,7 @@ def rows(settings: Settings) -> Iterator[Row]:
             row = compare(
                 f"resident memory of a supervisor of {replicas} running replicas; floor: python -I -S",
                 floor=_bare_interpreter,
-                ours=lambda folder=folder, replicas=replicas: _supervisor(folder, replicas)[0],  # type: ignore[misc]
+                ours=lambda folder=folder, replicas=replicas: _supervisor(folder, replicas)[0],
                 target="ours <= 10 MB" if replicas == 1 else "<= 2 kB a replica more",
                 rounds=min(3, settings.rounds),
                 unit="MB",

@@ -1,7 +1,5 @@
 """What a user would take instead. Installed into build/peers, and only with --peers."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """P11: six state folders race one job on an engine, plain and slow. Ends at the first defect."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Sequence
 from functools import partial

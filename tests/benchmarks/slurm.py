@@ -3,8 +3,6 @@
 The cluster is that of `tests/engines/slurm`; TESTS_SLURM names its folder.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

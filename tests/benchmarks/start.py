@@ -1,7 +1,5 @@
 """P1: what it costs to start a command, as a whole process, against a bare `python -c pass`."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """P12: apps in line for the cores of one machine: how long the line takes, and what each costs meanwhile."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Iterator
@@ -92,7 +90,6 @@ def submit(scheduler: LocalScheduler, name: str, script: str, *, cpu: int = 1) -
     )
     reservation = scheduler.reserve(attempt)
     reservation.turn = ask_of(app, attempt.app_id, Machine(CORES, 1 << 20))
-    assert reservation.turn is not None
     reservation.turn.number = draw(reservation.turn.tables, 1)
     scheduler.create(reservation, app, {})
     scheduler.start(reservation)

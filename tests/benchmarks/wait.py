@@ -1,7 +1,5 @@
 """P5: from the end of a process until somebody who waits for it knows, and what waiting costs meanwhile."""
 
-from __future__ import annotations
-
 import os
 import select
 import subprocess

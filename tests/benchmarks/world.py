@@ -1,7 +1,5 @@
 """A private LAUNCHER_HOME for a benchmark, whole processes and their time, job files to work on."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

@@ -1,7 +1,5 @@
 """What a program of ours looks like from outside: typed throughout, checked with `mypy --strict`."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta, timezone

@@ -1,7 +1,5 @@
 """The contract suite runs for every scheduler that is registered. A new one adds its cases to `CASES`."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Contract: cancelling stops everything, can be repeated, and changes no outcome."""
 
-from __future__ import annotations
-
 import threading
 from pathlib import Path
 
@@ -25,9 +23,7 @@ def test_cancel_stops_a_running_app(case: Case, launcher_home: Path) -> None:
     assert case.end(app_id).state is AppState.CANCELLED
 
 
-def test_cancel_leaves_no_process_of_a_replica_that_ignores_the_signal(
-    case: Case, launcher_home: Path
-) -> None:
+def test_cancel_leaves_no_process_of_a_replica_that_ignores_the_signal(case, launcher_home):
     app_id = case.start(case.app(STUBBORN), grace_s=0.2)
     case.wait_for_line(app_id, "up")
     case.scheduler.cancel(app_id)
@@ -80,7 +76,6 @@ def test_a_detached_app_outlives_its_scheduler(case: Case) -> None:
     client.close()
     case.until_running(app_id)
     found = case.scheduler.describe(app_id)
-    assert found is not None
     assert found.state is AppState.RUNNING
 
 

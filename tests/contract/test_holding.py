@@ -1,7 +1,5 @@
 """Contract: an attempt waits until others have succeeded, at every scheduler that holds apps."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +77,6 @@ def ended(case: Case, staged: Staged, attempt: Attempt) -> tuple[str, str]:
     """State and message at the end."""
     case.end(attempt.app_id)
     found = staged.attempt(attempt.app_id)
-    assert found is not None
     return found.state, found.message
 
 
@@ -92,22 +89,17 @@ def test_it_starts_when_its_need_has_succeeded(case: Case, staged: Staged, gate:
     assert case.lines(attempt.app_id) == ["model\n"]
 
 
-def test_a_waiting_attempt_says_what_it_waits_for_and_who_holds_it(
-    case: Case, staged: Staged, gate: Gate, launcher_home: Path
-) -> None:
+def test_a_waiting_attempt_says_what_it_waits_for_and_who_holds_it(case, staged, gate, launcher_home):
     first = prepare(case, staged, gate.script)
     attempt = hold(case, staged, case.app(), first)
     found = staged.attempt(attempt.app_id)
-    assert found is not None
     assert (found.state, found.message) == ("waiting", "waits for prepare")
     assert found.owner.startswith(f"{case.holder} ")
     if case.holder == "pid":
         assert found.owner.startswith(f"pid {holder_of(attempt, launcher_home)} ")
     described = staged.describe(attempt.app_id)
-    assert described is not None
     assert (described.state, described.msg) == (AppState.PENDING, "waits for prepare")
     shown = staged.record(attempt.app_id)
-    assert shown is not None
     assert (shown.state, shown.message) == ("waiting", "waits for prepare")
     [listed] = [each for each in case.listed() if each.app_id == attempt.app_id]
     assert listed.state is AppState.PENDING
@@ -117,15 +109,12 @@ def test_a_waiting_attempt_says_what_it_waits_for_and_who_holds_it(
     assert (record.state, record.message) == ("waiting", "waits for prepare")
 
 
-def test_waiting_for_its_start_ends_when_it_has_started_or_never_will(
-    case: Case, staged: Staged, gate: Gate
-) -> None:
+def test_waiting_for_its_start_ends_when_it_has_started_or_never_will(case, staged, gate):
     first = prepare(case, staged, gate.script)
     attempt = hold(case, staged, case.app(), first)
     other = hold(case, staged, case.app(), attempt, prepare(case, staged, "exit 3", "fetch"), job="evaluate")
     staged.wait_for_start(other.app_id)
     never = staged.attempt(other.app_id)
-    assert never is not None
     assert (never.state, never.started_at) == ("skipped", None)
     gate.open()
     staged.wait_for_start(attempt.app_id)
@@ -144,16 +133,13 @@ def test_it_waits_for_all_of_its_needs(case: Case, staged: Staged, gate: Gate) -
     case.end(needs[0].app_id)
     assert staged.wait(attempt.app_id, timeout_s=0.5) is not None
     found = staged.attempt(attempt.app_id)
-    assert found is not None
     assert (found.state, found.message) == ("waiting", "waits for fetch")
     other.open()
     assert ended(case, staged, attempt)[0] == "succeeded"
 
 
 @pytest.mark.parametrize("what", ["failed", "cancelled"])
-def test_it_is_skipped_when_its_need_does_not_succeed(
-    case: Case, staged: Staged, gate: Gate, what: str
-) -> None:
+def test_it_is_skipped_when_its_need_does_not_succeed(case, staged, gate, what):
     first = prepare(case, staged, f"{gate.script}; exit 3")
     attempt = hold(case, staged, case.app(f"touch {case.shared}/ran"), first)
     if what == "failed":
@@ -164,10 +150,8 @@ def test_it_is_skipped_when_its_need_does_not_succeed(
     assert ended(case, staged, attempt) == ("skipped", message)
     assert not (case.shared / "ran").exists()
     described = staged.describe(attempt.app_id)
-    assert described is not None
     assert (described.state, described.msg) == (AppState.CANCELLED, message)
     shown = staged.record(attempt.app_id)
-    assert shown is not None
     assert (shown.state, shown.message) == ("skipped", message)
     assert (attempt.app_id, "skipped") in [(each.app_id, each.state) for each in staged.reap()]
 
@@ -208,9 +192,7 @@ def test_it_needs_no_client(case: Case, staged: Staged, gate: Gate) -> None:
     assert case.end(attempt.app_id).state is AppState.SUCCEEDED
 
 
-def test_what_cannot_be_started_is_found_before_it_waits(
-    case: Case, staged: Staged, gate: Gate, launcher_home: Path
-) -> None:
+def test_what_cannot_be_started_is_found_before_it_waits(case, staged, gate, launcher_home):
     if not case.looks_ahead:
         pytest.skip(f"{case.name} sees on a node which commands there are")
     first = prepare(case, staged, gate.script)
@@ -234,9 +216,7 @@ def test_a_waiting_attempt_that_is_cancelled_is_cancelled(case: Case, staged: St
     assert not (case.shared / "ran").exists()
 
 
-def test_a_waiting_attempt_can_be_withdrawn(
-    case: Case, staged: Staged, gate: Gate, launcher_home: Path
-) -> None:
+def test_a_waiting_attempt_can_be_withdrawn(case, staged, gate, launcher_home):
     first = prepare(case, staged, gate.script)
     attempt = hold(case, staged, case.app(), first)
     holders = [holder_of(attempt, launcher_home)] if case.holder == "pid" else []
@@ -270,9 +250,7 @@ def test_it_is_withdrawn_or_it_runs(case: Case, staged: Staged, gate: Gate) -> N
     assert ends == [("skipped", "withdrawn") if each else ("succeeded", "") for each in withdrawn]
 
 
-def test_a_dead_holder_leaves_it_unfinished(
-    case: Case, staged: Staged, gate: Gate, launcher_home: Path
-) -> None:
+def test_a_dead_holder_leaves_it_unfinished(case, staged, gate, launcher_home):
     """It is resumed under the same number, and waits again."""
     if case.holder != "pid":
         pytest.skip(f"no process holds apps of {case.name}")
@@ -283,11 +261,9 @@ def test_a_dead_holder_leaves_it_unfinished(
     processes.kill([holder])
     assert processes.gone([holder], timeout_s=20)
     found = staged.attempt(attempt.app_id)
-    assert found is not None
     assert (found.state, found.owner) == ("waiting", "")
     hold(case, staged, app, first)
     found = staged.attempt(attempt.app_id)
-    assert found is not None
     assert found.owner
     gate.open()
     assert ended(case, staged, attempt)[0] == "succeeded"
@@ -295,9 +271,7 @@ def test_a_dead_holder_leaves_it_unfinished(
 
 
 @pytest.mark.parametrize("how", ["withdraw", "cancel"])
-def test_without_a_holder_it_can_be_given_up(
-    case: Case, staged: Staged, gate: Gate, launcher_home: Path, how: str
-) -> None:
+def test_without_a_holder_it_can_be_given_up(case, staged, gate, launcher_home, how):
     if case.holder != "pid":
         pytest.skip(f"no process holds apps of {case.name}")
     first = prepare(case, staged, gate.script)
@@ -316,7 +290,7 @@ def test_while_its_holder_lives_nobody_else_takes_it(case: Case, staged: Staged,
     first = prepare(case, staged, gate.script)
     attempt = hold(case, staged, case.app(), first)
     with pytest.raises(ReservedError, match="waiting"):
-        case.another().reserve(attempt)  # type: ignore[attr-defined]
+        case.another().reserve(attempt)
 
 
 def test_a_skipped_attempt_does_not_hide_the_one_before_it(case: Case, staged: Staged, gate: Gate) -> None:

@@ -3,8 +3,6 @@
 A cluster does not see the checkout: there they are compared at the submission.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import time
@@ -75,7 +73,6 @@ def ended(case: Case, staged: Staged, attempt: Attempt) -> tuple[str, str]:
         assert record is not None
         store.end(record)
         recorded = store.by_app_id(attempt.app_id)
-    assert recorded is not None
     assert (recorded.state, recorded.inputs_changed) == (found.state, found.inputs_changed)
     assert found.inputs == attempt.inputs
     return found.state, found.inputs_changed
@@ -92,9 +89,7 @@ def test_a_file_that_is_edited_while_it_runs(case: Case, staged: Staged, code: P
     assert ended(case, staged, attempt) == ("succeeded", UNDER)
 
 
-def test_a_file_that_is_edited_while_it_waits_and_undone_while_it_runs(
-    case: Case, staged: Staged, code: Path, gate: Gate
-) -> None:
+def test_a_file_that_is_edited_while_it_waits_and_undone_while_it_runs(case, staged, code, gate):
     first, own = prepare(case, staged, gate.script), Gate(case.shared / "own")
     attempt = submit(case, staged, case.app(own.script), code, first)
     code.write_text("two")
@@ -105,9 +100,7 @@ def test_a_file_that_is_edited_while_it_waits_and_undone_while_it_runs(
     assert ended(case, staged, attempt) == ("succeeded", UNDER)
 
 
-def test_a_file_that_is_edited_and_undone_while_it_waits(
-    case: Case, staged: Staged, code: Path, gate: Gate
-) -> None:
+def test_a_file_that_is_edited_and_undone_while_it_waits(case, staged, code, gate):
     first = prepare(case, staged, gate.script)
     attempt = submit(case, staged, case.app(), code, first)
     code.write_text("two")
@@ -123,9 +116,7 @@ def test_a_failure_is_not_compared(case: Case, staged: Staged, code: Path, gate:
     assert ended(case, staged, attempt) == ("failed", "")
 
 
-def test_a_cancel_ends_a_comparison_that_takes_long(
-    case: Case, staged: Staged, code: Path, gate: Gate
-) -> None:
+def test_a_cancel_ends_a_comparison_that_takes_long(case, staged, code, gate):
     """Until it is over the app has not ended: no client records a success that was not compared."""
     attempt = submit(case, staged, case.app(gate.script), code)
     os.truncate(code, 64 << 30)
@@ -150,5 +141,4 @@ def test_a_holder_that_was_killed_leaves_no_success_that_counts_as_current(
     staged.reap()
     staged.wait(attempt.app_id, 60)
     found = staged.attempt(attempt.app_id)
-    assert found is not None
     assert (found.state, found.inputs_changed) in (("lost", ""), ("succeeded", UNDER))

@@ -1,7 +1,5 @@
 """Contract: what replicas print is kept and read back byte for byte, from files that may still grow."""
 
-from __future__ import annotations
-
 import os
 import time
 from datetime import datetime, timedelta, timezone
@@ -15,7 +13,7 @@ from tests.contract.conftest import Case
 
 
 def chunks_of(case: Case, app_id: str, *, k: int = 0, **how: object) -> bytes:
-    found = case.scheduler.log_chunks(app_id, [("r", k)], **how)  # type: ignore[arg-type]
+    found = case.scheduler.log_chunks(app_id, [("r", k)], **how)
     return b"".join(data for _, _, data in found)
 
 
@@ -190,9 +188,7 @@ def test_several_replicas_are_followed_at_once(case: Case) -> None:
 
 
 @pytest.mark.parametrize(("role", "k", "named"), [("q", 0, "r"), ("r", 5, "0"), ("r", -1, "0")])
-def test_an_unknown_role_or_replica_is_refused_with_what_there_is(
-    case: Case, role: str, k: int, named: str
-) -> None:
+def test_an_unknown_role_or_replica_is_refused_with_what_there_is(case, role, k, named):
     app_id = case.start(case.app())
     with pytest.raises(LauncherError) as error:
         case.lines(app_id, role, k)

@@ -1,7 +1,5 @@
 """Contract: what is known of an app, from this process and from any other."""
 
-from __future__ import annotations
-
 from launcher.specs import AppState
 from tests.contract.conftest import Case
 
@@ -25,7 +23,6 @@ def test_a_running_app_is_running(case: Case) -> None:
     app_id = case.start(case.app("echo up; exec sleep 1000"))
     case.until_running(app_id)
     found = case.scheduler.describe(app_id)
-    assert found is not None
     assert found.state is AppState.RUNNING
     assert found.started_at is not None
     assert found.ended_at is None
@@ -34,7 +31,6 @@ def test_a_running_app_is_running(case: Case) -> None:
 def test_describe_gives_the_roles_as_they_were_submitted(case: Case) -> None:
     app = case.app("echo $<replica_id>", replicas=2, env={"A": "b"}, metadata={"note": "x"})
     found = case.scheduler.describe(case.start(app))
-    assert found is not None
     assert found.roles == app.roles
     assert found.name == "contract"
 
@@ -64,7 +60,6 @@ def test_wait_answers_after_its_timeout_with_a_running_app(case: Case) -> None:
     app_id = case.start(case.app("exec sleep 1000"))
     case.until_running(app_id)
     found = case.scheduler.wait(app_id, timeout_s=0.1)
-    assert found is not None
     assert found.state is AppState.RUNNING
 
 

@@ -1,7 +1,5 @@
 """Contract: the output folders of jobs, one for each edition."""
 
-from __future__ import annotations
-
 import json
 import os
 from dataclasses import replace
@@ -41,9 +39,7 @@ def prepare(case: Case, app: AppDef, number: int, edition: int = 0) -> Attempt:
     return replace(attempt_of(case, app, number, key), edition=edition or number)
 
 
-def test_attempts_of_one_edition_share_a_folder_and_another_edition_has_its_own(
-    case: Case, staged: Staged
-) -> None:
+def test_attempts_of_one_edition_share_a_folder_and_another_edition_has_its_own(case, staged):
     app = case.app(WRITE)
     first, again, changed = (prepare(case, app, *which) for which in ((1,), (2, 1), (3,)))
     assert ran(case, staged, app, first) == [first.app_id]
@@ -174,9 +170,7 @@ def test_the_files_of_an_output_folder_can_be_copied(case: Case, staged: Staged,
         "mknod x c 1 3 || mkfifo x",  # only root makes a device
     ],
 )
-def test_a_folder_that_leads_out_is_not_copied(
-    case: Case, staged: Staged, tmp_path: Path, hostile: str
-) -> None:
+def test_a_folder_that_leads_out_is_not_copied(case, staged, tmp_path, hostile):
     attempt = prepare(case, app := case.app(f'cd "$LAUNCHER_OUTPUT_DIR"; echo x >a; {hostile}'), 1)
     ran(case, staged, app, attempt)
     with pytest.raises(LauncherError, match="'x'"):

@@ -1,7 +1,5 @@
 """Contract: the records that the commands are made of, and what else a scheduler tells them."""
 
-from __future__ import annotations
-
 import time
 
 from launcher.specs.launch import attempt_id
@@ -39,7 +37,6 @@ def test_a_refresh_tells_how_an_app_ended(case: Case) -> None:
 def test_the_record_of_an_app_has_its_replicas(case: Case) -> None:
     described = case.run(case.app("exit $((3 * <replica_id>))".replace("<", "$<"), replicas=2))
     seen = case.another().record(described.app_id)
-    assert seen is not None
     assert (seen.handle, seen.state) == (f"{case.name}://{case.session}/{described.app_id}", "failed")
     assert (seen.exit_code, seen.started_at, seen.ended_at) == (3, described.started_at, described.ended_at)
     found = {(each.role, each.k): (each.state, each.exit_code) for each in seen.replicas}
@@ -50,9 +47,7 @@ def test_the_record_of_an_app_has_its_replicas(case: Case) -> None:
 def test_the_record_has_what_a_replica_left_in_its_error_file(case: Case) -> None:
     script = """echo '{"message": "no GPU"}' >"$TORCHELASTIC_ERROR_FILE"; exit 4"""
     seen = case.scheduler.record(case.run(case.app(script)).app_id)
-    assert seen is not None
     (replica,) = seen.replicas
-    assert replica.error is not None
     assert (replica.error.message, replica.error.exit_code) == ("no GPU", 4)
 
 
@@ -67,7 +62,6 @@ def test_an_unknown_app_has_no_record(case: Case) -> None:
 def test_a_wait_for_the_record_ends_with_the_app(case: Case) -> None:
     app_id = case.start(case.app("sleep 0.3; exit 5"))
     seen = case.scheduler.wait_record(app_id, timeout_s=60)
-    assert seen is not None
     assert (seen.app_id, seen.state, seen.exit_code) == (app_id, "failed", 5)
     assert seen.has_ended
 
@@ -78,14 +72,12 @@ def test_a_wait_for_the_record_gives_up_in_time(case: Case) -> None:
     start = time.monotonic()
     seen = case.scheduler.wait_record(app_id, timeout_s=0.1)
     assert time.monotonic() - start < 20
-    assert seen is not None
     assert (seen.state, seen.ended_at) == ("running", None)
 
 
 def test_a_wait_for_the_record_of_an_attempt_tells_how_it_ended(case: Case, staged: Staged) -> None:
     attempt = submit(case, staged, case.app("exit 6"))
     seen = staged.wait_record(attempt.app_id, timeout_s=60)
-    assert seen is not None
     assert (seen.handle, seen.state, seen.exit_code) == (attempt.handle, "failed", 6)
     assert refreshed(case, attempt.app_id) in ({attempt.app_id: "failed"}, {})
 

@@ -1,10 +1,7 @@
 """Contract: restarts inside an attempt, by policy."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -49,7 +46,6 @@ def test_replica_policy_restarts_that_replica_alone(case: Case) -> None:
     assert case.lines(app_id, k=0) == ["try 0\n"]
     assert case.lines(app_id, k=1) == ["try 0\n", "try 1\n"]
     record = case.scheduler.record(app_id)
-    assert record is not None
     assert [replica.num_restarts for replica in record.replicas] == [0, 1]
 
 
@@ -113,12 +109,9 @@ def paused(case: Case) -> Callable[..., str]:
     return start
 
 
-def test_a_replica_in_its_pause_is_pending_and_can_be_cancelled(
-    case: Case, paused: Callable[..., str], launcher_home: Path
-) -> None:
+def test_a_replica_in_its_pause_is_pending_and_can_be_cancelled(case, paused, launcher_home):
     app_id = paused()
     found = case.scheduler.describe(app_id)
-    assert found is not None
     assert (found.state, states(found)[0].split()[1]) == (AppState.RUNNING, "PENDING")
     case.scheduler.cancel(app_id)
     assert states(case.end(app_id))[0].split()[1] == "CANCELLED"

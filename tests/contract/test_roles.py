@@ -1,7 +1,5 @@
 """Contract: roles that wait for each other and end with the app, or a refusal that names what is missing."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -82,7 +80,6 @@ def test_the_start_returns_while_a_role_waits(able: Case) -> None:
     app_id = able.start(AppDef("app", [client, _server(able, "sleep 1000")]))
     able.until_running(app_id)
     record = able.another().record(app_id)
-    assert record is not None
     assert record.state == "running"
     assert [(one.state, one.message) for one in record.replicas if one.role == "client"] == [
         ("pending", "waiting for server (ready)")

@@ -1,7 +1,5 @@
 """Contract: a failure says the last line of its program's stderr, and never the value of a secret."""
 
-from __future__ import annotations
-
 import pytest
 
 from launcher.specs import Secret
@@ -12,7 +10,6 @@ def test_a_failure_says_the_last_line_of_stderr(case: Case) -> None:
     described = case.run(case.app("echo out; echo first >&2; echo 'no such file: x' >&2; exit 17"))
     assert described.msg == "r/0 exited with 17: no such file: x"
     seen = case.another().record(described.app_id)
-    assert seen is not None
     assert seen.message == described.msg
 
 

@@ -1,7 +1,5 @@
 """Contract: reserve, create, start, abort and observe, which plan and apply stand on."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -130,8 +128,8 @@ def test_a_taken_id_is_refused_with_its_owner(case: Case, staged: Staged) -> Non
     attempt = attempt_of(case, case.app())
     reservation = staged.reserve(attempt)
     with pytest.raises(ReservedError) as error:
-        case.another().reserve(attempt)  # type: ignore[attr-defined]
-    assert f"pid {os.getpid()} " in error.value.owner  # type: ignore[attr-defined]
+        case.another().reserve(attempt)
+    assert f"pid {os.getpid()} " in error.value.owner
     staged.abort(reservation)
 
 
@@ -155,9 +153,7 @@ def test_an_aborted_reservation_leaves_nothing(case: Case, staged: Staged, launc
         assert processes.of_home(str(launcher_home)) == []
 
 
-def test_a_missing_executable_is_found_before_anything_starts(
-    case: Case, staged: Staged, launcher_home: Path
-) -> None:
+def test_a_missing_executable_is_found_before_anything_starts(case, staged, launcher_home):
     if not case.looks_ahead:
         pytest.skip(f"{case.name} sees on a node which commands there are")
     app = case.app("echo never")
@@ -173,7 +169,7 @@ def test_a_started_attempt_does_not_need_its_client(case: Case, staged: Staged) 
     attempt = submit(case, staged, case.app("exec sleep 1000"))
     staged.close()
     case.until_running(attempt.app_id)
-    assert seen(case.another()) == [(attempt.app_id, "running")]  # type: ignore[arg-type]
+    assert seen(case.another()) == [(attempt.app_id, "running")]
 
 
 def test_nothing_runs_before_the_start(case: Case, staged: Staged) -> None:
@@ -208,16 +204,13 @@ def killed_at(case: Case, step: str, attempt: Attempt) -> None:
 
     argv = [sys.executable, "-c", KILLED, case.name, step, json.dumps(attempt.to_json())]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as client:
-        assert client.stdout is not None
         assert client.stdout.readline() == "there\n"
         client.send_signal(signal.SIGKILL)
 
 
 @pytest.mark.parametrize("step", ["reserved", "created"])
 @pytest.mark.parametrize("same", [True, False])
-def test_what_a_killed_client_left_is_taken_over(
-    case: Case, staged: Staged, launcher_home: Path, step: str, same: bool
-) -> None:
+def test_what_a_killed_client_left_is_taken_over(case, staged, launcher_home, step, same):
     attempt = attempt_of(case, case.app("echo one"))
     killed_at(case, step, attempt)
     assert processes.gone(processes.supervisors(str(launcher_home)).values(), timeout_s=60)
@@ -251,7 +244,7 @@ def test_a_job_in_a_target_has_it_in_its_handle(case: Case, staged: Staged) -> N
 def test_the_fingerprint_names_the_engine_and_nothing_else(case: Case, staged: Staged) -> None:
     first = staged.fingerprint()
     observed(staged)
-    assert case.another().fingerprint() == first  # type: ignore[attr-defined]
+    assert case.another().fingerprint() == first
 
 
 def test_a_lost_app_leaves_no_process(case: Case, staged: Staged, launcher_home: Path) -> None:
@@ -263,7 +256,6 @@ def test_a_lost_app_leaves_no_process(case: Case, staged: Staged, launcher_home:
     assert processes.gone([supervisor], timeout_s=60)
     assert seen(staged) == [(attempt.app_id, "lost")]
     found = staged.describe(attempt.app_id)
-    assert found is not None
     assert case.left_of(attempt.app_id, launcher_home) == []
     assert found.state is AppState.FAILED
     assert found.msg.startswith("lost")

@@ -1,7 +1,5 @@
 """Contract: what a submission means and what a dry run leaves alone."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 from pathlib import Path
 
@@ -39,7 +37,7 @@ def test_every_role_may_change_the_request_before_it_is_sent(case: Case) -> None
     seen = []
 
     class Noting(Role):
-        def pre_proc(self, scheduler, dryrun_info):  # type: ignore[no-untyped-def]
+        def pre_proc(self, scheduler, dryrun_info):
             seen.append((self.name, scheduler))
             return dryrun_info
 
@@ -128,9 +126,7 @@ def test_a_failed_replica_stops_its_peers_at_once(case: Case, launcher_home: Pat
     assert case.left_of(found.app_id, launcher_home) == []
 
 
-def test_an_app_that_takes_too_long_has_failed_and_nothing_of_it_is_left(
-    case: Case, launcher_home: Path
-) -> None:
+def test_an_app_that_takes_too_long_has_failed_and_nothing_of_it_is_left(case, launcher_home):
     found = case.run(case.app("exec sleep 1000", replicas=2), timeout_s=1)
     assert found.state is AppState.FAILED
     assert found.msg == "timed out after 1 s"

@@ -4,8 +4,6 @@
 file in the folder that `--keep` names. The exit code is 1 when there was one.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import io

@@ -40,9 +40,7 @@ def test_every_code_is_shown() -> None:
     assert shown == CODES.keys() - ELSEWHERE
 
 
-def test_the_command_says_the_same_of_all_of_them_at_once(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_says_the_same_of_all_of_them_at_once(capsys, monkeypatch):
     monkeypatch.chdir(FOLDER)
     assert main(["validate", "--format", "json", "bad"]) == 6
     said = Counter(_in_short(each) for each in json.loads(capsys.readouterr().out)["diagnostics"])

@@ -1,7 +1,5 @@
 """No bytes make `validate` print a traceback, hang, or use more than 200 MB."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

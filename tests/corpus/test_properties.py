@@ -1,7 +1,5 @@
 """However a job is written, it is that job: in YAML or TOML, its keys in any order, formatted or not."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping
 from typing import Any

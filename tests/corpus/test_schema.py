@@ -1,8 +1,6 @@
 """The committed schema on the corpus, through jsonschema and through check-jsonschema: one verdict with the
 models, but for the rules that a schema cannot say, all of which are listed here."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

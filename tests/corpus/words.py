@@ -4,8 +4,6 @@ A wrong file begins with one line for each diagnostic, in order: `# expect: CODE
 place where the whole file is meant. Where the text cannot hold a comment, FILE.expect beside it has them.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Sequence

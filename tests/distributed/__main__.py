@@ -5,8 +5,6 @@ made of it once: the test image of Python with that interpreter's site-packages,
 version.
 """
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess

@@ -1,7 +1,5 @@
 """The real servers and tools of editors, beside a copy of the schema that modelines lead to."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """taplo and tombi on TOML job files, which name their schema in the first line; check-jsonschema on all."""
 
-from __future__ import annotations
-
 import subprocess
 from codecs import BOM_UTF8
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """yaml-language-server on job files: what it marks, what it offers, what it tells."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -156,9 +154,7 @@ def test_the_fields_of_a_mapping_are_offered(server: Server, text: str, fields: 
         (ROLE + "vars:\n  n:\n    type: |", {"int", "float", "str", "bool"}),
     ],
 )
-def test_the_values_of_a_choice_are_offered_with_their_meaning(
-    server: Server, text: str, values: set[str]
-) -> None:
+def test_the_values_of_a_choice_are_offered_with_their_meaning(server, text, values):
     offered = server.complete(text)
     assert values <= offered.keys()
     assert all(offered[value].words.endswith(".") for value in values)

@@ -1,7 +1,5 @@
 """What a test may need besides Python. Tests use what is there; LAUNCHER_REQUIRE makes a skip a failure."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

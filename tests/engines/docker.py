@@ -1,7 +1,5 @@
 """The engine as the tests see it: plain HTTP on its socket, with no code of ours or of the SDK between."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import os

@@ -1,7 +1,5 @@
 """The images of the tests: made on this machine, fetched from nowhere, gone after the last test session."""
 
-from __future__ import annotations
-
 import fcntl
 import functools
 import os

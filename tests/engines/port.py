@@ -1,7 +1,5 @@
 """The engine behind a port of this machine, with TLS or not, and an HTTP proxy before such a port."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import ssl

@@ -1,7 +1,5 @@
 """A registry for images on this machine: Debian's docker-registry, on a port of its own, gone afterwards."""
 
-from __future__ import annotations
-
 import contextlib
 import http.client
 import json

@@ -4,8 +4,6 @@ Workers and sessions share one engine. A test's things bear its token (in the pr
 session of its apps); a session knows by a shared lock whether it is the last one.
 """
 
-from __future__ import annotations
-
 import fcntl
 import functools
 import json

@@ -284,7 +284,7 @@ def _app_fact(word, rest):
     }
     fields.update(unmet=("unmet", {"why": rest}), broken=("broken", {"why": rest}))
     fields.update(orphaned=("orphaned", {"why": "its parent process ended"}))
-    kind, more = fields.get(word, (word, {}))  # type: ignore[assignment]
+    kind, more = fields.get(word, (word, {}))
     return dict(more, e=kind)
 
 

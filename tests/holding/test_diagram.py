@@ -1,7 +1,5 @@
 """The diagrams of ARCHITECTURE.md have the edges that the histories take, and no others."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

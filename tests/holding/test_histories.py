@@ -1,7 +1,5 @@
 """Every history of the table: its decisions, and that each prefix of its record leads to the same end."""
 
-from __future__ import annotations
-
 import ast
 import copy
 import os

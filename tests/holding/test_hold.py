@@ -1,7 +1,5 @@
 """The loop of every holder, with a driver of this test: the order of records and effects."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

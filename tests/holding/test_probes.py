@@ -1,7 +1,5 @@
 """The probes of one run of a replica: their pauses, and the sentences about what is missing."""
 
-from __future__ import annotations
-
 import pytest
 
 from launcher.holding.probes import UNPROBED, Probing, bad_answer, bad_end

@@ -1,7 +1,5 @@
 """What readers see of an app after each history: its state and message, and those of its replicas."""
 
-from __future__ import annotations
-
 import pytest
 
 from launcher.holding import events, phrases
@@ -279,7 +277,6 @@ def test_a_cancellation_stops_nothing_before_its_decision_is_on_record():
     app = taken("a", "go; a/0; cancel me 2; cancel you 1")
     assert not app.to_stop
     stopping = app.decide(START_S)
-    assert stopping is not None
     assert (stopping["message"], stopping["grace_s"]) == ("cancelled by me", 1)
 
 
@@ -307,7 +304,6 @@ def test_a_replica_that_could_not_be_started_has_failed_whatever_its_code(code):
     assert app.shown(app.replicas[0]) == ("failed", "no such file")
     assert not app.is_done
     stopping = app.decide(START_S)
-    assert stopping is not None
     assert (stopping["why"], stopping["message"]) == ("peer", "a/0 could not be started: no such file")
 
 

@@ -1,7 +1,5 @@
 """The way of an app to its start: what a holder records on it, and in which order."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

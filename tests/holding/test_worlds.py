@@ -1,7 +1,5 @@
 """Random worlds: replicas that end as they like, and holders that die at any moment."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -193,5 +191,4 @@ def test_the_end_that_a_record_implies_is_the_one_that_its_holder_recorded(seeds
             continue
         for cut in range(stop + 1, len(world.record)):
             end = implied_end(world.record[:cut])
-            assert end is not None
             assert (end["state"], end["message"]) == (app.state, app.message), (seed, cut)

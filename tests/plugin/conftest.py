@@ -1,7 +1,5 @@
 """Puts the example's package on the path: its module, and the metadata that an installer would write."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterator

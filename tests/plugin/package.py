@@ -1,7 +1,5 @@
 """The package of `examples/plugin-scheduler`, as an installer would write it."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The commands serve the apps of a scheduler that was installed as those of ours."""
 
-from __future__ import annotations
-
 import json
 from datetime import datetime
 from pathlib import Path
@@ -152,7 +150,6 @@ def test_the_end_of_an_app_without_a_job_is_recorded_by_the_next_list(scenario: 
     assert apps(scenario) == [("alone", "FAILED")]
     with Store.open(readonly=True) as store:
         recorded = store.app(app_id)
-    assert recorded is not None
     assert (recorded.state, recorded.exit_code) == ("failed", 3)
 
 

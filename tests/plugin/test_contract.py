@@ -1,7 +1,5 @@
 """The contract suite over a scheduler that others wrote, but for what the example leaves out."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Plan and apply, from a file to finished processes: what runs, what is kept, what is held."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

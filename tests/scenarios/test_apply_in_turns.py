@@ -1,7 +1,5 @@
 """Jobs of one apply share a machine: the plan says so, they start in its order, and limits hold."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Cancel: nothing of a job is left, whatever it started."""
 
-from __future__ import annotations
-
 import os
 import signal
 

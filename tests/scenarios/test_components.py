@@ -1,7 +1,5 @@
 """Components on the command line and in job files: found, called, run, written down."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """An applied job outlives the terminal, the shell and the client that started it."""
 
-from __future__ import annotations
-
 import json
 import os
 import pty

@@ -1,7 +1,5 @@
 """Six mistakes in one file are six diagnostics, each at its place, in YAML as in TOML."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

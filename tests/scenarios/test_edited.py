@@ -1,7 +1,5 @@
 """Seen files: a plan says which code differs from what a kept job ran, and `on_edit: rerun` runs it again."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sqlite3

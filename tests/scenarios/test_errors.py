@@ -1,7 +1,5 @@
 """Structured errors: what replicas left in their error files, shown with the root cause first."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -117,7 +115,6 @@ def test_the_api_names_the_cause_by_its_own_time(scenario: Scenario, monkeypatch
 
     with get_runner() as runner:
         found = runner.status(scenario.status("job")["handle"])
-    assert found is not None
     assert json.loads(found.structured_error_msg)["message"]["message"] == "cause"
 
 

@@ -1,7 +1,5 @@
 """Every example is valid, plans as new, runs to success, and plans as unchanged afterwards."""
 
-from __future__ import annotations
-
 import functools
 import shutil
 import subprocess

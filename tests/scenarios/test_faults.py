@@ -1,7 +1,5 @@
 """Bad input and a bad world: one clear message, the documented exit code, nothing half done."""
 
-from __future__ import annotations
-
 import os
 import resource
 import shlex

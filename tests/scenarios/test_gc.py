@@ -1,7 +1,5 @@
 """gc: what is left of ended apps goes, how they ended stays, and nothing runs again because of it."""
 
-from __future__ import annotations
-
 import json
 import signal
 

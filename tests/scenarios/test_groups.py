@@ -1,7 +1,5 @@
 """Commands that take several apps by one word: the name of a matrix, or a pattern."""
 
-from __future__ import annotations
-
 import json
 import os
 import pty

@@ -1,7 +1,5 @@
 """Invariant 14: a stranger's checkout runs none of its code, and ends within bounds of time and memory."""
 
-from __future__ import annotations
-
 import os
 import resource
 import subprocess

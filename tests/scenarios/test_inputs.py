@@ -1,7 +1,5 @@
 """`inputs`: edits of files that a result stands on, at every moment of an attempt's life."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

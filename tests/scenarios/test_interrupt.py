@@ -1,7 +1,5 @@
 """Ctrl-C in an apply: of every job it says what became of it, and that is how it is."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

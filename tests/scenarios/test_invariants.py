@@ -1,7 +1,5 @@
 """What must never change a job's digest, and what must never be written."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

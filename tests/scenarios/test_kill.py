@@ -1,7 +1,5 @@
 """SIGKILL at any point, then the same apply again: one attempt, everything ran once, nothing is left."""
 
-from __future__ import annotations
-
 import os
 import random
 import signal

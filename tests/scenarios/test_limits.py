@@ -1,7 +1,5 @@
 """Many replicas under a low limit of open files, many jobs at once, and a lock that somebody else holds."""
 
-from __future__ import annotations
-
 import os
 import resource
 

@@ -1,7 +1,5 @@
 """Logs: the bytes as they were written, and every way to look at a part of them."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

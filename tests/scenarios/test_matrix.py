@@ -1,7 +1,5 @@
 """A family of jobs: what runs is one job for each combination, and only new ones run."""
 
-from __future__ import annotations
-
 
 def test_a_new_value_on_an_axis_plans_one_new_job_for_each_combination(scenario):
     def family(seeds):

@@ -1,7 +1,5 @@
 """Jobs that need jobs: in order, skipped with their reason, and after SIGKILL at any point as if without."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

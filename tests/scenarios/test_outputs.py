@@ -1,7 +1,5 @@
 """Output folders: where they are, what happens when one is gone, and how their files are fetched."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """examples/pipeline: prepare, train and evaluate, which hand their files on. Below docker/, in containers."""
 
-from __future__ import annotations
-
 import re
 import shutil
 

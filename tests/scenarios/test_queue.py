@@ -1,7 +1,5 @@
 """Jobs in line, as a user sees and moves them: list, status, queue, start --now, cancel, run --queue."""
 
-from __future__ import annotations
-
 import json
 import os
 import pty

@@ -1,7 +1,5 @@
 """`rerun_on`: finished work that runs again, because files changed or because somebody applies."""
 
-from __future__ import annotations
-
 FILES = 'lifecycle: {rerun_on: [{files: ["data/*.csv"]}]}'
 EVERY = "lifecycle: {rerun_on: [every_apply]}"
 

@@ -1,7 +1,5 @@
 """Retries: what restarts, how often, and what is said about it."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

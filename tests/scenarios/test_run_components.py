@@ -1,7 +1,5 @@
 """`launcher run COMPONENT` with what surrounds an app: its workspace, its parent."""
 
-from __future__ import annotations
-
 from tests.scenario import Scenario
 
 COMPONENT = '''

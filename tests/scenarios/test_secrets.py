@@ -1,7 +1,5 @@
 """Secrets reach the replica that asked for them, and nothing else that we write, print or keep."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from pathlib import Path

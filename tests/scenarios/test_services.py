@@ -1,7 +1,5 @@
 """Real servers and their clients: right at the first apply, ended with the client, and nothing is left."""
 
-from __future__ import annotations
-
 import shutil
 import socket
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Eight processes work on one state folder: each command does what it would do alone."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

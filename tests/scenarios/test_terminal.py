@@ -1,7 +1,5 @@
 """Apply at a terminal: it shows the plan, asks, and takes no for an answer."""
 
-from __future__ import annotations
-
 import os
 import pty
 import re

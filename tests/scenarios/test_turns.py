@@ -4,8 +4,6 @@ What runs at once is seen from the processes: each takes one lock for each place
 releases it with the process.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import re

@@ -5,8 +5,6 @@ when, and only when, something differs that its latest success stands on, and na
 notes. Each replica logs what it really read.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 import os

@@ -1,7 +1,5 @@
 """A workspace: the folder that a job runs in, and whose contents are part of what the job is."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 

@@ -1,7 +1,5 @@
 """The benchmarks run. What they measure is for whoever runs them; here is only seen that they still can."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """The tests' own eyes on the engine: leftovers fail a test, the proxy lets nothing be written."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.engines.docker import Daemon, Refused

@@ -1,7 +1,5 @@
 """Every page of the docs is a story that works, in an empty folder and a home of its own."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys

@@ -1,7 +1,5 @@
 """The tables of the docs name what the code has: actions, reasons, states, exit codes, variables, macros."""
 
-from __future__ import annotations
-
 import ast
 import re
 import subprocess
@@ -23,7 +21,6 @@ from tests.snippets import sections
 ROOT = Path(__file__).resolve().parents[2]
 READS = re.compile(r"(?:LAUNCHER|DOCKER|XDG|GITHUB)_[A-Z0-9_]*[A-Z0-9]|CI|NO_COLOR|COLUMNS|TERM|HOME")
 SET_BY_DDP = {"LAUNCHER_TRACKING_EXPERIMENT_NAME", "LAUNCHER_TRACKING_RUN_NAME"}
-OF_GIT = {"GIT_CONFIG_NOSYSTEM"}
 
 
 def rows(page: str, heading: str = "") -> list[list[str]]:

@@ -1,7 +1,5 @@
 """Every public name says what it is: what `__all__` of a public package has, and its public methods."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Iterator
 from importlib import import_module

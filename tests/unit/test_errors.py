@@ -1,7 +1,5 @@
 """Our exceptions as those see them who never look at `.hint`."""
 
-from __future__ import annotations
-
 import sys
 import traceback
 

@@ -1,7 +1,5 @@
 """Files as users name them."""
 
-from __future__ import annotations
-
 import os
 import socket
 import threading

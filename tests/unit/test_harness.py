@@ -1,7 +1,5 @@
 """The tests' own safety net: leftovers fail a test, a required engine is no reason to skip."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

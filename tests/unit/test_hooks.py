@@ -1,7 +1,5 @@
 """`.pre-commit-hooks.yaml`: our hooks are for exactly the files that we take for job files, and they run."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What a command loads: the everyday ones load nothing heavy, whatever they are asked."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from functools import cache

@@ -1,7 +1,5 @@
 """Imports point down, siblings do not know each other, no circles. Imports inside functions count."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from functools import cache

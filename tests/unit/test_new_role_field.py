@@ -3,8 +3,6 @@
 Each test runs a copy of the package in which roles have one more field, `novelty`.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

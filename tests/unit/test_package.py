@@ -1,7 +1,5 @@
 """The names at the top of the package: all are there, and none is loaded before it is used."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

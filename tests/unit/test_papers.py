@@ -1,7 +1,5 @@
 """ARCHITECTURE and CONTRIBUTING name only what there is."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """What README tells people to paste works: every command of the tour is run, and its Python too."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

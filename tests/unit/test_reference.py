@@ -1,7 +1,5 @@
 """The generated pages and the picture of the docs are what the scripts write today."""
 
-from __future__ import annotations
-
 import re
 import runpy
 from pathlib import Path

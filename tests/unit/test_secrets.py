@@ -1,7 +1,5 @@
 """Reading secrets: the value, or an error that names the reference and never the value."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The clusters of the tests: they leave nothing behind, and a test that leaves a job fails."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

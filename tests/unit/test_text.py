@@ -1,7 +1,5 @@
 """Near names, hints, colours, escapes and plural forms."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """A program that uses the public API passes the strictest type check."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,12 +1,10 @@
 """Tar archives that nothing is believed of, unpacked into a new folder."""
 
-from __future__ import annotations
-
 import io
 import os
 import tarfile
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -148,9 +146,7 @@ def noise(pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 
 @pytest.mark.parametrize("broken", [cut, failing, noise])
-def test_a_broken_archive_leaves_nothing(
-    here: Path, broken: Callable[[Iterator[bytes]], Iterator[bytes]]
-) -> None:
+def test_a_broken_archive_leaves_nothing(here, broken):
     with pytest.raises(LauncherError):
         unpack(broken(archive(file("x"), file("y"))), str(here / "got"))
     assert os.listdir(here) == []

@@ -1,7 +1,5 @@
 # A component file of another shape: several roles, words for the program behind `--`, a named resource,
 # mounts as text, and a function of its own that is no component.
-from __future__ import annotations
-
 from launcher import specs
 from launcher.specs.api import AppDef, Role
 from launcher.specs.builders import parse_mounts

@@ -1,7 +1,5 @@
 """Scenarios on the real engine: the same words, other apps."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Plan and apply with containers: what runs, what is kept, what survives the loss of our own records."""
 
-from __future__ import annotations
-
 import pytest
 
 from launcher.specs import AppState

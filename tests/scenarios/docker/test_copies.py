@@ -1,7 +1,5 @@
 """Containers of an image that `docker commit` made of a replica bear its labels, and are none of ours."""
 
-from __future__ import annotations
-
 import pytest
 
 

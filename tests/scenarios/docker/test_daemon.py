@@ -1,7 +1,5 @@
 """The daemon itself is killed and comes back: nothing runs twice, and what happened is told."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.engines.proxy import Proxy, everything

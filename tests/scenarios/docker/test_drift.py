@@ -1,7 +1,5 @@
 """Somebody stops or removes our containers by hand: the plan names it, and nothing runs twice for it."""
 
-from __future__ import annotations
-
 import pytest
 
 from launcher.jobfile.diagnostics.explain import explanations

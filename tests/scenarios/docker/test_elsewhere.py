@@ -1,7 +1,5 @@
 """Two engines: what runs at the one is neither lost nor stopped because the other one is asked."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests import engines

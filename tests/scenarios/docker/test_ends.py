@@ -1,7 +1,5 @@
 """How jobs in containers end: cancelled, out of time, out of memory, after retries by every policy."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

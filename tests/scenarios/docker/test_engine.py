@@ -1,7 +1,5 @@
 """The engine is not there, or goes while we work: one clear error, and nothing is half done or done twice."""
 
-from __future__ import annotations
-
 import pytest
 
 from launcher.specs import AppState

@@ -1,7 +1,5 @@
 """The engine comes back: to the jobs of two state folders, and to containers that ran on without it."""
 
-from __future__ import annotations
-
 import contextlib
 
 import pytest

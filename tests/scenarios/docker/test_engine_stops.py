@@ -1,7 +1,5 @@
 """The engine stops, is killed or cut off: what ran is lost, what waits goes on, and followers stay."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 import json

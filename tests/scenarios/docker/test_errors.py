@@ -1,7 +1,5 @@
 """Structured errors of replicas in containers, and how far images are while `run` has them made."""
 
-from __future__ import annotations
-
 import json
 import os
 

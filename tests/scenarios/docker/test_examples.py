@@ -1,7 +1,5 @@
 """Every example for containers plans as new, runs to success, and plans as unchanged afterwards."""
 
-from __future__ import annotations
-
 import re
 import shutil
 

@@ -1,7 +1,5 @@
 """Local jobs hand their output folders to containers of this machine's engine, read-only."""
 
-from __future__ import annotations
-
 import json
 import os
 

@@ -1,7 +1,5 @@
 """Ctrl-C in an apply, with containers."""
 
-from __future__ import annotations
-
 import json
 import sys
 

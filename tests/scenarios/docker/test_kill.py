@@ -1,7 +1,5 @@
 """The kills of the local scheduler, with containers: one attempt, everything ran once, nothing is left."""
 
-from __future__ import annotations
-
 import os
 import signal
 

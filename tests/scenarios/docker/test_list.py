@@ -1,7 +1,5 @@
 """`list` and `status` without an app: quick by what watchers write down, and right where none does."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """A tag that means another image now re-runs nothing, and the plan says so."""
 
-from __future__ import annotations
-
 import json
 
 from tests.engines.docker import Daemon

@@ -1,7 +1,5 @@
 """Jobs that need jobs, in containers: as local ones, seen from other homes, and what stands for them."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

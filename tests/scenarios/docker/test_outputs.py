@@ -1,7 +1,5 @@
 """Output folders of containers: as those of local jobs, and what only volumes have."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """examples/pipeline in containers: the same tests, under its target `docker`."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.engines.images import stand_in

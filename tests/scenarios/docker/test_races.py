@@ -1,7 +1,5 @@
 """Clients with several state folders on one engine: one attempt, and every client exits 0 (invariant 12)."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.races import PLAIN, SLOW, Race

@@ -1,7 +1,5 @@
 """A plan asks the engine and tells it nothing: it works where every request that writes is refused."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.engines.proxy import Proxy, everything

@@ -1,7 +1,5 @@
 """Roles that wait for each other, in containers: what commands make of them, and SIGKILL at each step."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """A secret is in the container that asked for it: in no label, record, plan or output of ours."""
 
-from __future__ import annotations
-
 import json
 
 from tests.scenarios.test_secrets import BY_NAME, COMMANDS, ENV, WANTED, holds_canary, leaks, secret  # noqa: F401

@@ -1,7 +1,5 @@
 """Real servers and their clients in containers: as in tests/scenarios/test_services.py."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.engines.images import PYTHON_IMAGE, REDIS_IMAGE, make_images, stand_in

@@ -1,7 +1,5 @@
 """One engine, several homes: a job's name means its latest attempt, whoever made that."""
 
-from __future__ import annotations
-
 import json
 import os
 import time

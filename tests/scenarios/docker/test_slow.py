@@ -1,7 +1,5 @@
 """An engine whose answers take long is asked little: the list of containers tells enough to keep a job."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """What others have begun: resumed when they are dead, waited for while they may live, taken when asked."""
 
-from __future__ import annotations
-
 import signal
 import sys
 from collections.abc import Iterator

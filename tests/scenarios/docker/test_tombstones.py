@@ -1,7 +1,5 @@
 """How a job ended lives with the engine: what was removed runs again for nobody (invariant 13)."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Jobs in containers take turns: seen by the times of the engine, from other homes, and with local jobs."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

@@ -1,7 +1,5 @@
 """A workspace of a job in containers: in an image that the plan names, and that is built once."""
 
-from __future__ import annotations
-
 import pytest
 
 from launcher.specs import AppState

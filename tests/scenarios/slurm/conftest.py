@@ -1,7 +1,5 @@
 """Scenarios on a Slurm cluster: the same words, other apps."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Plan and apply on a cluster: what runs, what is kept, and what other state folders see."""
 
-from __future__ import annotations
-
 import os
 import sys
 

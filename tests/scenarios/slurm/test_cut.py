@@ -1,7 +1,5 @@
 """A connection that is cut while an app is submitted: the next apply finishes, none stays queued."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import time

@@ -1,7 +1,5 @@
 """Every example with a target for Slurm plans as new, runs to success there, and plans as unchanged."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What breaks below an app: the controller, a node, the memory of both. Each on a cluster of its own."""
 
-from __future__ import annotations
-
 import signal
 import time
 

@@ -1,7 +1,5 @@
 """Controllers that have lost a job, its release or all that they knew; holds and cancellations by hand."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """What a cluster refuses, and what it ends: partitions, nodes, memory, time."""
 
-from __future__ import annotations
-
 import pytest
 
 from launcher.specs import AppState

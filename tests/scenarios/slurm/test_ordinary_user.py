@@ -1,7 +1,5 @@
 """The life of an app whose user is not root, on the cluster of this machine, which runs jobs as that user."""
 
-from __future__ import annotations
-
 import os
 import pwd
 import shutil

@@ -1,7 +1,5 @@
 """Output folders on a cluster: as those of local jobs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

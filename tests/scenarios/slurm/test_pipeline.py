@@ -1,7 +1,5 @@
 """examples/pipeline on Slurm: the same tests, under its target `slurm`."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.scenarios.test_pipeline import (  # noqa: F401

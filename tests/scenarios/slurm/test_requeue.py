@@ -1,7 +1,5 @@
 """A job that Slurm puts back into its queue: its app begins anew, and is the same attempt."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

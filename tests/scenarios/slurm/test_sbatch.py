@@ -1,7 +1,5 @@
 """What sbatch makes of the options of a script, as the queue shows it."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 

@@ -1,7 +1,5 @@
 """Whether a plan may be carried out: problems, protection, and approval of what stops live attempts."""
 
-from __future__ import annotations
-
 import pytest
 
 from launcher.apply.approval import check_approved
@@ -32,9 +30,7 @@ CHANGED = ("--lr", "5")
         (job("train", origin="elsewhere"), "running", "problem"),
     ],
 )
-def test_what_may_be_carried_out(
-    desired: Launch, state: str | None, when_refused: str | None, allow_destructive: bool
-) -> None:
+def test_what_may_be_carried_out(desired, state, when_refused, allow_destructive):
     made = plan(desired, *([attempt(OLD, state)] if state else []))
     if when_refused is None or (when_refused == "destructive" and allow_destructive):
         check_approved(made, allow_destructive=allow_destructive)

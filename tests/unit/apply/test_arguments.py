@@ -1,7 +1,5 @@
 """Python callers that pass something else than launches or a plan."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -29,9 +27,7 @@ from tests.unit.plan.world import job
     ],
 )
 @pytest.mark.parametrize("function", [make_plan, apply_launches])
-def test_what_is_no_list_of_launches_is_named_with_a_remedy(
-    function: Any, given: Any, said: str, hint: str
-) -> None:
+def test_what_is_no_list_of_launches_is_named_with_a_remedy(function, given, said, hint):
     with pytest.raises(LauncherError) as caught:
         function(given)
     assert isinstance(caught.value, TypeError)
@@ -44,7 +40,7 @@ def test_what_is_no_list_of_launches_is_named_with_a_remedy(
 def test_what_is_no_plan_is_named_with_a_remedy(given: Any) -> None:
     with pytest.raises(TypeError, match="apply_plan takes a plan, got ") as caught:
         apply_plan(given)
-    assert "launcher apply plan.json" in str(caught.value.hint)  # type: ignore[attr-defined]
+    assert "launcher apply plan.json" in str(caught.value.hint)
 
 
 def test_no_launches_are_an_empty_plan() -> None:

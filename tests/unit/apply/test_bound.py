@@ -1,7 +1,5 @@
 """A launch is bound once: what a plan has dry-run is what an apply creates."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -61,7 +59,6 @@ def test_a_plan_makes_one_dry_run_of_what_it_starts_and_keeps_the_request(launch
     plan = make_plan([launch])
     assert asked() == ["dry run"]
     bound = plan.steps[0].bound
-    assert bound is not None
     assert "recorded://default/$<app_id>" in repr(bound.info)
 
 

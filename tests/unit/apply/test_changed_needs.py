@@ -1,7 +1,5 @@
 """Plans of jobs with needs, applied for real: sets of needs that change, and selections."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import launcher

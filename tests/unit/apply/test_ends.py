@@ -1,7 +1,5 @@
 """What the ledger has missed of an attempt is made good."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
@@ -34,8 +32,7 @@ def test_a_start_and_an_end_that_were_missed_are_recorded(was: str, seen: str, t
     made = attempt()
     with Store.open() as store:
         if was:
-            store.record(replace(made, state=was))  # type: ignore[arg-type]
-        catch_up(store, replace(made, state=seen), store.app(made.app_id))  # type: ignore[arg-type]
+            store.record(replace(made, state=was))
+        catch_up(store, replace(made, state=seen), store.app(made.app_id))
         entry = store.app(made.app_id)
-        assert entry is not None
         assert entry.state == then

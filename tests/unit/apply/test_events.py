@@ -1,7 +1,5 @@
 """Events are what their published schema says, and the schema is what the code says."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time

@@ -1,7 +1,5 @@
 """Which apps gc lets go. Pure."""
 
-from __future__ import annotations
-
 from launcher.apply.gc import Rule, reasons
 from launcher.state.records import AppRecord
 

@@ -1,7 +1,5 @@
 """Steps that need each other are carried out in order, and what waits is withdrawn in time."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -108,7 +106,6 @@ def test_jobs_are_submitted_behind_those_that_they_need(world: World) -> None:
         "evaluate": "waiting",
     }
     attempt = world.store.by_app_id(outcomes["train"].app_id)
-    assert attempt is not None
     assert [(each.job, each.number, each.edition) for each in attempt.needs] == [("prepare", 1, 1)]
     world.open()
     assert world.wait(*outcomes.values()) == dict.fromkeys(outcomes, ("succeeded", ""))
@@ -146,7 +143,6 @@ def test_what_follows_a_failure_is_skipped_and_says_so(world: World) -> None:
 
 def test_jobs_whose_need_cannot_be_submitted_are_not(world: World) -> None:
     evaluate, prepare, train = chain(world, "true")
-    assert prepare.bound is not None
     role = replace(prepare.bound.app.roles[0], entrypoint="no-such-program")
     broken = replace(prepare, bound=prepare.bound._replace(app=replace(prepare.bound.app, roles=[role])))
     other = world.steps(other="true")["other"]
@@ -177,7 +173,6 @@ def test_what_waits_is_withdrawn_before_what_it_waits_for_is_stopped(world: Worl
         ("stopped", prepare.app_id),
     ]
     old = world.store.app(train.app_id)
-    assert old is not None
     assert (old.state, old.message) == ("skipped", "withdrawn")
     world.open()
     assert {state for state, _ in world.wait(*done.values()).values()} == {"succeeded"}
@@ -215,16 +210,13 @@ def test_a_scheduler_that_cannot_wait_for_the_other_one_says_so(world: World) ->
 
 
 def reading(step: Step, argument: str) -> Step:
-    assert step.launch is not None
     app = step.launch.app
     app = replace(app, roles=[replace(app.roles[0], args=[argument])])
     return replace(step, launch=replace(step.launch, app=app))
 
 
 @pytest.mark.parametrize(("argument", "refused"), [("$<needs.prepare.output_dir>", True), ("x", False)])
-def test_an_output_folder_on_another_engine_is_refused_before_anything_starts(
-    world: World, argument: str, refused: bool
-) -> None:
+def test_an_output_folder_on_another_engine_is_refused_before_anything_starts(world, argument, refused):
     made = world.steps(prepare="true", train="true")
     train = reading(after(made["train"], made["prepare"], scheduler="slurm"), argument)
     if refused:

@@ -1,7 +1,5 @@
 """Which jobs have seen files: those whose replicas run in a checkout of this machine."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +22,7 @@ def launch(root: Path, *, scheduler: str = "local_cwd", image: str = "", **role:
     given = {"entrypoint": "python3", "args": ["train.py"], **role}
     return Launch(
         key=JobKey("default", "default", "train"),
-        app=AppDef(name="train", roles=[Role(name="main", image=image, **given)]),  # type: ignore[arg-type]
+        app=AppDef(name="train", roles=[Role(name="main", image=image, **given)]),
         scheduler=scheduler,
         root=str(root),
         file="jobs/train.launcher.yaml",

@@ -1,7 +1,5 @@
 """What an apply asks of this machine for its jobs, in the order of the plan; jobs that wait in line."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -107,9 +105,7 @@ def test_a_job_that_declares_nothing_has_no_turn(tmp_path: Path, engines: Engine
     assert not Path(slots_table()).exists()
 
 
-def test_a_job_of_another_engine_has_no_turn(
-    tmp_path: Path, engines: Engines, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_job_of_another_engine_has_no_turn(tmp_path, engines, monkeypatch):
     monkeypatch.setattr(LocalScheduler, "on_this_machine", lambda _: False)
     steps = plan(tmp_path, engines, "a")
     assert asks(Turns(steps, engines), steps) == []
@@ -128,15 +124,12 @@ def test_a_matrix_and_a_project_limit_how_many_run_at_once(tmp_path: Path, engin
 
 def test_a_job_out_of_the_queue_takes_its_share_at_once(tmp_path: Path, engines: Engines) -> None:
     (step,) = plan(tmp_path, engines, "a")
-    assert step.launch is not None
     lifecycle = replace(step.launch.lifecycle, queue=False)
     [ask] = asks(Turns([replace(step, launch=replace(step.launch, lifecycle=lifecycle))], engines), [step])
     assert ask.at_once
 
 
-def test_a_table_that_cannot_be_written_is_an_error_before_anything_is_submitted(
-    tmp_path: Path, engines: Engines, store: Store
-) -> None:
+def test_a_table_that_cannot_be_written_is_an_error_before_anything_is_submitted(tmp_path, engines, store):
     steps = plan(tmp_path, engines, "a")
     Path(table_folder(), "last").mkdir()
     with pytest.raises(StateError, match=r"cannot write .*slots"):
@@ -148,7 +141,7 @@ def test_a_table_that_cannot_be_written_is_an_error_before_anything_is_submitted
 def test_a_job_inherits_the_place_of_what_it_replaces(tmp_path: Path, engines: Engines, field: str) -> None:
     first, second = plan(tmp_path, engines, "a", "b")
     place = in_line(second, number=7)
-    steps = [first, replace(second, **{field: (before(second),)})]  # type: ignore[arg-type]
+    steps = [first, replace(second, **{field: (before(second),)})]
     of_a, of_b = asks(Turns(steps, engines), steps)
     assert of_b.number == 7 < of_a.number
     place.leave()
@@ -163,14 +156,11 @@ def test_a_dead_ticket_is_not_inherited(tmp_path: Path, engines: Engines) -> Non
 
 
 @pytest.mark.parametrize("others", [0, 1])
-def test_jobs_with_room_for_all_are_ordered_behind_the_apps_of_others(
-    tmp_path: Path, engines: Engines, others: int
-) -> None:
+def test_jobs_with_room_for_all_are_ordered_behind_the_apps_of_others(tmp_path, engines, others):
     first, second = plan(tmp_path, engines, "a", "b")
     places = [in_line(first, number) for number in range(1, others + 1)]
     turns = Turns([first, second], engines)
     turn = turns.of(second)
-    assert turn is not None
     assert turn.before is (turns.of(first) if others else None)
     for place in places:
         place.leave()
@@ -192,9 +182,7 @@ def test_an_attempt_that_runs_in_part_is_completed_at_once(tmp_path: Path, engin
     assert [ask.at_once for ask in asks(Turns([step], engines), [step])] == [True]
 
 
-def test_jobs_start_in_the_order_of_the_plan(
-    tmp_path: Path, engines: Engines, store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_jobs_start_in_the_order_of_the_plan(tmp_path, engines, store, monkeypatch):
     begun: list[str] = []
     start = LocalScheduler.start
 
@@ -208,9 +196,7 @@ def test_jobs_start_in_the_order_of_the_plan(
     assert begun == [outcome.app_id for outcome in outcomes]
 
 
-def test_a_job_that_cannot_be_submitted_holds_up_no_other(
-    tmp_path: Path, engines: Engines, store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_job_that_cannot_be_submitted_holds_up_no_other(tmp_path, engines, store, monkeypatch):
     steps = plan(tmp_path, engines, *(f"job-{n}" for n in range(12)))
     broken = steps[0].app_id, steps[5].app_id
     create = LocalScheduler.create
@@ -218,7 +204,7 @@ def test_a_job_that_cannot_be_submitted_holds_up_no_other(
     def failing(self: LocalScheduler, reservation: Reservation, app: object, cfg: object) -> None:
         if reservation.app_id in broken:
             raise launcher.LauncherError("no such folder")
-        create(self, reservation, app, cfg)  # type: ignore[arg-type]
+        create(self, reservation, app, cfg)
 
     monkeypatch.setattr(LocalScheduler, "create", failing)
     outcomes = run(steps, engines, store, [])

@@ -1,7 +1,5 @@
 """A plan names the files of a workspace that changed, and says when one is large."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path
@@ -94,9 +92,7 @@ def test_a_workspace_that_is_new_tells_its_size(tmp_path: Path, folder: Path) ->
     assert "+ workspace files: 14 files, 134 B" in text
 
 
-def test_a_large_workspace_is_reported_with_what_to_leave_out(
-    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_large_workspace_is_reported_with_what_to_leave_out(tmp_path, folder, monkeypatch):
     monkeypatch.setattr(manifest, "LARGE_FILES", 50)
     (folder / ".venv").mkdir()
     for n in range(60):

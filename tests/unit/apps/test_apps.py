@@ -1,7 +1,5 @@
 """The programs that our components run: real processes, files and servers."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The quick reader and argparse agree on every line that the quick one takes."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

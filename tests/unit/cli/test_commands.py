@@ -1,7 +1,5 @@
 """list, status, describe, logs, wait, cancel, run and what they print."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """`launcher compile`: what a job comes to, and where every value of it is from."""
 
-from __future__ import annotations
-
 import json
 
 TEXT = """\

@@ -1,7 +1,5 @@
 """stdout for data, stderr for messages, colours for terminals, quiet ends."""
 
-from __future__ import annotations
-
 import io
 import os
 import pty

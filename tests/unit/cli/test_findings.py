@@ -1,7 +1,5 @@
 """The formats of diagnostics: text, JSON, SARIF, GitHub; and what `--strict` makes of warnings."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

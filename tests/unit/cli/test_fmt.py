@@ -1,7 +1,5 @@
 """`launcher fmt`: what is written, what is left alone, and what the exit code says."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,7 +1,5 @@
 """GitHub: annotations within its limits, files that cannot drive the runner, a plan's summary and outputs."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

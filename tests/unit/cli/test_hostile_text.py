@@ -1,7 +1,5 @@
 """What job files, file names and engines say cannot drive the terminal, whichever command shows it."""
 
-from __future__ import annotations
-
 import os
 import pty
 import random

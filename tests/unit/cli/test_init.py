@@ -1,7 +1,5 @@
 """`launcher init`: what it writes works as it stands, and nothing that is there is lost."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The workflow of `launcher init --ci`, as it stands and with the jobs that apply: its commands work."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

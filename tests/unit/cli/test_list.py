@@ -1,7 +1,5 @@
 """`launcher list`: which apps, how many of them."""
 
-from __future__ import annotations
-
 import dataclasses
 import fcntl
 import json

@@ -1,7 +1,5 @@
 """The live table of a command: what it shows of images on a terminal, and in a file."""
 
-from __future__ import annotations
-
 import pytest
 
 from launcher.cli.console import Console
@@ -34,9 +32,7 @@ def test_in_a_file_images_have_a_line_at_their_beginning_and_end(capsys: pytest.
     ]
 
 
-def test_on_a_terminal_they_move_in_place_and_leave_a_line_at_their_end(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_on_a_terminal_they_move_in_place_and_leave_a_line_at_their_end(capsys, monkeypatch):
     console = Console()
     monkeypatch.setattr(Console, "err_is_terminal", True)
     said: list[str] = []

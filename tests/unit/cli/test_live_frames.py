@@ -1,7 +1,5 @@
 """Progress bars of several replicas at a terminal: lines scroll above, the last frames stay below."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
@@ -97,7 +95,6 @@ def test_the_last_frame_is_drawn_though_nothing_follows() -> None:
     for n in range(5):
         live.show("a", b"", b"%d%%" % n)
     timer = live._timer
-    assert timer is not None
     timer.join(10)
     assert screen.lines == ["4%", ""]
 

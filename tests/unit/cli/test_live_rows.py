@@ -1,7 +1,5 @@
 """The rows of the live table: at any height, running jobs first and the counts last."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

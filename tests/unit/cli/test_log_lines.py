@@ -1,7 +1,5 @@
 """Chunks in, lines out: nothing is lost, cut or mixed, whatever the borders of the chunks."""
 
-from __future__ import annotations
-
 import re
 
 from hypothesis import given

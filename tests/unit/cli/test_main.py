@@ -1,7 +1,5 @@
 """The command as users meet it: help, errors, exit codes, signals and broken pipes."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import signal

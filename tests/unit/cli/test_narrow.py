@@ -1,7 +1,5 @@
 """Terminals of 60 and 80 columns: nothing that tells rows apart, or is copied, is cut."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

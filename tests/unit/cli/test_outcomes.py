@@ -1,7 +1,5 @@
 """What came of an apply, on terminals that are narrower than it, and without one."""
 
-from __future__ import annotations
-
 import pytest
 
 from launcher.apply.events import Outcome

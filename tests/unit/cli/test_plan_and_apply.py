@@ -1,7 +1,5 @@
 """plan, apply and validate: formats, files, approval, and what is refused."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

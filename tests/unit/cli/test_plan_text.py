@@ -1,7 +1,5 @@
 """What people read of a plan: a line per job that is not kept, its changes, counts, the digest."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

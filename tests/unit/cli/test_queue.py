@@ -1,7 +1,5 @@
 """`launcher queue` and what it prints."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -32,7 +30,7 @@ def take(scenario, monkeypatch) -> Iterator[Take]:
             number=number,
             table=table or table_folder(),
             limits=(Limit(cpu=2), *limits),
-            **wanted,  # type: ignore[arg-type]
+            **wanted,
         )
         made.append(Place(ask))
         made[-1].look()

@@ -1,7 +1,5 @@
 """`launcher run` of a file with a matrix: one job of it, by name."""
 
-from __future__ import annotations
-
 import pytest
 
 

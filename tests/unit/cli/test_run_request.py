@@ -1,7 +1,5 @@
 """`launcher run --stdin`: a component, its scheduler and its options as a JSON object."""
 
-from __future__ import annotations
-
 import io
 import json
 import sys

@@ -1,7 +1,5 @@
 """`launcher status` of one app, as text."""
 
-from __future__ import annotations
-
 from launcher.cli.render.status_text import status_text
 from launcher.state.records import AppRecord, ReplicaRecord
 

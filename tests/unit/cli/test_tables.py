@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from launcher.cli.render.tables import table, width
 
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from launcher.cli.render.apps import ran_for

@@ -1,7 +1,5 @@
 """`launcher version`: the commit where it is known, and never that of another repository."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Launches, attempts and plans for the tests of renderers: small, and made by the real planner."""
 
-from __future__ import annotations
-
 from launcher.plan.reconcile import reconcile
 from launcher.plan.snapshot import Snapshot
 from launcher.specs import AppDef, Attempt, JobKey, Launch, Lifecycle, Role, attempt_id, canonical

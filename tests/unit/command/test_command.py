@@ -1,7 +1,5 @@
 """`command.run`: output comes back, failures say everything, nothing it started outlives it."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,7 +1,5 @@
 """What our own components make of their arguments."""
 
-from __future__ import annotations
-
 import pytest
 
 import launcher

@@ -1,7 +1,5 @@
 """A component is called with arguments of the types its signature says, wherever they come from."""
 
-from __future__ import annotations
-
 import typing
 from typing import Dict, List, Optional, Tuple  # noqa: UP035  # the spellings of old are supported too
 
@@ -221,7 +219,7 @@ def test_annotations_that_are_text_are_looked_up():
 
 
 def test_a_type_that_cannot_be_looked_up_is_named():
-    def broken(x: "Nowhere") -> AppDef: ...  # type: ignore[name-defined] # noqa: F821, UP037
+    def broken(x: "Nowhere") -> AppDef: ...  # noqa: F821
 
     with pytest.raises(ComponentSignatureException, match="the type of `x` in component `broken`"):
         parse_args(broken, [])
@@ -253,7 +251,7 @@ def test_the_app_is_what_the_component_returns():
 
 def test_a_component_that_returns_no_app_is_refused():
     def wrong() -> AppDef:
-        return {}  # type: ignore[return-value]
+        return {}
 
     with pytest.raises(TypeError, match="returned dict, not an AppDef"):
         materialize_appdef(wrong, [])

@@ -1,7 +1,5 @@
 """What the environment says of calls to components."""
 
-from __future__ import annotations
-
 import pytest
 
 from launcher.components.calls import TIMEOUT, TIMEOUT_S, timeout_s

@@ -1,7 +1,5 @@
 """The base for tests of component files, used as its users do."""
 
-from __future__ import annotations
-
 import unittest
 
 from launcher.components import dist, utils

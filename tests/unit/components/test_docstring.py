@@ -1,7 +1,5 @@
 """Description and argument texts come out of docstrings as people write them."""
 
-from __future__ import annotations
-
 from launcher.components.docstring import parse_docstring
 
 

@@ -1,7 +1,5 @@
 """A function that cannot be a component is told why, from its source alone."""
 
-from __future__ import annotations
-
 import ast
 
 import pytest

@@ -1,7 +1,5 @@
 """Component files are loaded and called with what stands beside them, and leave nothing behind."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 
@@ -105,9 +103,7 @@ def test_ctrl_c_is_no_mistake_of_a_component(tmp_path: Path) -> None:
         ("def f(x: bool | None = 1) -> AppDef: ...", "want bool, got 1"),
     ],
 )
-def test_what_can_be_seen_in_the_source_is_refused_with_its_line(
-    tmp_path: Path, text: str, said: str
-) -> None:
+def test_what_can_be_seen_in_the_source_is_refused_with_its_line(tmp_path, text, said):
     with pytest.raises(ComponentValidationException) as caught:
         component(tmp_path, text + "\n")
     assert said in str(caught.value)

@@ -1,7 +1,5 @@
 """What the code of users prints goes to stderr, by whichever way; stdout is a document's."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

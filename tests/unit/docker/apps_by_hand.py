@@ -1,7 +1,5 @@
 """Apps made on the real engine with the least of ours: containers with labels, a lock, a watcher."""
 
-from __future__ import annotations
-
 import json
 import os
 import select
@@ -19,7 +17,6 @@ from tests.engines.images import SHELL_IMAGE
 
 SLEEP = "exec sleep 1000"
 PATIENCE_S = 60.0
-STUBBORN = 'trap "" TERM; while :; do sleep 0.1; done'
 Retries = Mapping[str, tuple[int, str] | tuple[int, str, int]]
 
 
@@ -82,7 +79,6 @@ class HandMade:
 
     def release(self) -> None:
         """Give up our copy of the lock: from here on the watcher alone holds it."""
-        assert self.lock is not None
         self.lock.release()
 
     def start(self, *, attached: bool = False) -> WatcherClient:
@@ -113,7 +109,6 @@ class HandMade:
         """Of the watcher that holds the lock by now."""
         self.until(lambda: (held := record.holder(self.app_dir)) is not None and held.pid != os.getpid())
         holder = record.holder(self.app_dir)
-        assert holder is not None
         return holder.pid
 
     def end(self) -> DockerAppView:

@@ -1,14 +1,12 @@
 """Containers on the real engine, and whole apps through the scheduler."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from launcher.schedulers.docker.client.engine import Engine, connect
-from launcher.schedulers.docker.watching import stop
+from launcher.schedulers.docker.watching import actions
 from tests.contract.conftest import DockerCase
 from tests.engines.images import SHELL_IMAGE
 from tests.unit.docker.apps_by_hand import HandMade
@@ -45,11 +43,11 @@ def app(engine: Engine, token: str) -> Iterator[Callable[..., HandMade]]:
     made: list[HandMade] = []
 
     def make(roles: dict[str, list[str]], **asked: object) -> HandMade:
-        made.append(HandMade(engine, token, roles, **asked))  # type: ignore[arg-type]
+        made.append(HandMade(engine, token, roles, **asked))
         return made[-1]
 
     yield make
     for each in made:
         if each.lock is not None:
             each.lock.release()
-        stop.remove_app(engine, each.app_id, force=True)
+        actions.remove_app(engine, each.app_id, force=True)

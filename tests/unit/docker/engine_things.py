@@ -1,7 +1,5 @@
 """Containers on the real engine for tests of the client, all gone after each test."""
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Callable, Iterator
@@ -10,7 +8,7 @@ from typing import Any
 from launcher.schedulers.backend import LogPart
 from launcher.schedulers.docker.client.engine import Engine, connect
 from launcher.schedulers.docker.client.objects import Container
-from launcher.schedulers.docker.logs.reader import LogReader
+from launcher.schedulers.docker.log_reader import LogReader
 from tests.engines.images import SHELL_IMAGE
 
 PATIENCE_S = 60.0

@@ -1,7 +1,5 @@
 """A socket that answers as an engine would not: what a test says, whatever it is asked."""
 
-from __future__ import annotations
-
 import contextlib
 import shutil
 import socket

@@ -1,7 +1,5 @@
 """What a watcher does next with an app, in words: by the machine, without an engine."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -21,7 +19,7 @@ class Recorded:
         self.events: list[Mapping[str, Any]] = []
 
     def append(self, event: Mapping[str, Any]) -> None:
-        event["t"] = round(NOW * 1e9)  # type: ignore[index]
+        event["t"] = round(NOW * 1e9)
         self.events.append(event)
 
     def is_written(self) -> bool:

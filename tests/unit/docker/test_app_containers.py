@@ -1,15 +1,12 @@
 """Which containers belong to an app: those that launcher made for its replicas, one each."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import pytest
 
 from launcher.schedulers.docker.apps import own_containers
 from launcher.schedulers.docker.client.objects import Container, Image
-from launcher.schedulers.docker.names import container_name
-from launcher.schedulers.docker.replicas import mark_of
+from launcher.schedulers.docker.names import container_name, mark_of
 
 LABELS = {"launcher.app-id": "job-1-abcde", "launcher.role": "main", "launcher.part": "replica"}
 LONG_ROLE = "r" * 60
@@ -32,7 +29,7 @@ class Images:
 
 
 def owned(containers: Iterable[Container]) -> list[Container]:
-    return own_containers(Images(), containers)  # type: ignore[arg-type]
+    return own_containers(Images(), containers)
 
 
 @pytest.mark.parametrize(

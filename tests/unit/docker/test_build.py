@@ -1,7 +1,5 @@
 """Workspaces become images: named by what is in them, built when they are not there, pushed when asked."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -104,9 +102,7 @@ def test_the_files_lie_where_replicas_run(place: Place) -> None:
         ("WORKDIR /app", {"workdir": "/else where/$x"}, "/else where/$x"),
     ],
 )
-def test_they_never_lie_in_the_root_of_an_image(
-    place: Place, line: str, cfg: dict[str, str], folder: str
-) -> None:
+def test_they_never_lie_in_the_root_of_an_image(place, line, cfg, folder):
     place.write("Dockerfile", f"ARG IMAGE\nFROM $IMAGE\nRUN mkdir -p /srv && ln -s /bin /programs\n{line}\n")
     base = place.build()
     (place.folder / "Dockerfile").unlink()
@@ -184,8 +180,6 @@ def test_another_base_under_the_same_name_is_built_on(place: Place) -> None:
     place.own.engine.tag(other, base)
     try:
         second = place.own.engine.image(place.build(base))
-        assert first is not None
-        assert second is not None
         assert first.labels[BASES] != second.labels[BASES]
         assert place.own.engine.image(first.id) is None, "the one before is gone"
     finally:
@@ -196,9 +190,7 @@ def test_another_base_under_the_same_name_is_built_on(place: Place) -> None:
 
 
 @pytest.mark.parametrize("names", [("Dockerfile",), ("Dockerfile", "Dockerfile.launcher")])
-def test_a_dockerfile_of_the_workspace_is_used_the_most_particular_one(
-    place: Place, names: tuple[str, ...]
-) -> None:
+def test_a_dockerfile_of_the_workspace_is_used_the_most_particular_one(place, names):
     for name in names:
         place.write(name, f"ARG IMAGE\nFROM $IMAGE\nWORKDIR /app\nCOPY . .\nRUN echo {name} >which\n")
     place.write(".dockerignore", "Dockerfile*\n")
@@ -218,9 +210,7 @@ def test_the_arguments_that_a_dockerfile_declares(text: str, names: set[str]) ->
     assert Dockerfile("Dockerfile", text.encode()).arguments == names
 
 
-def test_a_build_gets_the_arguments_that_its_dockerfile_declares_and_no_warning_of_others(
-    place: Place,
-) -> None:
+def test_a_build_gets_the_arguments_that_its_dockerfile_declares_and_no_warning_of_others(place):
     place.build()
     assert not any("not consumed" in line for line in place.lines)
     place.write("Dockerfile", "ARG IMAGE\nFROM $IMAGE\nARG WORKSPACE\nRUN echo $WORKSPACE >/from\n")

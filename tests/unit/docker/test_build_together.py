@@ -1,7 +1,5 @@
 """Several clients that want one workspace image at the same moment: one build, and one image after it."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -76,14 +74,12 @@ def processes(place: Place, host: str, count: int, *front: str) -> list[subproce
             subprocess.Popen(words, env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         )
     for one in started:
-        assert one.stdout is not None
         assert one.stdout.readline() == "ready\n"
     return started
 
 
 def go(started: list[subprocess.Popen[str]]) -> list[int]:
     for one in started:
-        assert one.stdin is not None
         one.stdin.write("\n")
         one.stdin.flush()
     for one in started:
@@ -144,11 +140,9 @@ def test_processes_with_state_folders_of_their_own_build_it_once(place: Place, p
 def test_another_process_goes_on_when_the_builder_is_killed(place: Place, proxy: Proxy) -> None:
     place.write("Dockerfile", SLOW.replace("0.5", "2"))
     first, second = processes(place, proxy.host, 2)
-    assert first.stdin is not None
     first.stdin.write("\n")
     first.stdin.flush()
     place.own.until_true(lambda: builds(proxy) == 1)
-    assert second.stdin is not None
     second.stdin.write("\n")
     second.stdin.flush()
     first.send_signal(signal.SIGKILL)
@@ -183,9 +177,7 @@ STEP_REMOVED = [
 
 @pytest.mark.parametrize("said", STEP_REMOVED)
 @pytest.mark.parametrize(("removed", "built"), [(2, True), (3, False)])
-def test_a_build_whose_cached_step_is_removed_is_made_again(
-    place: Place, monkeypatch: pytest.MonkeyPatch, removed: int, built: bool, said: str
-) -> None:
+def test_a_build_whose_cached_step_is_removed_is_made_again(place, monkeypatch, removed, built, said):
     """Another client that removes its image takes the steps along, also those that a build just found."""
     failures = [BuildFailed("x", said, ())] * removed
     build = Engine.build

@@ -1,7 +1,5 @@
 """What the client tells of containers, images, networks and volumes, and does with them: on a real engine."""
 
-from __future__ import annotations
-
 import io
 import tarfile
 import threading
@@ -71,7 +69,6 @@ def test_inspect_tells_the_published_port(own: Bench):
     ports = {"NetworkMode": "bridge", "PortBindings": {"80/tcp": [{"HostIp": "127.0.0.1", "HostPort": ""}]}}
     made = own.sh("sleep 1000", ExposedPorts={"80/tcp": {}}, HostConfig=ports)
     seen = own.engine.inspect(made)
-    assert seen is not None
     host, port = seen.ports[80]
     assert host == "127.0.0.1"
     assert port > 0
@@ -118,7 +115,6 @@ def test_a_missing_executable_is_said_without_what_the_engine_wraps_around_it(ow
     assert "/no/such/file" in str(caught.value)
     assert "OCI" not in str(caught.value)
     seen = own.engine.inspect(made)
-    assert seen is not None
     assert not seen.was_started
 
 
@@ -166,7 +162,6 @@ def test_calls_on_what_is_gone_say_so(own: Bench):
 def test_a_path_in_a_container_that_never_ran_is_looked_up_through_links(own: Bench):
     made = own.create("true")
     found = own.engine.path_stat(made, "/bin/ls")
-    assert found is not None
     assert found.executable
     assert own.engine.path_stat(made, "/bin")
     assert not own.engine.path_stat(made, "/bin/no such file")
@@ -195,7 +190,6 @@ def _tar(name: str, text: bytes) -> bytes:
 
 def test_an_image_tells_its_entrypoint_and_environment(own: Bench):
     found = own.engine.image(SHELL_IMAGE)
-    assert found is not None
     assert found.id.startswith("sha256:")
     assert SHELL_IMAGE in found.repo_tags
     assert own.engine.image("launcher-test/nosuch:1") is None
@@ -228,7 +222,6 @@ def test_an_image_gets_names_and_loses_them(own: Bench):
     name = f"127.0.0.1:1/{own.token}:2"
     own.engine.tag(SHELL_IMAGE, name)
     found = own.engine.image(name)
-    assert found is not None
     assert name in found.repo_tags
     own.engine.remove_image(name)
     own.engine.remove_image(name)

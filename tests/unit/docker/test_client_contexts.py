@@ -1,7 +1,5 @@
 """Which engine is meant, and the ways to it: DOCKER_HOST, contexts, TLS, ssh."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -102,9 +100,7 @@ def _engine(tls: ssl.SSLContext | None = None) -> FakeEngine:
 
 
 @NEEDS_OPENSSL
-def test_an_engine_behind_tls_is_reached_by_environment_and_by_context(
-    config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_an_engine_behind_tls_is_reached_by_environment_and_by_context(config, tmp_path, monkeypatch):
     monkeypatch.setenv("SSL_CERT_FILE", str(certificates(tmp_path / "others") / "ca.pem"))
     ours = certificates(tmp_path / "certs")
     fake = _engine(server_tls(ours))
@@ -232,9 +228,7 @@ def test_an_engine_of_this_machine_needs_no_proxy(monkeypatch: pytest.MonkeyPatc
         fake.close()
 
 
-def test_a_proxy_that_does_not_speak_http_is_an_error_and_no_proxy_avoids_it(
-    monkeypatch: pytest.MonkeyPatch,
-):
+def test_a_proxy_that_does_not_speak_http_is_an_error_and_no_proxy_avoids_it(monkeypatch):
     monkeypatch.setenv("ALL_PROXY", "socks5://me:secret@proxy.test:1080")
     with pytest.raises(EngineUnreachable, match="is not an HTTP proxy") as caught:
         connect(environ={"DOCKER_HOST": "tcp://engine.test:2375"})

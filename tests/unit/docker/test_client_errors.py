@@ -1,7 +1,5 @@
 """Engines that are not there, that refuse, that break off: one clear error, with its cause and remedy."""
 
-from __future__ import annotations
-
 import inspect
 import os
 import socket

@@ -1,7 +1,5 @@
 """What a client makes of engines that fail for a moment, hang, answer nonsense, or are not Docker's."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 from collections.abc import Callable

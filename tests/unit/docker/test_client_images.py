@@ -1,7 +1,5 @@
 """Images are pulled, pushed and built, with progress on the way: against a registry on this machine."""
 
-from __future__ import annotations
-
 import base64
 import io
 import json
@@ -91,7 +89,6 @@ def test_an_image_is_pushed_and_pulled_with_progress(own: Bench, registry: str):
     assert own.engine.image(name) is None
     own.engine.pull(name, pulled)
     found = own.engine.image(name)
-    assert found is not None
     assert found.id == made
     assert found.repo_digests
     assert pushed.kinds == ["pushing", "pushed"]
@@ -155,7 +152,6 @@ def test_an_image_is_built_from_a_stream_with_its_output_reported(own: Bench):
         report=heard,
     )
     found = own.engine.image(tag)
-    assert found is not None
     assert (found.id, dict(found.labels).items() >= own.labels().items()) == (made, True)
     lines = [facts["line"] for kind, facts in heard.all if kind == "building"]
     assert {"one", "two"} <= set(lines)

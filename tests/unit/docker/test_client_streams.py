@@ -1,7 +1,5 @@
 """Events and logs as they arrive: nothing missed, ended at once from another thread."""
 
-from __future__ import annotations
-
 import subprocess
 import threading
 import time
@@ -14,9 +12,9 @@ import pytest
 from launcher.schedulers.docker.client import streams
 from launcher.schedulers.docker.client.engine import Engine, connect
 from launcher.schedulers.docker.client.errors import NotFound
-from launcher.schedulers.docker.client.persist import Patience
 from launcher.schedulers.docker.client.streams import dechunked, frames, objects
-from launcher.schedulers.docker.logs.reader import split_timestamp
+from launcher.schedulers.docker.client.wire import Patience
+from launcher.schedulers.docker.log_reader import split_timestamp
 from tests.engines.port import engine_port
 from tests.engines.proxy import Proxy, everything
 from tests.unit.docker.engine_things import Bench
@@ -55,7 +53,6 @@ def test_no_event_is_missed_however_soon_it_happens(own: Bench):
 def test_past_events_are_read_from_a_given_time_on(own: Bench):
     own.create("true")
     seen = own.engine.inspect(own.name())
-    assert seen is not None
     with own.engine.events(own.label, since=seen.created_at) as stream:
         assert next(stream).action == "create"
 

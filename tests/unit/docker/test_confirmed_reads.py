@@ -3,8 +3,6 @@
 A proxy before the engine makes the change at the very request, so that no race has to be hit.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
@@ -22,8 +20,8 @@ from launcher.schedulers.docker import apps, record
 from launcher.schedulers.docker.client.engine import Engine, connect
 from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.client.view import EngineView
-from launcher.schedulers.docker.request.labelling import RESERVATION_LABELS, attempt_labels, replica_labels
-from launcher.schedulers.docker.watching import stop
+from launcher.schedulers.docker.labels import RESERVATION_LABELS, attempt_labels, replica_labels
+from launcher.schedulers.docker.watching import actions
 from launcher.schedulers.owner import Owner, this_process
 from tests.contract.conftest import DockerCase
 from tests.contract.test_staged import attempt_of
@@ -70,9 +68,7 @@ def dead() -> Owner:
     return replace(this_process(), pid=int(child.stdout), start=1)
 
 
-def test_an_app_that_is_made_and_started_between_list_and_inspect_is_not_lost(
-    engine: Engine, token: str, tmp_path: Path
-) -> None:
+def test_an_app_that_is_made_and_started_between_list_and_inspect_is_not_lost(engine, token, tmp_path):
     app = HandMade(engine, token, {"r": [SLEEP, SLEEP]})
     first = app._create("r", 0)
 
@@ -82,27 +78,21 @@ def test_an_app_that_is_made_and_started_between_list_and_inspect_is_not_lost(
 
     with meanwhile(tmp_path, INSPECT, change) as slow:
         found = apps.find(slow, app.app_id)
-    assert found is not None
     assert (found.view.state, found.view.drift) == ("running", "")
-    stop.cancel(engine, app.app_id)
+    actions.cancel(engine, app.app_id)
 
 
-def test_a_start_that_goes_on_after_its_owner_died_is_not_interrupted(
-    engine: Engine, token: str, tmp_path: Path
-) -> None:
+def test_a_start_that_goes_on_after_its_owner_died_is_not_interrupted(engine, token, tmp_path):
     """What was seen before the owner was found dead does not count: it may have started all since."""
     app = HandMade(engine, token, {"r": [SLEEP, SLEEP]}, owner=dead())
     made = app.create()
     with meanwhile(tmp_path, LIST, lambda: [engine.start(each) for each in made] and None, nth=2) as slow:
         found = apps.find(slow, app.app_id)
-    assert found is not None
     assert (found.view.state, found.view.unstarted) == ("running", 0)
-    stop.cancel(engine, app.app_id)
+    actions.cancel(engine, app.app_id)
 
 
-def test_a_watcher_below_another_state_folder_owns_what_its_client_left(
-    engine: Engine, token: str, tmp_path: Path
-) -> None:
+def test_a_watcher_below_another_state_folder_owns_what_its_client_left(engine, token, tmp_path):
     owner = replace(dead(), home=str(tmp_path / "other"))
     app = HandMade(engine, token, {"r": [SLEEP]}, owner=owner)
     app.create()
@@ -110,13 +100,11 @@ def test_a_watcher_below_another_state_folder_owns_what_its_client_left(
     os.makedirs(folder)
     held = record.claim(folder)
     found = apps.find(engine, app.app_id)
-    assert found is not None
     assert found.owner == f"a watcher below {owner.home}"
     held.release()
     found = apps.find(engine, app.app_id)
-    assert found is not None
     assert found.owner == ""
-    stop.remove_app(engine, app.app_id, force=True)
+    actions.remove_app(engine, app.app_id, force=True)
 
 
 def test_taking_back_leaves_what_another_client_made_under_the_same_id(engine: Engine, token: str) -> None:
@@ -127,14 +115,12 @@ def test_taking_back_leaves_what_another_client_made_under_the_same_id(engine: E
     record.write_attempt(ours.app_dir, {"labels": {"launcher.owner": this_process().to_json()}})
     ours.create()
     engine.start(theirs.create()[0])
-    assert stop.remove_app(engine, ours.app_id, force=True)
+    assert actions.remove_app(engine, ours.app_id, force=True)
     assert [each.name for each in ours.containers()] == [theirs.name("x")]
     engine.remove(ours.containers()[0].id, force=True)
 
 
-def test_an_id_that_another_client_made_its_own_before_we_had_it_is_given_back(
-    case: DockerCase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_id_that_another_client_made_its_own_before_we_had_it_is_given_back(case, tmp_path, monkeypatch):
     """That client had made all of its containers, and removed its reservation, after we had looked."""
     attempt = attempt_of(case, case.app())
     engine = connect()
@@ -146,7 +132,7 @@ def test_an_id_that_another_client_made_its_own_before_we_had_it_is_given_back(
 
     with meanwhile(tmp_path, CREATE, change) as slow, monkeypatch.context() as there:
         there.setenv("DOCKER_HOST", slow.host)
-        staged: Any = case.another()  # type: ignore[attr-defined]
+        staged: Any = case.another()
         with pytest.raises(ReservedError):
             staged.reserve(attempt)
     left = engine.containers(f"launcher.app-id={attempt.app_id}")
@@ -169,7 +155,7 @@ def test_an_id_whose_reservation_was_renamed_before_we_had_its_name_is_given_bac
     with meanwhile(tmp_path, CREATE, change) as slow, monkeypatch.context() as there:
         there.setenv("DOCKER_HOST", slow.host)
         with pytest.raises(ReservedError, match=rf"taken \(reserved\) by pid {os.getpid()} "):
-            case.another().reserve(attempt)  # type: ignore[attr-defined]
+            case.another().reserve(attempt)
     left = engine.containers(f"launcher.app-id={attempt.app_id}")
     assert [each.name for each in left] == [f"{token}-mine"]
     engine.remove(left[0].id)

@@ -1,7 +1,5 @@
 """What the words of an engine for the state of a container mean."""
 
-from __future__ import annotations
-
 import pytest
 
 from launcher.schedulers.docker.client.objects import Container, from_inspect, from_list

@@ -1,7 +1,5 @@
 """What the containers of an app get and what they are denied, seen from inside and from the engine."""
 
-from __future__ import annotations
-
 import http.client
 import os
 import time
@@ -73,9 +71,7 @@ def test_no_port_is_published_where_none_is_wanted(case: DockerCase) -> None:
     assert not any(published(app_id).values())
 
 
-def test_a_fixed_port_that_is_taken_takes_the_app_back_and_names_it(
-    case: DockerCase, launcher_home: Path
-) -> None:
+def test_a_fixed_port_that_is_taken_takes_the_app_back_and_names_it(case, launcher_home):
     first = case.start(case.app("exec sleep 1000", port_map={"http": 8080}))
     [bound] = published(first)["8080/tcp"]
     port = int(bound["HostPort"])
@@ -142,9 +138,7 @@ def test_on_our_network_replicas_find_each_other_by_name(case: DockerCase) -> No
     assert printed(case, script, replicas=2) == ["hello\n"]
 
 
-def test_gpus_that_the_engine_has_not_are_refused_and_nothing_is_left(
-    case: DockerCase, launcher_home: Path
-) -> None:
+def test_gpus_that_the_engine_has_not_are_refused_and_nothing_is_left(case, launcher_home):
     with pytest.raises(StartError, match="cannot start r/0: ") as caught:
         case.start(case.app("true", replicas=2, resource=Resource(cpu=1, gpu=999, memMB=64)))
     assert "GPU" in (caught.value.hint or "")
@@ -171,9 +165,7 @@ def test_the_log_is_bounded_by_its_options(case: DockerCase) -> None:
         ("/etc", {}),
     ],
 )
-def test_what_cannot_be_executed_is_found_before_anything_starts(
-    case: DockerCase, launcher_home: Path, entrypoint: str, cfg: dict[str, Any]
-) -> None:
+def test_what_cannot_be_executed_is_found_before_anything_starts(case, launcher_home, entrypoint, cfg):
     app = case.app()
     app.roles[0].entrypoint = entrypoint
     with pytest.raises(StartError, match=f"cannot start r/0: there is no executable `{entrypoint}`"):
@@ -182,9 +174,7 @@ def test_what_cannot_be_executed_is_found_before_anything_starts(
 
 
 @pytest.mark.parametrize(("entrypoint", "cfg"), [("./sh", {"workdir": "/bin"}), ("bin/sh", {"workdir": "/"})])
-def test_a_relative_executable_is_looked_for_from_the_working_folder(
-    case: DockerCase, entrypoint: str, cfg: dict[str, Any]
-) -> None:
+def test_a_relative_executable_is_looked_for_from_the_working_folder(case, entrypoint, cfg):
     app = case.app("exit 0")
     app.roles[0].entrypoint = entrypoint
     assert case.run(app, **cfg).state is AppState.SUCCEEDED

@@ -1,7 +1,5 @@
 """What a watcher does next, out of what it sees: a table."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

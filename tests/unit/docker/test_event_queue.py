@@ -1,7 +1,5 @@
 """Which events a watcher waits for, and how long."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -31,7 +29,7 @@ def queue(tmp_path: Path) -> EventQueue:
 
 def put(queue: EventQueue, *events: Facts, at: float = 1.0) -> None:
     items = [Event(at, action, "c", "n", attributes) for action, attributes in events]
-    queue.read_events(items)  # type: ignore[arg-type]
+    queue.read_events(items)
 
 
 def killed(ended_at: float | None = None) -> Container:
@@ -98,9 +96,7 @@ def _observed(queue: EventQueue, said: str, *, keeps: bool = False) -> tuple[int
     return facts["code"], facts.get("lost", "")
 
 
-def test_the_exit_code_of_an_event_counts_where_the_engine_was_killed_before_it_noted_it(
-    queue: EventQueue,
-) -> None:
+def test_the_exit_code_of_an_event_counts_where_the_engine_was_killed_before_it_noted_it(queue):
     put(queue, ("die", {"exitCode": "0"}), at=11.0)
     queue.disconnected(EngineGone("gone"))
     assert _observed(queue, "exited 255") == (0, "")
@@ -131,17 +127,13 @@ def test_an_end_that_the_engine_has_missed_has_the_code_that_it_knows_when_it_is
         ),  # its last run may have had another configuration
     ],
 )
-def test_an_end_while_an_engine_with_live_restore_was_away_counts_by_its_code(
-    queue: EventQueue, said: str, facts: tuple[Facts, ...], keeps: bool, end: tuple[int | None, str]
-) -> None:
+def test_an_end_while_an_engine_with_live_restore_was_away_counts_by_its_code(queue, said, facts, keeps, end):
     put(queue, *facts, at=11.0)
     queue.disconnected(EngineGone("gone"))
     assert _observed(queue, said, keeps=keeps) == end
 
 
-def test_without_a_watcher_an_end_while_an_engine_with_live_restore_was_away_is_lost(
-    queue: EventQueue,
-) -> None:
+def test_without_a_watcher_an_end_while_an_engine_with_live_restore_was_away_is_lost(queue):
     assert _observed(queue, "exited 0", keeps=True) == (None, UNSEEN)
 
 

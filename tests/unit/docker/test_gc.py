@@ -1,12 +1,9 @@
 """What gc removes of Docker apps, and what it leaves alone on an engine that others use, too."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -76,9 +73,7 @@ def test_what_runs_is_not_finished_and_not_removed(scheduler: Any) -> None:
     assert len(traces(app_id)) == 3
 
 
-def test_an_app_of_another_state_folder_is_not_our_own(
-    scheduler: Any, launcher_home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_an_app_of_another_state_folder_is_not_our_own(scheduler, launcher_home, monkeypatch, tmp_path):
     app_id = start(scheduler, "true")
     ended(scheduler, app_id)
     monkeypatch.setenv("LAUNCHER_HOME", str(tmp_path / "other"))
@@ -132,9 +127,7 @@ def own(token: str) -> Iterator[Any]:
 LATER_S = 2 * gc.FRESH_S
 
 
-def test_the_engine_is_asked_as_often_for_many_apps_as_for_one(
-    token: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_engine_is_asked_as_often_for_many_apps_as_for_one(token, tmp_path, monkeypatch):
     make_images(SHELL_IMAGE)
     with Proxy(tmp_path / "p.sock", everything) as proxy, pytest.MonkeyPatch.context() as host:
         host.setenv("DOCKER_HOST", proxy.host)
@@ -224,8 +217,8 @@ def test_while_an_app_is_being_submitted_nothing_goes(own: Any, token: str) -> N
 
 def test_a_dry_run_of_gc_is_given_no_means_to_write(token: str) -> None:
     made = get_scheduler("local_docker", token, detach=True, readonly=True)
-    assert isinstance(made.view, EngineView)  # type: ignore[attr-defined]
-    assert not isinstance(made.view, Engine)  # type: ignore[attr-defined]
+    assert isinstance(made.view, EngineView)
+    assert not isinstance(made.view, Engine)
     made.close()
 
 

@@ -1,7 +1,5 @@
 """A start that an engine cut short as it was stopped or killed, and can neither undo nor complete."""
 
-from __future__ import annotations
-
 import pytest
 
 from launcher.schedulers.docker.client.errors import is_half_started, may_pass, refusal

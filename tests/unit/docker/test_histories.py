@@ -1,7 +1,5 @@
 """Histories of one app, containers and journal in, state out: rows that hold whatever derives the state."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -114,7 +112,6 @@ def test_a_history_has_one_outcome(row: Row) -> None:
     found = _found(row)
     told = journal(*row.told)
     app = viewed(found, told, EXPECTED, engine_started_at=row.engine)
-    assert app is not None
     assert (app.state, app.message) == (row.state, row.message)
 
 
@@ -132,12 +129,9 @@ SKIPPED = {"e": "end", "state": "skipped", "message": "prepare failed"}
         (("running", "created"), (WAIT,), "running", ""),
     ],
 )
-def test_an_attempt_waits_until_a_replica_was_started_or_its_end_is_on_record(
-    others: tuple[str, ...], told: tuple[dict[str, Any], ...], state: str, message: str
-) -> None:
+def test_an_attempt_waits_until_a_replica_was_started_or_its_end_is_on_record(others, told, state, message):
     found = [container(7, "created", part="waiting"), *(container(k, each) for k, each in enumerate(others))]
     app = view(found, journal(*told), expected_replicas=EXPECTED)
-    assert app is not None
     assert (app.state, app.message) == (state, message)
 
 
@@ -154,9 +148,7 @@ def test_an_attempt_waits_until_a_replica_was_started_or_its_end_is_on_record(
         (10.0, False, True, ""),  # the engine's network is made before its first container starts
     ],
 )
-def test_the_table_of_ends_that_launcher_did_not_ask_for(
-    engine: float | None, by_itself: bool, watched: bool, lost: str
-) -> None:
+def test_the_table_of_ends_that_launcher_did_not_ask_for(engine, by_itself, watched, lost):
     ended = container(0, "exited 0")
     assert why_lost(ended, journal(GO).app, engine, watched=watched, by_itself=by_itself) == lost
 
@@ -173,7 +165,6 @@ def test_an_app_began_with_its_order_to_start_or_its_first_replica() -> None:
     assert _view("running", "running", told=()).started_at == 10.0
     late = [replace(container(k, "running"), started_at=0.5 + k) for k in (0, 1)]
     app = view(late, journal(GO), expected_replicas=EXPECTED)
-    assert app is not None
     assert app.started_at == 0.5
     assert _view("created", "created", told=()).started_at is None
 

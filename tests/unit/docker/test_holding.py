@@ -1,7 +1,5 @@
 """Attempts that wait, on Docker: killed at every act, pruned, and seen from elsewhere."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -18,7 +16,7 @@ import pytest
 
 from launcher.errors import ReservedError, SchedulerError
 from launcher.schedulers import get_scheduler
-from launcher.schedulers.docker import gc, record, tombstones, turn
+from launcher.schedulers.docker import gc, record, tombstones
 from launcher.schedulers.docker.client.engine import connect
 from launcher.schedulers.docker.watching import client
 from launcher.specs import AppDef
@@ -152,7 +150,7 @@ def held_pair(case: DockerCase, at: int) -> tuple[Gate, Path, Attempt, AppDef, A
     """
     gate, ran = Gate(case.shared / f"gate{at}"), case.shared / f"ran{at}"
     local = Case("local_cwd", case.session, "", case.shared)
-    first = prepare(local, local.scheduler, gate.script, f"prepare{at}")  # type: ignore[arg-type]
+    first = prepare(local, local.scheduler, gate.script, f"prepare{at}")
     app = case.app(f"echo once >>{ran}", replicas=2)
     return gate, ran, first, app, attempt_of(case, app, key=case.key(f"train{at}"))
 
@@ -180,9 +178,7 @@ def test_a_client_killed_at_any_act_is_no_loss(case: DockerCase, launcher_home: 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @in_parts
-def test_a_client_killed_while_it_takes_a_waiting_attempt_over_is_no_loss(
-    case: DockerCase, launcher_home: Path, part: int
-) -> None:
+def test_a_client_killed_while_it_takes_a_waiting_attempt_over_is_no_loss(case, launcher_home, part):
     """The first acts: what the dead watcher has left is removed, and the app id taken anew."""
     staged: Any = case.scheduler
     for at in islice(swept(part), (8 if EVERY_ACT else 4) // PARTS):
@@ -203,9 +199,7 @@ def test_a_client_killed_while_it_takes_a_waiting_attempt_over_is_no_loss(
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @in_parts
-def test_a_watcher_killed_at_any_act_is_no_loss(
-    case: DockerCase, launcher_home: Path, monkeypatch: pytest.MonkeyPatch, part: int
-) -> None:
+def test_a_watcher_killed_at_any_act_is_no_loss(case, launcher_home, monkeypatch, part):
     staged: Any = case.scheduler
     main, states = client._MAIN, set[str]()
     for at in swept(part):
@@ -240,16 +234,13 @@ def test_a_pruned_reservation_is_a_cancellation(case: DockerCase, gate: Gate) ->
     Daemon().remove(containers(attempt))
     assert ended(case, staged, attempt) == ("cancelled", "its reservation was removed")
     stone = tombstones.read(connect(readonly=True), attempt.app_id)
-    assert stone is not None
     assert stone.outcome.state == "cancelled"
     gate.open()
     case.end(first.app_id)
     assert not (case.shared / "ran").exists()
 
 
-def test_a_reservation_pruned_after_its_watcher_had_died_is_one_too(
-    case: DockerCase, gate: Gate, launcher_home: Path
-) -> None:
+def test_a_reservation_pruned_after_its_watcher_had_died_is_one_too(case, gate, launcher_home):
     staged: Any = case.scheduler
     first = prepare(case, staged, gate.script)
     attempt = hold(case, staged, case.app(), first)
@@ -276,9 +267,7 @@ def second_home(tmp_path: Path) -> Path:
     return tmp_path / "second"
 
 
-def test_another_home_sees_that_it_waits_and_for_whom(
-    case: DockerCase, gate: Gate, second_home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_home_sees_that_it_waits_and_for_whom(case, gate, second_home, monkeypatch):
     staged: Any = case.scheduler
     first = prepare(case, staged, gate.script)
     attempt = hold(case, staged, case.app(), first)
@@ -296,9 +285,7 @@ def test_another_home_sees_that_it_waits_and_for_whom(
     assert ended(case, staged, attempt) == ("skipped", "withdrawn")
 
 
-def test_an_attempt_of_another_home_is_waited_for(
-    case: DockerCase, gate: Gate, second_home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_attempt_of_another_home_is_waited_for(case, gate, second_home, monkeypatch):
     staged: Any = case.scheduler
     first = prepare(case, staged, f"{gate.script}; echo model >{case.shared}/model")
     with monkeypatch.context() as there:
@@ -327,9 +314,7 @@ def test_a_need_without_a_watcher_is_waited_for(case: DockerCase, gate: Gate, la
     assert ended(case, staged, attempt)[0] == "succeeded"
 
 
-def test_a_need_that_waits_without_a_holder_is_waited_for(
-    case: DockerCase, gate: Gate, launcher_home: Path
-) -> None:
+def test_a_need_that_waits_without_a_holder_is_waited_for(case, gate, launcher_home):
     staged: Any = case.scheduler
     first = prepare(case, staged, gate.script)
     app = case.app()
@@ -346,17 +331,15 @@ def test_a_need_that_waits_without_a_holder_is_waited_for(
 def test_a_local_app_is_waited_for(case: DockerCase, gate: Gate, tmp_path: Path) -> None:
     local = Case("local_cwd", case.session, "", tmp_path)
     staged: Any = case.scheduler
-    first = prepare(local, local.scheduler, gate.script)  # type: ignore[arg-type]
+    first = prepare(local, local.scheduler, gate.script)
     attempt = hold(case, staged, case.app(), first)
-    bad = prepare(local, get_scheduler("local_cwd", case.session, detach=True), "exit 1", "bad")  # type: ignore[arg-type]
+    bad = prepare(local, get_scheduler("local_cwd", case.session, detach=True), "exit 1", "bad")
     assert ended(case, staged, hold(case, staged, case.app(), bad, job="other")) == ("skipped", "bad failed")
     gate.open()
     assert ended(case, staged, attempt)[0] == "succeeded"
 
 
-def test_secrets_are_read_when_it_is_accepted_and_written_nowhere(
-    case: DockerCase, gate: Gate, launcher_home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_secrets_are_read_when_it_is_accepted_and_written_nowhere(case, gate, launcher_home, monkeypatch):
     staged: Any = case.scheduler
     first = prepare(case, staged, gate.script)
     app = case.app('echo "$TOKEN $COPIED_ONE"')
@@ -394,9 +377,7 @@ def test_what_can_no_longer_be_created_has_failed(case: DockerCase, gate: Gate, 
     assert rests(case) == []
 
 
-def test_gc_keeps_what_a_waiting_attempt_needs(
-    case: DockerCase, gate: Gate, launcher_home: Path, token: str
-) -> None:
+def test_gc_keeps_what_a_waiting_attempt_needs(case, gate, launcher_home, token):
     staged: Any = case.scheduler
     good = prepare(case, staged, "true", "fetch")
     first = prepare(case, staged, gate.script)
@@ -409,19 +390,17 @@ def test_gc_keeps_what_a_waiting_attempt_needs(
     assert good.app_id in [each.app_id for each in gc.finished(view)]
 
 
-@pytest.mark.parametrize("dead", [turn.START, turn.RESUME])
-def test_what_a_dead_process_decided_is_decided_again(
-    case: DockerCase, gate: Gate, launcher_home: Path, dead: str
-) -> None:
+@pytest.mark.parametrize("dead", [tombstones.START, tombstones.RESUME])
+def test_what_a_dead_process_decided_is_decided_again(case, gate, launcher_home, dead):
     staged: Any = case.scheduler
     first = prepare(case, staged, gate.script)
     attempt = hold(case, staged, case.app(), first)
     kill_watcher(attempt, launcher_home)
     program = (
-        "import sys; from launcher.schedulers.docker import turn, apps;"
+        "import sys; from launcher.schedulers.docker import tombstones, apps;"
         "from launcher.schedulers.docker.client.engine import connect;"
         "engine = connect(); [one] = apps.list_containers(engine, sys.argv[1]);"
-        "print(turn.decide(engine, one, sys.argv[2]))"
+        "print(tombstones.decide(engine, one, sys.argv[2]))"
     )
     ran = subprocess.run(
         [sys.executable, "-c", program, attempt.app_id, dead], check=True, stdout=subprocess.PIPE, text=True
@@ -432,9 +411,7 @@ def test_what_a_dead_process_decided_is_decided_again(
     assert rests(case) == []
 
 
-def test_an_end_that_was_decided_is_carried_out_by_others(
-    case: DockerCase, gate: Gate, launcher_home: Path
-) -> None:
+def test_an_end_that_was_decided_is_carried_out_by_others(case, gate, launcher_home):
     """The client that withdrew it died before it could write that down."""
     staged: Any = case.scheduler
     first = prepare(case, staged, gate.script)
@@ -443,7 +420,7 @@ def test_an_end_that_was_decided_is_carried_out_by_others(
 
     engine = connect()
     [one] = apps.list_containers(engine, attempt.app_id)
-    assert turn.decide(engine, one, turn.ending("skipped", "withdrawn")) == turn.ending(
+    assert tombstones.decide(engine, one, tombstones.ending("skipped", "withdrawn")) == tombstones.ending(
         "skipped", "withdrawn"
     )
     gate.open()
@@ -451,13 +428,11 @@ def test_an_end_that_was_decided_is_carried_out_by_others(
     assert rests(case) == []
 
 
-def test_only_take_over_takes_what_another_machine_holds(
-    case: DockerCase, gate: Gate, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, launcher_home: Path
-) -> None:
+def test_only_take_over_takes_what_another_machine_holds(case, gate, monkeypatch, tmp_path, launcher_home):
     staged: Any = case.scheduler
     first = prepare(case, staged, gate.script)
     app = case.app("echo once")
-    real = client.WatcherClient.owner.fget  # type: ignore[attr-defined]
+    real = client.WatcherClient.owner.fget
     with monkeypatch.context() as there:
         there.setenv("LAUNCHER_HOME", str(tmp_path / "far"))
         there.setattr(client.WatcherClient, "owner", property(lambda self: replace(real(self), host="far")))

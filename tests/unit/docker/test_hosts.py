@@ -1,7 +1,5 @@
 """How replicas of a Docker app find each other: hosts in text and variables, by network."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,14 +10,12 @@ import pytest
 from launcher.errors import StartError
 from launcher.schedulers.checks import RejectedAppError
 from launcher.schedulers.docker.names import container_name
-from launcher.schedulers.docker.options import options
-from launcher.schedulers.docker.request.bind import bind_request
-from launcher.schedulers.docker.request.derive import build_request
+from launcher.schedulers.docker.request.derive import bind_request, build_request
 from launcher.schedulers.docker.request.job import DockerContainer, DockerJob
+from launcher.schedulers.docker.request.rules import options
 from launcher.schedulers.docker.scheduler import DockerScheduler
 from launcher.specs import AppDef, AppState, Probe, Role
 from tests.contract.conftest import DockerCase
-from tests.scenario import Scenario
 
 SERVER = Role("server", "web:1", entrypoint="serve", service=True)
 CLIENT = Role(
@@ -137,9 +133,7 @@ def problems(probe: Probe, **cfg: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("host", [*ELSEWHERE, *HERE])
-def test_a_port_is_refused_at_an_engine_on_another_machine(
-    host: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_port_is_refused_at_an_engine_on_another_machine(host, monkeypatch):
     monkeypatch.setenv("DOCKER_HOST", host)
     is_refused = host in ELSEWHERE
     assert problems(Probe(port=80)) == ["roles.server.ready.port"] * is_refused
@@ -165,9 +159,7 @@ def test_a_file_that_no_engine_sees_is_refused(file: str) -> None:
     assert problems(Probe(file=file)) == ["roles.server.ready.file"]
 
 
-def test_validate_shows_the_line_of_a_port_out_of_reach(
-    scenario: Scenario, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_validate_shows_the_line_of_a_port_out_of_reach(scenario, monkeypatch):
     monkeypatch.setenv("DOCKER_HOST", "ssh://me@gpu-server")
     role = "image: web:1, entrypoint: serve, "
     scenario.write(

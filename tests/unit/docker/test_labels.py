@@ -1,21 +1,19 @@
 """Labels tell all of an app to whoever sees one of its containers."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
 
 from launcher.schedulers.docker import tombstones
 from launcher.schedulers.docker.client.objects import Labelled
-from launcher.schedulers.docker.labels import read_labels
-from launcher.schedulers.docker.options import options
-from launcher.schedulers.docker.request.labelling import (
+from launcher.schedulers.docker.labels import (
     RESERVATION_LABELS,
     app_labels,
     attempt_labels,
+    read_labels,
     replica_labels,
 )
+from launcher.schedulers.docker.request.rules import options
 from launcher.schedulers.docker.status import DockerAppView
 from launcher.schedulers.owner import this_process
 from launcher.specs import AppDef, Attempt, JobKey, RetryPolicy, Role, app_from_document
@@ -54,14 +52,12 @@ ATTEMPT = Attempt(
 
 def facts(made):
     labels = read_labels(made)
-    assert labels is not None
     return (labels.attempt, labels.expected, labels.retries, labels.owner, labels.grace_s)
 
 
 def test_an_attempt_comes_back_whole():
     owner = this_process()
     labels = read_labels(attempt_labels(ATTEMPT, owner) | replica_labels("worker", 2))
-    assert labels is not None
     assert labels.attempt == ATTEMPT
     assert labels.owner == owner
     assert (labels.session, labels.name, labels.role, labels.replica) == ("demo.prod", "train", "worker", 2)
@@ -75,7 +71,6 @@ def test_edition_and_needs_come_back():
     repeated = replace(ATTEMPT, edition=5, needs=needs)
     made = attempt_labels(repeated)
     read, plain = read_labels(made), attempt_labels(ATTEMPT)
-    assert read is not None
     assert read.attempt == repeated
     assert {name for name in made if name not in plain} == {"launcher.edition", "launcher.needs"}
 
@@ -83,7 +78,6 @@ def test_edition_and_needs_come_back():
 @pytest.mark.parametrize("text", ["x", "[1]", "[[1]]", "{}", '[["a",1]]'])
 def test_damaged_needs_read_as_none(text):
     read = read_labels(attempt_labels(ATTEMPT) | {"launcher.needs": text, "launcher.edition": text})
-    assert read is not None
     assert read.attempt == ATTEMPT
 
 
@@ -93,7 +87,6 @@ def test_a_tombstone_keeps_edition_and_needs():
     view = DockerAppView(state="skipped", message="prepare failed", ended_at=9.0)
     labels = tombstones.body(attempt_labels(ended), view)
     found = tombstones.parse(Labelled(id="v", name="v", labels=labels))
-    assert found is not None
     assert found.attempt() == ended
 
 
@@ -102,14 +95,12 @@ def test_a_pause_stands_in_the_label_only_where_there_is_one():
     labels = app_labels(app, {}, "a-1", "s", 0.0)
     assert labels["launcher.retries"] == '{"r":[1,"APPLICATION"],"s":[1,"APPLICATION",9]}'
     read = read_labels(labels)
-    assert read is not None
     assert read.retries == {"r": (1, "APPLICATION", 0), "s": (1, "APPLICATION", 9)}
 
 
 def test_an_app_of_no_job_comes_back_whole():
     cfg = options().resolve({})
     labels = read_labels(app_labels(APP, cfg, "train-x", "mine", 5.5, None) | RESERVATION_LABELS)
-    assert labels is not None
     assert app_from_document(labels.document, labels.name, labels.metadata) == APP
     assert (labels.app_id, labels.session, labels.created_at) == ("train-x", "mine", 5.5)
     assert (labels.timeout_s, labels.grace_s, labels.owner) == (None, 10.0, None)
@@ -122,7 +113,6 @@ def test_labels_are_text_and_hold_no_value_of_a_secret(monkeypatch):
     made = attempt_labels(ATTEMPT, this_process())
     assert all(isinstance(text, str) for pair in made.items() for text in pair)
     labels = read_labels(made)
-    assert labels is not None
     assert labels.document["roles"][0]["env"]["KEY"] == {"secret": "env:API_KEY"}
 
 
@@ -144,5 +134,4 @@ def test_a_damaged_label_reads_as_missing(name, text):
 def test_metadata_of_roles_that_json_cannot_hold_is_left_out():
     app = AppDef("a", [Role("r", "i", entrypoint="x", metadata={"hook": object()})])
     labels = read_labels(app_labels(app, {}, "a-1", "s", 0.0))
-    assert labels is not None
     assert labels.document["roles"][0].keys() == {"name", "entrypoint", "image"}

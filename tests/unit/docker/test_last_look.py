@@ -1,7 +1,5 @@
 """Reading an app whose watcher records the end, and leaves, between two looks of the reader."""
 
-from __future__ import annotations
-
 import os
 from types import SimpleNamespace
 from typing import Any
@@ -40,8 +38,7 @@ def test_a_success_is_never_seen_without_the_comparison_of_its_inputs(
     for each in found:
         each.labels[INPUTS] = "in1:x"
     engine = SimpleNamespace(answer_anew=lambda: None, started_at=lambda: 1.0)
-    seen = apps._app(engine, "app", found, record.journal(app_dir), None)  # type: ignore[arg-type]
-    assert seen is not None
+    seen = apps._app(engine, "app", found, record.journal(app_dir), None)
     if is_last_moment:
         assert (seen.view.state, seen.view.inputs_changed) == ("succeeded", "train.py was changed")
     else:

@@ -1,7 +1,5 @@
 """Logs of containers: byte for byte where the engine keeps bytes, over restarts, several at once."""
 
-from __future__ import annotations
-
 import dataclasses
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -12,11 +10,11 @@ from typing import Any
 import pytest
 
 from launcher.schedulers.backend import LogPart
+from launcher.schedulers.docker.app_logs import DockerLogs, last_lines, starts_of
 from launcher.schedulers.docker.client.engine import connect
 from launcher.schedulers.docker.client.errors import EngineError
 from launcher.schedulers.docker.client.view import EngineView
-from launcher.schedulers.docker.logs.read import DockerLogs, last_lines, starts_of
-from launcher.schedulers.docker.logs.reader import LogReader, LogsGone, split_timestamp
+from launcher.schedulers.docker.log_reader import LogReader, LogsGone, split_timestamp
 from launcher.schedulers.logs import LogRecord
 from tests.engines.proxy import Proxy
 from tests.unit.docker.engine_things import Bench
@@ -94,7 +92,7 @@ def test_both_ends_of_a_window_belong_to_it(own: Bench) -> None:
     made = own.sh("for i in 1 2 3 4; do until test -e /$i; do usleep 5000; done; echo $i; done")
     for i in (1, 2, 3, 4):  # a busy engine reads lines that follow each other at once
         own.engine.execute(made, ["touch", f"/{i}"])
-        own.until_true(lambda i=i: data(own, made).endswith(b"%d\n" % i))  # type: ignore[misc]
+        own.until_true(lambda i=i: data(own, made).endswith(b"%d\n" % i))
     own.ended(made)
     times = [one.time_ns / 1e9 for one in records(own, made)]
     between = [(a + b) / 2 for a, b in pairwise(times)]
@@ -128,9 +126,7 @@ def test_a_followed_log_goes_on_when_a_client_starts_the_container_again(own: Be
     assert list(found) == []
 
 
-def test_a_restart_is_marked_once_also_when_its_output_comes_before_its_start_is_known(
-    own: Bench, tmp_path: Path
-) -> None:
+def test_a_restart_is_marked_once_also_when_its_output_comes_before_its_start_is_known(own, tmp_path):
     made = own.sh("echo run")
     own.ended(made)
     restarts = iter([False, True, False])
@@ -189,9 +185,7 @@ def test_several_logs_are_followed_as_they_come(own: Bench) -> None:
 
 
 @pytest.mark.parametrize("script", ["echo {}", "echo {}; sleep 1"], ids=["ended before", "ends meanwhile"])
-def test_the_engine_is_asked_about_an_app_once_for_all_its_logs(
-    own: Bench, tmp_path: Path, script: str
-) -> None:
+def test_the_engine_is_asked_about_an_app_once_for_all_its_logs(own, tmp_path, script):
     made = [own.sh(script.format(k), k=k, labels=app(own)) for k in range(6)]
     if "sleep" not in script:
         for each in made:
@@ -218,7 +212,7 @@ def test_who_stops_following_leaves_no_thread_behind(own: Bench) -> None:
     before = threading.active_count()
     found = Logs(own, *made).all(FOLLOW)
     next(found)
-    found.close()  # type: ignore[attr-defined]
+    found.close()
     assert threading.active_count() == before
 
 

@@ -1,7 +1,5 @@
 """The shared network under containers that outlive it, on the real engine."""
 
-from __future__ import annotations
-
 import pytest
 
 from launcher.schedulers.docker import network

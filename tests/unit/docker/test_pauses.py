@@ -1,17 +1,12 @@
 """The pause before a restart, on the real engine: what ends it, and what other clients see of it."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-import pytest
-
 from launcher.schedulers.docker import apps, gc, record
-from launcher.schedulers.docker.watching import stop
+from launcher.schedulers.docker.watching import actions
 from launcher.schedulers.docker.watching.client import ensure_watched, wait_for_exit
 from launcher.schedulers.docker.watching.waiting import wait_for_end
 from tests.unit.docker.apps_by_hand import PATIENCE_S, SLEEP, HandMade
@@ -24,7 +19,6 @@ LONG = {"r": (1, "REPLICA", 300)}
 def _events(made: HandMade, kind: str) -> list[dict[str, Any]]:
     """The events of one kind on record."""
     journal = record.journal(made.app_dir)
-    assert journal is not None
     return [event for event in journal.events if event["e"] == kind]
 
 
@@ -42,9 +36,8 @@ def test_the_others_of_a_role_are_stopped_and_wait(app: Make) -> None:
     _in_pause(made)
     made.until(lambda: [each.state for each in made.containers()] == ["running", "exited", "exited"])
     seen = made.view()
-    assert seen is not None
     assert [each.waits for each in seen.replicas] == ["", "waits to be restarted", "waits to be restarted"]
-    stop.cancel(made.engine, made.app_id)
+    actions.cancel(made.engine, made.app_id)
     assert made.end().state == "cancelled"
     assert made.states() == ["other/0 cancelled", "r/0 cancelled", "r/1 cancelled"]
 
@@ -55,7 +48,6 @@ def test_a_watcher_killed_in_the_pause_is_followed_by_one_that_waits_for_the_sam
     _kill_watcher(made)
     [restart] = _events(made, "restart")
     seen = made.view()
-    assert seen is not None
     assert (seen.state, seen.needs_watcher) == ("running", True)
     assert ensure_watched(made.engine, made.app_id)
     found = made.end()
@@ -69,42 +61,34 @@ def test_cancel_in_the_pause_without_a_watcher(app: Make) -> None:
     made = app({"r": ["exit 3"]}, retries=LONG)
     _in_pause(made)
     _kill_watcher(made)
-    stop.cancel(made.engine, made.app_id)
+    actions.cancel(made.engine, made.app_id)
     found = made.view()
-    assert found is not None
     assert (found.state, found.final) == ("cancelled", True)
 
 
-def test_another_home_leaves_an_app_in_its_pause_alone(
-    app: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_home_leaves_an_app_in_its_pause_alone(app, tmp_path, monkeypatch):
     made = app({"r": ["exit 3"]}, retries=LONG)
     _in_pause(made)
     with monkeypatch.context() as elsewhere:
         elsewhere.setenv("LAUNCHER_HOME", str(tmp_path / "elsewhere"))
         found = apps.find(made.engine, made.app_id)
-        assert found is not None
         assert (found.view.state, found.view.replicas[0].waits) == ("running", "waits to be restarted")
         listed = [each for each in apps.find_all(made.engine) if each.app_id == made.app_id]
         assert [each.view.state for each in listed] == ["running"]
         assert made.app_id not in [each.app_id for each in gc.finished(made.engine)]
         assert not ensure_watched(made.engine, made.app_id)
-        stop.cancel(made.engine, made.app_id)
+        actions.cancel(made.engine, made.app_id)
         found = apps.find(made.engine, made.app_id)
-        assert found is not None
         assert (found.view.state, found.paused_by) == ("cancelled", None)
     assert (made.end().state, made.states()) == ("cancelled", ["r/0 cancelled"])
 
 
-def test_another_home_waits_for_the_end_after_a_pause(
-    app: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_home_waits_for_the_end_after_a_pause(app, tmp_path, monkeypatch):
     made = app({"r": ["exit 3"]}, retries={"r": (1, "REPLICA", 1)})
     _in_pause(made)
     with monkeypatch.context() as elsewhere:
         elsewhere.setenv("LAUNCHER_HOME", str(tmp_path / "elsewhere"))
         found = wait_for_end(made.engine, made.app_id, None)
-        assert found is not None
         assert (found.view.state, found.view.exit_code) == ("failed", 3)
     assert made.end().num_restarts == 1
 

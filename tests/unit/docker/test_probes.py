@@ -1,7 +1,5 @@
 """Probes of replicas on the real engine."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import tarfile
@@ -85,9 +83,7 @@ def test_http_is_ready_after_2xx_and_3xx(own: Bench, serve: Callable[..., str], 
         ("yes", "has an answer that is not HTTP"),
     ],
 )
-def test_http_says_what_is_wrong_with_an_answer(
-    own: Bench, serve: Callable[..., str], script: str, said: str
-) -> None:
+def test_http_says_what_is_wrong_with_an_answer(own, serve, script, said):
     becomes_ready(own, made := serve(script), {"port": PORT})
     assert why(own, made, {"http": "/", "port": PORT}) == f"GET / on port {PORT} {said}"
 
@@ -102,23 +98,17 @@ def test_http_waits_for_an_answer_within_bounds(own: Bench, serve: Callable[...,
 
 
 @pytest.mark.usefixtures("patient")
-def test_an_answer_without_end_is_a_good_one_after_its_first_line(
-    own: Bench, serve: Callable[..., str]
-) -> None:
+def test_an_answer_without_end_is_a_good_one_after_its_first_line(own, serve):
     becomes_ready(own, made := serve("echo HTTP/1.0 200 OK; exec yes"), {"port": PORT})
     assert why(own, made, {"http": "/", "port": PORT}) == ""
 
 
-def test_a_replica_with_the_network_of_the_host_is_probed_there(
-    own: Bench, serve: Callable[..., str]
-) -> None:
+def test_a_replica_with_the_network_of_the_host_is_probed_there(own, serve):
     port = free_port()
     becomes_ready(own, serve("", mode="host", port=port), {"port": port})
 
 
-def test_a_replica_with_the_network_of_another_container_is_probed_there(
-    own: Bench, serve: Callable[..., str]
-) -> None:
+def test_a_replica_with_the_network_of_another_container_is_probed_there(own, serve):
     serve("")
     joined = own.sh(FOREVER, k=1, HostConfig={"NetworkMode": f"container:{own.name(0)}"})
     becomes_ready(own, joined, {"port": PORT})
@@ -240,7 +230,6 @@ ALL: list[Wanted] = [
 @pytest.mark.parametrize("probe", ALL, ids=lambda probe: next(iter(probe)))
 def test_a_replica_that_does_not_run_is_not_ready(own: Bench, probe: Wanted) -> None:
     seen = own.engine.inspect(own.create("true"))
-    assert seen is not None
     said = [why_not_ready(own.engine, seen, probe, limit_s=1.0)]
     own.engine.start(seen.id)
     own.ended(seen.id)

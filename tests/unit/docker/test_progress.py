@@ -1,7 +1,5 @@
 """Roles that wait for each other, out of labels, containers and journal: the state, and what follows."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from typing import Any
@@ -9,9 +7,9 @@ from typing import Any
 import pytest
 
 from launcher.schedulers.docker.client.objects import Container
-from launcher.schedulers.docker.labels import Labels
+from launcher.schedulers.docker.labels import Labels, app_labels
 from launcher.schedulers.docker.request.derive import build_request
-from launcher.schedulers.docker.request.labelling import app_labels, job_labels
+from launcher.schedulers.docker.request.job import job_labels
 from launcher.schedulers.docker.status import DockerAppView, view
 from launcher.specs import AppDef, Probe, Role
 from tests.unit.docker.next_step import NOW, next_step, opened
@@ -152,9 +150,7 @@ def test_a_service_that_was_stopped_at_the_end_is_cancelled() -> None:
         ("created.cancelled|running", (), {}, "stop server"),
     ],
 )
-def test_the_next_thing_to_do(
-    said: str, told: tuple[dict[str, Any], ...], facts: dict[str, Any], action: str
-) -> None:
+def test_the_next_thing_to_do(said, told, facts, action):
     assert Seen(said, *told).next(**facts) == action
 
 
@@ -165,7 +161,6 @@ def test_only_those_are_left_that_wait_for_a_replica_that_was_removed(state: str
     found = [found[0], dataclasses.replace(found[1], state=state)] if state else found[:1]
     expected = [("client", 0), ("server", 0)]
     seen = view(found, journal(GO), expected_replicas=expected)
-    assert seen is not None
     assert (seen.state, seen.message, seen.started) == ("lost", "server/0 was removed by hand", True)
     assert (
         next_step(found, journal(GO), expected=expected) == "lost server/0 was removed by hand, stop client"
@@ -178,7 +173,6 @@ def test_only_those_are_left_that_wait_for_a_replica_that_was_removed(state: str
 def test_an_app_that_is_being_made_is_not_lost() -> None:
     found = found_of("created|created", SERVED, [0, "APPLICATION"])
     seen = view(found[:1], journal(), expected_replicas=[("client", 0), ("server", 0)])
-    assert seen is not None
     assert (seen.state, seen.started) == ("reserved", False)
 
 

@@ -1,7 +1,5 @@
 """When the images of an app are pulled, and what is told of it: with a registry on this machine."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -31,7 +29,7 @@ class Pulls:
         self.own = own
         self.image = f"{address}/{own.token}:1"
         self.told: list[tuple[str, str, Mapping[str, Any]]] = []
-        case.scheduler.on_progress = lambda *news: self.told.append(news)  # type: ignore[attr-defined]
+        case.scheduler.on_progress = lambda *news: self.told.append(news)
 
     def here(self, version: str) -> str:
         """The image has this version at the engine; its id."""
@@ -104,9 +102,7 @@ def test_never_refuses_what_is_missing_and_leaves_nothing(pulls: Pulls, launcher
 
 
 @pytest.mark.parametrize("policy", ["missing", "always"])
-def test_what_no_registry_has_is_named_and_leaves_nothing(
-    pulls: Pulls, launcher_home: Path, policy: str
-) -> None:
+def test_what_no_registry_has_is_named_and_leaves_nothing(pulls, launcher_home, policy):
     with pytest.raises(SchedulerError, match=f"cannot create r/0: image {pulls.image}: .*not found"):
         pulls.run(policy)
     assert pulls.case.rests_of(launcher_home) == []
@@ -154,9 +150,7 @@ def test_the_base_of_a_workspace_is_pulled_once_for_an_attempt(pulls: Pulls, tmp
     Daemon().remove_image(built.roles[0].image)
 
 
-def test_an_attempt_that_may_not_pull_leaves_nothing_when_its_image_is_missing(
-    pulls: Pulls, launcher_home: Path
-) -> None:
+def test_an_attempt_that_may_not_pull_leaves_nothing_when_its_image_is_missing(pulls, launcher_home):
     staged: Any = pulls.case.scheduler
     app = AppDef("pulls", [Role("r", pulls.image, entrypoint="cat")])
     attempt = attempt_of(pulls.case, app)
@@ -167,9 +161,7 @@ def test_an_attempt_that_may_not_pull_leaves_nothing_when_its_image_is_missing(
     assert pulls.case.rests_of(launcher_home) == []
 
 
-def test_a_reservation_takes_another_image_when_its_own_is_removed(
-    pulls: Pulls, launcher_home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reservation_takes_another_image_when_its_own_is_removed(pulls, launcher_home, monkeypatch):
     staged: Any = pulls.case.scheduler
     app = AppDef("pulls", [Role("r", pulls.image, entrypoint="cat")])
     attempt = attempt_of(pulls.case, app)
@@ -191,15 +183,13 @@ def test_what_was_made_of_a_workspace_is_not_asked_of_any_registry(pulls: Pulls,
     workspace = bind_workspace(tmp_path / "src")
     built = build_workspace(pulls.engine, app, {}, workspace).roles[0].image
     try:
-        assert pull.ensure_image(pulls.engine, built, "always", pulls.told.append) is not None  # type: ignore[arg-type]
+        assert pull.ensure_image(pulls.engine, built, "always", pulls.told.append) is not None
         assert pulls.told == []
     finally:
         Daemon().remove_image(built)
 
 
-def test_an_image_that_a_user_based_on_a_workspace_is_pulled_as_any_other(
-    pulls: Pulls, tmp_path: Path
-) -> None:
+def test_an_image_that_a_user_based_on_a_workspace_is_pulled_as_any_other(pulls, tmp_path):
     """It inherits the labels of its base, and is none of ours."""
     pulls.there("new")
     role = Role("r", SHELL_IMAGE, entrypoint="sh")

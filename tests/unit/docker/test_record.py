@@ -1,7 +1,5 @@
 """The record of a Docker app: its lock, its journal, its removal."""
 
-from __future__ import annotations
-
 import json
 import os
 import stat
@@ -30,7 +28,6 @@ def app_dir(launcher_home: Path) -> str:
 
 def _hold() -> subprocess.Popen[bytes]:
     holder = subprocess.Popen([sys.executable, "-c", HOLDER], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    assert holder.stdout is not None
     assert holder.stdout.readline() == b"held\n"
     return holder
 
@@ -72,8 +69,6 @@ def test_lines_are_added_whole_after_one_that_a_full_disk_cut_short(app_dir: str
         file.write('{"e":"end","sta')
     assert record.append(app_dir, "cancel", by="me")
     told = record.journal(app_dir)
-    assert told is not None
-    assert told.app.cancel is not None
     assert (told.started_at is not None, told.app.cancel["by"], told.outcome) == (True, "me", None)
 
 
@@ -83,7 +78,6 @@ def test_the_declaration_of_an_app_is_the_first_line_and_alone_no_journal(app_di
     assert record.begin(app_dir, declared, "waiting", **{"for": ["prepare"]})
     assert record.begin(app_dir, declared, "starting")
     found = record.journal(app_dir)
-    assert found is not None
     assert [each["e"] for each in found.events] == ["created", "waiting", "starting"]
     with open(os.path.join(app_dir, "journal.jsonl"), "w") as file:
         file.write(json.dumps(declared) + '\n{"e":"star')  # the disk was full

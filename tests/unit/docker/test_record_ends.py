@@ -1,7 +1,5 @@
 """What reap tells of and removes: the ends of apps that have a record here, and what the dead left."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess
@@ -10,8 +8,6 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from launcher.schedulers.docker import record
 from launcher.schedulers.docker.client.engine import connect
@@ -26,7 +22,7 @@ from tests.unit.docker.apps_by_hand import SLEEP, HandMade
 
 def ended(case: DockerCase) -> str:
     """The app id of an attempt that has ended, and that nobody was told of."""
-    attempt = submit(case, case.scheduler, case.app("exit 3"))  # type: ignore[arg-type]
+    attempt = submit(case, case.scheduler, case.app("exit 3"))
     case.end(attempt.app_id)
     return attempt.app_id
 
@@ -40,9 +36,7 @@ def traces(app_id: str) -> list[str]:
     return [str(one) for one in Daemon().everything() if one.labels.get("launcher.app-id") == app_id]
 
 
-def test_the_end_of_an_app_of_another_home_is_for_that_home_to_tell(
-    case: DockerCase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_end_of_an_app_of_another_home_is_for_that_home_to_tell(case, tmp_path, monkeypatch):
     app_id = ended(case)
     with monkeypatch.context() as there:
         there.setenv("LAUNCHER_HOME", str(tmp_path / "other"))
@@ -50,9 +44,7 @@ def test_the_end_of_an_app_of_another_home_is_for_that_home_to_tell(
     assert recorded_ends(case) == [(app_id, "failed")]
 
 
-def test_what_a_client_of_another_home_has_only_created_is_left_alone(
-    case: DockerCase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_client_of_another_home_has_only_created_is_left_alone(case, tmp_path, monkeypatch):
     staged: Any = case.scheduler
     app = case.app()
     reservation = staged.reserve(attempt_of(case, app))
@@ -101,17 +93,16 @@ def test_what_a_killed_apply_has_reserved_waits_for_the_next_apply(case: DockerC
     attempt = attempt_of(case, case.app("true"))
     argv = [sys.executable, "-c", KILLED, case.name, "reserved", json.dumps(attempt.to_json())]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as client:
-        assert client.stdout is not None
         assert client.stdout.readline() == "there\n"
         client.send_signal(signal.SIGKILL)
     assert recorded_ends(case) == []
-    assert seen(case.scheduler) == [(attempt.app_id, "reserved")]  # type: ignore[arg-type]
-    submit(case, case.scheduler, case.app("true"))  # type: ignore[arg-type]
+    assert seen(case.scheduler) == [(attempt.app_id, "reserved")]
+    submit(case, case.scheduler, case.app("true"))
     case.end(attempt.app_id)
 
 
 def test_an_app_without_a_watcher_gets_one(case: DockerCase, launcher_home: Path) -> None:
-    attempt = submit(case, case.scheduler, case.app("exec sleep 1000"))  # type: ignore[arg-type]
+    attempt = submit(case, case.scheduler, case.app("exec sleep 1000"))
     watcher = processes.supervisors(str(launcher_home))[attempt.app_id]
     processes.kill([watcher])
     assert processes.gone([watcher], timeout_s=60)

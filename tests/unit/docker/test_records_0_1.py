@@ -3,8 +3,6 @@
 `seen` in `engine.json` is that version's own view of the app at that moment.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,7 @@ import pytest
 
 from launcher.schedulers.docker.client.objects import Container, from_inspect, from_list
 from launcher.schedulers.docker.journal import Journal, fold
-from launcher.schedulers.docker.replicas import is_replica, where
+from launcher.schedulers.docker.names import is_replica, where
 from launcher.schedulers.docker.status import DockerAppView, view
 from tests.unit.docker.next_step import next_step
 

@@ -1,14 +1,11 @@
 """Replicas out of containers, journal and the replicas that are expected."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
 
 from launcher.schedulers.docker.journal import Journal
-from launcher.schedulers.docker.replicas import DockerReplica
-from launcher.schedulers.docker.status import DockerAppView, view
+from launcher.schedulers.docker.status import DockerAppView, DockerReplica, view
 from tests.unit.docker.test_status import container
 
 STARTING: dict[str, Any] = {"e": "starting", "t": 10**9}
@@ -98,7 +95,6 @@ def test_a_replica_without_a_container_is_lost_once_the_app_was_started() -> Non
 def test_roles_come_in_the_expected_order_and_replicas_by_number() -> None:
     known = [("z", 0), ("z", 1), ("a", 0)]
     found = view([container(1, labels_of="z"), container(0, labels_of="z")], expected_replicas=known)
-    assert found is not None
     assert [each.label for each in found.replicas] == ["z/0", "z/1"]
 
 

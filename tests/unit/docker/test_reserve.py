@@ -1,7 +1,5 @@
 """Who may take an app id: nobody while somebody is at it, whoever comes first when its owner is dead."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -37,7 +35,7 @@ def elsewhere(case: DockerCase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     with monkeypatch.context() as there:
         there.setenv("LAUNCHER_HOME", str(tmp_path / "far"))
         there.setattr(submission, "this_process", lambda: far)
-        reservation: Any = case.another().reserve(attempt)  # type: ignore[attr-defined]
+        reservation: Any = case.another().reserve(attempt)
     yield attempt
     reservation.reserved.lock.release()
 
@@ -73,20 +71,18 @@ def test_take_over_takes_nothing_from_the_living_here(case: DockerCase) -> None:
 
 
 def test_take_over_takes_nothing_that_runs(case: DockerCase) -> None:
-    attempt = submit(case, case.scheduler, case.app("exec sleep 1000"))  # type: ignore[arg-type]
+    attempt = submit(case, case.scheduler, case.app("exec sleep 1000"))
     with pytest.raises(ReservedError, match="running"):
         taken_over(case).reserve(attempt)
 
 
-def test_a_living_client_with_another_home_keeps_what_it_has_reserved(
-    case: DockerCase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_living_client_with_another_home_keeps_what_it_has_reserved(case, tmp_path, monkeypatch):
     staged: Any = case.scheduler
     reservation = staged.reserve(attempt_of(case, case.app()))
     with monkeypatch.context() as there:
         there.setenv("LAUNCHER_HOME", str(tmp_path / "other"))
         with pytest.raises(ReservedError, match=f"by pid {os.getpid()} "):
-            case.another().reserve(reservation.attempt)  # type: ignore[attr-defined]
+            case.another().reserve(reservation.attempt)
         assert case.rests_of(tmp_path / "other")[-1].startswith("container")  # the other's, and no record
     staged.abort(reservation)
 
@@ -197,14 +193,12 @@ def test_a_half_started_app_can_be_cancelled(case: DockerCase, launcher_home: Pa
     attempt = attempt_of(case, case.app("exec sleep 1000", replicas=2))
     half_started(attempt)
     case.scheduler.cancel(attempt.app_id)
-    assert seen(case.scheduler) == [(attempt.app_id, "cancelled")]  # type: ignore[arg-type]
+    assert seen(case.scheduler) == [(attempt.app_id, "cancelled")]
     assert processes.of_home(str(launcher_home)) == []
 
 
 @pytest.mark.parametrize("call", ["reserve", "cancel", "reap", "remove", "sweep", "submit"])
-def test_a_scheduler_that_is_to_change_nothing_says_so(
-    case: DockerCase, launcher_home: Path, call: str
-) -> None:
+def test_a_scheduler_that_is_to_change_nothing_says_so(case, launcher_home, call):
     made: Any = get_scheduler("local_docker", case.session, detach=True, readonly=True)
     given: dict[str, Any] = {
         "reserve": (attempt_of(case, case.app()),),
@@ -239,7 +233,7 @@ def test_a_foreign_volume_is_neither_used_nor_removed(case: DockerCase, own: Ben
     app = case.app("true")
     own.engine.create_volume(name := scratch_volume(attempt_of(case, app).app_id), own.labels())
     with pytest.raises(SchedulerError, match="one that is not launcher's has this name") as caught:
-        submit(case, case.scheduler, app)  # type: ignore[arg-type]
+        submit(case, case.scheduler, app)
     assert caught.value.hint == f"remove it: docker volume rm {name}"
     assert [each.name for each in own.engine.volumes(own.label)] == [name]
 
@@ -251,29 +245,26 @@ def test_a_volume_that_an_engine_half_made_as_it_stopped_is_made_again(case: Doc
     halves = [scratch_volume(attempt.app_id), tombstones.name_of(attempt.app_id)]
     for name in halves:
         own.engine.create_volume(name, {})
-    submit(case, case.scheduler, app)  # type: ignore[arg-type]
+    submit(case, case.scheduler, app)
     case.end(attempt.app_id)
     assert all(volume.labels for name in halves if (volume := own.engine.volume(name)))
     assert tombstones.read(own.engine, attempt.app_id) is not None
 
 
 @pytest.mark.parametrize("end", ["", "-r-0"])
-def test_a_name_that_a_foreign_container_has_is_reported_as_foreign(
-    case: DockerCase, own: Bench, end: str
-) -> None:
+def test_a_name_that_a_foreign_container_has_is_reported_as_foreign(case, own, end):
     app = case.app("true")
     name = f"{attempt_of(case, app).app_id}{end}"
     own.engine.create(name, {"Image": SHELL_IMAGE, "Labels": own.labels()})
     with pytest.raises(SchedulerError, match=f"not launcher's holds the name {name}(\n|$)") as caught:
-        submit(case, case.scheduler, app)  # type: ignore[arg-type]
+        submit(case, case.scheduler, app)
     assert caught.value.hint == f"remove or rename it: docker rm {name}"
 
 
 def test_a_paused_replica_is_pending_and_says_why(case: DockerCase, own: Bench) -> None:
-    attempt = submit(case, case.scheduler, case.app("exec sleep 1000", replicas=2))  # type: ignore[arg-type]
+    attempt = submit(case, case.scheduler, case.app("exec sleep 1000", replicas=2))
     own.engine._post(container_name(attempt.app_id, "r", 0), "pause")
     found = case.scheduler.describe(attempt.app_id)
-    assert found is not None
     assert found.state is AppState.RUNNING
     told = [(each.state, each.message) for each in found.roles_statuses[0].replicas]
     assert told == [(AppState.PENDING, "paused"), (AppState.RUNNING, "")]

@@ -1,7 +1,5 @@
 """The restarts of an app, from the journal of its watcher: rows of events, and the lines about restarts."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator
@@ -10,8 +8,8 @@ from typing import Any
 import pytest
 
 from launcher.schedulers.docker import record
+from launcher.schedulers.docker.app_logs import DockerLogs
 from launcher.schedulers.docker.client.engine import connect
-from launcher.schedulers.docker.logs.read import DockerLogs
 from launcher.schedulers.restarts import Restart, RestartNotes
 
 RETRIES = {"a": [2, "REPLICA"], "b": [1, "ROLE"]}

@@ -1,7 +1,5 @@
 """Rows of Docker apps in the store: there from the reservation on, removed with the record."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path
@@ -67,7 +65,6 @@ def test_a_lost_store_is_filled_from_the_records(launcher_home: Path) -> None:
             }  # fmt: skip
             assert {app.app_id for app in store.to_tidy([DOCKER])} == {"reserved", "running", "ended"}
             told = store.app("told")
-            assert told is not None
             assert (told.message, told.exit_code, told.ended_at) == ("main/0 exited with 3", 3, 9.5)
         assert (launcher_home / "ledger.db").exists() is not readonly
 

@@ -1,7 +1,5 @@
 """The state of an app out of what its containers and its journal say."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -103,10 +101,8 @@ def test_a_reservation_without_replicas_is_reserved() -> None:
 
 def test_what_was_started_and_is_gone_is_lost() -> None:
     found = view([], journal({"e": "go"}))
-    assert found is not None
     assert (found.state, found.message, found.drift) == ("lost", *["its containers were removed"] * 2)
     found = view([], journal({"e": "go"}), expected_replicas=EXPECTED[:1])
-    assert found is not None
     assert found.drift == "main/0 was removed by hand"
 
 
@@ -124,7 +120,6 @@ def test_a_replica_that_ended_on_record_may_be_pruned() -> None:
 @pytest.mark.parametrize("state", ["succeeded", "failed", "cancelled", "lost"])
 def test_a_recorded_outcome_outlives_the_containers(state: str) -> None:
     found = view([], journal({"e": "go"}, {"e": "end", "state": state, "message": "so", "code": None}))
-    assert found is not None
     assert (found.state, found.message, found.final) == (state, "so", True)
 
 
@@ -190,7 +185,6 @@ def test_what_the_engine_could_not_start_again_says_so_without_a_record() -> Non
 
 def test_all_that_was_removed_is_lost_and_not_still_to_come() -> None:
     found = view([], journal({"e": "go"}), expected_replicas=EXPECTED)
-    assert found is not None
     assert [each.state for each in found.replicas] == ["lost", "lost"]
 
 
@@ -226,7 +220,6 @@ def _failed(told: Journal) -> list[str]:
 def test_an_end_on_record_does_not_speak_for_those_that_were_removed() -> None:
     ended: dict[str, Any] = {"e": "exit", "role": "main", "k": 0, "code": 0}
     found = view([], journal({"e": "go"}, ended), expected_replicas=EXPECTED)
-    assert found is not None
     assert (found.state, found.message) == ("lost", "main/1 was removed by hand")
 
 

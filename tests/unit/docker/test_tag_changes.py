@@ -1,7 +1,5 @@
 """Which kept attempts ran another image than their roles name now: two questions, however many attempts."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -32,9 +30,7 @@ def _container(app_id: str, role: str, image: str) -> dict[str, object]:
         (OLD, ["web:1"], {}, False),
     ],
 )
-def test_a_name_is_compared_as_the_engine_lists_it(
-    tmp_path: Path, name: str, tags: list[str], labels: dict[str, str], noted: bool
-) -> None:
+def test_a_name_is_compared_as_the_engine_lists_it(tmp_path, name, tags, labels, noted):
     images = [{"Id": NEW, "RepoTags": tags}, {"Id": OLD, "RepoTags": None, "Labels": labels}]
     containers = [_container(f"j-{n}", "r", OLD) for n in range(9)] + [_container("other", "r", OLD)]
 

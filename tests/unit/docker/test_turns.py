@@ -1,7 +1,5 @@
 """Apps in containers take turns: order, GPUs, and what becomes of those in line."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -117,9 +115,7 @@ def running(attempts: Iterable[Attempt]) -> list[str]:
     return [one.labels["launcher.app-id"] for one in replicas(attempts) if one.state == "running"]
 
 
-def test_a_queued_attempt_says_so_everywhere(
-    case: DockerCase, table: Table, launcher_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_queued_attempt_says_so_everywhere(case, table, launcher_home, tmp_path, monkeypatch):
     staged: Any = case.scheduler
     held = table.hold()
     app = case.app()
@@ -144,9 +140,7 @@ def test_a_queued_attempt_says_so_everywhere(
     assert ended(case, staged, attempt)[0] == "succeeded"
 
 
-def test_it_enters_the_line_when_its_needs_are_met(
-    case: DockerCase, table: Table, gate: Gate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_enters_the_line_when_its_needs_are_met(case, table, gate, tmp_path, monkeypatch):
     staged: Any = case.scheduler
     first = prepare(case, staged, gate.script)
     held = table.hold()
@@ -183,9 +177,7 @@ def test_one_that_is_given_up_leaves_the_line(case: DockerCase, table: Table, ho
     assert rests(case) == []
 
 
-def test_a_replacement_takes_the_share_of_what_it_replaces(
-    case: DockerCase, table: Table, gate: Gate
-) -> None:
+def test_a_replacement_takes_the_share_of_what_it_replaces(case, table, gate):
     """Apply creates it first, then stops the other one, then starts it: it has not waited."""
     staged: Any = case.scheduler
     first, _ = submit(case, table, case.app(gate.script), "job", 1, cpu=2)
@@ -264,9 +256,7 @@ def settle(case: DockerCase, table: Table, app: AppDef, attempt: Attempt) -> Non
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("is_free", [True, False], ids=["free", "taken"])
 @in_parts
-def test_a_client_killed_at_any_act_is_no_loss(
-    case: DockerCase, table: Table, part: int, is_free: bool
-) -> None:
+def test_a_client_killed_at_any_act_is_no_loss(case, table, part, is_free):
     staged: Any = case.scheduler
     for at in swept(part):
         held = table.hold(cpu=0 if is_free else 2)
@@ -293,9 +283,7 @@ def test_a_client_killed_at_any_act_is_no_loss(
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @in_parts
-def test_a_watcher_killed_at_any_act_is_no_loss(
-    case: DockerCase, table: Table, launcher_home: Path, monkeypatch: pytest.MonkeyPatch, part: int
-) -> None:
+def test_a_watcher_killed_at_any_act_is_no_loss(case, table, launcher_home, monkeypatch, part):
     """Of an attempt with needs, too: its watcher does all that the watcher of one without needs does."""
     staged: Any = case.scheduler
     need = prepare(case, staged, "true")
@@ -494,9 +482,7 @@ def test_an_app_that_asks_for_nothing_loads_nothing_of_turns(case: DockerCase) -
     ("host", "is_here"),
     [("unix:///run/docker.sock", True), ("tcp://127.0.0.1:2375", False), ("ssh://me@there", False)],
 )
-def test_apps_take_turns_on_an_engine_of_this_machine(
-    case: DockerCase, monkeypatch: pytest.MonkeyPatch, host: str, is_here: bool
-) -> None:
+def test_apps_take_turns_on_an_engine_of_this_machine(case, monkeypatch, host, is_here):
     scheduler: Any = case.another()
     with monkeypatch.context() as there:
         there.setenv("DOCKER_HOST", host)

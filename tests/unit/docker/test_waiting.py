@@ -1,7 +1,5 @@
 """Waiting for the end of an app: woken by what happens to its containers, whoever does it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -52,9 +50,7 @@ def test_waiting_starts_a_missing_watcher(case: DockerCase, launcher_home: Path)
     assert (found.state, found.msg) == (AppState.FAILED, "timed out after 6 s")
 
 
-def test_when_the_wait_ends_no_process_works_on_the_app_any_more(
-    case: DockerCase, launcher_home: Path
-) -> None:
+def test_when_the_wait_ends_no_process_works_on_the_app_any_more(case, launcher_home):
     app_id = case.start(case.app("true", replicas=3))
     case.end(app_id)
     assert processes.of_home(str(launcher_home)) == []

@@ -1,7 +1,5 @@
 """The watcher of an app, on the real engine: what it does, and what is left when somebody is killed."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import re
@@ -19,7 +17,7 @@ from launcher.schedulers.docker import network, record
 from launcher.schedulers.docker.client.errors import EngineError
 from launcher.schedulers.docker.facts import unended
 from launcher.schedulers.docker.journal import Journal
-from launcher.schedulers.docker.watching import stop
+from launcher.schedulers.docker.watching import actions
 from launcher.schedulers.docker.watching.client import ensure_watched, wait_for_exit
 from launcher.schedulers.docker.watching.watcher import Watcher
 from launcher.schedulers.owner import Owner
@@ -38,7 +36,6 @@ def test_each_restart_that_the_engine_makes_is_an_event(app: Make) -> None:
     made.start()
     assert made.end().num_restarts == 2
     journal = record.journal(made.app_dir)
-    assert journal is not None
     restarts = [event for event in journal.events if event["e"] == "restart"]
     assert [(event["n"], event["by"], event["code"]) for event in restarts] == [
         (1, "engine", 5),
@@ -49,10 +46,9 @@ def test_each_restart_that_the_engine_makes_is_an_event(app: Make) -> None:
 def test_a_cancelled_app_is_known_as_such_with_its_record_gone(app: Make) -> None:
     made = app({"r": [SLEEP]})
     made.start()
-    stop.cancel(made.engine, made.app_id)
+    actions.cancel(made.engine, made.app_id)
     record.remove(made.app_dir)
     found = made.view()
-    assert found is not None
     assert (found.state, found.final) == ("cancelled", True)
 
 
@@ -60,7 +56,7 @@ def test_cancelling_what_was_never_started_removes_it(app: Make) -> None:
     made = app({"r": [SLEEP]})
     made.create()
     made.engine.create_volume(f"{made.app_id}-scratch", {"launcher.app-id": made.app_id})
-    stop.cancel(made.engine, made.app_id)
+    actions.cancel(made.engine, made.app_id)
     assert made.containers() == []
     assert made.engine.volumes(made.label) == []
 
@@ -121,9 +117,7 @@ def test_a_replica_stopped_by_hand_while_the_watcher_still_loads_cancels_the_app
     assert (found.state, found.drift, found.num_restarts) == ("cancelled", "r/1 was stopped by hand", 0)
 
 
-def test_a_start_that_was_recorded_is_completed_though_its_client_died_before_it_told_the_watcher(
-    app: Make,
-) -> None:
+def test_a_start_that_was_recorded_is_completed_though_its_client_died_before_it_told_the_watcher(app):
     made = app({"r": [SLEEP, SLEEP]})
     watcher = made.spawn()
     made.create()
@@ -151,7 +145,6 @@ def test_a_failure_without_a_watcher_is_handled_by_the_next_one(app: Make) -> No
     _let_end(made)
     made.until(lambda: any(each.ended for each in made.containers()))
     seen = made.view()
-    assert seen is not None
     assert seen.state == "running"
     assert ensure_watched(made.engine, made.app_id)
     found = made.end()
@@ -173,9 +166,7 @@ def test_a_restart_that_the_engine_refuses_ends_the_app_with_its_words(app: Make
     assert re.fullmatch(r"r/0 could not be started again: network \w+ not found", found.message)
 
 
-def test_a_watcher_survives_requests_that_the_engine_refuses(
-    app: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_watcher_survives_requests_that_the_engine_refuses(app, tmp_path, monkeypatch):
     """An engine that is short of memory or busy refuses what it answers a moment later."""
     lists, streams = itertools.count(1), itertools.count(1)
 
@@ -207,9 +198,7 @@ def _in_this_process(made: HandMade) -> Watcher:
     return Watcher(made.engine, made.lock, orders, iter(()))
 
 
-def test_an_engine_that_starts_nothing_without_an_error_is_not_asked_for_ever(
-    app: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_engine_that_starts_nothing_without_an_error_is_not_asked_for_ever(app, monkeypatch):
     made = app({"r": ["true", "true"]})
     first, _ = made.create()
     made.engine.start(first)
@@ -217,7 +206,6 @@ def test_an_engine_that_starts_nothing_without_an_error_is_not_asked_for_ever(
     monkeypatch.setattr(network, "start", lambda _, container: asked.append(container))
     _in_this_process(made).run()
     found = made.view()
-    assert found is not None
     assert (found.state, found.message, len(asked)) == ("failed", f"r/1 {NEVER}", 1)
 
 
@@ -256,7 +244,7 @@ def test_what_ends_by_itself_before_it_is_stopped_has_ended_as_it_did(app: Make)
     outdated = made.containers()
     _let_end(made, "b", 1)
     made.until(lambda: all(each.ended for each in made.containers()))
-    stop.stop(made.engine, made.app_dir, unended(Journal().app, outdated), "peer", 0.0)
+    actions.stop(made.engine, made.app_dir, unended(Journal().app, outdated), "peer", 0.0)
     assert made.states() == ["b/0 failed", "b/1 failed"]
     assert [each.name for each in made.containers()] == [made.name("b", 0), made.name("b", 1)]
 
@@ -289,9 +277,7 @@ def test_an_app_of_another_machine_is_not_watched_from_here(app: Make) -> None:
     assert ensure_watched(made.engine, made.app_id, take_over=True)
 
 
-def test_an_app_that_another_home_watches_is_left_to_it(
-    app: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_app_that_another_home_watches_is_left_to_it(app, tmp_path, monkeypatch):
     made = app({"r": [SLEEP]})
     made.start()
     with monkeypatch.context() as elsewhere:
@@ -305,7 +291,6 @@ def test_a_pruned_replica_that_had_succeeded_is_no_loss(app: Make) -> None:
     made.until(lambda: (told := record.journal(made.app_dir)) is not None and _has_end(told))
     made.engine.remove(made.name("r", 0))
     seen = made.view()
-    assert seen is not None
     assert (seen.state, seen.drift) == ("running", "")
 
 
@@ -314,9 +299,8 @@ def test_a_paused_app_runs_and_can_be_cancelled(app: Make) -> None:
     made.start()
     made.engine._post(made.name(), "pause")
     seen = made.view()
-    assert seen is not None
     assert seen.state == "running"
-    stop.cancel(made.engine, made.app_id)
+    actions.cancel(made.engine, made.app_id)
     assert made.end().state == "cancelled"
 
 
@@ -350,7 +334,6 @@ def test_a_client_and_its_watcher_killed_leave_an_app_that_goes_on(app: Make, la
     subprocess.run([sys.executable, "-c", program], check=False)
     assert wait_for_exit(made.app_dir, PATIENCE_S)
     seen = made.view()
-    assert seen is not None
     assert (seen.state, seen.unstarted, seen.needs_watcher) == ("running", 1, True)
 
 

@@ -1,7 +1,5 @@
 """Without the Python package `docker`: what works, and what is said where it is needed."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import json
@@ -100,9 +98,7 @@ def _live_a_life(tmp_path: Path, token: str, environ: dict[str, str]) -> None:
 
 
 @pytest.mark.usefixtures("_hidden")
-def test_a_pull_goes_without_credentials_where_there_are_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_pull_goes_without_credentials_where_there_are_none(tmp_path, monkeypatch):
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
     with fake_engine(tmp_path, lambda *_: reply(200, "")) as (fake, engine):
         engine.pull("web:1")
@@ -153,9 +149,7 @@ LOGINS: dict[str, Any] = {
         ("by a store", ("web:1", "ghcr.io/web", "")),
     ],
 )
-def test_the_package_is_loaded_only_where_there_are_credentials(
-    login: str, asks: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_package_is_loaded_only_where_there_are_credentials(login, asks, tmp_path, monkeypatch):
     asked: list[str] = []
     monkeypatch.setattr(configuration, "_of_sdk", lambda image, _: asked.append(image) or {})
     (tmp_path / "config.json").write_text(json.dumps(LOGINS[login]))

@@ -1,7 +1,5 @@
 """DockerWorkspaceMixin: images of workspaces for schedulers of other people, and their way to a registry."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -44,7 +42,6 @@ def app() -> AppDef:
 
 def image_of(runner: Runner, handle: str) -> str:
     found = runner.describe(handle)
-    assert found is not None
     return found.roles[0].image
 
 

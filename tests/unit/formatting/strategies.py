@@ -1,7 +1,5 @@
 """Hypothesis strategies for job files in every way that people write them."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

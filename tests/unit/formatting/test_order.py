@@ -1,7 +1,5 @@
 """The order of keys in formatted files: that of the models, with the few exceptions that fields name."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """However a file is written: the same meaning, every comment, and nothing left to format."""
 
-from __future__ import annotations
-
 from hypothesis import HealthCheck, assume, given
 from hypothesis import strategies as st
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from tests.unit.formatting.words import block, formatted, toml
 from tests.unit.jobfile.test_compile import FULL_TOML
 

@@ -1,7 +1,5 @@
 """Short words for the tests of the formatter."""
 
-from __future__ import annotations
-
 import textwrap
 
 from launcher.jobfile.format import format_text

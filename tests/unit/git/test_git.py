@@ -1,7 +1,5 @@
 """`launcher.git`: which work tree a file is in, whose it is, its commit. With real repositories."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
@@ -148,9 +146,7 @@ def test_a_partial_clone_has_the_same_origin(work_tree: Path, tmp_path: Path):
     assert found(tmp_path / "clone").origin == str(work_tree)
 
 
-def test_a_git_hook_s_environment_does_not_lead_astray(
-    work_tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_git_hook_s_environment_does_not_lead_astray(work_tree, tmp_path, monkeypatch):
     git(work_tree, "remote", "add", "origin", "https://host/team/jobs")
     other = tmp_path / "other"
     other.mkdir()

@@ -1,7 +1,5 @@
 """Which app a word means; what is ambiguous or unknown is refused with the candidates."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from socket import socket
 

@@ -1,7 +1,5 @@
 """Words that mean several apps: patterns, and the name of a matrix."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """What `list`, `status` and `queue` say of apps in line."""
 
-from __future__ import annotations
-
 import pytest
 
 from launcher.inventory.turns import Tables, ordinal
@@ -13,7 +11,7 @@ SWEEP = "matrix default/default/sweep"
 
 
 def ticket(app: str, number: int, state: str = QUEUED, **more: object) -> Ticket:
-    return Ticket(app, number, state=state, **{"groups": (MACHINE,), **more})  # type: ignore[arg-type]
+    return Ticket(app, number, state=state, **{"groups": (MACHINE,), **more})
 
 
 def why(own: list[Ticket], gpus: list[Ticket] | None = None) -> dict[str, str]:

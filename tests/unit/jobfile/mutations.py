@@ -1,7 +1,5 @@
 """Small changes to a good job file, one at a time: what people mistype, and some that nobody would."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any, NamedTuple

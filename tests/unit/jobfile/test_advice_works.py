@@ -1,7 +1,5 @@
 """What a message advises is right: written into the file as it stands there, the file is valid."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -129,9 +127,7 @@ def test_mounts_of_a_component_in_one_text_are_shown_as_a_list(tmp_path: Path) -
     ("written", "place"),
     [(f"\n  - {IN_ONE}\n  - type=bnd,src=/a,dst=/b", "9:5"), (" [type=bnd, src=/a, dst=/b]", "7:11")],
 )
-def test_a_wrong_mount_of_a_component_is_shown_where_it_stands(
-    tmp_path: Path, written: str, place: str
-) -> None:
+def test_a_wrong_mount_of_a_component_is_shown_where_it_stands(tmp_path, written, place):
     (found,) = compile_text(tmp_path, MOUNTED + written + "\n").diagnostics
     assert (f"{found.span.line}:{found.span.column}" if found.span else "", found.label or found.hint) == (
         place,
@@ -251,7 +247,6 @@ def test_a_no_break_space_is_called_so(tmp_path: Path, text: str) -> None:
 def test_a_merge_conflict_is_called_so(tmp_path: Path, text: str) -> None:
     (found,) = compile_text(tmp_path, text, name=name_for(text)).diagnostics
     assert found.message == "a merge conflict begins here"
-    assert found.span is not None
     assert found.span.line == text.splitlines().index("<<<<<<< HEAD") + 1
     right = re.sub(r"<<<.*\n((?:.*\n)*)===.*\n(?:.*\n)*>>>.*\n", r"\1", text)
     assert lines(compile_text(tmp_path, right, name=name_for(text))) == []

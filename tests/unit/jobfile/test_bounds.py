@@ -1,7 +1,5 @@
 """A job file of any checkout compiles within bounds, and its references stay inside of the repository."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

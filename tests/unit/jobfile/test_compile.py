@@ -1,7 +1,5 @@
 """Files to launches: one content, one launch; whose job it is; what a directory means."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path
@@ -203,9 +201,7 @@ def test_an_unknown_target_is_refused(tmp_path: Path) -> None:
         ("cfg: {timeout_s: 3}\ntimeout: 1m\n", "4:1 conflicting-fields", "keep one"),
     ],
 )
-def test_options_are_checked_against_the_scheduler(
-    tmp_path: Path, text: str, expected: str, label: str
-) -> None:
+def test_options_are_checked_against_the_scheduler(tmp_path, text, expected, label):
     compiled = compile_text(tmp_path, HEAD + text + ROLES)
     assert places(compiled) == [expected]
     assert labels(compiled) == [label]
@@ -374,9 +370,7 @@ def test_in_git_the_work_tree_is_root_and_the_remote_the_origin(tmp_path: Path) 
     assert made.key.project == "default"
 
 
-def test_relative_paths_do_not_depend_on_the_current_directory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_relative_paths_do_not_depend_on_the_current_directory(tmp_path, monkeypatch):
     write(tmp_path / "w" / "a.launcher.yaml")
     monkeypatch.chdir(tmp_path)
     first = load_job("w/a.launcher.yaml")

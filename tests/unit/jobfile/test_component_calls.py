@@ -1,7 +1,5 @@
 """Components of job files: what they do to their process is judged, and which may run at all."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
@@ -65,9 +63,7 @@ def test_how_a_component_ends_its_process_is_an_error_at_its_place(folder: Path,
     assert message in line
 
 
-def test_a_component_that_does_not_end_is_killed_with_all_it_started(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_component_that_does_not_end_is_killed_with_all_it_started(folder, monkeypatch):
     monkeypatch.setenv("LAUNCHER_COMPONENT_TIMEOUT", "2")
     body = "p = subprocess.Popen(['sleep', '1000'])\n"
     body += "open('pids', 'w').write(f'{os.getpid()} {p.pid}')\np.wait()"
@@ -100,9 +96,7 @@ def test_a_component_file_outside_of_the_repository_is_refused(folder: Path, nam
 
 
 @pytest.mark.parametrize("name", ["c.py:f", "../c.py:f", "os.path.join", "mine.own"])
-def test_components_are_refused_where_they_may_not_run(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, name: str
-):
+def test_components_are_refused_where_they_may_not_run(folder, monkeypatch, name):
     for environment in ({"components": False}, {}):
         monkeypatch.setenv("LAUNCHER_COMPONENTS", "always" if environment else "never")
         [line] = said(compiled(folder, "pass", name=name, top="open('ran', 'w')", **environment))
@@ -116,9 +110,7 @@ def test_components_of_ours_run_everywhere(folder: Path):
     assert result.launches[0].app.roles[0].entrypoint
 
 
-def test_a_word_that_launcher_components_does_not_know_is_an_error(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_word_that_launcher_components_does_not_know_is_an_error(folder, monkeypatch):
     from launcher.errors import UsageError
 
     monkeypatch.setenv("LAUNCHER_COMPONENTS", "nver")

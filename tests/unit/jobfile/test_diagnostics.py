@@ -1,7 +1,5 @@
 """How a diagnostic reads, on a terminal and as JSON."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

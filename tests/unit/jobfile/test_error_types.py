@@ -3,8 +3,6 @@
 Nothing here names a field: the models are walked, so that a field added to the language is in the proof.
 """
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 import re

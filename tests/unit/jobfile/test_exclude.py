@@ -1,7 +1,5 @@
 """`exclude` in launcher.toml: what a directory does not stand for, although it looks like a job file."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -90,7 +88,6 @@ def test_wrong_patterns_are_reported_with_their_place_and_leave_nothing_out(fold
     (folder / "launcher.toml").write_text(f"exclude = {exclude}\n")
     compiled = compile_files(["."], environment=Environment(cwd=str(folder), environ={}))
     [error] = compiled.errors
-    assert error.span is not None
     assert f"{error.span.line}:{error.span.column} {error.code} {error.message}".startswith(told)
     assert len(compiled.launches) == 0 or len(found(folder)) == 5
 

@@ -1,7 +1,5 @@
 """Every code is explained, and what the explanation says is true: its examples are run."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

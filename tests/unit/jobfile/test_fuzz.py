@@ -1,7 +1,5 @@
 """Whatever the bytes, the answer is a launch or diagnostics that can be printed."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 

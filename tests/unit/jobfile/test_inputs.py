@@ -1,7 +1,5 @@
 """`inputs` of a job file: what a job gets of it, and what is wrong with it."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

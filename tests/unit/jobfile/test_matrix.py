@@ -1,7 +1,5 @@
 """The matrix: which combinations there are, what their jobs are called, and what their values become."""
 
-from __future__ import annotations
-
 import random
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A misspelt name is answered with the nearest one; with none near, with those that there are."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -98,9 +96,7 @@ NAMES = {
 
 
 @pytest.mark.parametrize(("text", "near", "meant", "known"), NAMES.values(), ids=list(NAMES))
-def test_the_nearest_name_or_all_of_them(
-    tmp_path: Path, text: str, near: str, meant: str, known: list[str]
-) -> None:
+def test_the_nearest_name_or_all_of_them(tmp_path, text, near, meant, known):
     [found] = compile_text(tmp_path, text.replace("@", near), placeholders=True).errors
     assert f"`{meant}`" in found.label, found
     [found] = compile_text(tmp_path, text.replace("@", "zzzzzz"), placeholders=True).errors

@@ -1,7 +1,5 @@
 """`needs`: names, references and options of one file, and what the names of many files stand for."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
@@ -112,9 +110,7 @@ def test_a_name_that_is_too_long_is_cut_as_the_matrix_cuts_it(tmp_path: Path) ->
     ],
 )
 @pytest.mark.parametrize("form", ["[%s]", "{%s: {}}"])
-def test_what_is_no_axis_stands_in_a_name_as_it_is(
-    tmp_path: Path, text: str, variable: str, name: str, form: str
-) -> None:
+def test_what_is_no_axis_stands_in_a_name_as_it_is(tmp_path, text, variable, name, form):
     head = HEAD + "vars: {which: {type: str}, rate: {type: float, default: 0.50}}\n"
     found = launch(
         tmp_path,
@@ -473,9 +469,7 @@ def test_a_broken_file_leaves_the_names_that_it_cannot_declare(tmp_path: Path) -
 # What commands show
 
 
-def test_compile_shows_them_with_their_origin(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_compile_shows_them_with_their_origin(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     job(tmp_path, "train", "needs: {prepare: {rerun: never}, fetch: }")
     assert main(["compile", "train.launcher.yaml"]) == 0

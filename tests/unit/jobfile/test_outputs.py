@@ -1,7 +1,5 @@
 """References to output folders: of the job itself, and of the jobs that it needs."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 
@@ -82,42 +80,32 @@ def test_a_folder_of_another_engine_is_an_error_at_the_reference(
     assert (found.file, found.code) == ("./train.launcher.yaml", "needs-across-engines")
     assert why in found.message
     text = (tmp_path / "train.launcher.yaml").read_text().splitlines()
-    assert found.span is not None
     assert text[found.span.line - 1][found.span.column - 1 :].startswith("$<needs.prepare.output_dir>/x")
     assert [each.key.job for each in made.launches] == ["prepare"]
 
 
 @pytest.mark.parametrize("reader", ["", "scheduler: local_dir\n", IN_DOCKER])
-def test_a_local_folder_can_be_read_here_and_in_containers_of_this_machine(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reader: str
-) -> None:
+def test_a_local_folder_can_be_read_here_and_in_containers_of_this_machine(tmp_path, monkeypatch, reader):
     train = reader + with_image(READS).replace("busybox:1.37", "busybox:1.37" if "docker" in reader else "/")
     assert not compiled_files(tmp_path, monkeypatch, prepare=LEAVES, train=train).errors
 
 
-def test_of_a_need_in_no_given_file_the_engine_is_not_known(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_a_need_in_no_given_file_the_engine_is_not_known(tmp_path, monkeypatch):
     assert not compiled_files(tmp_path, monkeypatch, train=READS).errors
 
 
-def test_the_folder_of_a_matrix_is_an_error_at_the_reference(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_folder_of_a_matrix_is_an_error_at_the_reference(tmp_path, monkeypatch):
     train = f"matrix: {{size: [1, 2]}}\n{READS}"
     (found,) = compiled_files(
         tmp_path, monkeypatch, prepare=f"matrix: {{lr: [1, 2, 3]}}\n{LEAVES}", train=train
     ).errors
     assert (found.file, found.code) == ("./train.launcher.yaml", "unknown-reference")
-    assert found.span is not None
     assert (found.span.line, found.span.column) == (6, READS.splitlines()[2].index("$<") + 1)
     assert "`prepare` is a matrix, and each of its jobs has a folder" in found.message
     assert "LAUNCHER_NEEDS" in found.label
 
 
-def test_the_folder_of_a_matrix_in_a_file_that_is_not_given_is_one_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_folder_of_a_matrix_in_a_file_that_is_not_given_is_one_too(tmp_path, monkeypatch):
     matrix = f"matrix: {{lr: [1, 2, 3]}}\n{LEAVES}"
     both = compiled_files(tmp_path, monkeypatch, prepare=matrix, train=READS).errors
     alone = compile_files(
@@ -137,9 +125,7 @@ def test_the_folder_of_a_matrix_in_a_file_that_is_not_given_is_one_too(
     assert not found.errors
 
 
-def test_the_folder_of_one_job_of_a_matrix_is_none_of_a_matrix(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_folder_of_one_job_of_a_matrix_is_none_of_a_matrix(tmp_path, monkeypatch):
     train = READS.replace("prepare", "prepare-2")
     assert not compiled_files(
         tmp_path, monkeypatch, prepare=f"matrix: {{lr: [1, 2, 3]}}\n{LEAVES}", train=train

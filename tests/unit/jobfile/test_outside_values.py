@@ -1,7 +1,5 @@
 """What a job file takes from outside: values, launcher.toml, secrets, the workspace, watched files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -51,9 +49,7 @@ def test_var_wins_over_files_later_files_win_and_all_win_over_the_file_itself(tm
         ("\ns: 3\n", "variable `s` is 3 from v.yaml:2, and must be text"),
     ],
 )
-def test_a_wrong_value_points_at_the_definition_and_at_the_file(
-    tmp_path: Path, text: str, expected: str
-) -> None:
+def test_a_wrong_value_points_at_the_definition_and_at_the_file(tmp_path, text, expected):
     (tmp_path / "v.yaml").write_text(text)
     compiled = compile_text(tmp_path, USE, var_files=["v.yaml"])
     assert [found.message for found in compiled.diagnostics] == [expected]
@@ -148,9 +144,7 @@ def test_a_projects_target_is_for_the_files_that_have_targets(tmp_path: Path) ->
         ("[lifecycle]\non_fail = 1\n", "2:1 unknown-field `on_fail` is not a field of `lifecycle`"),
     ],
 )
-def test_what_is_wrong_in_launcher_toml_is_shown_there_once(
-    tmp_path: Path, config: str, expected: str
-) -> None:
+def test_what_is_wrong_in_launcher_toml_is_shown_there_once(tmp_path, config, expected):
     (tmp_path / "b.launcher.yaml").write_text(HEAD.replace("job", "b") + ROLES)
     assert configured(tmp_path, config) == [expected]
 
@@ -199,7 +193,6 @@ def test_a_workspace_is_in_the_digest_by_its_content(tmp_path: Path) -> None:
     text = HEAD + ROLES + "workspace: ./src\n"
     first, again = launch(tmp_path, text), launch(tmp_path, text)
     assert first == again
-    assert first.workspace is not None
     assert (first.workspace.path, bool(first.workspace.digest)) == ("./src", True)
     (tmp_path / "src" / "train.py").write_text("2")
     assert digest(document(launch(tmp_path, text))) != digest(document(first))

@@ -1,7 +1,5 @@
 """One grammar of durations and sizes; what a refused one is told to write is taken."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Each kind of reference: its value, its type where it stands alone, its escape, what a wrong one says."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 
@@ -110,9 +108,7 @@ def test_doubled_dollars_write_the_reference_itself(tmp_path: Path, name: str) -
         ("role.main.port", "`$<role.main.port>` names nothing", "write `$<role.main.host>`"),
     ],
 )
-def test_what_names_nothing_is_an_error_with_the_nearest(
-    tmp_path: Path, written: str, said: str, label: str
-) -> None:
+def test_what_names_nothing_is_an_error_with_the_nearest(tmp_path, written, said, label):
     text = TOP + f"roles: {{main: {{entrypoint: x, args: ['a $<{written}>']}}}}\n"
     compiled = compile_text(tmp_path, text)
     assert lines(compiled) == [f"8:41 unknown-reference {said}"]

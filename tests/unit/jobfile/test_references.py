@@ -1,7 +1,5 @@
 """References: where each may stand, what it becomes, and that nothing else with a `$` is touched."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """`service`, `ready` and `depends_on`: what they come to in the AppDef and in its document."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -79,13 +77,13 @@ def test_they_cross_to_documents_and_processes_and_back() -> None:
     [
         ([Role("a", "", entrypoint="x", depends_on={"b": "ready"})], "there is no role `b`; there are: a"),
         ([Role("a", "", entrypoint="x", service=True)], "all roles are services"),
-        ([Role("a", "", entrypoint="x", service=1)], "service is True or False, got 1"),  # type: ignore[arg-type]
-        ([Role("a", "", entrypoint="x", ready={"port": 1})], "want a Probe, got"),  # type: ignore[arg-type]
+        ([Role("a", "", entrypoint="x", service=1)], "service is True or False, got 1"),
+        ([Role("a", "", entrypoint="x", ready={"port": 1})], "want a Probe, got"),
         ([Role("a", "", entrypoint="x", ready=Probe())], "a probe needs `port`"),
-        ([Role("a", "", entrypoint="x", ready=Probe(command="ls"))], "command is a tuple of texts"),  # type: ignore[arg-type]
-        ([Role("a", "", entrypoint="x", ready=Probe(file=3))], "file is text, got 3"),  # type: ignore[arg-type]
+        ([Role("a", "", entrypoint="x", ready=Probe(command="ls"))], "command is a tuple of texts"),
+        ([Role("a", "", entrypoint="x", ready=Probe(file=3))], "file is text, got 3"),
         ([Role("a", "", entrypoint="x", ready=Probe(port=0))], "a port is an integer from 1 to 65535"),
-        ([Role("a", "", entrypoint="x", depends_on=["b"])], "depends_on is a mapping"),  # type: ignore[arg-type]
+        ([Role("a", "", entrypoint="x", depends_on=["b"])], "depends_on is a mapping"),
         ([Role("a", "", entrypoint="x", retry_delay=301)], "retry_delay is at most 300, got 301"),
         ([Role("a", "", entrypoint="$<role.b.host>")], "`$<role.b.host>` names no role of this app"),
     ],

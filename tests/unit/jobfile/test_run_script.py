@@ -1,7 +1,5 @@
 """`run`: a script in place of `entrypoint` and `args`."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 
@@ -75,9 +73,7 @@ def test_the_formatter_puts_it_behind_the_arguments() -> None:
     ]
 
 
-def test_convert_writes_the_command_of_a_script_as_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_convert_writes_the_command_of_a_script_as_one(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Path("c.py").write_text(
         "from launcher.specs import AppDef, Role\n\n\n"

@@ -1,7 +1,5 @@
 """The published schema: generated, plain enough for every engine, and of one mind with the models."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

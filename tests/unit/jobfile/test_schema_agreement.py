@@ -1,7 +1,5 @@
 """Models and schema judge thousands of changed files alike, but for the rules that are listed here."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator
@@ -102,9 +100,7 @@ def _rules(mutation: Mutation, found: str) -> set[str]:
     return rules
 
 
-def test_one_verdict_but_for_the_rules_beyond_the_schema(
-    verdicts: list[tuple[Mutation, bool, list[str]]],
-) -> None:
+def test_one_verdict_but_for_the_rules_beyond_the_schema(verdicts):
     assert len(verdicts) > 3000
     unexplained = [
         (mutation.path, mutation.what, valid, found)

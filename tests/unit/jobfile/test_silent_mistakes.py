@@ -1,7 +1,5 @@
 """What is valid and does not mean what it looks like is a warning, and what only looks odd is none."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -236,9 +234,7 @@ HIDING = (
         ("image: $<var.nobody>", "3:26 unknown-reference there is no variable `nobody`"),
     ],
 )
-def test_a_default_that_every_role_hides_is_checked_all_the_same(
-    tmp_path: Path, common: str, found: str
-) -> None:
+def test_a_default_that_every_role_hides_is_checked_all_the_same(tmp_path, common, found):
     compiled = compile_text(tmp_path, HEAD + f"defaults: {{role: {{{common}}}}}\n" + HIDING)
     assert [line[: len(found)] for line in lines(compiled)] == [found]
     assert {each.severity for each in compiled.diagnostics} == {"error"}

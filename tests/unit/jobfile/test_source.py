@@ -1,7 +1,5 @@
 """Reading a file: size, encoding, what is not there."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Targets and defaults: what merges, replaces and is removed; every target is checked, each problem once."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -199,9 +197,7 @@ def test_a_base_that_is_whole_only_under_a_target_is_right_under_it(tmp_path: Pa
 @pytest.mark.parametrize(
     ("asked", "label"), [("dve", "did you mean `dev`?"), ("elsewhere", ""), ("Dev", "did you mean `dev`?")]
 )
-def test_a_target_that_there_is_not_is_an_error_with_the_nearest(
-    tmp_path: Path, asked: str, label: str
-) -> None:
+def test_a_target_that_there_is_not_is_an_error_with_the_nearest(tmp_path, asked, label):
     text = HEAD + "roles: {a: {entrypoint: x}}\ntargets: {dev: {}, prod: {}}\n"
     compiled = compile_text(tmp_path, text, target=asked)
     assert lines(compiled) == [f"4:1 unknown-target the file declares no target `{asked}`"]

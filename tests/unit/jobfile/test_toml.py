@@ -1,7 +1,5 @@
 """TOML: the same values, the same problems, and a place for every key and value."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

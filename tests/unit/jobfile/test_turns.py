@@ -1,7 +1,5 @@
 """How job files and launcher.toml limit what runs at once: `max_parallel`, `lifecycle.queue`, `[queue]`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

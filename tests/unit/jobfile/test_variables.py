@@ -1,7 +1,5 @@
 """Variables: where a value comes from, and what it must be."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -42,9 +40,7 @@ def test_the_command_line_wins_over_the_environment_over_the_default(tmp_path: P
         ("{type: str}", "$<app_id>", "$$<app_id>"),
     ],
 )
-def test_in_text_a_value_reads_as_it_was_written(
-    tmp_path: Path, definition: str, given: Any, expected: str
-) -> None:
+def test_in_text_a_value_reads_as_it_was_written(tmp_path, definition, given, expected):
     assert arg(tmp_path, definition, None if given is None else {"v": given}) == expected
 
 

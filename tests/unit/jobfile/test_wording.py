@@ -1,7 +1,5 @@
 """Every complaint is in our words, with a remedy; pydantic's wording never reaches the user."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path
@@ -199,9 +197,7 @@ def test_one_mistake_one_sentence(tmp_path: Path, text: str, expected: str, labe
         ),
     ],
 )
-def test_a_key_of_another_level_says_that_the_indentation_is_off(
-    tmp_path: Path, text: str, expected: str
-) -> None:
+def test_a_key_of_another_level_says_that_the_indentation_is_off(tmp_path, text, expected):
     assert labels(compile_text(tmp_path, text)) == [f"the indentation is off: {expected}"]
 
 
@@ -282,9 +278,7 @@ def test_every_code_in_use_is_documented() -> None:
         (HEAD + "component: ./none.py:train\nargs: [1]\n", "`args: {NAME: value}`"),
     ],
 )
-def test_what_other_tools_write_otherwise_is_shown_as_it_is_written_here(
-    tmp_path: Path, text: str, remedy: str
-) -> None:
+def test_what_other_tools_write_otherwise_is_shown_as_it_is_written_here(tmp_path, text, remedy):
     assert remedy in compile_text(tmp_path, text).errors[-1].hint
 
 

@@ -1,7 +1,5 @@
 """YAML: scalars by the 1.2 core schema, anchors and merges within bounds, one parser's verdict."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -72,7 +70,7 @@ def test_plain_scalars_follow_the_core_schema(text: str, expected: object) -> No
 
 
 def test_not_a_number_is_a_float() -> None:
-    assert math.isnan(resolve_plain(".nan"))  # type: ignore[arg-type]
+    assert math.isnan(resolve_plain(".nan"))
 
 
 def test_quotes_and_the_str_tag_make_text() -> None:

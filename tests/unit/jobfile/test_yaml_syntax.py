@@ -1,7 +1,5 @@
 """YAML syntax errors speak our words, at the place of the mistake."""
 
-from __future__ import annotations
-
 import pytest
 
 from launcher.jobfile.text.source import Source

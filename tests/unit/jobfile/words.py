@@ -1,7 +1,5 @@
 """The words of the job file tests: compile a text, and say what came out in one line each."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

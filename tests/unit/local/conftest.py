@@ -1,7 +1,5 @@
 """The fixture that gives a test its supervisors."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Drives a supervisor over its control socket, as a client does, but step by step."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import resource

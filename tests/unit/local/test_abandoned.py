@@ -1,15 +1,12 @@
 """The supervisor dies before it has recorded the end: what follows from its record, and what does not."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
 
 from launcher.schedulers.local import appview, rundir
 from launcher.schedulers.local.appview import AppView, fold
-from tests.unit.local.conftest import Supervise
-from tests.unit.local.driving import Driven, replicas, sh
+from tests.unit.local.driving import Driven, sh
 from tests.unit.local.test_eventfile import START, end, event, lines, spawn
 
 GO = [event("starting"), spawn(0), spawn(1), event("started")]
@@ -54,9 +51,7 @@ def test_a_recorded_end_is_not_an_abandoned_one() -> None:
         (("ended", 1), "succeeded"),
     ],
 )
-def test_killed_at_a_named_event_the_state_follows_from_what_was_recorded(
-    supervise: Supervise, dies_at: tuple[str, int], state: str
-) -> None:
+def test_killed_at_a_named_event_the_state_follows_from_what_was_recorded(supervise, dies_at, state):
     app = supervise(dies_at=dies_at)
     app.create(app.role("main", sh("echo a"), sh("echo b")))
     app.go()
@@ -65,15 +60,6 @@ def test_killed_at_a_named_event_the_state_follows_from_what_was_recorded(
     assert view.state == state
     appview.kill_leftovers(app.app_dir, view)
     assert app.left() == []
-
-
-def test_killed_while_it_stops_a_cancelled_app_that_is_cancelled(supervise: Supervise) -> None:
-    app = supervise(dies_at=("stopping", 1))
-    app.start(app.role("main", ["sleep", "1000"]))
-    app.cancel("alice")
-    assert app.exited() == -9
-    assert (app.view.state, app.view.message) == ("cancelled", "cancelled by alice")
-    assert [each.state for each in replicas(app.view)] == ["cancelled"]
 
 
 def test_killed_before_it_hears_of_a_cancel_the_app_is_cancelled(app: Driven) -> None:

@@ -1,7 +1,5 @@
 """The supervisor is killed: what the record then says, and that nothing survives its leftovers' removal."""
 
-from __future__ import annotations
-
 import os
 import random
 import signal
@@ -17,7 +15,7 @@ from launcher.schedulers.appfolder import sweep
 from launcher.schedulers.local import appview, control
 from launcher.schedulers.local.appview import AppView
 from tests.unit.local.conftest import Supervise
-from tests.unit.local.driving import Driven, replicas, sh
+from tests.unit.local.driving import Driven, sh
 
 SLEEP = ["sleep", "1000"]
 
@@ -25,18 +23,6 @@ SLEEP = ["sleep", "1000"]
 def test_killed_before_create_it_leaves_a_reservation_without_owner(app: Driven) -> None:
     app.kill()
     assert (app.view.state, app.view.lock_held, app.view.owner) == ("reserved", False, "")
-
-
-def test_killed_while_it_runs_the_app_is_lost(app: Driven) -> None:
-    app.start(app.role("main", SLEEP, ["true"]))
-    app.until(lambda view: replicas(view)[1].state == "succeeded")
-    assert appview.supervisor_alive(app.view)
-    app.kill()
-    view = app.view
-    assert (view.state, [each.state for each in replicas(view)]) == ("lost", ["lost", "succeeded"])
-    assert not appview.supervisor_alive(view)
-    assert appview.kill_leftovers(app.app_dir, view) == 1
-    assert appview.kill_leftovers(app.app_dir, view) == 0
 
 
 def test_leftovers_are_killed_wherever_they_went(app: Driven) -> None:
@@ -120,9 +106,7 @@ if not os.fork():
 """
 
 
-def test_a_child_that_is_slow_to_become_its_program_does_not_make_the_app_look_alive(
-    supervise: Supervise, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_child_that_is_slow_to_become_its_program_does_not_make_the_app_look_alive(supervise, monkeypatch):
     """On a busy machine it holds the lock of the killed supervisor for longer than a few milliseconds."""
     monkeypatch.setattr(appview, "_patience_s", 20.0)  # a process that has waited in vain once waits less
     app = supervise(first=KEEPS_THE_LOCK)

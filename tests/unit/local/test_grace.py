@@ -1,7 +1,5 @@
 """Cancelling with another grace period than the app's own."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

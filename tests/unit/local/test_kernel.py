@@ -1,7 +1,5 @@
 """What we ask of the kernel: identities that cannot be confused, waiting without polling."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -50,7 +48,6 @@ def test_a_command_name_may_look_like_anything(tmp_path: Path) -> None:
     odd.symlink_to("/bin/sleep")
     child = subprocess.Popen([str(odd), "1000"])
     found = pids.process(child.pid)
-    assert found is not None
     assert (found.parent, found.alive) == (os.getpid(), True)
     child.kill()
     child.wait()
@@ -73,7 +70,6 @@ def test_waiting_for_an_exit_ends_with_the_process(system: str) -> None:
 
 def test_descendants_are_found_through_all_generations() -> None:
     child = subprocess.Popen(["sh", "-c", "sh -c 'sleep 1000; :' & echo; wait"], stdout=subprocess.PIPE)
-    assert child.stdout is not None
     child.stdout.readline()
     deadline = time.monotonic() + 10
     while len(found := pids.descendants([child.pid])) < 2:
@@ -131,9 +127,7 @@ def test_a_watch_needs_the_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("timeout_s", [30 * 86400, 10 * 365 * 86400, float("inf")])
-def test_a_wait_may_last_for_longer_than_the_kernel_counts(
-    system: str, timeout_s: float, tmp_path: Path
-) -> None:
+def test_a_wait_may_last_for_longer_than_the_kernel_counts(system, timeout_s, tmp_path):
     child = subprocess.Popen(["sleep", "0.1"])
     start = pids.start_time(child.pid) or 0
     reaper = threading.Thread(target=child.wait)  # without it, other systems see a process that still runs

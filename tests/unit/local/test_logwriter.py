@@ -1,7 +1,5 @@
 """What is written to a log is what is read from it, in order, wherever the writer was killed."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal
@@ -125,9 +123,7 @@ DROPPED = re.compile(rb"\[launcher: (\d+) bytes of output were dropped here: log
 
 
 @given(WRITES, st.integers(300, 500))
-def test_a_bounded_log_has_its_beginning_its_end_and_a_line_for_the_rest(
-    writes: list[Write], max_bytes: int
-) -> None:
+def test_a_bounded_log_has_its_beginning_its_end_and_a_line_for_the_rest(writes, max_bytes):
     with tempfile.TemporaryDirectory() as home, pytest.MonkeyPatch.context() as patch:
         clock = Clock()
         patch.setattr(logwriter, "time", clock)
@@ -186,9 +182,7 @@ def test_a_follower_of_a_bounded_log_sees_all_but_what_was_dropped_before_it_loo
 
 
 @pytest.mark.parametrize("max_bytes", [0, 20_000])
-def test_a_writer_that_is_killed_anywhere_leaves_a_log_that_can_be_read(
-    tmp_path: Path, max_bytes: int
-) -> None:
+def test_a_writer_that_is_killed_anywhere_leaves_a_log_that_can_be_read(tmp_path, max_bytes):
     """The lines count: what is there is a beginning of the count, or that, a gap and a later part."""
     for number in range(10):
         folder = tmp_path / str(number)
@@ -224,17 +218,3 @@ def test_a_writer_that_is_killed_anywhere_leaves_a_log_that_can_be_read(
         assert all(int(word) // 3 % 2 == 1 for word in by_stream["stderr"] if len(word) == 6)
         if not DROPPED.search(seen):
             assert sum(map(len, by_stream["stdout"] + by_stream["stderr"])) == len(seen.replace(b"\n", b""))
-
-
-def test_a_log_dir_gets_a_file_for_each_stream_too(tmp_path: Path, clock: Clock) -> None:
-    writer, log = LogWriter(1, fail, separate=True), ReplicaLog(str(tmp_path / "r"))
-    (tmp_path / "r").mkdir()
-    for kind, data in ((0, b"out\n"), (1, b"err\n"), (0, b"on\n")):
-        writer.append(log, kind, data)
-    writer.close_all()
-    found = {path.name: path.read_bytes() for path in (tmp_path / "r").iterdir() if path.name != rundir.INDEX}
-    assert found == {
-        "stdout.log": b"out\non\n",
-        "stderr.log": b"err\n",
-        "combined.log": b"out\nerr\non\n",
-    }

@@ -1,7 +1,5 @@
 """A thousand replicas in order: what the supervisor does for each, what it holds, what a reader does."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -76,14 +74,12 @@ def test_work_grows_with_the_number_of_replicas_and_no_faster(supervise: Supervi
         assert app.left() == []
         executed[count] = int(path.read_text())
         record = app.record.encode()
-        folded[count] = _lines_of(lambda record=record: fold(record, locked=True))  # type: ignore[misc]
+        folded[count] = _lines_of(lambda record=record: fold(record, locked=True))
     assert executed[MANY] < BOUND * executed[FEW], executed
     assert folded[MANY] < BOUND * folded[FEW], folded
 
 
-def test_restarts_are_put_between_the_output_in_time_that_grows_with_their_number(
-    supervise: Supervise,
-) -> None:
+def test_restarts_are_put_between_the_output_in_time_that_grows_with_their_number(supervise):
     """Each replica fails three times; a reader begins at the first line of each."""
     executed = {}
     for count in (FEW, MANY):

@@ -1,7 +1,5 @@
 """An app that waits for others: what its supervisor does at their ends, and who decides that it starts."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time
@@ -124,9 +122,7 @@ def test_a_suspended_supervisor_is_withdrawn_all_the_same(supervise: Supervise, 
     assert skipped(second) == "withdrawn"
 
 
-def test_a_supervisor_that_dies_between_decision_and_start_leaves_nothing_decided(
-    supervise: Supervise, state_dir: str
-) -> None:
+def test_a_supervisor_that_dies_between_decision_and_start_leaves_nothing_decided(supervise, state_dir):
     first, second = supervise(), supervise()
     first.start(first.role("main", ["sleep", "1000"]))
     hold(second, first)

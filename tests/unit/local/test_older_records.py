@@ -3,8 +3,6 @@
 Recorded from real apps; users, boots and app ids are replaced.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

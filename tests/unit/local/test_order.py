@@ -1,8 +1,5 @@
 """Roles that wait for each other and end with the app: what the supervisor does, step by step."""
 
-from __future__ import annotations
-
-import json
 import os
 import socket
 from collections.abc import Iterator
@@ -136,16 +133,3 @@ def test_a_port_that_is_taken_later_fails_the_app(app: Driven) -> None:
         server["rules"]["depends_on"] = {"first": "succeeded"}
         view = app.run(server, app.role("first", sh("true")), app.role("main", ["sleep", "1000"]))
     assert view.message.startswith(f"server/0 could not be started: port {port} is in use")
-
-
-def test_a_restart_of_the_whole_app_starts_roles_in_order_again(app: Driven) -> None:
-    """The file of the first round is too old for the second."""
-    server = app.role("server", sh("sleep 0.3; touch up; sleep 1000"))
-    server["rules"] = {"service": True, "ready": {"file": "up"}}
-    main = app.role("main", sh("exit $((1 - LAUNCHER_RESTART))"), retries=1, rules=_needs("server", "ready"))
-    view = app.run(server, main)
-    assert (view.state, view.num_restarts) == ("succeeded", 1)
-    events = [json.loads(line) for line in app.record.splitlines()]
-    again = events[[event["e"] for event in events].index("restart") :]
-    assert [event["e"] for event in again[:4]] == ["restart", "spawn", "ready", "spawn"]
-    assert again[2]["t"] - again[1]["t"] >= 0.2e9

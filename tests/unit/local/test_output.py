@@ -1,7 +1,5 @@
 """Logs: every byte is kept, in order, with its time; and nothing a disk does stops a replica."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys
@@ -23,13 +21,6 @@ def index_of(app: Driven, role: str = "main", k: int = 0) -> list[tuple[int, int
     assert len(data) % RECORD_BYTES == 0
     numbers = [int.from_bytes(data[at : at + 8], "little") for at in range(0, len(data), 8)]
     return [(o, t >> 2, t & 3) for o, t in zip(numbers[::2], numbers[1::2], strict=True)]
-
-
-def test_stdout_and_stderr_are_kept_apart_and_together(app: Driven) -> None:
-    app.run(app.role("main", sh("echo out; echo err >&2")))
-    assert app.log(stream="stdout") == "out\n"
-    assert app.log(stream="stderr") == "err\n"
-    assert sorted(app.log().splitlines()) == ["err", "out"]
 
 
 def test_separate_files_are_written_where_they_are_asked_for(app: Driven) -> None:

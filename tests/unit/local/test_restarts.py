@@ -1,10 +1,6 @@
 """Retries: which replicas are started again, how often, and what is told of it."""
 
-from __future__ import annotations
-
-import json
 from pathlib import Path
-from typing import Any
 
 from tests.unit.local.driving import Driven, sh
 
@@ -55,7 +51,3 @@ def test_replicas_of_a_role_keep_their_own_environments(app: Driven) -> None:
         role["replicas"][k]["env"].update(own)
     assert app.run(role).state == "succeeded"
     assert [app.log("main", k).splitlines()[-1] for k in range(3)] == ["1 a b", "1 other", "1 b"]
-
-
-def _events(app: Driven, kind: str) -> list[dict[str, Any]]:
-    return [event for line in app.record.splitlines() if (event := json.loads(line))["e"] == kind]

@@ -1,7 +1,5 @@
 """The end of an app whose program has failed says the last line of its stderr, and no secret."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The turns of apps that a program starts by the scheduler: at once by default, or in line."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,14 +10,8 @@ import pytest
 
 from launcher.schedulers.local.scheduler import LocalScheduler
 from launcher.specs import AppDef, Resource, Role
-from launcher.specs.attempt import Attempt
-from launcher.specs.canonical import digest, document
-from launcher.specs.jobkey import JobKey, attempt_id
-from launcher.specs.launch import Launch
-from launcher.turns.asking import ask_of
-from launcher.turns.folders import gpu_table, slots_table
-from launcher.turns.machine import machine
-from launcher.turns.table import draw, tickets
+from launcher.turns.folders import gpu_table
+from launcher.turns.table import tickets
 
 ALL_CORES = Resource(cpu=10**6, gpu=0, memMB=-1)  # more than there are: such an app runs alone
 SHOW_GPUS = 'echo "GPUs ${CUDA_VISIBLE_DEVICES-all}"; '
@@ -32,13 +24,6 @@ def folder(launcher_home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "run"))
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     return launcher_home
-
-
-@pytest.fixture
-def attached(folder: Path) -> Iterator[LocalScheduler]:
-    made = LocalScheduler("s")
-    yield made
-    made.close()
 
 
 @pytest.fixture
@@ -65,7 +50,6 @@ def started(scheduler: LocalScheduler, app: AppDef) -> str:
 
 def state(scheduler: LocalScheduler, app_id: str) -> str:
     found = scheduler.record(app_id)
-    assert found is not None
     return found.state
 
 
@@ -73,10 +57,6 @@ def output(scheduler: LocalScheduler, app_id: str) -> list[str]:
     """What the first replica has printed at the end."""
     assert scheduler.wait(app_id) is not None
     return [line.rstrip("\n") for line in scheduler.log_iter(app_id, "r")]
-
-
-def in_line(folder: str = "") -> list[tuple[str, str]]:
-    return [(each.app, each.state) for each in tickets(folder or slots_table())]
 
 
 def test_a_run_of_an_app_that_asks_for_nothing_loads_nothing_for_turns(scenario: Any) -> None:
@@ -103,28 +83,3 @@ def output_now(scheduler: LocalScheduler, app_id: str) -> list[str]:
 
 
 # Apps that plans make
-
-
-def attempt_of(app: AppDef, name: str = "job", number: int = 1) -> Attempt:
-    key = JobKey("p", "default", name)
-    made = document(Launch(key=key, app=app, scheduler="local_cwd", root="/", file="f", origin="o"))
-    return Attempt(
-        key=key,
-        number=number,
-        app_id=attempt_id(key, number),
-        scheduler="local_cwd",
-        digest=digest(made),
-        document=made,
-    )
-
-
-def applied(scheduler: LocalScheduler, app: AppDef, name: str, *, turn: bool = True) -> tuple[str, str]:
-    """Submit an attempt that waits for its turn; its app id and the state in which it was accepted."""
-    reservation = scheduler.reserve(attempt_of(app, name))
-    if turn:
-        reservation.turn = ask_of(app, reservation.app_id, machine(with_gpus=True))
-        assert reservation.turn is not None
-        reservation.turn.number = draw(reservation.turn.tables, 1)
-    scheduler.create(reservation, app, {})
-    scheduler.start(reservation)
-    return reservation.app_id, reservation.accepted

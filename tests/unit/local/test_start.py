@@ -1,7 +1,5 @@
 """How an app comes to life: create, go, and every way in which that can fail."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
@@ -43,14 +41,6 @@ def test_half_a_message_and_then_nothing_ends_the_supervisor(app: Driven) -> Non
     assert app.errors == ""
 
 
-def test_a_missing_executable_is_found_before_anything_starts(app: Driven) -> None:
-    answer = app.create(app.role("main", ["true"]), app.role("bad", ["true"], ["no-such-thing", "-x"]))
-    assert answer["error"].startswith("no such executable: no-such-thing in PATH (")
-    assert (answer["role"], answer["k"], answer["argv"]) == ("bad", 1, ["no-such-thing", "-x"])
-    assert app.exited() == 0
-    assert not os.path.exists(app.app_dir)
-
-
 def test_what_is_wrong_with_an_executable_or_directory_is_said(supervise: Supervise, tmp_path: Path) -> None:
     plain = tmp_path / "plain"
     plain.write_text("")
@@ -83,17 +73,6 @@ def test_a_replica_that_cannot_start_takes_the_whole_app_back(app: Driven, tmp_p
     assert not logs.exists()
 
 
-def test_taking_back_kills_what_ignores_term(app: Driven, tmp_path: Path) -> None:
-    script = tmp_path / "script"
-    script.write_text("no #! line here")
-    script.chmod(0o755)
-    app.create(
-        app.role("main", sh("trap '' TERM; sleep 1000 & wait")), app.role("bad", [str(script)]), grace_s=0.1
-    )
-    assert "Exec format error" in app.go()["error"]
-    assert app.left() == []
-
-
 def test_logs_of_another_run_are_neither_mixed_nor_removed(app: Driven, tmp_path: Path) -> None:
     old = tmp_path / "main" / "0" / rundir.COMBINED
     old.parent.mkdir(parents=True)
@@ -108,16 +87,6 @@ def test_a_folder_that_cannot_be_made_is_an_error(app: Driven, tmp_path: Path) -
     (tmp_path / "file").write_text("")
     answer = app.create(app.role("main", ["true"], log_dir=str(tmp_path / "file")))
     assert answer["error"] == f"cannot make the folder {tmp_path}/file/main/0: Not a directory"
-
-
-def test_a_submission_that_was_killed_before_go_can_be_done_again(supervise: Supervise) -> None:
-    first = supervise("again")
-    first.create(first.role("main", ["true"]))
-    first.kill()
-    assert (first.view.state, first.view.owner) == ("created", "")
-    second = supervise("again")
-    assert second.run(second.role("main", ["true"])).state == "succeeded"
-    assert second.record.count('"created"') == 1
 
 
 def test_an_app_that_was_started_is_never_started_again(supervise: Supervise) -> None:

@@ -1,7 +1,5 @@
 """How an app is stopped: by cancel, timeout, its parent's end, a failing peer; and what must be gone then."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys
@@ -115,13 +113,6 @@ def test_cancel_in_the_middle_of_starting_many(app: Driven) -> None:
     assert view.state == "cancelled"
     assert {each.state for each in replicas(view)} == {"cancelled"}
     assert app.left() == []
-
-
-def test_an_attached_app_is_cancelled_when_its_client_lets_go_of_it(app: Driven) -> None:
-    app.start(app.role("main", SLEEP), attached=True)
-    control.send(app.socket.fileno(), {"op": "close"})
-    app.hang_up()
-    assert app.ended().message == "its Runner was closed"
 
 
 def test_an_attached_app_is_cancelled_when_its_parent_goes_during_the_start(app: Driven) -> None:

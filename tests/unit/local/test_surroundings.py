@@ -1,7 +1,5 @@
 """What a replica finds around itself: environment, directory, descriptors, signals, limits."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys
@@ -32,11 +30,6 @@ def test_executables_are_searched_in_its_path_relative_to_its_directory(app: Dri
     tool.chmod(0o755)
     app.run(app.role("main", ["tool"], ["bin/tool"], env={"PATH": "bin"}, cwd=str(tmp_path / "work")))
     assert app.log("main", 0) == app.log("main", 1) == "found by work\n"
-
-
-def test_each_replica_knows_how_often_it_was_restarted(app: Driven) -> None:
-    app.run(app.role("main", sh("echo $LAUNCHER_RESTART; [ $LAUNCHER_RESTART = 2 ]"), retries=3))
-    assert app.log() == "0\n1\n2\n"
 
 
 def test_text_of_any_kind_arrives_unchanged(app: Driven) -> None:

@@ -1,12 +1,10 @@
 """An app in line for its share of the machine: what its supervisor does until then, and who ends it."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -101,9 +99,7 @@ def test_the_next_one_is_queued_and_runs_later(supervise: Supervise, holder: Dri
     assert os.listdir(table) == ["lock"]
 
 
-def test_an_app_that_does_not_wait_starts_over_the_limits(
-    supervise: Supervise, holder: Driven, table: str
-) -> None:
+def test_an_app_that_does_not_wait_starts_over_the_limits(supervise, holder, table):
     app = supervise()
     assert go(app, table, 2, at_once=True, script="sleep 1000") == {"ok": "started"}
     assert in_line(table) == [("holder", "holds"), ("app-1", "holds")]
@@ -167,9 +163,7 @@ def outliving(
     processes.kill([pid])
 
 
-def test_a_process_that_outlives_its_app_keeps_the_share(
-    outliving: tuple[Driven, int], table: str, wanted: dict[str, Any]
-) -> None:
+def test_a_process_that_outlives_its_app_keeps_the_share(outliving, table, wanted):
     app, pid = outliving
     for each in (table, wanted.get("gpu_table", table)):
         held, waiting = tickets(each)
@@ -198,9 +192,7 @@ def test_a_replica_has_the_proof_and_cannot_read_it(supervise: Supervise, table:
     assert app.log() == "True\nBad file descriptor\n"
 
 
-def test_it_keeps_its_share_until_its_last_process_has_ended(
-    supervise: Supervise, table: str, tmp_path: Path
-) -> None:
+def test_it_keeps_its_share_until_its_last_process_has_ended(supervise, table, tmp_path):
     os.mkfifo(tmp_path / "gate")
     first, second = supervise(), supervise()
     slow = f"trap 'read x < {tmp_path}/gate; exit 1' TERM; echo ready; sleep 1000 & wait"
@@ -215,9 +207,7 @@ def test_it_keeps_its_share_until_its_last_process_has_ended(
     assert second.ended().state == "succeeded"
 
 
-def test_it_enters_the_line_when_its_needs_are_met(
-    supervise: Supervise, holder: Driven, table: str, tmp_path: Path
-) -> None:
+def test_it_enters_the_line_when_its_needs_are_met(supervise, holder, table, tmp_path):
     os.mkfifo(tmp_path / "gate")
     need, app = supervise("need"), supervise()
     need.start(need.role("main", sh(f"read x < {tmp_path}/gate")))
@@ -270,9 +260,7 @@ def test_a_withdrawn_one_gives_up_its_place(
         (lambda app: os.kill(app.pid, signal.SIGTERM), "stopped by signal 15"),
     ],
 )
-def test_a_cancelled_one_gives_up_its_place(
-    supervise: Supervise, holder: Driven, table: str, end: Callable[[Driven], None], message: str
-) -> None:
+def test_a_cancelled_one_gives_up_its_place(supervise, holder, table, end, message):
     app = supervise()
     assert go(app, table, 2) == {"ok": "queued"}
     end(app)
@@ -309,9 +297,7 @@ def test_a_dead_one_leaves_the_line(supervise: Supervise, holder: Driven, table:
     assert (app.view.state, app.view.message) == ("skipped", "withdrawn")
 
 
-def test_what_cannot_start_any_more_has_failed(
-    supervise: Supervise, holder: Driven, table: str, tmp_path: Path
-) -> None:
+def test_what_cannot_start_any_more_has_failed(supervise, holder, table, tmp_path):
     program = tmp_path / "program"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o700)
@@ -325,9 +311,7 @@ def test_what_cannot_start_any_more_has_failed(
     assert in_line(table) == []
 
 
-def test_an_app_that_cannot_start_at_once_gives_up_its_place(
-    supervise: Supervise, table: str, tmp_path: Path
-) -> None:
+def test_an_app_that_cannot_start_at_once_gives_up_its_place(supervise, table, tmp_path):
     app = supervise()
     program = tmp_path / "program"
     program.write_text("#!/bin/none\n")
@@ -349,9 +333,7 @@ def test_a_table_that_cannot_be_written_is_tried_again(supervise: Supervise, tmp
     assert os.listdir(table) == ["lock"]
 
 
-def test_gpus_are_dealt_to_the_replicas_when_the_turn_comes(
-    supervise: Supervise, table: str, tmp_path: Path
-) -> None:
+def test_gpus_are_dealt_to_the_replicas_when_the_turn_comes(supervise, table, tmp_path):
     gpus = tmp_path / "gpus"
     gpus.mkdir()
     devices = {"cpu": 0, "limits": [], "devices": ["0", "1", "2"], "gpu_table": str(gpus)}
@@ -378,9 +360,7 @@ def test_gpus_are_dealt_to_the_replicas_when_the_turn_comes(
     assert second.log("many", 1) == "GPUs 4\n" * 2, "the restart has other GPUs"
 
 
-def test_replicas_see_what_there_is_where_no_gpu_is_known(
-    supervise: Supervise, table: str, tmp_path: Path
-) -> None:
+def test_replicas_see_what_there_is_where_no_gpu_is_known(supervise, table, tmp_path):
     gpus = tmp_path / "gpus"
     gpus.mkdir()
     app = supervise()
@@ -393,9 +373,7 @@ def test_replicas_see_what_there_is_where_no_gpu_is_known(
 
 
 @pytest.mark.parametrize("rounds", [25])
-def test_it_is_withdrawn_or_it_runs(
-    supervise: Supervise, state_dir: str, table: str, tmp_path: Path, rounds: int
-) -> None:
+def test_it_is_withdrawn_or_it_runs(supervise, state_dir, table, tmp_path, rounds):
     """Withdrawn by two clients at the moment at which its turn comes: it never runs then, else it does."""
     for number in range(rounds):
         first, second = supervise(), supervise()
@@ -442,9 +420,7 @@ def test_a_supervisor_without_an_ask_loads_nothing_for_turns(supervise: Supervis
     ]
 
 
-def test_what_two_supervisors_have_left_is_ended_that_die_one_after_the_other(
-    supervise: Supervise, table: str
-) -> None:
+def test_what_two_supervisors_have_left_is_ended_that_die_one_after_the_other(supervise, table):
     two = {"limits": [Limit(MACHINE, cpu=2)]}
     holders = [supervise(), supervise()]
     for number, holder in enumerate(holders, 1):

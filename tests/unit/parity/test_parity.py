@@ -1,7 +1,5 @@
 """Every public name of TorchX is here with its parameters, or in the table of what differs."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A small world that carries out plans of jobs with needs, without an engine or a clock."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
@@ -135,7 +133,7 @@ class Jobs:
     def _end(self, app_id: str, state: str) -> None:
         for each in list(self.attempts.values()):
             if each.app_id == app_id and each.is_live:
-                self._put(replace(each, state=state, owner=""))  # type: ignore[arg-type]
+                self._put(replace(each, state=state, owner=""))
 
     def end_latest(self, name: str, state: str) -> None:
         """The latest attempt ends, or loses its holder (state "orphaned")."""
@@ -144,7 +142,7 @@ class Jobs:
             if state == "orphaned":
                 self._put(replace(each, owner=""))
             elif each.state == "running" or state == "cancelled":
-                self._put(replace(each, state=state, owner=""))  # type: ignore[arg-type]
+                self._put(replace(each, state=state, owner=""))
 
     def leave_behind(self, plan: Plan) -> None:
         """A client reserves every attempt of the plan, and is killed."""

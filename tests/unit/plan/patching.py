@@ -1,7 +1,5 @@
 """Apply changes to a document by their printed paths: the proof that they say everything, unambiguously."""
 
-from __future__ import annotations
-
 import copy
 import json
 import re

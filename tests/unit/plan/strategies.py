@@ -1,7 +1,5 @@
 """Documents in normal form, for property tests."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from hypothesis import HealthCheck, settings

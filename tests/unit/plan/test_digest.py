@@ -1,7 +1,5 @@
 """The plan digest: what an approval covers, and what it does not."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
@@ -100,7 +98,7 @@ def test_an_orphan_that_has_ended_meanwhile_needs_no_stopping() -> None:
     ids=["stops one", "stops another", "starts more", "starts another", "starts less"],
 )
 def test_other_effects_are_not_approved(now: object) -> None:
-    assert not approves(plan(NEW).plan_digest, now)  # type: ignore[arg-type]
+    assert not approves(plan(NEW).plan_digest, now)
 
 
 @pytest.mark.parametrize("text", ["", "+", "lp2:sha256:", "lp2:sha256:00+train-1-aaaaa", "nonsense"])

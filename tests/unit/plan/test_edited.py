@@ -1,7 +1,5 @@
 """Files of the checkout that differ from what an attempt ran: a remark, or with `on_edit: rerun` a reason."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

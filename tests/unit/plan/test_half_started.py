@@ -1,7 +1,5 @@
 """An attempt of which some replicas were started and others never, and what was done to one by hand."""
 
-from __future__ import annotations
-
 import pytest
 
 from launcher.plan.codec import dumps, loads

@@ -1,7 +1,5 @@
 """What a plan says of jobs that need a success whose output folder is gone."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

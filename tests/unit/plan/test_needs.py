@@ -1,7 +1,5 @@
 """Jobs with needs: the order of steps, what a job stands on, and when it runs again or is held."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -183,9 +181,7 @@ def summed(*cells: Launch, number: int = 1, **fields: Any) -> Attempt:
     ],
 )
 @pytest.mark.parametrize("state", ["succeeded", "failed", "cancelled", "lost"])
-def test_a_job_runs_again_when_its_set_of_needs_has_changed(
-    before: list[int], now: list[int], said: str, state: str
-) -> None:
+def test_a_job_runs_again_when_its_set_of_needs_has_changed(before, now, said, state):
     desired = needing(*(CELLS[n] for n in now))
     made = step(plan([*CELLS, desired], *RAN, summed(*(CELLS[n] for n in before), state=state)), "sum")
     assert (made.kind, made.edition) == ("rerun", 2)
@@ -252,9 +248,7 @@ def test_a_running_job_is_judged_by_its_set_of_needs_when_it_has_ended() -> None
 @pytest.mark.parametrize("state", ["waiting", "queued"])
 @pytest.mark.parametrize("rerun", [True, False])
 @pytest.mark.parametrize("cells", [CELLS[:2], []])
-def test_an_attempt_that_waits_is_made_anew_when_its_set_of_needs_has_changed(
-    state: str, rerun: bool, cells: list[Launch]
-) -> None:
+def test_an_attempt_that_waits_is_made_anew_when_its_set_of_needs_has_changed(state, rerun, cells):
     """It is bound to exact attempts, and nothing of it has run. Its order counts, whatever `rerun` says."""
     live = summed(CELLS[0], state=state, owner=HOLDER, order_only=() if rerun else ("a-0",))
     made = step(plan([*CELLS, needing(*cells, rerun=rerun)], *RAN, live), "sum")
@@ -512,9 +506,7 @@ def test_a_running_dependent_of_a_need_that_every_apply_repeats_is_kept() -> Non
     ],
     ids=["changed", "asked for", "changed files"],
 )
-def test_a_running_dependent_of_a_need_that_runs_again_for_more_is_replaced(
-    need_now: Launch, asked: list[str]
-) -> None:
+def test_a_running_dependent_of_a_need_that_runs_again_for_more_is_replaced(need_now, asked):
     before = done(PREPARE, trigger_digest=combine({"*": "1"}))
     running = done(TRAIN, 1, on(PREPARE), state="running")
     assert step(plan([need_now, TRAIN], before, running, rerun=asked), "train").kind == "replace"

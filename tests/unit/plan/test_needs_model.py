@@ -1,7 +1,5 @@
 """Any jobs with needs and any history: what holds for every plan, carried out in a small world."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from hypothesis import given, note, settings
@@ -113,9 +111,7 @@ def test_a_plan_after_everything_has_succeeded_as_planned_is_empty(history: list
 
 @settings(unhurried, max_examples=60)
 @given(st.lists(events, max_size=14), asked, st.booleans())
-def test_a_plan_stands_while_nothing_has_happened(
-    history: list[tuple[Any, ...]], rerun: tuple[str, ...], retry: bool
-) -> None:
+def test_a_plan_stands_while_nothing_has_happened(history, rerun, retry):
     here = Jobs(version=dict.fromkeys(NAMES, 1))
     for event in history:
         happens(here, event)
@@ -130,9 +126,7 @@ def test_a_plan_stands_while_nothing_has_happened(
 
 @settings(unhurried, max_examples=100)
 @given(st.lists(events, max_size=14), st.sets(jobs), st.sets(jobs, min_size=1))
-def test_what_every_apply_repeats_stops_nothing(
-    history: list[tuple[Any, ...]], edited: set[str], every: set[str]
-) -> None:
+def test_what_every_apply_repeats_stops_nothing(history, edited, every):
     """Also while jobs run that stand on what is repeated."""
     here = Jobs(version=dict.fromkeys(NAMES, 1))
     for event in history:

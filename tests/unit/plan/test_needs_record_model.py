@@ -3,8 +3,6 @@
 The oracle knows files and attempts alone. It compares names and editions, and calls nothing of the planner.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from random import Random
 
@@ -125,7 +123,6 @@ class Files(Jobs):
 
     def _is_current(self, launch: Launch) -> bool:
         last = self._latest(launch.key, *(ENDED_STATES - {"skipped"}), "running")
-        assert last is not None
         assert last.state == "succeeded"
         recorded = {each.job: each.edition for each in last.needs}
         asked = {need.job: self._edition(launch.key._replace(job=need.job)) for need in launch.needs}

@@ -1,7 +1,5 @@
 """Plans speak of fields and values as job files do."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

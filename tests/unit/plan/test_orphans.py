@@ -1,7 +1,5 @@
 """Live attempts whose job file is gone: reported, and destroyed on request."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -15,7 +13,7 @@ KEPT = job("kept")
 GONE = attempt(job("gone"), "running", 3)
 
 
-def look(*attempts: Attempt, **choices: Any):  # type: ignore[no-untyped-def]
+def look(*attempts: Attempt, **choices: Any):
     choices = {"scopes": [HERE], **choices}
     return plan(KEPT, attempt(KEPT, "succeeded"), *attempts, **choices)
 

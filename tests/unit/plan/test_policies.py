@@ -1,7 +1,5 @@
 """What `lifecycle:` and the flags of the command line change about the action table."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -14,7 +12,7 @@ from tests.unit.plan.world import OWNER, attempt, job, lines, plan, world
 BAD_ENDS = [("failed", "on_failed"), ("cancelled", "on_cancelled"), ("lost", "on_lost")]
 
 
-def train(*args: str, **policies: Any):  # type: ignore[no-untyped-def]
+def train(*args: str, **policies: Any):
     return job("train", *(args or ("--lr", "5")), **policies)
 
 

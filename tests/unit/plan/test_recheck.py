@@ -1,7 +1,5 @@
 """A saved plan and the world of a later day: what stands, what is done already, what is refused."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -272,7 +270,6 @@ def test_a_plan_minds_only_the_engines_that_it_touches() -> None:
 
 def test_refusals_exit_with_4() -> None:
     refusal = later(saved([NEW]), attempt(NEW, "running")).refusal()
-    assert refusal is not None
     assert refusal.exit_code == 4
 
 
@@ -287,7 +284,7 @@ def test_a_saved_plan_of_another_repository_is_refused() -> None:
         Exception, match=r"for github.com/acme/vision, and this is github.com/acme/audio"
     ) as caught:
         located(plan(NEW), root="/src", origin="github.com/acme/audio")
-    assert caught.value.exit_code == 4  # type: ignore[attr-defined]
+    assert caught.value.exit_code == 4
 
 
 def test_a_job_without_a_remote_is_at_home_in_its_folder() -> None:

@@ -1,7 +1,5 @@
 """A saved plan is applied byte for byte as it was written, or not at all."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -139,9 +137,8 @@ def test_an_origin_is_compared_and_never_followed(of_job: str, here: str, accept
     saved = plan(job("train", origin=of_job))
     if accepted:
         launch = located(saved, root="/src", origin=here).steps[0].launch
-        assert launch is not None
         assert launch.root == ("/src" if of_job == here else of_job)
         return
     with pytest.raises(Exception, match="the plan is for") as caught:
         located(saved, root="/src", origin=here)
-    assert caught.value.exit_code == 4  # type: ignore[attr-defined]
+    assert caught.value.exit_code == 4

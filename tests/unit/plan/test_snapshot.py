@@ -1,7 +1,5 @@
 """Ledger and engines in one view: whom is believed."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from launcher.plan.snapshot import merge
@@ -11,7 +9,7 @@ TRAIN = job("train")
 RUNNING = attempt(TRAIN, "running", 2)
 
 
-def seen(ledger: list, engines: list, **rest):  # type: ignore[no-untyped-def, type-arg]
+def seen(ledger: list, engines: list, **rest):
     return merge(ledger=ledger, engines=engines, **{"fingerprints": ENGINES, **rest})
 
 

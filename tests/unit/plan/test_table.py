@@ -1,7 +1,5 @@
 """The action table: what happens to a job, by the state of its latest attempt."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.unit.plan.world import OWNER, attempt, job, lines, plan

@@ -1,7 +1,5 @@
 """Of two long texts, a plan shows where they differ."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

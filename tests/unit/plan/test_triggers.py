@@ -1,7 +1,5 @@
 """`rerun_on`: finished work that runs again because files changed, or because somebody applies."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

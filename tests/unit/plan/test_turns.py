@@ -1,7 +1,5 @@
 """What a plan says of jobs that share a machine: which take turns, which run alone, which could never run."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -286,7 +284,6 @@ def test_a_saved_plan_has_the_limits_of_its_jobs() -> None:
     back = loads(dumps(made))
     assert back.turns == made.turns != ()
     found = next(step.launch for step in back.steps if step.key.job == "train")
-    assert found is not None
     assert (found.matrix, found.max_parallel, found.caps, found.lifecycle.queue) == (
         "sweep",
         4,

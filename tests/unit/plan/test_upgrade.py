@@ -1,7 +1,5 @@
 """Attempts that an older version recorded never plan as changed."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
@@ -11,7 +9,7 @@ from tests.unit.plan.world import attempt, job, plan
 TRAIN = job("train", "-v")
 
 
-def recorded_before(state: str):  # type: ignore[no-untyped-def]
+def recorded_before(state: str):
     """In a normal form that spelt a default out."""
     now = attempt(TRAIN, state)
     role = {**now.document["roles"][0], "num_replicas": 1}

@@ -1,7 +1,5 @@
 """Words for the tests of planning: jobs as they should be, attempts as they were, the plan between them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -59,7 +57,7 @@ def attempt(launch: Launch, state: str, number: int = 1, **fields: Any) -> Attem
         actor="ann@node1",
         trigger_digest=launch.trigger_digest,
         inputs=launch.inputs_digest,
-        state=state,  # type: ignore[arg-type]
+        state=state,
     )
     return replace(made, **fields)
 

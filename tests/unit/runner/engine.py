@@ -1,7 +1,5 @@
 """A scheduler that keeps its apps in memory: small enough to see what the Runner asks of it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

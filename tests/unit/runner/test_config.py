@@ -1,7 +1,5 @@
 """Defaults from files: who wins, what is refused and where, and that a dump can be read back."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 
@@ -36,7 +34,7 @@ def of_user(tmp_path: Path, text: str) -> Path:
 
 def test_without_files_nothing_is_added(project: Path) -> None:
     cfg: dict[str, object] = {"grace_s": 1.0}
-    config.apply("local_cwd", cfg)  # type: ignore[arg-type]
+    config.apply("local_cwd", cfg)
     assert cfg == {"grace_s": 1.0}
     assert config.find_configs() == []
 
@@ -45,7 +43,7 @@ def test_the_call_wins_over_the_project_and_the_project_over_the_user(project: P
     of_user(tmp_path, "[schedulers.local_cwd]\ngrace_s = 1.0\ntimeout_s = 1\nprepend_cwd = true\n")
     write(project, "[schedulers.local_cwd]\ngrace_s = 2.0\ntimeout_s = 2\n")
     cfg: dict[str, object] = {"grace_s": 3.0}
-    config.apply("local_cwd", cfg)  # type: ignore[arg-type]
+    config.apply("local_cwd", cfg)
     assert cfg == {"grace_s": 3.0, "timeout_s": 2, "prepend_cwd": True}
 
 
@@ -54,9 +52,7 @@ def test_the_search_ends_at_the_top_of_the_work_tree(project: Path, tmp_path: Pa
     assert config.find_configs() == []
 
 
-def test_the_environment_names_one_file_in_place_of_all(
-    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_environment_names_one_file_in_place_of_all(project, tmp_path, monkeypatch):
     write(project, "[schedulers.local_cwd]\ngrace_s = 2.0\n")
     other = write(tmp_path / "other", '[cli.run]\nscheduler = "local_dir"\n')
     monkeypatch.setenv(config.ENV_CONFIG, str(other))
@@ -119,9 +115,7 @@ def test_component_defaults_are_texts_as_on_the_command_line(project: Path) -> N
         ("[schedulers.local_dokcer]\n", ":1:1:", "no scheduler `local_dokcer`", "`local_docker`"),
     ],
 )
-def test_defaults_without_a_reader_are_refused(
-    project: Path, text: str, where: str, what: str, hint: str
-) -> None:
+def test_defaults_without_a_reader_are_refused(project, text, where, what, hint):
     path = write(project, text)
     with pytest.raises(config.ConfigError) as error:
         config.component_defaults()
@@ -177,7 +171,7 @@ def test_a_dump_read_back_changes_nothing(project: Path) -> None:
     for name in ("local_cwd", "local_dir"):
         assert f"[schedulers.{name}]" in written.getvalue()
         cfg: dict[str, object] = {}
-        config.load(name, io.StringIO(written.getvalue()), cfg)  # type: ignore[arg-type]
+        config.load(name, io.StringIO(written.getvalue()), cfg)
         assert cfg == {}
 
 
@@ -186,7 +180,7 @@ def test_a_dump_with_its_comments_taken_off_gives_the_defaults(project: Path) ->
     config.dump(written, ["local_cwd"])
     lines = [line.removeprefix("# ") for line in written.getvalue().splitlines() if " =   #" not in line]
     cfg: dict[str, object] = {}
-    config.load("local_cwd", io.StringIO("\n".join(lines)), cfg)  # type: ignore[arg-type]
+    config.load("local_cwd", io.StringIO("\n".join(lines)), cfg)
     assert cfg == {"prepend_cwd": False, "auto_set_cuda_visible_devices": False, "grace_s": 10.0}
 
 
@@ -198,9 +192,7 @@ def test_an_unknown_scheduler_leaves_a_dump_unwritten() -> None:
     assert written.getvalue() == ""
 
 
-def test_a_broken_scheduler_is_a_comment_in_a_dump_of_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_broken_scheduler_is_a_comment_in_a_dump_of_all(tmp_path, monkeypatch):
     scheduler_plugins(tmp_path, monkeypatch, broken="no_such_module:create")
     written = io.StringIO()
     config.dump(written)

@@ -1,7 +1,5 @@
 """The Runner on the local scheduler, with real processes."""
 
-from __future__ import annotations
-
 import os
 import signal
 from dataclasses import replace
@@ -28,7 +26,6 @@ def app(script: str) -> AppDef:
 
 def state(runner: Runner, handle: str) -> AppState:
     status = runner.status(handle)
-    assert status is not None
     return status.state
 
 
@@ -42,7 +39,6 @@ def test_an_app_runs_ends_and_leaves_its_lines():
         handle = runner.run(app("echo one; echo two"), "local_cwd")
         assert handle.startswith("local_cwd://launcher/demo-")
         status = runner.wait(handle, timeout_s=30)
-        assert status is not None
         assert status.state == AppState.SUCCEEDED
         assert list(runner.log_lines(handle, "main")) == ["one\n", "two\n"]
         assert [listed.app_handle for listed in runner.list("local_cwd")] == [handle]
@@ -82,7 +78,6 @@ def test_text_of_a_kind_of_its_own_is_text():
 def test_a_failure_is_reported_with_its_exit_code():
     with get_runner() as runner:
         status = runner.wait(runner.run(app("exit 3"), "local_cwd"), timeout_s=30)
-        assert status is not None
         assert status.roles[0].replicas[0].exit_code == 3
 
 
@@ -94,7 +89,6 @@ def test_leaving_the_runner_cancels_what_is_attached(tmp_path: Path):
         started(fifo)
     with get_runner() as later:
         status = later.wait(handle, timeout_s=30)
-        assert status is not None
         assert status.state == AppState.CANCELLED
 
 
@@ -126,9 +120,7 @@ def test_leaving_the_runner_cancels_what_is_attached_also_when_its_supervisor_is
     assert processes.of_home(str(launcher_home)) == []
 
 
-def test_what_was_created_is_taken_back_also_when_its_supervisor_is_suspended(
-    monkeypatch: pytest.MonkeyPatch, launcher_home: Path
-):
+def test_what_was_created_is_taken_back_also_when_its_supervisor_is_suspended(monkeypatch, launcher_home):
     monkeypatch.setattr(submit, "_TAKE_BACK_S", 0.1)
     state_dir = str(launcher_home / "local")
     scheduler = create_scheduler("test", detach=True)

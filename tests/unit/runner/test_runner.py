@@ -1,7 +1,5 @@
 """The Runner: what it hands to a scheduler, and what it makes of the answers."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator
 
@@ -94,7 +92,7 @@ def test_closing_closes_every_scheduler_once(runner: Runner, engines: list[Memor
 def test_closing_goes_on_where_one_scheduler_fails(runner: Runner, engines: list[MemoryScheduler]):
     runner.run(app(), "memory")
     runner.run(app(), "other")
-    engines[1].close = lambda: 1 / 0  # type: ignore[method-assign]
+    engines[1].close = lambda: 1 / 0
     with pytest.raises(ZeroDivisionError):
         runner.close()
     assert engines[0].closed == 1
@@ -150,21 +148,19 @@ def test_a_dry_run_starts_nothing_and_edits_nothing(runner: Runner, engines: lis
     assert len(engines[0].apps) == 1
 
 
-def test_the_scheduler_validates_the_app_against_resolved_options(
-    runner: Runner, engines: list[MemoryScheduler]
-):
+def test_the_scheduler_validates_the_app_against_resolved_options(runner, engines):
     runner.dryrun(app(), "memory", {"depth": 3})
     assert engines[0].validated == [{"queue": "short", "depth": 3}]
 
 
 def test_a_scheduler_of_the_older_kind_validates_without_options(engines: list[MemoryScheduler]):
     class Older(MemoryScheduler):
-        def _validate(self, app: AppDef, scheduler: str) -> None:  # type: ignore[override]
+        def _validate(self, app: AppDef, scheduler: str) -> None:
             self.validated.append({"scheduler": scheduler})
 
     with Runner("s", {"memory": Older}) as runner:
         runner.dryrun(app(), "memory")
-        assert runner._scheduler("memory").validated == [{"scheduler": "memory"}]  # type: ignore[attr-defined]
+        assert runner._scheduler("memory").validated == [{"scheduler": "memory"}]
 
 
 @pytest.mark.parametrize("cfg", [{"queu": "long"}, {"depth": "deep"}, {"depth": True}])
@@ -184,12 +180,12 @@ def test_an_app_that_cannot_run_is_refused(runner: Runner, wrong: dict[str, obje
 
 def test_what_is_no_app_and_what_are_no_options_is_refused(runner: Runner):
     with pytest.raises(InvalidAppException, match="AppDef"):
-        runner.dryrun("demo", "memory")  # type: ignore[arg-type]
+        runner.dryrun("demo", "memory")
     for roles in (None, "main", [None]):
         with pytest.raises(InvalidAppException, match="roles are a list of Role"):
-            runner.dryrun(AppDef("demo", roles), "memory")  # type: ignore[arg-type]
+            runner.dryrun(AppDef("demo", roles), "memory")
     with pytest.raises(LauncherError, match="dict"):
-        runner.dryrun(app(), "memory", "queue=long")  # type: ignore[arg-type]
+        runner.dryrun(app(), "memory", "queue=long")
 
 
 def test_an_app_without_roles_is_refused(runner: Runner):
@@ -208,9 +204,7 @@ def test_a_workspace_is_refused_not_ignored(runner: Runner):
         runner.run(app(), "memory", workspace="/tmp")
 
 
-def test_replicas_learn_the_parent_run(
-    runner: Runner, engines: list[MemoryScheduler], monkeypatch: pytest.MonkeyPatch
-):
+def test_replicas_learn_the_parent_run(runner, engines, monkeypatch):
     runner.run(app(), "memory", parent_run_id="given")
     monkeypatch.setenv("LAUNCHER_PARENT_RUN_ID", "inherited")
     runner.run(app(), "memory", parent_run_id="given")
@@ -228,7 +222,6 @@ def test_a_dry_run_that_names_no_scheduler_cannot_be_scheduled(runner: Runner):
 
 def test_status_tells_what_the_scheduler_says(runner: Runner):
     status = runner.status(runner.run(app(), "memory"))
-    assert status is not None
     assert (status.state, status.msg, status.num_restarts) == (AppState.RUNNING, "at work", -1)
 
 
@@ -255,7 +248,7 @@ def test_a_malformed_handle_is_refused(runner: Runner):
 @pytest.mark.parametrize("handle", [None, 7, "", "memory://session", "memory:///", "://session/demo"])
 def test_what_is_no_handle_is_refused_with_its_form(runner: Runner, handle: object):
     with pytest.raises(MalformedAppHandleException) as error:
-        runner.status(handle)  # type: ignore[arg-type]
+        runner.status(handle)
     assert "SCHEDULER://" in (error.value.hint or "")
 
 
@@ -268,10 +261,10 @@ def test_a_wrong_regular_expression_is_refused_at_the_call(runner: Runner):
 def test_progress_of_images_is_passed_on(runner: Runner, engines: list[MemoryScheduler]):
     told: list[object] = []
     runner._scheduler("memory")
-    engines[0].on_progress = None  # type: ignore[attr-defined]
+    engines[0].on_progress = None
     runner.on_progress = lambda *what: told.append(what)
     runner.run(app(), "memory")
-    engines[0].on_progress("id", "pulling", {})  # type: ignore[attr-defined]
+    engines[0].on_progress("id", "pulling", {})
     assert told == [("id", "pulling", {})]
 
 
@@ -279,13 +272,11 @@ def test_wait_returns_the_end(runner: Runner, engines: list[MemoryScheduler]):
     handle = runner.run(app(), "memory")
     engines[0].apps["demo-0"].state = AppState.SUCCEEDED
     status = runner.wait(handle, 10)
-    assert status is not None
     assert status.state == AppState.SUCCEEDED
 
 
 def test_wait_gives_up_in_time(runner: Runner):
     status = runner.wait(runner.run(app(), "memory"), timeout_s=0.05)
-    assert status is not None
     assert not status.is_terminal()
 
 
@@ -338,7 +329,7 @@ def test_list_has_handles(runner: Runner):
 def test_list_keeps_the_handle_that_a_scheduler_knows(runner: Runner, engines: list[MemoryScheduler]):
     known = ListAppResponse("train-1-x", AppState.RUNNING, "memory://vision/train-1-x")
     runner.run(app(), "memory")
-    engines[0].list = lambda: [known]  # type: ignore[method-assign]
+    engines[0].list = lambda: [known]
     assert runner.list("memory") == [known]
 
 
@@ -355,17 +346,15 @@ def test_run_options_are_the_scheduler_s(runner: Runner):
 
 def test_a_component_is_run_with_words_or_values(runner: Runner, engines: list[MemoryScheduler]) -> None:
     for given in (["--msg", "hi", "--num_replicas", "2"], {"msg": "hi", "num_replicas": 2}):
-        handle = runner.run_component("utils.echo", given, "memory")  # type: ignore[arg-type]
-        (role,) = runner.describe(handle).roles  # type: ignore[union-attr]
+        handle = runner.run_component("utils.echo", given, "memory")
+        (role,) = runner.describe(handle).roles
         assert (role.entrypoint, role.args, role.num_replicas) == ("echo", ["hi"], 2)
 
 
 @pytest.mark.parametrize("arguments", ["echo hi", None])
-def test_arguments_of_a_component_that_are_no_list_are_refused(
-    runner: Runner, engines: list[MemoryScheduler], arguments: object
-) -> None:
+def test_arguments_of_a_component_that_are_no_list_are_refused(runner, engines, arguments):
     with pytest.raises(ComponentArgumentException, match="list of words"):
-        runner.run_component("utils.sh", arguments, "memory")  # type: ignore[arg-type]
+        runner.run_component("utils.sh", arguments, "memory")
     assert engines == []
 
 

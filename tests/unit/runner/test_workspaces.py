@@ -1,7 +1,5 @@
 """Workspaces in the Python API: every role gets one, whoever builds it, and the caller's app stays."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Mapping
 from dataclasses import replace
@@ -127,9 +125,7 @@ def test_an_edit_that_a_build_would_lose_is_refused(project: Path, tmp_path: Pat
     assert engine.apps == {}
 
 
-def test_several_projects_are_one_folder_for_all_roles(
-    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_several_projects_are_one_folder_for_all_roles(project, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     runner, engine = runner_of(TmpDirScheduler)
     runner.run(app(), "mine", workspace=Workspace({str(project): "", str(tmp_path / "lib"): "lib"}))
@@ -237,7 +233,6 @@ def test_projects_are_put_together_in_an_image_and_the_copy_is_gone(
         image = info.request.containers[0].image
         try:
             status = runner.wait(handle, timeout_s=60)
-            assert status is not None
             assert status.state == AppState.SUCCEEDED
             assert "".join(runner.log_lines(handle, "main")) == f"{token}util.py\n"
             assert list((tmp_path / "tmp").iterdir()) == []
@@ -256,9 +251,7 @@ def _remove(image: str, token: str) -> None:
     )
 
 
-def test_a_project_that_changes_after_the_dry_run_is_refused(
-    project: Path, tmp_path: Path, token: str
-) -> None:
+def test_a_project_that_changes_after_the_dry_run_is_refused(project, tmp_path, token):
     (project / "mark").write_text(token)
     workspace = Workspace({str(project): "", str(tmp_path / "lib"): "lib"})
     with get_runner(token) as runner:

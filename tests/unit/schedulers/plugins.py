@@ -1,7 +1,5 @@
 """An installed package that offers schedulers by entry points."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

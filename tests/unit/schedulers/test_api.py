@@ -1,7 +1,5 @@
 """What every scheduler inherits."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -83,13 +81,11 @@ def test_exists_asks_describe() -> None:
 
 def test_wait_asks_until_the_app_has_ended() -> None:
     found = Minimal(AppState.PENDING, AppState.RUNNING, AppState.FAILED).wait("a", timeout_s=10)
-    assert found is not None
     assert found.state is AppState.FAILED
 
 
 def test_wait_gives_up_after_its_timeout() -> None:
     found = Minimal(AppState.RUNNING).wait("a", timeout_s=0.01)
-    assert found is not None
     assert found.state is AppState.RUNNING
     assert Minimal().wait("a") is None
 
@@ -106,11 +102,11 @@ def test_validate_hooks_of_both_generations_are_called() -> None:
     seen = []
 
     class Older(Minimal):
-        def _validate(self, app, scheduler):  # type: ignore[no-untyped-def, override]
+        def _validate(self, app, scheduler):
             seen.append(scheduler)
 
     class Newer(Minimal):
-        def _validate(self, app, scheduler, cfg):  # type: ignore[no-untyped-def]
+        def _validate(self, app, scheduler, cfg):
             seen.append(cfg)
 
     validate(Older(), APP, {"a": 1})
@@ -133,7 +129,7 @@ def test_logs_are_refused_where_none_are_kept() -> None:
 
 def test_log_chunks_come_from_records_where_a_scheduler_has_nothing_faster() -> None:
     class Keeping(Minimal):
-        def log_records(self, app_id, role_name, k=0, *args):  # type: ignore[no-untyped-def]
+        def log_records(self, app_id, role_name, k=0, *args):
             return iter(
                 [logs.LogRecord(1, "stdout", b"a\nb"), logs.LogRecord(2, "stdout", f"{k}\n".encode())]
             )
@@ -155,7 +151,7 @@ def test_close_may_be_called_twice() -> None:
 
 def test_generic_parameters_of_either_generation_are_taken() -> None:
     assert Scheduler[str] is Scheduler
-    assert Scheduler[str, int, float] is Scheduler  # type: ignore[misc]
+    assert Scheduler[str, int, float] is Scheduler
 
 
 def test_responses_have_their_established_defaults() -> None:
@@ -202,7 +198,7 @@ def test_split_lines_iterator_splits_each_chunk_by_itself() -> None:
 
 
 def test_filter_regex_searches_lazily() -> None:
-    def endless():  # type: ignore[no-untyped-def]
+    def endless():
         yield from ("a1", "b2")
         raise AssertionError("read too far")
 

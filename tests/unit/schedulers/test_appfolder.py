@@ -1,7 +1,5 @@
 """The lock of an app's folder: one holder, and always of the folder that is there."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Iterator
@@ -44,9 +42,7 @@ def test_a_folder_that_does_not_exist_has_no_lock_to_take(tmp_path: Path) -> Non
     assert not (tmp_path / "app").exists()
 
 
-def test_a_folder_removed_during_the_wait_is_reported_as_gone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_removed_during_the_wait_is_reported_as_gone(tmp_path, monkeypatch):
     with held(tmp_path / "app"):
         monkeypatch.setattr(appfolder.time, "sleep", lambda _: shutil.rmtree(tmp_path / "app"))
         with pytest.raises(FileNotFoundError):

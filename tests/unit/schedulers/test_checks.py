@@ -1,7 +1,5 @@
 """What a scheduler does not support is refused, and never a value that every role has."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

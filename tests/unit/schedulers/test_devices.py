@@ -1,7 +1,5 @@
 """Special devices become mounts of this host's device files."""
 
-from __future__ import annotations
-
 import pytest
 
 from launcher.schedulers.devices import get_device_mounts

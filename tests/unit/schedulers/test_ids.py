@@ -1,7 +1,5 @@
 """Ids and names."""
 
-from __future__ import annotations
-
 import pytest
 
 from launcher.schedulers import ids

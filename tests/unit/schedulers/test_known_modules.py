@@ -1,7 +1,5 @@
 """The schedulers under the import paths and with the arguments that programs from elsewhere use."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path

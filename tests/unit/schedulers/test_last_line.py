@@ -1,7 +1,5 @@
 """The last line of stderr: which one it is, and what must not be in it."""
 
-from __future__ import annotations
-
 import random
 import subprocess
 import sys

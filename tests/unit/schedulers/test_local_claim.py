@@ -1,7 +1,5 @@
 """Taking an app id: one owner at a time, whatever the owners before were killed in."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import threading
@@ -55,7 +53,7 @@ def test_the_second_learns_who_was_first() -> None:
     made = take()
     with pytest.raises(ReservedError) as error:
         take()
-    assert f"pid {os.getpid()} " in error.value.owner  # type: ignore[attr-defined]
+    assert f"pid {os.getpid()} " in error.value.owner
     made.release()
 
 
@@ -117,7 +115,7 @@ def test_a_row_removed_as_void_in_between_is_written_again(monkeypatch: pytest.M
 
     def ends_recorded_before_mkdir(path: str, *args: int) -> None:
         if path == app_dir():
-            get_scheduler("local_cwd", "s").reap()  # type: ignore[attr-defined]
+            get_scheduler("local_cwd", "s").reap()
             assert indexed() == []
         mkdir(path, *args)
 
@@ -176,7 +174,7 @@ def test_only_what_has_no_owner_is_discarded_as_ownerless() -> None:
 
 def test_recording_ends_removes_apps_without_a_job_whose_owner_died() -> None:
     take().release()
-    assert get_scheduler("local_cwd", "s").reap() == []  # type: ignore[attr-defined]
+    assert get_scheduler("local_cwd", "s").reap() == []
     assert not os.path.exists(app_dir())
     assert indexed() == []
 
@@ -185,7 +183,7 @@ def test_recording_ends_finishes_a_removal_that_was_killed() -> None:
     take().release()
     hidden = f"{rundir.apps_dir(paths.local())}/.gone-x"
     os.mkdir(hidden)
-    get_scheduler("local_cwd", "s").reap()  # type: ignore[attr-defined]
+    get_scheduler("local_cwd", "s").reap()
     assert not os.path.exists(hidden)
 
 

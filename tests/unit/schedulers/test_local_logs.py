@@ -1,7 +1,5 @@
 """Reading replica logs by place and time."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
@@ -73,9 +71,7 @@ def test_a_replica_without_any_output_is_empty(tmp_path: Path) -> None:
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.binary(max_size=60).map(lambda b: bytes(b"ab\n\n"[x % 4] for x in b)), count=st.integers(0, 8))
 @pytest.mark.parametrize("block", [1, 3, 65536])
-def test_tail_start_is_where_the_last_lines_begin(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: bytes, count: int, block: int
-) -> None:
+def test_tail_start_is_where_the_last_lines_begin(tmp_path, monkeypatch, data, count, block):
     monkeypatch.setattr(logs, "_BLOCK", block)
     pieces = [(n, ("stdout", "stderr")[n % 2], data[n * 7 : n * 7 + 7]) for n in range(9)]
     folder = write(tmp_path / "r", *pieces)

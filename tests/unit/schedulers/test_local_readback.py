@@ -1,7 +1,5 @@
 """Which folders hold the logs of the replicas of an app."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

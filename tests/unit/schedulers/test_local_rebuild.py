@@ -1,7 +1,5 @@
 """Rows of local apps: what is lost of them in the store comes back from their folders."""
 
-from __future__ import annotations
-
 import sqlite3
 from pathlib import Path
 
@@ -56,9 +54,7 @@ def test_a_new_store_has_a_row_for_every_folder(readonly: bool) -> None:
 
 
 @pytest.mark.parametrize("readonly", [True, False])
-def test_the_index_of_the_first_release_is_read_and_left_in_place(
-    launcher_home: Path, readonly: bool
-) -> None:
+def test_the_index_of_the_first_release_is_read_and_left_in_place(launcher_home, readonly):
     older_store(launcher_home)
     before = (launcher_home / "local" / "index.db").read_bytes()
     make_folder("new", None, None)

@@ -1,7 +1,5 @@
 """The request of the local scheduler: a pure function of app and options."""
 
-from __future__ import annotations
-
 import os
 from copy import deepcopy
 from pathlib import Path
@@ -265,9 +263,7 @@ def test_without_a_turn_each_replica_sees_all_gpus() -> None:
     assert visible(request) == {"a": ["$<gpus>", "$<gpus>"], "b": ["9"]}
 
 
-def test_on_a_system_without_turns_a_note_says_that_each_replica_sees_all_gpus(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_on_a_system_without_turns_a_note_says_that_each_replica_sees_all_gpus(monkeypatch):
     monkeypatch.setattr("launcher.schedulers.local.request.sys.platform", "darwin")
     request = request_of(gpu_role("a", 2, 1))
     assert visible(request) == {"a": [None, None]}
@@ -321,9 +317,7 @@ def test_a_missing_working_folder_is_refused_in_the_dry_run() -> None:
         get_scheduler("local_cwd", "s").submit_dryrun(AppDef("app", [role()]), {"cwd": "/no/such/folder"})
 
 
-def test_the_current_folder_is_looked_up_when_it_is_needed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_current_folder_is_looked_up_when_it_is_needed(tmp_path, monkeypatch):
     scheduler = get_scheduler("local_cwd", "s")
     monkeypatch.chdir(tmp_path)
     info = scheduler.submit_dryrun(AppDef("app", [role()]), {})

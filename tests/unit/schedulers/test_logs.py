@@ -1,7 +1,5 @@
 """Working on chunks of bytes gives what working on lines would."""
 
-from __future__ import annotations
-
 import re
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """Rules of roles: whether an app has an order, and which roles another one may make."""
 
-from __future__ import annotations
-
 import pytest
 
 from launcher.schedulers.order import has_order, made_by_others

@@ -1,7 +1,5 @@
 """Names of schedulers."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path
@@ -82,9 +80,7 @@ def test_without_plug_ins_nothing_is_left_of_what_is_skipped() -> None:
         ("extra_scheduler:fails", "OSError: no cluster"),
     ],
 )
-def test_a_broken_plug_in_is_one_error_that_names_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str, why: str
-) -> None:
+def test_a_broken_plug_in_is_one_error_that_names_it(tmp_path, monkeypatch, value, why):
     scheduler_plugins(tmp_path, monkeypatch, broken=value)
     said = f"the scheduler `broken` cannot be loaded from {value}: {why}"
     for ask in (lambda: get_scheduler("broken", "s"), lambda: get_runner().scheduler_run_opts("broken")):

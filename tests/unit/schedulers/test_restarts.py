@@ -1,7 +1,5 @@
 """Runs of a replica between its restarts, and the moments of their output."""
 
-from __future__ import annotations
-
 import pytest
 
 from launcher.schedulers.restarts import Restart, run_between, within
@@ -13,7 +11,6 @@ def test_a_run_lasts_until_the_next_one() -> None:
     first, second = run_between(STARTS, 0), run_between(STARTS, 1)
     assert first == (10.0, pytest.approx(20.0))
     assert second == (20.0, pytest.approx(30.0))
-    assert first is not None
     assert first[1] is not None
     assert first[1] < 20.0
 

@@ -6,8 +6,6 @@ python -m tests.unit.slurm.agents N    answers the request on stdin, but is kill
 An act is a change of the file system, or the start or the end of a command of Slurm.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -214,8 +212,8 @@ def count_acts(fatal: int) -> list[int]:
         act()
         return found
 
-    os.open, site.call = opened, called  # type: ignore[assignment]
-    site.subprocess.Popen = spawn  # type: ignore[misc, assignment]
+    os.open, site.call = opened, called
+    site.subprocess.Popen = spawn
     return count
 
 

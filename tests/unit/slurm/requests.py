@@ -1,7 +1,5 @@
 """Requests that the tests of slurm make."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from launcher.schedulers.slurm.options import options

@@ -1,7 +1,5 @@
 """An app directory on a cluster, and an `srun` that starts the replicas of a step on this machine."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """The agent with a real cluster: jobs are submitted held, released once, observed and cancelled."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -332,7 +330,7 @@ def test_the_number_of_calls_does_not_grow_with_the_apps(login, slurm, monkeypat
 
     def call(argv: list[str], *args: object) -> object:
         called.append(list(argv))
-        return real(argv, *args)  # type: ignore[arg-type]
+        return real(argv, *args)
 
     monkeypatch.setattr(commands, "call", call)
     monkeypatch.setattr(observe, "SECOND_LOOK_S", 0)

@@ -1,7 +1,5 @@
 """What the agent does when Slurm is busy, gone or forgetful, and when the disk is full."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """A client's process dies by SIGKILL at each of its acts; the next one finishes, and nothing runs twice."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """What the agent reads from the text of Slurm's commands, and which names it takes. Pure."""
 
-from __future__ import annotations
-
 import ast
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Who has an app id: reservation, take-over and removal in app directories. Slurm has no part in these."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os

@@ -1,7 +1,5 @@
 """Requests to a cluster, here and over a stand-in for ssh that runs what it is given on this machine."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

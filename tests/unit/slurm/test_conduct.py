@@ -1,7 +1,5 @@
 """The conductor of an app inside its Slurm job, with an srun that starts the replicas on this machine."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

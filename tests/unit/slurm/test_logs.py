@@ -1,7 +1,5 @@
 """Blocks of logs and of their index as records, and the output of several replicas as it is read."""
 
-from __future__ import annotations
-
 from base64 import b64encode
 
 import pytest

@@ -1,7 +1,5 @@
 """The output of a program on a login node: the bytes between two marks, however they arrive."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest
@@ -15,7 +13,7 @@ def taken(pieces: list[bytes]) -> tuple[bytes, bool]:
     found: list[bytes] = []
 
     def run() -> Iterator[bool]:
-        yield (yield from _between(MARK, pieces))  # type: ignore[misc]
+        yield (yield from _between(MARK, pieces))
 
     for each in run():
         if isinstance(each, bool):

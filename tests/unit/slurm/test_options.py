@@ -1,7 +1,5 @@
 """The run options of slurm: names, values, and the options of sbatch that go through."""
 
-from __future__ import annotations
-
 import pytest
 
 from launcher.jobfile import load_job

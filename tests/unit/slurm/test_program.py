@@ -1,7 +1,5 @@
 """The zip that runs on the nodes."""
 
-from __future__ import annotations
-
 import ast
 import io
 import subprocess

@@ -1,7 +1,5 @@
 """The record of an app in its folder."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The wrapper of one replica: its output, its command, its probe, its end."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -329,9 +327,7 @@ def test_an_end_that_was_not_reported_is_found_in_its_record(site: Site) -> None
 
 
 @pytest.mark.slow
-def test_an_app_has_failed_when_the_daemon_of_a_step_is_killed_although_srun_waits_for_ever(
-    site: Site,
-) -> None:
+def test_an_app_has_failed_when_the_daemon_of_a_step_is_killed_although_srun_waits_for_ever(site):
     site.program("stepd", (site.bin / "srun").read_text())
     site.program("srun", f'#!/bin/sh\nexec 3<&0\n{site.bin}/stepd "$@" <&3 >&2 &\nexec sleep 1000\n')
     looks_often(site)

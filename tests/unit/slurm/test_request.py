@@ -1,7 +1,5 @@
 """The request of slurm: a pure function of app and options."""
 
-from __future__ import annotations
-
 import json
 import os
 from copy import deepcopy

@@ -1,7 +1,5 @@
 """Problems and notes of an app on Slurm."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -84,7 +82,7 @@ def test_roles_that_differ_in_their_gpus_are_refused_unless_gres_requests_them()
 
 
 def test_half_a_gpu_is_refused():
-    assert path_of(role(resource=Resource(1, 0.5, 1))) == "roles.r.resource.gpu"  # type: ignore[arg-type]
+    assert path_of(role(resource=Resource(1, 0.5, 1))) == "roles.r.resource.gpu"
 
 
 @pytest.mark.parametrize("field", ["cpu", "gpu", "memMB"])

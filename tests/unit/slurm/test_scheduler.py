@@ -1,7 +1,5 @@
 """What the Slurm scheduler costs those who do not use it, and how it shares requests among threads."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import threading
@@ -124,7 +122,6 @@ def test_a_wait_gives_up_in_time_with_the_app_as_it_is():
     cluster = FakeCluster({"train-1-x": live()})
     cluster.released.set()
     found = Waiter(cluster).until_end("train-1-x", 0.0)
-    assert found is not None
     assert found["outcome"] is None
 
 
@@ -138,7 +135,6 @@ def test_a_wait_for_the_start_ends_when_the_script_runs():
     cluster = FakeCluster({"train-1-x": live()})
     cluster.released.set()
     found = Waiter(cluster).until_start("train-1-x")
-    assert found is not None
     assert found["started"]["at"] == 2.0
 
 
@@ -173,7 +169,6 @@ def clusters(launcher_home, monkeypatch, tmp_path):
 
 def test_a_cluster_that_is_down_hides_no_app_of_another(clusters):
     found = clusters.find("train-1-x")
-    assert found is not None
     assert found[0].place == ("near", "~")
     with pytest.raises(SchedulerError, match="cannot reach far"):
         clusters.find("sim-1-x")

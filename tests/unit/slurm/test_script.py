@@ -1,7 +1,5 @@
 """The batch script: bash reads it, and it hands over what it says. A python3 of the test takes the end."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

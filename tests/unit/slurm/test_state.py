@@ -1,7 +1,5 @@
 """The state of an app from the facts that the agent gathers."""
 
-from __future__ import annotations
-
 import time
 
 import pytest
@@ -272,7 +270,6 @@ def test_needs_in_a_circle_come_to_an_end():
 def test_an_attempt_comes_back_as_it_was_reserved_with_its_present_state():
     found = submitted(queue=[row("RUNNING")], started={"job": "12", "at": 3.0})
     attempt = seen_app(found, view_of(found)).attempt()
-    assert attempt is not None
     assert (attempt.key, attempt.number, attempt.needs) == (ATTEMPT.key, 2, (PREPARE,))
     assert (attempt.state, attempt.started_at, attempt.owner) == ("running", 3.0, "")
     record = record_of(found, view_of(found))

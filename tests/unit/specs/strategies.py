@@ -1,7 +1,5 @@
 """Hypothesis strategies for AppDefs as a document can hold them."""
 
-from __future__ import annotations
-
 from hypothesis import strategies as st
 
 from launcher.specs import (
@@ -71,7 +69,7 @@ def launch_of(app: AppDef, **fields: object) -> Launch:
         "file": "f",
         "origin": "o",
     }
-    return Launch(app=app, **{**given, **fields})  # type: ignore[arg-type]
+    return Launch(app=app, **{**given, **fields})
 
 
 LAUNCH = st.builds(

@@ -1,7 +1,5 @@
 """AppDef, Role and Resource are the plain dataclasses that component functions know."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 from dataclasses import fields
 

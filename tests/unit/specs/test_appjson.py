@@ -1,7 +1,5 @@
 """An AppDef as JSON and back."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Binding puts one checkout and one home into a launch and leaves the run's macros open."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 
 import pytest

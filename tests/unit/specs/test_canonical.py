@@ -1,7 +1,5 @@
 """The normal form of a launch: what is in it, what is not, and that nothing is lost."""
 
-from __future__ import annotations
-
 import json
 from copy import deepcopy
 from dataclasses import replace
@@ -256,7 +254,7 @@ def test_making_a_document_edits_and_shares_nothing(launch):
         role.args.append("x")
         role.env["x"] = "y"
         role.resource.capabilities.clear() if role.resource.cpu != -1 else None
-        role.metadata.clear()  # type: ignore[attr-defined]
+        role.metadata.clear()
     assert made == kept
 
 

@@ -1,7 +1,5 @@
 """What a dry run hands back."""
 
-from __future__ import annotations
-
 from launcher.specs import AppDryRunInfo
 
 

@@ -1,7 +1,5 @@
 """App handles and the exceptions about what they name."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

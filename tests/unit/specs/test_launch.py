@@ -1,7 +1,5 @@
 """Job keys, app ids, launches and attempts."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from dataclasses import FrozenInstanceError
@@ -53,7 +51,7 @@ def test_a_launch_is_a_value_with_the_default_policies():
         protect=False,
     )
     with pytest.raises(FrozenInstanceError):
-        launch.scheduler = "other"  # type: ignore[misc]
+        launch.scheduler = "other"
 
 
 def attempt(**fields: object) -> Attempt:
@@ -65,7 +63,7 @@ def attempt(**fields: object) -> Attempt:
         "digest": "d",
         "document": {"x": [1]},
     }
-    return Attempt(**{**given, **fields})  # type: ignore[arg-type]
+    return Attempt(**{**given, **fields})
 
 
 def test_an_attempt_survives_json():

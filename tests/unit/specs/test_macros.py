@@ -1,7 +1,5 @@
 """Macros: what is filled in, what is left alone, and that phases give what one go gives."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -171,7 +169,7 @@ def test_applying_gives_a_new_role_and_leaves_the_given_one_alone():
     made.args.append("x")
     made.env["x"] = "y"
     made.port_map["x"] = 2
-    made.metadata["deep"]["list"].append("x")  # type: ignore[index]
+    made.metadata["deep"]["list"].append("x")
     made.mounts.clear()
     made.resource.capabilities["cap"].append("x")
     assert role == before

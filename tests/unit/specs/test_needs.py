@@ -1,7 +1,5 @@
 """Editions and needs: how they are written, and what an attempt of an older version had."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """`launcher.specs` offers every name and costs nothing until one is used."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 
@@ -26,7 +24,7 @@ def test_what_is_public_and_what_can_be_loaded_are_the_same():
 
 def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="no attribute 'Rolle'"):
-        _ = specs.Rolle  # type: ignore[attr-defined]
+        _ = specs.Rolle
 
 
 def test_importing_the_package_loads_none_of_its_modules():

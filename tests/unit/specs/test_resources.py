@@ -1,7 +1,5 @@
 """Named resources and the parts of a resource."""
 
-from __future__ import annotations
-
 import pytest
 
 from launcher.errors import LauncherError

@@ -1,7 +1,5 @@
 """Scheduler options: types and defaults. Wrong input is told, never dropped."""
 
-from __future__ import annotations
-
 from typing import Dict, List, Union  # noqa: UP035  # users write both generations of generics
 
 import pytest

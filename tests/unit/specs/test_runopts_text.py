@@ -1,7 +1,5 @@
 """Scheduler options from text and from JSON: read by their types, or refused with a clear message."""
 
-from __future__ import annotations
-
 from typing import Dict, List  # noqa: UP035  # users write both generations of generics
 
 import pytest

@@ -1,7 +1,5 @@
 """References to secrets: what they are, and that nothing takes them for text."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from copy import deepcopy

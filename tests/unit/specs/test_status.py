@@ -1,7 +1,5 @@
 """States, their roll-up, and the text a person reads."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The lines a person reads of a status, and that nothing a replica leaves behind can break them."""
 
-from __future__ import annotations
-
 import json
 import time
 

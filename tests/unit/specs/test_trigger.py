@@ -1,7 +1,5 @@
 """Trigger digests: what changed is known per glob."""
 
-from __future__ import annotations
-
 from launcher.specs.trigger import adopted, changed_globs, combine
 
 A1, A2 = combine({"a": "11"}), combine({"a": "22"})

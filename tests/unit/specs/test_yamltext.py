@@ -1,7 +1,5 @@
 """The YAML we write says what it was given: proven with a YAML reader."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

@@ -1,7 +1,5 @@
 """Attempts for the tests of the ledger."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from launcher.specs.attempt import Attempt
@@ -51,4 +49,4 @@ def end_of(
 ) -> AppRecord:
     """The record of an app that has ended."""
     end = {"message": message, "exit_code": exit_code, "started_at": started_at}
-    return AppRecord("local_cwd", "s", app_id, state=state, ended_at=ended_at, **end)  # type: ignore[arg-type]
+    return AppRecord("local_cwd", "s", app_id, state=state, ended_at=ended_at, **end)

@@ -1,7 +1,5 @@
 """State folders that older versions wrote, saved as JSON: files, databases as SQL, and the job files."""
 
-from __future__ import annotations
-
 import base64
 import json
 import sqlite3

@@ -1,7 +1,5 @@
 """Schemas of earlier versions of the store, as they were written."""
 
-from __future__ import annotations
-
 FIRST = """
 CREATE TABLE attempts (
     id INTEGER PRIMARY KEY,

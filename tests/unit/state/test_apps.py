@@ -1,7 +1,5 @@
 """The rows of apps: what the store holds of an app whether or not a job file made it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

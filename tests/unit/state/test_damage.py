@@ -1,7 +1,5 @@
 """A damaged ledger: moved aside, with what backups and schedulers know in its place."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 from collections.abc import Iterator

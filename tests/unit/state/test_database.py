@@ -1,7 +1,5 @@
 """A SQLite file below LAUNCHER_HOME that several processes and connections use at once."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import subprocess

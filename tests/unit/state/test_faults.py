@@ -1,7 +1,5 @@
 """The ledger under fire: many writers, a kill, a disk that is full or read-only, a newer version, damage."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil
@@ -101,7 +99,6 @@ def test_sixteen_writers_at_once_lose_nothing(launcher_home: Path):
 
 def test_sigkill_of_a_writer_loses_nothing_that_it_has_recorded():
     with python(WRITER, "1", "100000") as writer:
-        assert writer.stdout is not None
         printed = [writer.stdout.readline() for _ in range(20)]
         writer.send_signal(signal.SIGKILL)
         printed += writer.stdout.readlines()  # not communicate(): it passes over what readline() read ahead

@@ -3,8 +3,6 @@
 `home_0_1_0.json` holds its files, its databases as SQL, and what the commands of that release printed.
 """
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from typing import Any

@@ -1,7 +1,5 @@
 """The identity of a state folder: one token, whoever makes it."""
 
-from __future__ import annotations
-
 import os
 import stat
 import subprocess

@@ -1,7 +1,5 @@
 """The lock around an apply: who waits, for whom, how long, and what ends it. With real processes."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -45,12 +43,10 @@ class Client:
         return self.process.pid
 
     def line(self) -> str:
-        assert self.process.stdout is not None
         return self.process.stdout.readline().rstrip("\n")
 
     def leave(self) -> None:
         """Let a holder leave the body of its lock."""
-        assert self.process.stdin is not None
         self.process.stdin.close()
 
 

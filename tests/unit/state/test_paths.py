@@ -1,7 +1,5 @@
 """LAUNCHER_HOME: made private, used only when it is the user's own, never changed where it exists."""
 
-from __future__ import annotations
-
 import errno
 import os
 import stat

@@ -5,8 +5,6 @@
 the matrix `part` since `total` succeeded, and a need to `loose`; that version called both unchanged.
 """
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from typing import Any

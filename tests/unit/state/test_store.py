@@ -1,7 +1,5 @@
 """What the ledger keeps, and what it gives back."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Iterator

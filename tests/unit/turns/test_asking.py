@@ -1,7 +1,5 @@
 """The ask of an app: its sums, and the tables that decide its turn."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
@@ -28,14 +26,10 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_gpus_are_dealt_in_a_table_that_the_state_folders_of_a_user_share(
-    folders: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_gpus_are_dealt_in_a_table_that_the_state_folders_of_a_user_share(folders, monkeypatch):
     one = ask_of(app(gpu=1), "app-1", MACHINE)
     monkeypatch.setenv("LAUNCHER_HOME", str(folders / "other"))
     other = ask_of(app(gpu=1), "app-1", MACHINE)
-    assert one is not None
-    assert other is not None
     assert one.table != other.table
     assert one.gpu_table == other.gpu_table
     assert Path(one.gpu_table).is_relative_to(folders / "run")
@@ -45,6 +39,5 @@ def test_gpus_are_dealt_in_a_table_that_the_state_folders_of_a_user_share(
 
 def test_an_app_without_gpus_has_one_table() -> None:
     ask = ask_of(app(), "app-1", MACHINE)
-    assert ask is not None
     assert (ask.cpu, ask.memory_mb, ask.gpus, ask.devices) == (2, 200, 0, ())
     assert (ask.gpu_table, len(ask.tables)) == ("", 1)

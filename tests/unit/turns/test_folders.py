@@ -1,7 +1,5 @@
 """The folders of the tables belong to this user."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
@@ -25,9 +23,7 @@ def test_a_table_is_made_for_its_user_alone(tmp_path: Path, monkeypatch, variabl
 
 
 @TABLES
-def test_a_symbolic_link_is_no_table_even_where_it_leads_to_one(
-    tmp_path: Path, monkeypatch, variable, path, make
-) -> None:
+def test_a_symbolic_link_is_no_table_even_where_it_leads_to_one(tmp_path, monkeypatch, variable, path, make):
     monkeypatch.setenv(variable, str(tmp_path / "real"))
     real = Path(make())
     root = tmp_path / "real"
@@ -44,9 +40,7 @@ def test_a_symbolic_link_is_no_table_even_where_it_leads_to_one(
 
 
 @TABLES
-def test_a_folder_that_others_can_write_is_no_table(
-    tmp_path: Path, monkeypatch, variable, path, make
-) -> None:
+def test_a_folder_that_others_can_write_is_no_table(tmp_path, monkeypatch, variable, path, make):
     monkeypatch.setenv(variable, str(tmp_path / "open"))
     make()
     (tmp_path / "open" / ("launcher" if variable == "XDG_RUNTIME_DIR" else "")).chmod(0o777)
@@ -55,9 +49,7 @@ def test_a_folder_that_others_can_write_is_no_table(
 
 
 @TABLES
-def test_a_table_that_cannot_be_made_names_its_variable(
-    tmp_path: Path, monkeypatch, variable, path, make
-) -> None:
+def test_a_table_that_cannot_be_made_names_its_variable(tmp_path, monkeypatch, variable, path, make):
     monkeypatch.setenv(variable, str(tmp_path / "root"))
     file = Path(path()).parent
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -1,7 +1,5 @@
 """Whose turn it is, decided on values alone."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest
@@ -16,15 +14,15 @@ TWO_CORES = Limit(MACHINE, cpu=2, memory_mb=1000)
 
 
 def ask(number: int = 10, app: str = "me", limits: Sequence[Limit] = (TWO_CORES,), **wanted: object) -> Ask:
-    return Ask(app, number=number, table="t", limits=limits, **wanted)  # type: ignore[arg-type]
+    return Ask(app, number=number, table="t", limits=limits, **wanted)
 
 
 def holder(app: str = "h", number: int = 1, **more: object) -> Ticket:
-    return Ticket(app, number, state=HOLDS, **{"groups": [MACHINE], **more})  # type: ignore[arg-type]
+    return Ticket(app, number, state=HOLDS, **{"groups": [MACHINE], **more})
 
 
 def queued(app: str, number: int, **more: object) -> Ticket:
-    return Ticket(app, number, state=QUEUED, **{"groups": [MACHINE], **more})  # type: ignore[arg-type]
+    return Ticket(app, number, state=QUEUED, **{"groups": [MACHINE], **more})
 
 
 def test_an_app_starts_on_an_idle_machine() -> None:
@@ -135,9 +133,7 @@ def test_gpus_of_replicas(dealt: tuple[str, ...], wanted: tuple[int, ...], expec
     st.lists(st.tuples(st.integers(1, 4), st.integers(0, 3)), min_size=1, max_size=12),
     st.randoms(use_true_random=False),
 )
-def test_any_order_of_ends_runs_all_and_never_takes_more_than_there_is(
-    wanted: list[tuple[int, int]], random: object
-) -> None:
+def test_any_order_of_ends_runs_all_and_never_takes_more_than_there_is(wanted, random):
     """A model of the table: apps of `(cores, GPUs)` on 2 cores and 2 GPUs; those of more than 2 run alone."""
     asks = [
         ask(number, f"app{number}", cpu=cpu, gpus=min(gpus, 2), devices=["0", "1"], gpu_table="g")
@@ -160,5 +156,5 @@ def test_any_order_of_ends_runs_all_and_never_takes_more_than_there_is(
         dealt = [device for held in holders for device in held.dealt]
         assert len(dealt) == len(set(dealt))
         assert len(holders) == 1 or sum(held.cpu for held in holders) <= 2
-        holders.remove(random.choice(holders))  # type: ignore[attr-defined]
+        holders.remove(random.choice(holders))
     assert order == sorted(order)

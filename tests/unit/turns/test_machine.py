@@ -1,7 +1,5 @@
 """What a machine is found to have."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -38,9 +36,7 @@ def cgroups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("4", "GPU-8f,GPU-8f,1", ("GPU-8f", "1")),
     ],
 )
-def test_the_gpus_that_may_be_dealt(
-    given: str, visible: str | None, expected: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_gpus_that_may_be_dealt(given, visible, expected, monkeypatch):
     monkeypatch.setenv("LAUNCHER_GPUS", given)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if visible is not None:
@@ -68,9 +64,7 @@ def test_the_driver_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert asked.read_text() == "\n"
 
 
-def test_without_the_tool_of_the_driver_its_devices_count(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_the_tool_of_the_driver_its_devices_count(tmp_path, monkeypatch):
     names = ["nvidia0", "nvidia1", "nvidia7", "nvidiactl", "nvidia-uvm", "tty7", "sda"]
     monkeypatch.setattr(machine_.os, "listdir", lambda folder: names if folder == "/dev" else [])
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -1,7 +1,5 @@
 """Tickets on disk, taken by real processes."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os
@@ -50,7 +48,7 @@ def places() -> Iterator[list[Place]]:
 
 
 def take(table: str, places: list[Place], app: str, number: int, **wanted: object) -> Place:
-    place = Place(Ask(app, number=number, table=table, **{"cpu": 1, "limits": [ONE_CORE], **wanted}))  # type: ignore[arg-type]
+    place = Place(Ask(app, number=number, table=table, **{"cpu": 1, "limits": [ONE_CORE], **wanted}))
     places.append(place)
     place.look()
     return place
@@ -90,9 +88,7 @@ def test_only_a_local_app_that_has_started_has_a_proof(table: str, places: list[
     assert [name for name in sorted(os.listdir(table)) if "proof" in name] == ["2-b.bell.proof"]
 
 
-def test_a_proof_is_kept_where_few_files_may_be_open(
-    table: str, places: list[Place], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_proof_is_kept_where_few_files_may_be_open(table, places, monkeypatch):
     monkeypatch.setattr(table_, "_HIGH", (1 << 30,))
     (one,) = [take(table, places, "a", 1)]
     os.close(os.dup(*one._proofs.values()))
@@ -115,9 +111,7 @@ def test_a_held_ticket_of_a_later_version_stays(table: str, places: list[Place])
     assert {"1-a", "1-a.bell"} <= set(os.listdir(table))
 
 
-def test_a_place_that_could_not_be_recorded_at_once_leaves_no_descriptor_open(
-    table: str, tmp_path: Path, places: list[Place]
-) -> None:
+def test_a_place_that_could_not_be_recorded_at_once_leaves_no_descriptor_open(table, tmp_path, places):
     gpus = tmp_path / "gpus"
     gpus.mkdir()
     mine = Place(Ask("a", number=1, table=table, gpus=1, devices=["0"], gpu_table=str(gpus)))
@@ -183,7 +177,6 @@ def test_a_summoned_app_starts_over_the_limits(table: str, places: list[Place]) 
 def test_a_killed_holder_frees_its_share(table: str, places: list[Place]) -> None:
     argv = [sys.executable, "-c", HOLDER, table, "dead", "1"]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
         assert process.stdout.readline() == "holds\n"
         mine = take(table, places, "mine", 2)
         assert not mine.starts
@@ -196,9 +189,7 @@ def test_a_killed_holder_frees_its_share(table: str, places: list[Place]) -> Non
 
 
 @pytest.mark.parametrize("unread", ["1-a.bell", "2-b.bell", "2-b"])
-def test_a_holder_that_cannot_be_looked_at_is_not_dead(
-    table: str, places: list[Place], monkeypatch: pytest.MonkeyPatch, unread: str
-) -> None:
+def test_a_holder_that_cannot_be_looked_at_is_not_dead(table, places, monkeypatch, unread):
     """As on a machine on which no more files may be opened at this moment."""
     two_cores = [Limit(MACHINE, cpu=2)]
     one, _ = (take(table, places, app, n, limits=two_cores) for n, app in enumerate("ab", 1))
@@ -229,7 +220,6 @@ def test_a_place_passes_to_a_process_that_inherits_it(table: str, places: list[P
         given.release()
         waiting = take(table, places, "b", 2)
         assert not waiting.starts
-        assert heir.stdin is not None
         heir.stdin.close()
         heir.wait(LIMIT_S)
     assert has_changed(waiting)
@@ -286,9 +276,7 @@ def test_a_table_without_a_folder_is_empty(tmp_path: Path) -> None:
     assert tickets(str(tmp_path / "none")) == []
 
 
-def test_the_table_of_an_earlier_boot_is_removed_unless_it_is_used(
-    tmp_path: Path, places: list[Place], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_table_of_an_earlier_boot_is_removed_unless_it_is_used(tmp_path, places, monkeypatch):
     slots = tmp_path / "s"
     (slots / "mine").mkdir(parents=True)
     slots.chmod(0o700)
@@ -381,9 +369,7 @@ def test_equal_apps_of_two_state_folders_have_tickets_of_their_own(table: str, p
     assert [each.home for each in tickets(table)] == ["h1"]
 
 
-def test_only_the_app_of_its_own_state_folder_is_summoned_and_watched(
-    table: str, places: list[Place]
-) -> None:
+def test_only_the_app_of_its_own_state_folder_is_summoned_and_watched(table, places):
     one = take(table, places, "holder", 1, home="h1")
     mine, other = (take(table, places, "a", 2, home=home) for home in ("h1", "h2"))
     assert not summon(table, "a", "h3")
@@ -433,9 +419,7 @@ class OlderHolder:
         os.close(self.bell)
 
 
-def test_holders_and_waiters_of_an_older_version_count_until_they_die(
-    table: str, places: list[Place]
-) -> None:
+def test_holders_and_waiters_of_an_older_version_count_until_they_die(table, places):
     holder, waiter = OlderHolder(table, "a", 1, HOLDS), OlderHolder(table, "a", 2, QUEUED)
     mine = take(table, places, "a", 3, home="h1")
     assert not mine.starts
@@ -449,9 +433,7 @@ def test_holders_and_waiters_of_an_older_version_count_until_they_die(
     assert of(table) == [("a", HOLDS)]
 
 
-def test_an_app_in_line_of_an_older_version_is_summoned_where_no_other_has_its_name(
-    table: str, places: list[Place]
-) -> None:
+def test_an_app_in_line_of_an_older_version_is_summoned_where_no_other_has_its_name(table, places):
     older = OlderHolder(table, "a", 1, QUEUED)
     assert summon(table, "a", "h1")
     assert os.read(older.bell, 9) == b"n"
@@ -463,9 +445,7 @@ def test_an_app_in_line_of_an_older_version_is_summoned_where_no_other_has_its_n
     older.die()
 
 
-def test_an_older_version_reads_our_ticket_and_takes_nothing_else_for_one(
-    table: str, places: list[Place]
-) -> None:
+def test_an_older_version_reads_our_ticket_and_takes_nothing_else_for_one(table, places):
     take(table, places, "a", 1, home="h1", folder="/f")
     names = sorted(name for name in os.listdir(table) if name != "lock")
     assert names == ["1-a.h1", "1-a.h1.bell", "1-a.h1.bell.proof"]
@@ -495,9 +475,7 @@ def test_the_share_of_a_dead_watcher_counts_until_it_is_forgotten(table: str, pl
     assert mine.left == ()
 
 
-def test_the_share_that_another_watcher_has_taken_again_is_not_forgotten(
-    table: str, places: list[Place]
-) -> None:
+def test_the_share_that_another_watcher_has_taken_again_is_not_forgotten(table, places):
     take(table, places, "a", 1, **DOCKER).release()
     [left] = tickets(table)
     take(table, places, "a", 1, at_once=True, **DOCKER)
@@ -518,9 +496,7 @@ def test_an_app_does_not_wait_for_what_its_own_dead_watcher_has_left(table: str,
     assert [each.number for each in tickets(table)] == [2]
 
 
-def test_the_first_in_line_is_stirred_where_a_dead_holder_has_left_something(
-    table: str, places: list[Place]
-) -> None:
+def test_the_first_in_line_is_stirred_where_a_dead_holder_has_left_something(table, places):
     dead = take(table, places, "a", 1, **DOCKER)
     one, two = (take(table, places, app, n) for n, app in enumerate("bc", 2))
     table_.stir(table)
@@ -533,9 +509,7 @@ def test_the_first_in_line_is_stirred_where_a_dead_holder_has_left_something(
     assert not has_changed(two, 0)
 
 
-def test_a_table_of_an_earlier_boot_is_removed_with_what_dead_watchers_left(
-    table: str, places: list[Place]
-) -> None:
+def test_a_table_of_an_earlier_boot_is_removed_with_what_dead_watchers_left(table, places):
     take(table, places, "a", 1, **DOCKER).release()
     table_.remove_unused(table)
     assert not os.path.exists(table)
@@ -553,7 +527,6 @@ def test_a_share_counts_until_the_last_process_has_closed_its_proof(table: str, 
         mine = take(table, places, "b", 2)
         assert [each.app for each in mine.left] == ["a"]
         assert not has_changed(mine, 0)
-        assert replica.stdin is not None
         replica.stdin.close()
         assert has_changed(mine)
     assert mine.look().starts

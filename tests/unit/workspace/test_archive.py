@@ -1,7 +1,5 @@
 """A workspace as a tar stream: what the digest speaks of, the same bytes wherever it lies."""
 
-from __future__ import annotations
-
 import io
 import os
 import tarfile
@@ -29,12 +27,11 @@ def members(data: bytes) -> dict[str, tarfile.TarInfo]:
 def text_of(data: bytes, name: str) -> bytes:
     with tarfile.open(fileobj=io.BytesIO(data)) as tar:
         file = tar.extractfile(name)
-        assert file is not None
         return file.read()
 
 
 def packed(folder: Path, **how: object) -> bytes:
-    return b"".join(archive(str(folder), **how))  # type: ignore[arg-type]
+    return b"".join(archive(str(folder), **how))
 
 
 def test_files_programs_links_and_their_folders(tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """The digest of a workspace: what changes it, and what does not."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """What every workspace keeps: the same files arrive, whoever brings them."""
 
-from __future__ import annotations
-
 import copy
 import io
 import os
@@ -162,7 +160,6 @@ def _of_member(member: tarfile.TarInfo, tar: tarfile.TarFile) -> File:
     if member.issym():
         return File("", link=member.linkname)
     file = tar.extractfile(member)
-    assert file is not None
     return File(file.read().decode(errors="replace"), bool(member.mode & 0o100))
 
 

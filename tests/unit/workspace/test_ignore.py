@@ -1,7 +1,5 @@
 """Ignore files: Docker's rules, case by case, and folders that need no look inside."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

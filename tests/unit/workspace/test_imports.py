@@ -1,7 +1,5 @@
 """Import statements of Python source: found wherever a statement begins, and nowhere else."""
 
-from __future__ import annotations
-
 import ast
 import resource
 import textwrap

@@ -1,7 +1,5 @@
 """The files that `inputs` names: their digest, their list by file, and what a holder finds changed."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
@@ -113,9 +111,7 @@ def test_a_file_that_cannot_be_read_is_an_error(checkout: Path, monkeypatch: pyt
         digest(checkout)
 
 
-def test_a_plan_of_many_jobs_walks_each_glob_and_reads_each_file_once(
-    checkout: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_plan_of_many_jobs_walks_each_glob_and_reads_each_file_once(checkout, monkeypatch):
     read: list[str] = []
     walked: list[str] = []
     real, walk = inputs.contents, inputs.matches
@@ -131,7 +127,6 @@ def test_the_list_of_files_survives_the_process_and_is_private(checkout: Path, l
     keep(made)
     inputs._known.clear()
     found = known(made)
-    assert found is not None
     assert sorted(found.files) == ["conf/a.yaml", "conf/deep/b.yaml", "train.py"]
     [stored] = Path(paths.workspaces()).iterdir()
     assert stored.stat().st_mode & 0o777 == 0o600

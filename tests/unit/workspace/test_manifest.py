@@ -1,7 +1,5 @@
 """Which files a workspace held: kept by its digest, for plans that name what changed."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

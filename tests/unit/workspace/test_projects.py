@@ -1,7 +1,5 @@
 """Workspaces of the Python API: which projects, where they go, and what a directory workspace holds."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Seen files: what the words of a command name, and what its Python files import."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
@@ -28,7 +26,7 @@ class Checkout:
         return SeenFiles(str(self.root)).of([Command(words, str(self.root / folder), found)])
 
     def names(self, *words: str, **where: object) -> list[str]:
-        return sorted(self.seen(*words, **where).files)  # type: ignore[arg-type]
+        return sorted(self.seen(*words, **where).files)
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """What the files of `rerun_on` hold."""
 
-from __future__ import annotations
-
 import glob
 import os
 from pathlib import Path

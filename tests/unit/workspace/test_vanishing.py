@@ -1,7 +1,5 @@
 """Folders that another program makes and removes while a directory is walked: none of them is an error."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """walk_workspace: like os.walk, of what counts."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

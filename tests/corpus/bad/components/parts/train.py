@@ -17,7 +17,7 @@ def train(names: list[str], lr: float = 0.1, env: dict[str, str] | None = None) 
     return AppDef("train", roles)
 
 
-def untyped(names) -> AppDef: ...  # type: ignore[no-untyped-def]
+def untyped(names) -> AppDef: ...
 
 
 def fails() -> AppDef:
