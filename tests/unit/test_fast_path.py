@@ -28,7 +28,7 @@ _FAST = {
         "ends engine_attempts find installed listing logs needs project recorded status turns"
     ),
     "launcher.schedulers": (
-        "api appfolder appstore backend logs loop order pids probes readback record registry staged"
+        "api appfolder appstore backend logs loop pids probes readback record registry staged"
     ),
     "launcher.schedulers.docker": "labels scheduler tombstones",
     "launcher.schedulers.docker.client": "errors view wire",

@@ -14,6 +14,7 @@ from launcher.holding.app import App
 from launcher.holding.events import created
 from launcher.holding.hold import decide, hold
 from launcher.holding.journal import JournalWriter
+from launcher.holding.order import made_by_others
 from launcher.schedulers import pids
 from launcher.schedulers.appfolder import AppFolder
 from launcher.schedulers.local import kernel, rundir
@@ -23,7 +24,6 @@ from launcher.schedulers.local.logwriter import FILES_PER_REPLICA, LogWriter, Re
 from launcher.schedulers.local.replicas import NO_PROBE, Replica, RunningRole
 from launcher.schedulers.local.spawn import Spawner, SpawnError, pack
 from launcher.schedulers.loop import Loop
-from launcher.schedulers.order import made_by_others
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
