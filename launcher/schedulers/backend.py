@@ -337,7 +337,7 @@ class BackendScheduler(StagedScheduler[T]):
     # Lists
 
     def list(self) -> list[ListAppResponse]:
-        from launcher.schedulers.answers import listed_of
+        from launcher.schedulers.responses import listed_of
 
         return [listed_of(each) for each in self.records()]
 
