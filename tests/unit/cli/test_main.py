@@ -10,7 +10,6 @@ import pytest
 
 from launcher.cli.commands import COMMANDS, names
 from launcher.cli.completion_names import KINDS
-from launcher.cli.help import parser
 
 
 def test_every_command_has_a_readable_help_of_80_columns(scenario):
@@ -40,7 +39,7 @@ def test_without_a_command_the_overview_is_a_message_and_an_error(scenario):
 
 
 @pytest.mark.parametrize(
-    ("argv", "said"),
+    ("argv", "printed"),
     [
         (["aply"], "did you mean `apply`?"),
         (["--verison"], "--verison is not an option"),
@@ -65,9 +64,9 @@ def test_without_a_command_the_overview_is_a_message_and_an_error(scenario):
         (["explain", "unkown-field"], "did you mean `unknown-field`?"),
     ],
 )
-def test_a_wrong_command_line_is_64_with_what_would_be_right(scenario, argv, said):
+def test_a_wrong_command_line_is_64_with_what_would_be_right(scenario, argv, printed):
     done = scenario.launcher(*argv, code=64)
-    assert said in done.err
+    assert printed in done.err
     assert done.err.startswith("error: ")
     assert done.out == ""
 
@@ -168,12 +167,6 @@ def test_completion_scripts_are_valid_shell(scenario):
     scenario.write("some.launcher.yaml", "")
     assert completed(script, "launcher", "plan", "some", cwd=scenario.folder) == ["some.launcher.yaml"]
     assert "#compdef launcher" in scenario.launcher("completion", "zsh").out
-
-
-def test_what_the_completion_script_asks_for_is_not_in_the_help():
-    text = parser("completion").format_help()
-    assert "SHELL" in text
-    assert "--names" not in text
 
 
 def test_completion_offers_the_names_that_there_are(scenario):

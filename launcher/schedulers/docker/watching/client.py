@@ -86,13 +86,14 @@ class WatcherClient:
         from launcher.schedulers.holder import start_holder
 
         bells = enumerate(place.bells if place is not None else (), BELLS_FD)
+        passed = (name for name in os.environ if name in _PASSED_ENV or name.startswith(_PASSED_ENV_PREFIXES))
         pid, ours = start_holder(
             "watcher",
             _MAIN,
             control=0,
             descriptors={LOCK_FD: lock.fd, **dict(bells)},
             log=record.watcher_log(lock.app_dir),
-            env={name: text for name, text in os.environ.items() if _is_passed(name)},
+            env={name: os.environ[name] for name in passed},
             args=(lock.app_dir,),
         )
         made = cls(lock.app_dir, pid, ours)
@@ -109,9 +110,6 @@ class WatcherClient:
         """Record that the app is about to be started: from here on its start is completed, not undone.
 
         Recorded by the client, since the watcher may be busy with its imports while the containers run.
-
-        Args:
-            declared: the declaration of the app.
         """
         record.begin(self.app_dir, declared, "starting")
         self._send({"op": "go"})
@@ -165,7 +163,6 @@ class WatcherClient:
         self.close()
 
     def _has_ended(self) -> bool:
-        """Whether it has ended."""
         if not self._ended:
             try:
                 self._ended = os.waitpid(self.pid, os.WNOHANG)[0] != 0
@@ -246,7 +243,3 @@ def place_again(engine: Engine, container: Container) -> Place | None:
     from launcher.schedulers.docker import share
 
     return share.take_again(container.labels, engine.host)
-
-
-def _is_passed(name: str) -> bool:
-    return name in _PASSED_ENV or name.startswith(_PASSED_ENV_PREFIXES)
