@@ -15,7 +15,7 @@ from launcher.errors import NOT_SUCCEEDED, LauncherError, SchedulerError
 from launcher.inventory import recorded
 from launcher.inventory.listing import present
 from launcher.inventory.status import inspect
-from launcher.schedulers.answers import description_of
+from launcher.schedulers.responses import description_of
 from launcher.specs.jobkey import DEFAULT_TARGET, JobKey
 from launcher.state.records import AppRecord
 from launcher.text import paint

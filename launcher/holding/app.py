@@ -99,7 +99,6 @@ class App(AppState):
         return self._decide_restart() or self._go_on(now)
 
     def _decide_stop(self, now: float) -> "Optional[Event]":
-        """The stop that is asked for from outside."""
         if self.cancel is not None:
             by = self.cancel.get("by", "")
             return stopping("cancel", "cancelled", cancelled(self.cancel), by=by, grace_s=self.grace_s)

@@ -283,13 +283,13 @@ class Scheduler(ABC, Generic[T]):
 
     def records(self) -> Sequence[AppRecord]:
         """Every app of `list` in its present state, without replicas."""
-        from launcher.schedulers.answers import of_listed
+        from launcher.schedulers.responses import of_listed
 
         return [of_listed(answer, self.backend) for answer in self.list()]
 
     def record(self, app_id: str) -> AppRecord | None:
         """The app in its present state, with replicas and warnings; None when there is no such app."""
-        from launcher.schedulers.answers import of_description
+        from launcher.schedulers.responses import of_description
 
         answer = self.describe(app_id)
         if answer is None:
@@ -300,7 +300,7 @@ class Scheduler(ABC, Generic[T]):
 
     def wait_record(self, app_id: str, timeout_s: float | None = None) -> AppRecord | None:
         """As `wait`; whether the record has replicas is up to the scheduler."""
-        from launcher.schedulers.answers import of_description
+        from launcher.schedulers.responses import of_description
 
         answer = self.wait(app_id, timeout_s)
         return None if answer is None else of_description(answer, self.backend, self.session_name)

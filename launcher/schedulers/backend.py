@@ -15,24 +15,22 @@ from launcher.schedulers.staged import Reservation, StagedScheduler
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from typing import Any, TypeVar
 
-    from launcher.schedulers.logs import LogRecord
+    from launcher.schedulers.logs import LogRecord, Where
     from launcher.schedulers.record import SeenApp
     from launcher.schedulers.responses import DescribeAppResponse, ListAppResponse, Stream
     from launcher.schedulers.restarts import Restart
     from launcher.specs.app import AppDef, CfgVal
     from launcher.specs.attempt import Attempt
     from launcher.specs.dryrun import AppDryRunInfo
+    from launcher.specs.launch import JobKey
     from launcher.state.records import AppRecord
 
     T = TypeVar("T")
 else:
     T = None
-
-Where = tuple[str, int]
-"""Role and number of a replica."""
 
 
 class BackendReservation(Reservation, ABC):
@@ -339,6 +337,74 @@ class BackendScheduler(StagedScheduler[T]):
     # Lists
 
     def list(self) -> list[ListAppResponse]:
-        from launcher.schedulers.answers import listed_of
+        from launcher.schedulers.responses import listed_of
 
         return [listed_of(each) for each in self.records()]
+
+
+class EngineApps(ABC):
+    """The apps of an engine. The methods are those of `Scheduler` and `StagedScheduler` with these names."""
+
+    @abstractmethod
+    def observe(self, keys: Collection[JobKey], settled: Collection[str] = ()) -> list[Attempt]: ...
+
+    @abstractmethod
+    def records(self) -> list[AppRecord]: ...
+
+    @abstractmethod
+    def wait_for_start(self, app_id: str) -> None: ...
+
+    @abstractmethod
+    def stop(self, app_id: str, grace_s: float | None, *, interrupt: bool = False) -> None: ...
+
+    @abstractmethod
+    def withdraw(self, app_id: str) -> bool: ...
+
+    @abstractmethod
+    def reap(self) -> list[Attempt]: ...
+
+    @abstractmethod
+    def remove(self, app_id: str) -> None: ...
+
+    def finished(self) -> list[AppRecord]:
+        return [each for each in self.records() if each.has_ended]
+
+    def sweep(self) -> list[str]:
+        return []
+
+
+class EngineScheduler(BackendScheduler[T]):
+    """A scheduler whose apps are a value of their own, which is loaded by the first method that needs it."""
+
+    @property
+    @abstractmethod
+    def apps(self) -> EngineApps: ...
+
+    def observe(self, keys: Collection[JobKey], settled: Collection[str] = ()) -> list[Attempt]:
+        return self.apps.observe(keys, settled)
+
+    def records(self) -> Sequence[AppRecord]:
+        return self.apps.records()
+
+    def wait_for_start(self, app_id: str) -> None:
+        if is_id(app_id):
+            self.apps.wait_for_start(app_id)
+
+    def stop(self, app_id: str, grace_s: float | None, *, interrupt: bool = False) -> None:
+        self.apps.stop(app_id, grace_s, interrupt=interrupt)
+
+    def withdraw(self, app_id: str) -> bool:
+        return is_id(app_id) and self.apps.withdraw(app_id)
+
+    def reap(self) -> list[Attempt]:
+        return self.apps.reap()
+
+    def remove(self, app_id: str) -> None:
+        if is_id(app_id):
+            self.apps.remove(app_id)
+
+    def finished(self) -> list[AppRecord]:
+        return self.apps.finished()
+
+    def sweep(self) -> list[str]:
+        return self.apps.sweep()

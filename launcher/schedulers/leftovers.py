@@ -79,14 +79,14 @@ def clear(ticket: Ticket) -> None:
 
 def _end_processes(ticket: Ticket) -> None:
     """Kill what a dead supervisor has left. Its end is for the next command of its state folder to record."""
-    from launcher.schedulers.local import process, rundir
+    from launcher.schedulers.local import appview
     from launcher.schedulers.local.appview import AppView
 
     deadline = time.monotonic() + _KILL_S
     while _left(os.path.join(ticket.table, ticket.name)) and time.monotonic() < deadline:
-        view = rundir.read_state(ticket.folder)
+        view = appview.read_state(ticket.folder)
         if view is None or view.abandoned:
-            process.kill_leftovers(ticket.folder, view or AppView())
+            appview.kill_leftovers(ticket.folder, view or AppView())
         time.sleep(_LOOK_S)
 
 

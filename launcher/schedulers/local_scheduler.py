@@ -6,13 +6,15 @@ For programs written for TorchX; launcher itself does not import it.
 from __future__ import annotations
 
 from launcher.schedulers.ids import make_unique
-from launcher.schedulers.local.images import CWDImageProvider, ImageProvider, LocalDirectoryImageProvider
 from launcher.schedulers.local.popen import PopenRequest, ReplicaParam
 from launcher.schedulers.local.request import (
     COMBINED_LOG,
     ENV_CUDA_VISIBLE_DEVICES,
     STDERR_LOG,
     STDOUT_LOG,
+    CWDImageProvider,
+    ImageProvider,
+    LocalDirectoryImageProvider,
 )
 from launcher.schedulers.local.rules import LocalOpts
 from launcher.schedulers.local.scheduler import LocalScheduler, create_scheduler

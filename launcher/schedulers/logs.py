@@ -21,6 +21,9 @@ RESTART = "restart"
 DROPPED = "dropped"
 STREAMS = (STDOUT, STDERR, COMBINED)
 
+Where = tuple[str, int]
+"""Role and number of a replica."""
+
 
 def stream_of(name: str) -> Stream:
     """The Stream of that name. Raises UsageError with the nearest name."""

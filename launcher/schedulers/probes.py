@@ -137,7 +137,6 @@ class ProbedRun(Probing):
             self._take(why)
 
     def _go_on(self) -> None:
-        """Go to the next step of a connection."""
         if not self.is_open():
             self._close()
             return

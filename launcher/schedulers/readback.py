@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from launcher.schedulers.api import OnRestart
-    from launcher.schedulers.backend import LogPart, Where
-    from launcher.schedulers.logs import LogRecord
+    from launcher.schedulers.backend import LogPart
+    from launcher.schedulers.logs import LogRecord, Where
     from launcher.schedulers.restarts import Event, Restart, RestartNotes, RestartReader
 
     T = TypeVar("T")

@@ -142,7 +142,7 @@ class SeenApp:
 
     def description(self) -> DescribeAppResponse:
         """The answer of `describe`, for an app that was read as a whole."""
-        from launcher.schedulers.answers import description_of
+        from launcher.schedulers.responses import description_of
         from launcher.specs.canonical import app_from_document
 
         document, metadata = self.recorded.get("document"), self.recorded.get("metadata") or {}

@@ -35,7 +35,7 @@ DEFAULT_SCHEDULER_MODULES = {
 """Scheduler name → module with a `create_scheduler`, where there is one for the name alone."""
 
 APP_SOURCES = {
-    "local": "launcher.schedulers.local.rebuild:apps",
+    "local": "launcher.schedulers.local.observe:apps",
     "docker": "launcher.schedulers.docker.rows:apps",
     "slurm": "launcher.schedulers.slurm.known:apps",
 }

@@ -10,11 +10,9 @@ from typing import Any, Final
 
 from launcher.holding.replica import ENDED, UNKNOWN_RETRIES
 from launcher.holding.state import AppState
-from launcher.schedulers.logs import RESTART, LogRecord
+from launcher.schedulers.logs import RESTART, LogRecord, Where
 
 Event = dict[str, Any]
-Where = tuple[str, int]
-"""Role and number of a replica."""
 
 POLICIES: Final = {"replica": "REPLICA", "role": "ROLE", "app": "APPLICATION"}
 """What is restarted → the retry policy that says so."""

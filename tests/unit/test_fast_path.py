@@ -26,15 +26,14 @@ _FAST = {
     "launcher.holding": "app events hold journal order phrases probes replica state waiting",
     "launcher.inventory": ("ends find groups listing logs needs project recorded status turns"),
     "launcher.schedulers": (
-        "api appfolder appstore backend logs loop order pids probes readback record registry staged"
+        "api appfolder appstore backend logs loop pids probes readback record registry staged"
     ),
     "launcher.schedulers.docker": "labels scheduler tombstones",
     "launcher.schedulers.docker.client": "errors view wire",
     "launcher.schedulers.docker.watching": "client",
     "launcher.schedulers.local": (
-        "appview apprecord attemptfile claim control driver filewatch hold kernel logfiles logs "
-        "logwriter observe prepare probes process rebuild "
-        "replicas rundir scheduler spawn stop supervisor waiting"
+        "apprecord appview claim control driver filewatch hold kernel logfiles logs logwriter "
+        "observe probes replicas rundir scheduler spawn stop supervisor"
     ),
     "launcher.schedulers.slurm": "known scheduler",
     "launcher.specs": "jobkey runopts",
@@ -100,8 +99,9 @@ ON_BRANCH = {
     "launcher.schedulers.docker.watching.actions": "probes, for apps without them",
     "launcher.schedulers.docker.watching.watcher": "probes, needs and turns, for apps without them",
     "launcher.schedulers.local.request": "launcher.turns, for apps without GPUs",
-    "launcher.schedulers.slurm.cluster": "ssh, for clusters of this machine",
-    "launcher.schedulers.slurm.program": "zipfile, for requests that submit nothing",
+    "launcher.schedulers.slurm.cluster": (
+        "ssh, for clusters of this machine; zipfile, for requests that submit nothing"
+    ),
     "launcher.schedulers.turns": "launcher.turns, for apps that ask for nothing",
     "launcher.secrets": "typing, for every process that reads a secret",
     "launcher.specs.handle": "typing, for a NamedTuple that only type checkers see",

@@ -41,7 +41,7 @@ NOT_FOR_A_SAVED_PLAN = {
         "launcher.inventory.find",
         "launcher.schedulers.workspaces",
     },
-    *{"launcher.schedulers.local.logfiles", "launcher.schedulers.local.follow"},
+    *{"launcher.schedulers.local.logfiles", "launcher.schedulers.local.filewatch"},
     *{"launcher.schedulers.local.logs", "launcher.schedulers.local.logrecords"},
 }
 """What only a failure, an interrupt, a workspace or a reader of logs needs."""

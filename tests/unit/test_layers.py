@@ -80,13 +80,14 @@ SHARED_BY_ENGINES |= {
     "launcher.schedulers.turns",
 }
 SHARED_BY_ENGINES |= {"launcher.schedulers.responses", "launcher.schedulers.logs", "launcher.schedulers.ids"}
-SHARED_BY_ENGINES |= {f"launcher.schedulers.{name}" for name in ("answers", "appfolder", "appstore")}
+SHARED_BY_ENGINES |= {f"launcher.schedulers.{name}" for name in ("appfolder", "appstore")}
 SHARED_BY_ENGINES |= {
-    f"launcher.schedulers.{name}" for name in ("checks", "devices", "folder", "last_line", "leftovers")
+    f"launcher.schedulers.{name}"
+    for name in ("checks", "devices", "folder", "holder", "last_line", "leftovers")
 }
 SHARED_BY_ENGINES |= {
     f"launcher.schedulers.{name}"
-    for name in ("loop", "order", "owner", "packing", "pids", "probes", "replica_request")
+    for name in ("loop", "owner", "packing", "pids", "probes", "replica_request")
 }
 
 

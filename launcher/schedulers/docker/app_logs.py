@@ -25,9 +25,9 @@ from launcher.schedulers.docker.log_reader import FollowedApp, LogReader, gone, 
 from launcher.schedulers.docker.names import expected_replicas
 from launcher.schedulers.docker.names import where as name_of
 from launcher.schedulers.docker.watching.client import wait_for_exit
-from launcher.schedulers.logs import STDOUT, LogRecord
+from launcher.schedulers.logs import STDOUT, LogRecord, Where
 from launcher.schedulers.readback import RecordedLogs, as_they_come
-from launcher.schedulers.restarts import Event, RecordedEvents, RestartNotes, RestartReader, Where
+from launcher.schedulers.restarts import Event, RecordedEvents, RestartNotes, RestartReader
 
 if TYPE_CHECKING:
     from launcher.schedulers.api import OnRestart

@@ -15,6 +15,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from launcher.errors import ReservedError, SchedulerError, StartError
+from launcher.holding.order import made_by_others
 from launcher.schedulers.docker import network, outputs
 from launcher.schedulers.docker.apps import own_containers
 from launcher.schedulers.docker.client.engine import Engine
@@ -34,7 +35,6 @@ from launcher.schedulers.docker.names import NETWORK, OUTPUT, SCRATCH
 from launcher.schedulers.docker.request.derive import with_gpus
 from launcher.schedulers.docker.request.job import DockerContainer, DockerJob
 from launcher.schedulers.docker.watching.probes import taken_port
-from launcher.schedulers.order import made_by_others
 from launcher.secrets import resolve
 from launcher.specs.secret import Secret
 

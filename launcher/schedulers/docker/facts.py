@@ -42,9 +42,9 @@ from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.journal import HeldApp, Journal, restart_of_engine
 from launcher.schedulers.docker.labels import Labels, is_by_engine
 from launcher.schedulers.docker.names import AT_END, CANCELLED, STOPPED, TIMED_OUT, is_replica, mark_of, where
+from launcher.schedulers.logs import Where
 
 Event = dict[str, Any]
-Where = tuple[str, int]
 EndOf = Callable[[Container], Mapping[str, Any]]
 """The facts of the end of a run for which launcher did not ask: code, oom, why, lost, hand, said."""
 

@@ -26,6 +26,7 @@ from launcher.holding import journal as lines
 from launcher.holding.app import App
 from launcher.holding.phrases import cause
 from launcher.holding.replica import ENDED
+from launcher.schedulers.logs import Where
 from launcher.specs.attempt import AttemptState
 
 Event = dict[str, Any]
@@ -230,8 +231,6 @@ def translated(events: list[Event], old: OldJournal) -> list[Event]:
             continue
     return found
 
-
-Where = tuple[str, int]
 
 _SCOPES = {"REPLICA": "replica", "ROLE": "role", "APPLICATION": "app"}
 _STATES = {"cancel": "cancelled", "parent": "cancelled", "end": "succeeded", "lost": "lost"}

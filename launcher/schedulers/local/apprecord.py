@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 
+from launcher.errors import StateError
 from launcher.holding.phrases import OUT_OF_MEMORY
-from launcher.schedulers.local import attemptfile
+from launcher.schedulers.local import appview, rundir
 from launcher.schedulers.record import SeenApp, in_state, row_of
 from launcher.state.records import WAITING, AppRecord, ReplicaRecord
 
@@ -39,6 +40,25 @@ def app_record(
     return record
 
 
+def record_end(state_dir: str, app_id: str, view: AppView, *, durable: bool = False) -> bool:
+    """Record the end of an app, after killing the processes that a dead supervisor left.
+
+    True the first time. Without effect where the state folder cannot be written.
+    """
+    from launcher.schedulers.appstore import open_store
+
+    with open_store(readonly=True) as store:
+        if store.is_tidied(app_id):
+            return False
+    if view.abandoned:
+        appview.kill_leftovers(rundir.app_dir(state_dir, app_id), view)
+    try:
+        with open_store(durable=durable) as store:
+            return store.end_and_tidy(app_record("", "", app_id, view))
+    except StateError:
+        return False
+
+
 class LocalApp(SeenApp):
     """See `SeenApp`.
 
@@ -50,7 +70,7 @@ class LocalApp(SeenApp):
     def __init__(
         self, app_dir: str, view: AppView, scheduler: str = "", session: str = "", *, whole: bool = False
     ) -> None:
-        recorded = attemptfile.read(app_dir) or {} if whole else None
+        recorded = appview.read_attempt(app_dir) or {} if whole else None
         record = app_record(scheduler, session, os.path.basename(app_dir), view, recorded)
         super().__init__(record, recorded, view.owner)
         self._app_dir = app_dir
@@ -62,14 +82,14 @@ class LocalApp(SeenApp):
     def recorded(self) -> Recorded:
         """Read on use: the end of an app needs none of it."""
         if self._recorded is None:
-            self._recorded = attemptfile.read(self._app_dir) or {}
+            self._recorded = appview.read_attempt(self._app_dir) or {}
         return self._recorded
 
     def description(self) -> DescribeAppResponse:
         for each, seen in zip(self.record.replicas, self._view.replicas, strict=True):
             each.message = self._view.shown(seen)[1] or (f"killed: {OUT_OF_MEMORY}" if seen.oom else "")
         answer = super().description()
-        log_dir = (attemptfile.read_request(self._app_dir) or {}).get("log_dir")
+        log_dir = (appview.read_request(self._app_dir) or {}).get("log_dir")
         answer.ui_url = _file_uri(log_dir) if log_dir else None
         return answer
 

@@ -1,20 +1,37 @@
-"""Read the record of a local app: the app by its events, and the supervisor that holds it."""
+"""Read the folder of a local app: the app by its events, its supervisor, and what was submitted."""
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]  # `signal` loads enum and re
+import os
+import time
+
+from launcher import paths
 from launcher.errors import StateError
 from launcher.holding.journal import read_events
 from launcher.holding.state import AppState
+from launcher.schedulers import pids
+from launcher.schedulers.appfolder import AppFolder
+from launcher.schedulers.local import rundir
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
+    from launcher.schedulers.pids import Process
     from launcher.specs.attempt import AttemptState
+
+    Record = dict[str, Any]
 
 VERSION = 1
 NOT_COMPARED = "its supervisor was killed before it compared the input files"
 LOST = "its supervisor ended without a word (killed, or the machine was restarted)"
+
+_AGAIN_S = 0.002
+_SHORT_PATIENCE_S = 0.05
+PATIENCE_S = 5.0  # for killed processes to exit; those that hang in the kernel longer are given up
+_patience_s = 1.0  # until a lock has outlasted it
 
 
 class AppView(AppState):
@@ -66,20 +83,198 @@ def fold(record: bytes, *, locked: bool) -> AppView:
     view.lock_held = locked
     for event in events:
         view.take(event)
-    if view.state == "running" and not locked:
-        _end_abandoned(view, events)
-    return view
-
-
-def _end_abandoned(view: AppView, events: list[dict[str, Any]]) -> None:
-    """End an app whose supervisor has died as its record implies."""
+    if view.state != "running" or locked:
+        return view
     from launcher.holding.hold import implied_end
 
     view.abandoned = True
     end = implied_end(events)
     if end is None:
         view.state, view.message = "lost", LOST
-        return
-    view.take({**end, "t": int(view.last_at * 1e9)})
-    if end["state"] == "succeeded" and view.compares_inputs:
-        view.inputs_changed = view.inputs_changed or NOT_COMPARED
+    else:
+        view.take({**end, "t": int(view.last_at * 1e9)})
+        if end["state"] == "succeeded" and view.compares_inputs:
+            view.inputs_changed = view.inputs_changed or NOT_COMPARED
+    return view
+
+
+def read_state(app_dir: str, *, ours: bool = False) -> AppView | None:
+    """The state of an app by its record and lock; None when there is no such folder. Writes nothing.
+
+    Args:
+        ours: whether the caller holds the lock, so that no supervisor does.
+
+    Raises StateError for a record that a newer version wrote.
+    """
+    folder = AppFolder(app_dir)
+    record = folder.read("events.jsonl") or b""
+    locked = not ours and folder.is_locked()
+    view = fold(record, locked=locked)
+    if locked and view.supervisor and view.state in ("created", *rundir.WAITING, "running"):
+        locked = _outlasts(folder, view.supervisor)
+    if not locked:  # it may have ended between reading record and lock: the record is complete now
+        record = folder.read("events.jsonl") or b""
+        view = fold(record, locked=False)
+    if not record and not os.path.isdir(app_dir):
+        return None
+    if view.state == "lost" or (view.state in rundir.WAITING and not locked):
+        _end_as_asked(app_dir, view)
+    if locked and view.state in rundir.UNSTARTED:
+        host = os.uname().nodename
+        signed = b"" if view.supervisor else folder.read("lock") or b""
+        by = f"pid {view.supervisor[0]} on {host}" if view.supervisor else f"a process on {host}"
+        view.owner = signed.decode(errors="replace").strip() or by
+    return view
+
+
+def _end_as_asked(app_dir: str, view: AppView) -> None:
+    """An app whose supervisor died while a client cancelled it is cancelled, not lost. The same goes for one
+    that waited, and was cancelled or withdrawn."""
+    from launcher.holding.phrases import WITHDRAWN, cancelled
+
+    if view.state in rundir.WAITING and rundir.decision(app_dir) == rundir.WITHDRAWN:
+        view.abandoned = True
+        view.end("skipped", WITHDRAWN, None, _written_at(rundir.decision_file(app_dir)))
+    elif (request := rundir.cancellation(app_dir)) is not None:
+        view.abandoned = True
+        view.end("cancelled", cancelled(request), None, _written_at(rundir.cancel(app_dir)))
+
+
+def _written_at(path: str) -> float | None:
+    try:
+        return os.lstat(path).st_mtime
+    except OSError:
+        return None
+
+
+def _outlasts(folder: AppFolder, supervisor: tuple[int, int, str]) -> bool:
+    """Whether the lock stays held. A process that a killed supervisor was spawning holds a copy of the lock
+    until it becomes the new program: a few milliseconds, more on a busy machine.
+
+    A supervisor in another container is not visible here, and its lock stays held. This process waits long
+    for that once only.
+    """
+    global _patience_s
+    pid, start, boot = supervisor
+    deadline = time.monotonic() + _patience_s
+    while not pids.is_running(pid, start) and boot == pids.boot_id():
+        if time.monotonic() > deadline:
+            _patience_s = _SHORT_PATIENCE_S
+            break
+        time.sleep(_AGAIN_S)
+        if not folder.is_locked():
+            return False
+    return True
+
+
+# -- what the client wrote before anything else ------------------------------------------------------------
+
+
+def write_attempt(app_dir: str, record: Mapping[str, Any]) -> None:
+    """Write attempt.json, the reserved attempt of an app. An app without a job has its fields as far as they
+    apply, with "key" null.
+
+    Raises StateError when the disk is full or read-only; then the file is as it was.
+    """
+    _write(app_dir, "attempt.json", record)
+
+
+def write_request(app_dir: str, request: Mapping[str, Any]) -> None:
+    """Write the request to the supervisor; see `write_attempt`."""
+    _write(app_dir, "request.json", request)
+
+
+def _write(app_dir: str, name: str, value: Mapping[str, Any]) -> None:
+    import json
+
+    try:
+        AppFolder(app_dir).write(name, json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+    except OSError as error:
+        raise paths.unusable(error, os.path.join(app_dir, name)) from error
+
+
+def read_attempt(app_dir: str) -> Record | None:
+    """Read attempt.json; None when its client was killed before it wrote it, or the folder is missing."""
+    return AppFolder(app_dir).read_json("attempt.json")
+
+
+def read_request(app_dir: str) -> Record | None:
+    return AppFolder(app_dir).read_json("request.json")
+
+
+# -- what a dead supervisor has left ---------------------------------------------------------------------
+
+
+def supervisor_alive(view: AppView) -> bool:
+    """Whether the supervisor that the record names is the process that has its pid now."""
+    if view.supervisor is None:
+        return False
+    pid, start, boot = view.supervisor
+    return boot == pids.boot_id() and pids.is_running(pid, start)
+
+
+def supervisor_pid(view: AppView) -> int | None:
+    """The pid by which this process can signal the supervisor; None when it has exited or is not visible.
+
+    The record has the pid that the supervisor has in its own pid namespace: from outside of a container its
+    processes have others.
+    """
+    if supervisor_alive(view):
+        assert view.supervisor is not None
+        return view.supervisor[0]
+    if view.supervisor is None or view.supervisor[2] != pids.boot_id():
+        return None
+    pid, start, _ = view.supervisor
+    for each in pids.processes():
+        if each.start == start and each.alive and pids.innermost(each.pid) == pid:
+            return each.pid
+    return None
+
+
+def kill_leftovers(app_dir: str, view: AppView) -> int:
+    """KILL every process that an app left behind; returns their number. Only for apps without a supervisor.
+
+    Repeats until none is left, as processes may start new ones.
+    """
+    killed: set[tuple[int, int]] = set()
+    deadline = time.monotonic() + PATIENCE_S
+    while left := leftovers(app_dir, view):
+        for each in left:
+            if _kill(each):
+                killed.add((each.pid, each.start))
+        if time.monotonic() > deadline:
+            break
+        for each in left:
+            pids.wait_for_exit(each.pid, each.start, deadline - time.monotonic())
+    return len(killed)
+
+
+def leftovers(app_dir: str, view: AppView) -> list[Process]:
+    """The living processes of an app: by their environment, by the session of a replica that still has its
+    leader, and all descendants of those. Without /proc: none."""
+    everybody = [each for each in pids.processes() if each.pid != os.getpid()]
+    mark = b"LAUNCHER_SCRATCH=" + os.fsencode(rundir.scratch(app_dir))
+    sessions = _sessions(view, everybody)
+    found = {each.pid: each for each in everybody if each.session in sessions or _has(each, mark)}
+    found.update({each.pid: each for each in pids.descendants(found, everybody)})
+    return [each for each in found.values() if each.alive]
+
+
+def _sessions(view: AppView, everybody: Sequence[Process]) -> set[int]:
+    """Sessions of replicas, whose leader is still the recorded process, so that the number was not reused."""
+    if view.supervisor is None or view.supervisor[2] != pids.boot_id():
+        return set()
+    recorded = {each.run for each in view.replicas}
+    return {each.pid for each in everybody if (each.pid, each.start) in recorded}
+
+
+def _has(process: Process, mark: bytes) -> bool:
+    """Whether a process was started with this variable. False for another user's, which cannot be read."""
+    return mark in pids.environment(process.pid).split(b"\0")
+
+
+def _kill(process: Process) -> bool:
+    try:
+        return pids.send(process.pid, process.start, _signal.SIGKILL)
+    except PermissionError:  # it runs as another user by now
+        return False

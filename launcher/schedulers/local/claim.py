@@ -10,12 +10,12 @@ from launcher import paths
 from launcher.errors import ReservedError, StateError
 from launcher.schedulers.appfolder import AppFolder, remove_tree
 from launcher.schedulers.appstore import open_store
-from launcher.schedulers.local import attemptfile, rundir
+from launcher.schedulers.local import appview, rundir
 from launcher.state.records import AppRecord
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from launcher.schedulers.local.attemptfile import Record
+    from launcher.schedulers.local.appview import Record
     from launcher.specs.launch import JobKey
     from launcher.state.store import Store
 
@@ -65,7 +65,7 @@ def claim(
             made.resumed = _take_over(app_dir, record)
         os.ftruncate(fd, 0)
         os.pwrite(fd, _SELF.format(os.getpid(), os.uname().nodename).encode(), 0)
-        attemptfile.write(app_dir, record)
+        appview.write_attempt(app_dir, record)
     except OSError as error:
         made.release()
         raise paths.unusable(error, app_dir) from error
@@ -156,15 +156,14 @@ def _lock(app_dir: str, app_id: str) -> int:
     except FileNotFoundError:
         return -1
     except BlockingIOError:
-        view = rundir.read_state(app_dir)
+        view = appview.read_state(app_dir)
         raise ReservedError(app_id, view.state if view else "gone", view.owner if view else "") from None
     except OSError as error:
         raise paths.unusable(error, AppFolder(app_dir).lock) from error
 
 
 def _has_started(app_dir: str) -> bool:
-    """Whether an app whose lock this process holds was ever started."""
-    view = rundir.read_state(app_dir, ours=True)
+    view = appview.read_state(app_dir, ours=True)
     return view is not None and view.state not in rundir.UNSTARTED
 
 
@@ -175,11 +174,11 @@ def _take_over(app_dir: str, record: Record) -> bool:
     attempt.json stays until it is replaced, so that the app is a begun submission of its attempt throughout.
     Raises ReservedError when the app was started: then it is an attempt of its own, whatever its outcome.
     """
-    view = rundir.read_state(app_dir, ours=True)
+    view = appview.read_state(app_dir, ours=True)
     if view is not None and view.state not in rundir.UNSTARTED:
         raise ReservedError(record["app_id"], view.state, "")
-    left = attemptfile.read(app_dir)
-    kept = {AppFolder(app_dir).lock, rundir.attempt(app_dir)}
+    left = appview.read_attempt(app_dir)
+    kept = {AppFolder(app_dir).lock, os.path.join(app_dir, "attempt.json")}
     paths_left = {os.path.join(app_dir, name) for name in os.listdir(app_dir)} - kept
     for path in sorted(paths_left, key=lambda path: path != rundir.events(app_dir)):
         _delete(path)

@@ -1,4 +1,4 @@
-"""Wait until files change, by inotify or, where there is none, by polling."""
+"""Wait until files of an app change, by inotify or, where there is none, by polling; or until it ends."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import stat
 import time
 
 from launcher.schedulers import pids
-from launcher.schedulers.local import kernel
+from launcher.schedulers.local import appview, kernel, rundir
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,6 +20,10 @@ CLOEXEC_NONBLOCK = 0o2000000 | 0o4000
 CHANGES = (
     0x2 | 0x40 | 0x80 | 0x100 | 0x200 | 0x400 | 0x800
 )  # written, moved, made, removed; the folder itself
+
+
+_POLL_S = 0.001
+_UNOWNED_S = 0.5  # before there is a supervisor: the client may die without touching a file
 
 
 class FileWatch:
@@ -116,3 +120,97 @@ def _signature(path: str) -> Signature:
     except OSError:
         return None
     return tuple((name, each.st_ino, each.st_size, each.st_mtime_ns) for name, each in sorted(files))
+
+
+def wait_for_change(path: str, timeout_s: float) -> None:
+    """Wait until a file changes, for at most so long; not at all where its folder is missing."""
+    watch = FileWatch()
+    try:
+        watch.add(path)
+        watch.wait(timeout_s)
+    except FileNotFoundError:
+        pass
+    finally:
+        watch.close()
+
+
+class AppWatch:
+    """Wakes up when watched files change or the app's supervisor exits. Use as a context manager."""
+
+    def __init__(self, app_dir: str) -> None:
+        self._app_dir = app_dir
+        self._files = FileWatch()
+        self._pid_fd = -1
+        self.ended = False
+        """Whether the app has ended; its output is then complete in the files."""
+        self._look()
+
+    def __enter__(self) -> AppWatch:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._files.close()
+        if self._pid_fd >= 0:
+            os.close(self._pid_fd)
+            self._pid_fd = -1
+
+    def add(self, folder: str) -> None:
+        """Wake up when files of the folder change, too."""
+        self._files.add_folder(folder)
+
+    def wait(self) -> set[str]:
+        """The folders in which files changed; none of them when the app has ended or was started."""
+        fds = (self._pid_fd,) if self._pid_fd >= 0 else ()
+        changed = self._files.wait(None if fds else _UNOWNED_S, *fds)
+        if fds and pids.wait_readable(fds, 0):
+            self.ended = True
+        elif not fds:
+            self._look()
+        return changed
+
+    def _look(self) -> None:
+        """Find the supervisor; until there is one, wait for its event file."""
+        events = rundir.events(self._app_dir)
+        if os.path.isdir(self._app_dir):
+            self._files.add(events)  # watched before it is read, so that no line is missed
+        view = appview.read_state(self._app_dir)
+        if view is None or view.has_ended:
+            self.ended = True
+        elif view.supervisor is not None:
+            pid, start, _ = view.supervisor
+            fd = pids.open_pid(pid, start)
+            self._pid_fd = -1 if fd is None else fd
+            self.ended = fd is None
+        elif not view.lock_held:
+            self.ended = True
+
+
+def wait_for_end(app_dir: str, timeout_s: float | None = None) -> appview.AppView | None:
+    """Return the state once the app has ended, has no supervisor, or `timeout_s` has passed.
+
+    Waits for the exit of the supervisor, not for the last event: the event comes a little earlier, but the
+    kernel takes some 20 ms to free an inotify descriptor, also at the exit of a process. Thus the supervisor
+    has exited too when this returns.
+    """
+    deadline = None if timeout_s is None else time.monotonic() + timeout_s
+    while (view := appview.read_state(app_dir)) is not None and view.lock_held:
+        left = None if deadline is None else deadline - time.monotonic()
+        if left is not None and left <= 0:
+            break
+        if view.supervisor is None:
+            wait_for_change(rundir.events(app_dir), _UNOWNED_S if left is None else min(_UNOWNED_S, left))
+        elif pids.is_running(*view.supervisor[:2]):
+            pids.wait_for_exit(*view.supervisor[:2], left)
+        else:
+            time.sleep(_POLL_S)  # it has just exited; its lock is about to be released
+    return view
+
+
+def wait_for_start(app_dir: str) -> None:
+    """Return once a held app has started or ended, or its supervisor has died."""
+    with AppWatch(app_dir) as watch:
+        while not watch.ended:
+            view = appview.read_state(app_dir)
+            if view is None or view.state not in rundir.UNSTARTED:
+                return
+            watch.wait()

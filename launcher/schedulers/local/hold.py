@@ -121,7 +121,9 @@ class Hold:
     def _judge(self, job: str, state: str) -> None:
         """Judge an app without a supervisor: by its record, or as every command does, by a JSON parser."""
         if not state:
-            view = rundir.read_state(self._needs[job])
+            from launcher.schedulers.local import appview
+
+            view = appview.read_state(self._needs[job])
             state = REMOVED if view is None else view.state if view.has_ended else ""
         if state:
             self.go_on((job, state))

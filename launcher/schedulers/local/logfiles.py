@@ -11,7 +11,7 @@ import stat
 from array import array
 
 from launcher.errors import SchedulerError
-from launcher.schedulers.local import attemptfile, rundir
+from launcher.schedulers.local import appview, rundir
 from launcher.schedulers.logs import RESTART, STDERR, STDOUT, require_replica
 
 TYPE_CHECKING = False
@@ -120,14 +120,14 @@ def folders_of(app_dir: str) -> dict[str, list[str]] | None:
     The file that names all of them is read again only when it has changed.
     """
     try:
-        found = os.stat(rundir.request(app_dir))
+        found = os.stat(os.path.join(app_dir, "request.json"))
     except OSError:
         return None
     version = (found.st_ino, found.st_size, found.st_mtime_ns)
     known = _known_folders.get(app_dir)
     if known is not None and known[0] == version:
         return known[1]
-    request = attemptfile.read_request(app_dir)
+    request = appview.read_request(app_dir)
     if request is None:
         return None
     if len(_known_folders) >= _MOST_APPS:

@@ -1,13 +1,15 @@
-"""Read a replica's log as it grows: chunks of output with stream and time."""
+"""Read the logs of replicas as they grow: chunks of output with stream and time."""
 
 from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
+from launcher.schedulers.local.filewatch import AppWatch
 from launcher.schedulers.local.logfiles import CHUNK, KINDS, Segment, marker, numbers
-from launcher.schedulers.logs import COMBINED, DROPPED, RESTART, LogRecord, since_ns, until_ns
+from launcher.schedulers.logs import COMBINED, DROPPED, RESTART, LogRecord, Where, since_ns, until_ns
+from launcher.schedulers.restarts import RestartNotes
 
 FILES_PER_READER = 2
 
@@ -122,3 +124,41 @@ class RecordReader:
                 break
             done += 2
         del index[:done]
+
+
+def follow_logs(
+    app_dir: str,
+    folders: Mapping[Where, str],
+    readers: Mapping[Where, RecordReader],
+    notes: RestartNotes | None,
+) -> Iterator[tuple[Where, LogRecord]]:
+    """The records of replicas as they are written, until the app has ended or all readers are finished.
+
+    Args:
+        readers: one for each of the folders. They are closed at the end.
+        notes: reports restarts, each after the output before it.
+    """
+    names = {folder: where for where, folder in folders.items()}
+    try:
+        with AppWatch(app_dir) as watch:
+            for folder in names:
+                watch.add(folder)
+            changed = set(readers)
+            while True:
+                ended = watch.ended  # before reading: data read after the end is complete
+                seen = notes.look() if notes else 0.0  # all output before these restarts is on disk
+                if notes and seen:
+                    changed |= notes.waiting()
+                for where in readers if ended else sorted(changed):
+                    for record in readers[where].read():
+                        yield where, record
+                if all(reader.finished for reader in readers.values()):
+                    return
+                if notes:
+                    notes.flush(seen)
+                if ended:
+                    return
+                changed = {names[folder] for folder in watch.wait() & names.keys()}
+    finally:
+        for reader in readers.values():
+            reader.close()

@@ -6,6 +6,7 @@ import os
 from array import array
 from bisect import bisect_left, bisect_right
 
+from launcher.schedulers.local import rundir
 from launcher.schedulers.local.logfiles import CHUNK, KINDS, Segment, folder_of, marker, numbers
 from launcher.schedulers.logs import COMBINED, since_ns, until_ns
 from launcher.schedulers.readback import RecordedLogs
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from launcher.schedulers.api import OnRestart
-    from launcher.schedulers.backend import LogPart, Where
-    from launcher.schedulers.logs import LogRecord
+    from launcher.schedulers.backend import LogPart
+    from launcher.schedulers.logs import LogRecord, Where
     from launcher.schedulers.restarts import Event, RestartNotes
 
 _BLOCK = 1 << 16
@@ -44,16 +45,15 @@ class LocalLogs(RecordedLogs):
         self, replicas: Sequence[Where], part: LogPart, notes: RestartNotes | None, *, marks: bool
     ) -> Iterator[tuple[Where, LogRecord]]:
         from launcher.limits import allow_open_files
-        from launcher.schedulers.local.follow import follow_logs
-        from launcher.schedulers.local.logrecords import FILES_PER_READER, RecordReader
+        from launcher.schedulers.local.logrecords import FILES_PER_READER, RecordReader, follow_logs
 
         keep_open = not marks and allow_open_files(FILES_PER_READER * len(replicas))
-        folders, since = self._folders(replicas), part.since if marks else None
+        folders = self._folders(replicas)
         readers = {
             where: RecordReader(
                 folder,
                 part.stream,
-                since,
+                part.since if marks else None,
                 part.until,
                 start=0 if marks else self._place(folder, part),
                 keep_open=keep_open,
@@ -63,20 +63,24 @@ class LocalLogs(RecordedLogs):
         return follow_logs(self._app_dir, folders, readers, notes)
 
     def events(self) -> Callable[[], Iterable[Event]]:
-        from launcher.schedulers.local.follow import recorded_events
+        from launcher.holding.journal import read_events
+        from launcher.schedulers.restarts import RecordedEvents
 
-        return recorded_events(self._app_dir)
+        return RecordedEvents(rundir.events(self._app_dir), read_events)
 
     def rounds(self) -> Iterator[bool]:
-        from launcher.schedulers.local.follow import rounds
+        yield False  # most apps restart nothing, as their record says
+        from launcher.schedulers.local.filewatch import AppWatch
 
-        return rounds(self._app_dir)
+        with AppWatch(self._app_dir) as watch:
+            while True:
+                yield watch.ended
+                watch.wait()
 
     def _folders(self, replicas: Sequence[Where]) -> dict[Where, str]:
         return {where: folder_of(self._app_dir, *where) for where in replicas}
 
     def _place(self, folder: str, part: LogPart) -> int:
-        """The place in a log to begin at, when it is followed."""
         if part.since is None and part.tail is None:
             return 0
         with LogView(folder, part.stream) as view:

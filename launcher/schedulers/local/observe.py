@@ -1,230 +1,314 @@
-"""Observe the apps of the state folder; record the ends of those that have ended; list and remove those."""
+"""The apps of the state folder: observed, listed, stopped; their ends recorded; removed; found again."""
 
 from __future__ import annotations
 
 import os
 import time
 
+from launcher import paths
 from launcher.errors import SchedulerError, StateError
-from launcher.holding.state import ENDED_STATES
 from launcher.schedulers import pids
 from launcher.schedulers.appfolder import sweep
 from launcher.schedulers.appstore import open_store
-from launcher.schedulers.local import rebuild, rundir
-from launcher.schedulers.local.apprecord import LocalApp, app_record
+from launcher.schedulers.backend import EngineApps
+from launcher.schedulers.local import appview, rundir
+from launcher.schedulers.local.apprecord import LocalApp, record_end
 from launcher.schedulers.local.claim import claimant, discard_ended, discard_ownerless
-from launcher.schedulers.local.rebuild import SCHEDULERS
+from launcher.schedulers.record import row_of
+from launcher.state.records import AppRecord
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+    from typing import Any
+
+    from launcher.schedulers.api import OnWait
+    from launcher.specs.attempt import Attempt
+    from launcher.specs.launch import JobKey
+    from launcher.state.store import Store
+
 
 _READ_WITHIN_S = 60.0
 _PATIENCE_S = 5.0  # for a supervisor that has recorded the end to exit
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Collection
 
-    from launcher.schedulers.local.appview import AppView
-    from launcher.specs.attempt import Attempt
-    from launcher.specs.launch import JobKey
-    from launcher.state.records import AppRecord
-    from launcher.state.store import Store
+class LocalApps(EngineApps):
+    """The apps of a state folder, which local_cwd and local_dir share.
 
-
-def observe(state_dir: str, keys: Collection[JobKey], settled: Collection[str] = ()) -> list[Attempt]:
-    """Every live attempt of a job and the latest one of each of `keys`, without those in `settled`.
-
-    Finds an attempt of `keys` without a row by the name of its folder. Writes nothing.
+    Args:
+        backend: the scheduler whose records are listed.
+        on_wait: see `Scheduler.on_wait`.
     """
-    known = set(settled)
-    with open_store(readonly=True) as store:
-        live = [app for app in store.to_tidy(SCHEDULERS) if app.job is not None]
-        of_jobs = store.of_jobs(keys, SCHEDULERS)
-    of_jobs = [*_without_rows(state_dir, keys, of_jobs, known), *of_jobs]
-    found: dict[str, Attempt] = {}
-    for row in live:
-        attempt = None if row.app_id in known else _attempt(state_dir, row)
-        if attempt is not None:
-            found[row.app_id] = attempt
-    for app_id, attempt in _latest(state_dir, of_jobs, known, found).items():
-        found[app_id] = attempt
-    return list(found.values())
 
+    def __init__(self, state_dir: str, backend: str, on_wait: OnWait | None = None) -> None:
+        self._state_dir = state_dir
+        self._backend = backend
+        self._on_wait = on_wait
 
-def _without_rows(
-    state_dir: str, keys: Collection[JobKey], rows: list[AppRecord], settled: Collection[str]
-) -> list[AppRecord]:
-    """Rows for the attempts that follow the latest known one of each job and have a folder, highest first.
+    def _dir(self, app_id: str) -> str:
+        return rundir.app_dir(self._state_dir, app_id)
 
-    App ids are deterministic: this checks one path per job, however many apps there are.
-    """
-    from launcher.specs.jobkey import attempt_id
+    def observe(self, keys: Collection[JobKey], settled: Collection[str] = ()) -> list[Attempt]:
+        """Every live attempt of a job and the latest one of each of `keys`, without those in `settled`.
 
-    known: dict[tuple[str, str], int] = {}  # (job, hash of project and target) → the highest number
-    for app_id in (*settled, *(row.app_id for row in rows)):
-        job, text, scope = ("", "", *app_id.rsplit("-", 2))[-3:]
-        if text.isdecimal():
-            known[job, scope] = max(int(text), known.get((job, scope), 0))
-    out: list[AppRecord] = []
-    for key in keys:
-        number = known.get((key.job, attempt_id(key, 0).rpartition("-")[2]), 0) + 1
-        while os.path.isdir(rundir.app_dir(state_dir, app_id := attempt_id(key, number))):
-            out += [app for app, _ in rebuild.records(state_dir, [app_id])]
-            number += 1
-    return [row for row in reversed(out) if row.job is not None]
-
-
-def _latest(
-    state_dir: str, rows: list[AppRecord], settled: Collection[str], found: dict[str, Attempt]
-) -> dict[str, Attempt]:
-    """Each job's existing attempt with the highest number; `rows` are sorted with the highest first."""
-    out: dict[str, Attempt] = {}
-    done = set()
-    for row in rows:
-        key = row.key
-        if key in done:
-            continue
-        if row.app_id in settled:
-            done.add(key)
-            continue
-        attempt = found.get(row.app_id) or _attempt(state_dir, row)
-        if attempt is not None:  # a row without a folder is void: an older attempt is the latest
-            done.add(key)
-            out[row.app_id] = attempt
-    return out
-
-
-def _attempt(state_dir: str, row: AppRecord) -> Attempt | None:
-    app_dir = rundir.app_dir(state_dir, row.app_id)
-    view = rundir.read_state(app_dir)
-    return None if view is None else LocalApp(app_dir, view).attempt() or _blank_attempt(row, view)
-
-
-def _blank_attempt(row: AppRecord, view: AppView) -> Attempt:
-    """An attempt whose folder was made before its record was written: it has no document."""
-    from launcher.specs.attempt import Attempt
-    from launcher.specs.launch import JobKey
-
-    return Attempt(
-        key=JobKey(*row.key),
-        number=row.number or 0,
-        app_id=row.app_id,
-        scheduler=row.scheduler,
-        digest="",
-        document={},
-        created_at=row.created_at or 0.0,
-        state=view.state,
-        owner=view.owner,
-    )
-
-
-def present(state_dir: str, scheduler: str, limit: int | None = None) -> list[AppRecord]:
-    """The newest apps of a scheduler; those without a recorded end are read from their folders."""
-    with open_store(readonly=True) as store:
-        apps = store.apps(scheduler, limit)
-    out = []
-    for app in apps:
-        if app.is_live:
-            view = rundir.read_state(rundir.app_dir(state_dir, app.app_id))
-            if view is None:
+        Finds an attempt of `keys` without a row by the name of its folder. Writes nothing.
+        """
+        known = set(settled)
+        with open_store(readonly=True) as store:
+            live = [app for app in store.to_tidy(rundir.SCHEDULERS) if app.job is not None]
+            of_jobs = store.of_jobs(keys, rundir.SCHEDULERS)
+        found: dict[str, Attempt] = {}
+        for row in live:
+            attempt = None if row.app_id in known else self._attempt(row)
+            if attempt is not None:
+                found[row.app_id] = attempt
+        done = set()
+        for row in [*self._without_rows(keys, of_jobs, known), *of_jobs]:  # of each job the highest first
+            if row.key in done:
                 continue
-            app.state, app.message, app.exit_code = view.state, view.message, view.code
-            app.started_at, app.ended_at = view.started_at, view.ended_at
-        out.append(app)
-    return out
+            attempt = None if row.app_id in known else found.get(row.app_id) or self._attempt(row)
+            if attempt is not None:
+                found[row.app_id] = attempt
+            if attempt is not None or row.app_id in known:
+                done.add(row.key)  # a row without a folder is void: an older attempt is the latest
+        return list(found.values())
 
+    def _without_rows(
+        self, keys: Collection[JobKey], rows: list[AppRecord], settled: Collection[str]
+    ) -> list[AppRecord]:
+        """Rows for the attempts with a folder that follow the latest known one of each job, highest first.
 
-def reap(state_dir: str) -> list[Attempt]:
-    """Record the ends of apps, and remove what dead owners left: processes, folders, void rows.
+        App ids are deterministic: this checks one path per job, however many apps there are.
+        """
+        from launcher.specs.jobkey import attempt_id
 
-    Returns the attempts of jobs whose end was recorded by this call.
-    """
-    apps_dir = rundir.apps_dir(state_dir)
-    if not os.path.isdir(apps_dir):
-        return []
-    sweep(apps_dir)
-    with open_store(readonly=True) as store:
-        complete = store.count(SCHEDULERS) >= len(rebuild.folders(state_dir))
-        live = store.to_tidy(SCHEDULERS)
-    if not complete:
-        with open_store(durable=False) as store:
-            add_missing(store, state_dir)
-            live = store.to_tidy(SCHEDULERS)
-    return [attempt for app in live if (attempt := _record_or_remove(state_dir, app)) is not None]
+        known: dict[tuple[str, str], int] = {}  # (job, hash of project and target) → the highest number
+        for app_id in (*settled, *(row.app_id for row in rows)):
+            job, text, scope = ("", "", *app_id.rsplit("-", 2))[-3:]
+            if text.isdecimal():
+                known[job, scope] = max(int(text), known.get((job, scope), 0))
+        out: list[AppRecord] = []
+        for key in keys:
+            number = known.get((key.job, attempt_id(key, 0).rpartition("-")[2]), 0) + 1
+            while os.path.isdir(self._dir(app_id := attempt_id(key, number))):
+                out += [app for app, _ in records(self._state_dir, [app_id])]
+                number += 1
+        return [row for row in reversed(out) if row.job is not None]
+
+    def _attempt(self, row: AppRecord) -> Attempt | None:
+        """The attempt of a row. One whose folder was made before its record was written has no document."""
+        app_dir = self._dir(row.app_id)
+        view = appview.read_state(app_dir)
+        found = None if view is None else LocalApp(app_dir, view).attempt()
+        if view is None or found is not None:
+            return found
+        from launcher.specs.attempt import Attempt
+        from launcher.specs.launch import JobKey
+
+        return Attempt(
+            key=JobKey(*row.key),
+            number=row.number or 0,
+            app_id=row.app_id,
+            scheduler=row.scheduler,
+            digest="",
+            document={},
+            created_at=row.created_at or 0.0,
+            state=view.state,
+            owner=view.owner,
+        )
+
+    def records(self) -> list[AppRecord]:
+        """The apps of the scheduler, the newest first; those without a recorded end by their folders."""
+        with open_store(readonly=True) as store:
+            apps = store.apps(self._backend)
+        out = []
+        for app in apps:
+            if app.is_live:
+                view = appview.read_state(self._dir(app.app_id))
+                if view is None:
+                    continue
+                app.state, app.message, app.exit_code = view.state, view.message, view.code
+                app.started_at, app.ended_at = view.started_at, view.ended_at
+            out.append(app)
+        return out
+
+    def wait_for_start(self, app_id: str) -> None:
+        from launcher.schedulers.local.filewatch import wait_for_start
+
+        wait_for_start(self._dir(app_id))
+
+    def stop(self, app_id: str, grace_s: float | None, *, interrupt: bool = False) -> None:
+        """Returns when no process of the app is left."""
+        from launcher.schedulers.local.stop import cancel
+
+        if os.path.isdir(self._dir(app_id)):
+            cancel(self._state_dir, app_id, grace_s, interrupt=interrupt, on_wait=self._on_wait)
+
+    def withdraw(self, app_id: str) -> bool:
+        from launcher.schedulers.local.stop import withdraw
+
+        return withdraw(self._state_dir, app_id, self._on_wait)
+
+    def reap(self) -> list[Attempt]:
+        """Record the ends of apps, and remove what dead owners left: processes, folders, void rows.
+
+        Returns the attempts of jobs whose end was recorded by this call.
+        """
+        apps_dir = rundir.apps_dir(self._state_dir)
+        if not os.path.isdir(apps_dir):
+            return []
+        sweep(apps_dir)
+        with open_store(readonly=True) as store:
+            complete = store.count(rundir.SCHEDULERS) >= len(folders(self._state_dir))
+            live = store.to_tidy(rundir.SCHEDULERS)
+        if not complete:
+            with open_store(durable=False) as store:
+                add_missing(store, self._state_dir)
+                live = store.to_tidy(rundir.SCHEDULERS)
+        return [attempt for app in live if (attempt := self._record_or_remove(app)) is not None]
+
+    def _record_or_remove(self, app: AppRecord) -> Attempt | None:
+        app_dir = self._dir(app.app_id)
+        view = appview.read_state(app_dir)
+        if view is None:
+            with open_store(durable=False) as store:
+                store.remove_void(app.app_id, app_dir)
+        elif view.has_ended:
+            first = record_end(self._state_dir, app.app_id, view, durable=app.job is not None)
+            return self._attempt(app) if first and app.job is not None else None
+        elif view.state in ("reserved", "created") and not view.lock_held and app.job is None:
+            # The next apply resumes or removes an attempt of a job; an app without a job is removed here.
+            discard_ownerless(self._state_dir, app_dir)
+        return None
+
+    def finished(self) -> list[AppRecord]:
+        """The apps of the scheduler that have ended. Writes nothing."""
+        found = [app for app in self.records() if app.has_ended]
+        for app in found:
+            app.ended_at = app.ended_at or app.created_at
+            app.in_use = self._is_in_use(app)
+        return found
+
+    def _is_in_use(self, row: AppRecord) -> bool:
+        """Whether an app without a job has just ended while its client is still there to read the outcome.
+
+        Such an app is not in the ledger: the client can only read its folder.
+        """
+        if row.job is not None or row.ended_at is None or row.ended_at < time.time() - _READ_WITHIN_S:
+            return False
+        pid = claimant(self._dir(row.app_id))
+        return pid not in (None, os.getpid()) and pids.start_time(pid or 0) is not None
+
+    def remove(self, app_id: str) -> None:
+        """Remove folder and row of an app that has ended. Raises SchedulerError when it has not."""
+        app_dir = self._dir(app_id)
+        view = appview.read_state(app_dir)
+        if view is None:
+            with open_store(durable=False) as store:
+                store.remove_void(app_id, app_dir)
+            return
+        if not view.has_ended:
+            raise SchedulerError(f"{app_id} has not ended: {view.state}", hint=f"launcher cancel {app_id}")
+        record_end(self._state_dir, app_id, view)  # kills the processes of a lost app
+        if view.supervisor and view.lock_held:
+            pids.wait_for_exit(*view.supervisor[:2], _PATIENCE_S)
+        discard_ended(self._state_dir, app_dir)
 
 
 def add_missing(store: Store, state_dir: str) -> None:
     """Add rows for folders without one: rows are lost when the database is deleted."""
-    known = set(store.app_ids(SCHEDULERS))
-    missing = [app_id for app_id in rebuild.folders(state_dir) if app_id not in known]
-    store.add_all(rebuild.records(state_dir, missing))
+    known = set(store.app_ids(rundir.SCHEDULERS))
+    missing = [app_id for app_id in folders(state_dir) if app_id not in known]
+    store.add_all(records(state_dir, missing))
 
 
-def _record_or_remove(state_dir: str, app: AppRecord) -> Attempt | None:
-    app_dir = rundir.app_dir(state_dir, app.app_id)
-    view = rundir.read_state(app_dir)
-    if view is None:
-        with open_store(durable=False) as store:
-            store.remove_void(app.app_id, app_dir)
-        return None
-    if view.state in ENDED_STATES:
-        first = record_end(state_dir, app.app_id, view, durable=app.job is not None)
-        return _attempt(state_dir, app) if first and app.job is not None else None
-    if view.state in ("reserved", "created") and not view.lock_held and app.job is None:
-        # The next apply resumes or removes an attempt of a job; an app without a job is removed here.
-        discard_ownerless(state_dir, app_dir)
-    return None
+# -- the folders of apps -----------------------------------------------------------------------------------
+
+_OVER = frozenset({"succeeded", "failed", "cancelled", "skipped"})
+_SESSION = "launcher"  # of an app whose folder does not name a session
 
 
-def record_end(state_dir: str, app_id: str, view: AppView, *, durable: bool = False) -> bool:
-    """Record the end of an app, after killing the processes that a dead supervisor left.
+def apps(version: int = 0) -> Iterator[tuple[AppRecord, bool]]:
+    """Every app that has a folder, as `appstore.every_app` yields them.
 
-    True the first time. Without effect where the state folder cannot be written.
+    Apps of release 0.1 are read from its own database, which is much faster.
     """
-    with open_store(readonly=True) as store:
-        if store.is_tidied(app_id):
-            return False
-    if view.abandoned:
-        from launcher.schedulers.local import process
+    known = set()
+    for record, live in _of_first_release() if version else ():
+        known.add(record.app_id)
+        yield record, live
+    state_dir = paths.local()
+    yield from records(state_dir, [app_id for app_id in folders(state_dir) if app_id not in known])
 
-        process.kill_leftovers(rundir.app_dir(state_dir, app_id), view)
+
+def records(state_dir: str, app_ids: list[str]) -> Iterator[tuple[AppRecord, bool]]:
+    """The records of the apps that have a folder, each with whether its end is still to be recorded.
+
+    An app without `attempt.json` yet gives a record without a job.
+    """
+    return (found for app_id in app_ids if (found := _record(state_dir, app_id)) is not None)
+
+
+def folders(state_dir: str) -> list[str]:
+    """The ids of the apps that have a folder."""
     try:
-        with open_store(durable=durable) as store:
-            return store.end_and_tidy(app_record("", "", app_id, view))
-    except StateError:
-        return False
+        names = os.listdir(rundir.apps_dir(state_dir))
+    except OSError:
+        return []
+    return [name for name in names if not name.startswith(".")]
 
 
-def finished(state_dir: str, backend: str) -> list[AppRecord]:
-    """The apps of one scheduler that have ended, the newest first. Writes nothing."""
-    found = [app for app in present(state_dir, backend) if app.has_ended]
-    for app in found:
-        app.ended_at = app.ended_at or app.created_at
-        app.in_use = _is_in_use(state_dir, app)
-    return found
-
-
-def _is_in_use(state_dir: str, row: AppRecord) -> bool:
-    """Whether an app without a job has just ended while its client is still there to read the outcome.
-
-    Such an app is not in the ledger: the client can only read its folder.
-    """
-    if row.job is not None or row.ended_at is None or row.ended_at < time.time() - _READ_WITHIN_S:
-        return False
-    pid = claimant(rundir.app_dir(state_dir, row.app_id))
-    return pid not in (None, os.getpid()) and pids.start_time(pid or 0) is not None
-
-
-def remove(state_dir: str, app_id: str) -> None:
-    """Remove folder and row of an app that has ended. Raises SchedulerError when it has not."""
+def _record(state_dir: str, app_id: str) -> tuple[AppRecord, bool] | None:
     app_dir = rundir.app_dir(state_dir, app_id)
-    view = rundir.read_state(app_dir)
-    if view is not None and view.state not in ENDED_STATES:
-        raise SchedulerError(f"{app_id} has not ended: {view.state}", hint=f"launcher cancel {app_id}")
+    recorded = appview.read_attempt(app_dir) or {}
+    try:
+        view = appview.read_state(app_dir)
+        made_at = os.stat(app_dir).st_mtime
+    except (StateError, OSError):  # written by a newer version, or removed since it was listed
+        return None
     if view is None:
-        with open_store(durable=False) as store:
-            store.remove_void(app_id, app_dir)
-        return
-    record_end(state_dir, app_id, view)  # kills the processes of a lost app
-    if view.supervisor and view.lock_held:
-        pid, start, _ = view.supervisor
-        pids.wait_for_exit(pid, start, _PATIENCE_S)
-    discard_ended(state_dir, app_dir)
+        return None
+    scheduler, _, rest = view.handle.partition("://")
+    scheduler = recorded.get("scheduler") or scheduler or rundir.SCHEDULERS[0]
+    made = row_of(scheduler, app_id, recorded, rest.partition("/")[0] or _SESSION)
+    made.name = made.name or app_id
+    made.created_at = made.created_at or view.created_at or made_at
+    made.started_at = view.started_at
+    if view.state in _OVER and not view.abandoned:  # else processes of the app may be running
+        made.state, made.ended_at = view.state, view.ended_at
+        made.message, made.exit_code = view.message, view.code
+        return made, False
+    unstarted = view.state if view.state in rundir.WAITING else "reserved"
+    made.state = "running" if view.started_at else unstarted
+    return made, True
+
+
+def _of_first_release() -> list[tuple[AppRecord, bool]]:
+    """The apps in release 0.1's `index.db`, which is not changed; nothing when it is missing or damaged."""
+    from launcher import database
+
+    path = os.path.join(paths.local(), "index.db")
+    if not os.path.exists(path):
+        return []
+    sql = (
+        "SELECT scheduler, session, app_id, name, project, target, job, number, created_at,"
+        " live, state, ended_at, message, exit_code FROM apps"
+    )
+    try:
+        connection = database.connect(path, "", 1, readonly=True)
+        try:
+            return [_of_row(row) for row in connection.execute(sql)]
+        finally:
+            connection.close()
+    except (StateError, *database.DATABASE_ERRORS):
+        return []
+
+
+def _of_row(row: tuple[Any, ...]) -> tuple[AppRecord, bool]:
+    scheduler, session, app_id, name, project, target, job, number, created_at, live, state, *end = row
+    ended_at, message, code = end
+    key = (project or "", target or "", job) if job else None
+    made = AppRecord(scheduler, session, app_id, name=name, key=key, number=number, created_at=created_at)
+    made.state, made.message = state or "reserved", message or ""
+    made.ended_at, made.exit_code = ended_at, code
+    return made, bool(live)

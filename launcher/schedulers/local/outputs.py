@@ -9,8 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from launcher import paths
 from launcher.errors import SchedulerError
 from launcher.schedulers.appfolder import remove_tree
-from launcher.schedulers.local import attemptfile
-from launcher.schedulers.local.rebuild import SCHEDULERS
+from launcher.schedulers.local import appview, rundir
 from launcher.schedulers.staged import OutputFolders
 from launcher.specs.app import AppDef
 from launcher.specs.attempt import Attempt
@@ -52,7 +51,7 @@ class LocalOutputs(OutputFolders):
         return _packed(self.path(own_output(attempt))), ""
 
     def unreadable(self, other: str) -> str:
-        return "" if other in SCHEDULERS else super().unreadable(other)
+        return "" if other in rundir.SCHEDULERS else super().unreadable(other)
 
     def remove(self, name: str) -> None:
         remove_tree(self.path(name))
@@ -75,7 +74,7 @@ class LocalOutputs(OutputFolders):
 
 def will_be_made(app_dir: str) -> bool:
     """Whether an app that has not started yet makes an output folder when it does."""
-    return bool((attemptfile.read(app_dir) or {}).get("output"))
+    return bool((appview.read_attempt(app_dir) or {}).get("output"))
 
 
 def _is_gone(path: str) -> bool:

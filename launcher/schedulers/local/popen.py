@@ -126,7 +126,6 @@ def _head(request: PopenRequest) -> Iterator[str]:
 
 
 def _replica_blocks(params: list[ReplicaParam], dirs: list[str]) -> Iterator[str]:
-    """The replicas as text."""
     shown = [_shown(param) for param in params]
     for first, last in alike(shown):
         if len(params) > 1:

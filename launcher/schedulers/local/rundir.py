@@ -1,4 +1,4 @@
-"""The folder of an app: every path in it, its lock, its removal, and reading its state.
+"""The folder of an app: every path in it, and the small files by which clients and supervisor talk.
 
 ::
 
@@ -20,16 +20,13 @@
 from __future__ import annotations
 
 import os
-import time
-
-from launcher.schedulers import pids
-from launcher.schedulers.appfolder import AppFolder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from launcher.schedulers.local.appview import AppView as AppView
+SCHEDULERS = ("local_cwd", "local_dir")
+"""The schedulers whose apps share a state folder."""
 
 STDOUT = "stdout.log"
 STDERR = "stderr.log"
@@ -53,9 +50,6 @@ WAITING = ("waiting", "queued")
 """The states of an app that was accepted, and whose supervisor has yet to start it."""
 UNSTARTED = ("reserved", "created", *WAITING)
 """The states of an app of which nothing has run."""
-_AGAIN_S = 0.002
-_SHORT_PATIENCE_S = 0.05
-_patience_s = 1.0  # until a lock has outlasted it
 
 
 def log_file(folder: str, name: str, segment: int = 0) -> str:
@@ -70,14 +64,6 @@ def apps_dir(state_dir: str) -> str:
 
 def app_dir(state_dir: str, app_id: str) -> str:
     return os.path.join(state_dir, "apps", app_id)
-
-
-def attempt(app_dir: str) -> str:
-    return os.path.join(app_dir, "attempt.json")
-
-
-def request(app_dir: str) -> str:
-    return os.path.join(app_dir, "request.json")
 
 
 def events(app_dir: str) -> str:
@@ -148,85 +134,6 @@ def decision(app_dir: str) -> str:
         return os.readlink(decision_file(app_dir))
     except OSError:
         return ""
-
-
-def read_state(app_dir: str, *, ours: bool = False) -> AppView | None:
-    """The state of an app by its record and lock; None when there is no such folder. Writes nothing.
-
-    Args:
-        ours: whether the caller holds the lock, so that no supervisor does.
-
-    Raises StateError for a record that a newer version wrote.
-    """
-    from launcher.schedulers.local.appview import fold  # which loads a parser of JSON
-
-    folder = AppFolder(app_dir)
-    record = folder.read("events.jsonl") or b""
-    locked = not ours and folder.is_locked()
-    view = fold(record, locked=locked)
-    if locked and view.supervisor and view.state in ("created", *WAITING, "running"):
-        locked = _outlasts(app_dir, view.supervisor)
-    if not locked:  # it may have ended between reading record and lock: the record is complete now
-        record = folder.read("events.jsonl") or b""
-        view = fold(record, locked=False)
-    if not record and not os.path.isdir(app_dir):
-        return None
-    if view.state == "lost" or (view.state in WAITING and not locked):
-        _end_as_asked(app_dir, view)
-    if locked and view.state in UNSTARTED:
-        view.owner = _owner(app_dir, view)
-    return view
-
-
-def _end_as_asked(app_dir: str, view: AppView) -> None:
-    """An app whose supervisor died while a client cancelled it is cancelled, not lost. The same goes for one
-    that waited, and was cancelled or withdrawn."""
-    if view.state in WAITING and decision(app_dir) == WITHDRAWN:
-        view.abandoned = True
-        from launcher.holding.phrases import WITHDRAWN as MESSAGE
-
-        view.end("skipped", MESSAGE, None, _written_at(decision_file(app_dir)))
-        return
-    cancel_request = cancellation(app_dir)
-    if cancel_request is not None:
-        from launcher.holding.phrases import cancelled
-
-        view.abandoned = True
-        view.end("cancelled", cancelled(cancel_request), None, _written_at(cancel(app_dir)))
-
-
-def _written_at(path: str) -> float | None:
-    try:
-        return os.lstat(path).st_mtime
-    except OSError:
-        return None
-
-
-def _outlasts(app_dir: str, supervisor: tuple[int, int, str]) -> bool:
-    """Whether the lock stays held. A process that a killed supervisor was spawning holds a copy of the lock
-    until it becomes the new program: a few milliseconds, more on a busy machine.
-
-    A supervisor in another container is not visible here, and its lock stays held. This process waits long
-    for that once only.
-    """
-    global _patience_s
-    pid, start, boot = supervisor
-    deadline = time.monotonic() + _patience_s
-    while not pids.is_running(pid, start) and boot == pids.boot_id():
-        if time.monotonic() > deadline:
-            _patience_s = _SHORT_PATIENCE_S
-            break
-        time.sleep(_AGAIN_S)
-        if not AppFolder(app_dir).is_locked():
-            return False
-    return True
-
-
-def _owner(app_dir: str, view: AppView) -> str:
-    host = os.uname().nodename
-    if view.supervisor:
-        return f"pid {view.supervisor[0]} on {host}"
-    return (AppFolder(app_dir).read("lock") or b"").decode(errors="replace").strip() or f"a process on {host}"
 
 
 def make_folders(path: str) -> list[str]:

@@ -10,26 +10,26 @@ from _thread import allocate_lock
 
 from launcher import paths
 from launcher.schedulers.appfolder import is_id
-from launcher.schedulers.backend import BackendScheduler
+from launcher.schedulers.backend import EngineScheduler
 from launcher.schedulers.local import rundir
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
     from launcher.schedulers.backend import AppLogs
     from launcher.schedulers.local.apprecord import LocalApp
     from launcher.schedulers.local.appview import AppView
-    from launcher.schedulers.local.images import ImageProvider
+    from launcher.schedulers.local.observe import LocalApps
     from launcher.schedulers.local.outputs import LocalOutputs
     from launcher.schedulers.local.popen import PopenRequest
+    from launcher.schedulers.local.request import ImageProvider
     from launcher.schedulers.local.submit import LocalReservation, Submitter
     from launcher.specs.app import AppDef, CfgVal
     from launcher.specs.attempt import Attempt
     from launcher.specs.check import Problem
     from launcher.specs.dryrun import AppDryRunInfo
-    from launcher.specs.launch import JobKey
     from launcher.specs.runopts import runopts
     from launcher.state.records import AppRecord
 
@@ -37,7 +37,7 @@ CWD = "local_cwd"
 DIR = "local_dir"
 
 
-class LocalScheduler(BackendScheduler["PopenRequest"]):
+class LocalScheduler(EngineScheduler["PopenRequest"]):
     """Runs apps as local processes.
 
     Args:
@@ -100,7 +100,7 @@ class LocalScheduler(BackendScheduler["PopenRequest"]):
             return None
 
     def _images(self, cfg: Mapping[str, CfgVal]) -> ImageProvider:
-        from launcher.schedulers.local.images import provider_of
+        from launcher.schedulers.local.request import provider_of
 
         return (self._provider or provider_of(self.backend))(cfg)
 
@@ -180,13 +180,15 @@ class LocalScheduler(BackendScheduler["PopenRequest"]):
 
     def read(self, app_id: str, *, whole: bool = False) -> LocalApp | None:
         """Read as a whole, an app whose supervisor has died is ended: processes left by it are killed."""
-        return self._app(app_id, rundir.read_state(self._app_dir(app_id)), whole=whole, tidy=whole)
+        from launcher.schedulers.local import appview
+
+        return self._app(app_id, appview.read_state(self._app_dir(app_id)), whole=whole, tidy=whole)
 
     def read_ended(
         self, app_id: str, timeout_s: float | None = None, *, whole: bool = False
     ) -> LocalApp | None:
         """Woken by the kernel when the supervisor ends."""
-        from launcher.schedulers.local.waiting import wait_for_end
+        from launcher.schedulers.local.filewatch import wait_for_end
 
         return self._app(app_id, wait_for_end(self._app_dir(app_id), timeout_s), whole=whole, tidy=True)
 
@@ -196,7 +198,7 @@ class LocalScheduler(BackendScheduler["PopenRequest"]):
         if view is None:
             return None
         if view.abandoned and tidy:
-            from launcher.schedulers.local.observe import record_end
+            from launcher.schedulers.local.apprecord import record_end
 
             record_end(self._state_dir, app_id, view)
         return LocalApp(self._app_dir(app_id), view, self.backend, self.session_name, whole=whole)
@@ -205,63 +207,23 @@ class LocalScheduler(BackendScheduler["PopenRequest"]):
         seen = self._seen(app_id)
         return [] if seen is None else seen.record.warnings
 
-    def observe(self, keys: Collection[JobKey], settled: Collection[str] = ()) -> list[Attempt]:
-        """See `StagedScheduler.observe`; local_cwd and local_dir share the apps of the state folder."""
-        from launcher.schedulers.local.observe import observe
-
-        return observe(self._state_dir, keys, settled)
-
-    def records(self) -> Sequence[AppRecord]:
-        from launcher.schedulers.local.observe import present
-
-        return present(self._state_dir, self.backend)
-
     def refresh(self, app_ids: Iterable[str]) -> Iterable[AppRecord]:
+        from launcher.schedulers.local import appview
         from launcher.schedulers.local.apprecord import app_record
 
         for app_id in filter(is_id, app_ids):
-            view = rundir.read_state(self._app_dir(app_id))
+            view = appview.read_state(self._app_dir(app_id))
             if view is not None and not view.abandoned:
                 yield app_record(self.backend, self.session_name, app_id, view)
 
     def has_apps_here(self) -> bool:
         return True
 
-    def wait_for_start(self, app_id: str) -> None:
-        from launcher.schedulers.local.follow import wait_for_start
+    @property
+    def apps(self) -> LocalApps:
+        from launcher.schedulers.local.observe import LocalApps
 
-        if is_id(app_id):
-            wait_for_start(self._app_dir(app_id))
-
-    # Ends
-
-    def stop(self, app_id: str, grace_s: float | None, *, interrupt: bool = False) -> None:
-        """Returns when no process of the app is left."""
-        from launcher.schedulers.local.stop import cancel
-
-        if os.path.isdir(self._app_dir(app_id)):
-            cancel(self._state_dir, app_id, grace_s, interrupt=interrupt, on_wait=self.on_wait)
-
-    def withdraw(self, app_id: str) -> bool:
-        from launcher.schedulers.local.stop import withdraw
-
-        return is_id(app_id) and withdraw(self._state_dir, app_id, on_wait=self.on_wait)
-
-    def reap(self) -> list[Attempt]:
-        from launcher.schedulers.local.observe import reap
-
-        return reap(self._state_dir)
-
-    def finished(self) -> list[AppRecord]:
-        from launcher.schedulers.local.observe import finished
-
-        return finished(self._state_dir, self.backend)
-
-    def remove(self, app_id: str) -> None:
-        from launcher.schedulers.local.observe import remove
-
-        if is_id(app_id):
-            remove(self._state_dir, app_id)
+        return LocalApps(self._state_dir, self.backend, self.on_wait)
 
     # Outputs and logs
 
@@ -288,7 +250,7 @@ def _machine_id() -> str:
 def _backend_of(provider: Callable[[Mapping[str, CfgVal]], ImageProvider] | None) -> str:
     if not isinstance(provider, type):
         return CWD
-    from launcher.schedulers.local.images import LocalDirectoryImageProvider
+    from launcher.schedulers.local.request import LocalDirectoryImageProvider
 
     return DIR if issubclass(provider, LocalDirectoryImageProvider) else CWD
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+
 NULL_FD = 1
 """Standard output of the supervisor is /dev/null."""
 

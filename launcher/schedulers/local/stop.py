@@ -9,7 +9,7 @@ from launcher import paths
 from launcher.errors import ReservedError, SchedulerError
 from launcher.schedulers import pids
 from launcher.schedulers.appfolder import AppFolder
-from launcher.schedulers.local import attemptfile, kernel, process, rundir
+from launcher.schedulers.local import appview, kernel, rundir
 from launcher.schedulers.local.claim import discard_ownerless, hold_ownerless
 from launcher.state.home import actor
 
@@ -17,6 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from launcher.schedulers.api import OnWait
     from launcher.schedulers.local.appview import AppView
+
 
 NOTE_S = 2.0
 """How long, in seconds, a client waits before it reports what it waits for."""
@@ -48,13 +49,13 @@ def cancel(
     namespace.
     """
     app_dir = rundir.app_dir(state_dir, app_id)
-    view = rundir.read_state(app_dir)
+    view = appview.read_state(app_dir)
     if view is None or (view.has_ended and not view.abandoned):
         return
     if not view.abandoned:
         view = _stop(app_dir, grace_s, interrupt, on_wait)
     if view is not None and view.abandoned:
-        from launcher.schedulers.local.observe import record_end
+        from launcher.schedulers.local.apprecord import record_end
 
         record_end(state_dir, app_id, view)
     elif view is not None and view.state in ("reserved", "created") and not view.lock_held:
@@ -66,19 +67,21 @@ def _stop(app_dir: str, grace_s: float | None, interrupt: bool, on_wait: OnWait 
     # Write the cancel file first, then look for the supervisor. A starting supervisor does this in reverse
     # order, so that they cannot miss each other.
     if not _write_intent(app_dir, grace_s, interrupt):
-        return rundir.read_state(app_dir)
+        return appview.read_state(app_dir)
+    from launcher.schedulers.local.filewatch import wait_for_change
+
     deadline = time.monotonic() + _OWNER_S
-    seen = rundir.read_state(app_dir)
+    seen = appview.read_state(app_dir)
     while seen is not None and not seen.has_ended and seen.lock_held:
         if seen.supervisor is not None:
             end_supervisor(app_dir, seen, on_wait)
         elif time.monotonic() > deadline:
             break
         else:
-            _wait_for_record(app_dir)
-        seen = rundir.read_state(app_dir)
+            wait_for_change(rundir.events(app_dir), 0.5)
+        seen = appview.read_state(app_dir)
     if seen is not None and not seen.abandoned:
-        process.kill_leftovers(app_dir, seen)
+        appview.kill_leftovers(app_dir, seen)
     return seen
 
 
@@ -88,7 +91,7 @@ def end_supervisor(app_dir: str, view: AppView, on_wait: OnWait | None = None) -
     on_wait = on_wait or _silently
     start = view.supervisor[1]
     app_id = os.path.basename(app_dir)
-    pid = process.supervisor_pid(view)
+    pid = appview.supervisor_pid(view)
     if pid is None:
         _wait_for_lock(app_dir, view.supervisor[0], on_wait)
         return
@@ -103,7 +106,7 @@ def end_supervisor(app_dir: str, view: AppView, on_wait: OnWait | None = None) -
     if _ends(app_dir, pid, start, grace_s - NOTE_S):
         return
     on_wait(app_id, f"its supervisor (pid {pid}) does not answer and is killed")
-    if _signal(app_id, pid, start, kernel.SIGKILL) and not pids.wait_for_exit(pid, start, process.PATIENCE_S):
+    if _signal(app_id, pid, start, kernel.SIGKILL) and not pids.wait_for_exit(pid, start, appview.PATIENCE_S):
         raise SchedulerError(
             f"cannot stop {app_id}: its supervisor (pid {pid}) does not even end by SIGKILL",
             hint="it hangs in the kernel, or is frozen by its cgroup; cancel again when it goes on",
@@ -161,7 +164,6 @@ def _signal(app_id: str, pid: int, start: int, signum: int) -> bool:
 
 
 def _is_suspended(pid: int) -> bool:
-    """Whether the process is stopped, by a signal or a debugger."""
     found = pids.process(pid)
     return found is not None and found.state in "Tt"
 
@@ -171,7 +173,7 @@ def _grace_s(app_dir: str) -> float:
     asked = rundir.cancellation(app_dir) or {}
     if "grace_s" in asked:
         return float(asked["grace_s"])
-    request = attemptfile.read_request(app_dir) or {}
+    request = appview.read_request(app_dir) or {}
     return float(request.get("grace_s") or 0.0)
 
 
@@ -199,33 +201,19 @@ def _write_intent(app_dir: str, grace_s: float | None, interrupt: bool) -> bool:
     return True
 
 
-def _wait_for_record(app_dir: str) -> None:
-    """Wait until the supervisor has written an event, for at most half a second."""
-    from launcher.schedulers.local.filewatch import FileWatch
-
-    watch = FileWatch()
-    try:
-        watch.add(rundir.events(app_dir))
-        watch.wait(0.5)
-    except FileNotFoundError:
-        return
-    finally:
-        watch.close()
-
-
 def withdraw(state_dir: str, app_id: str, on_wait: OnWait | None = None) -> bool:
     """End a waiting app as `skipped: withdrawn`; False when it does not wait, or is about to start.
 
     True when nothing of it has run or ever will, and its supervisor has ended. Raises SchedulerError when the
     supervisor cannot be signalled.
     """
-    from launcher.schedulers.local.observe import record_end
+    from launcher.schedulers.local.apprecord import record_end
 
     app_dir = rundir.app_dir(state_dir, app_id)
-    view = rundir.read_state(app_dir)
+    view = appview.read_state(app_dir)
     if view is not None and view.state in rundir.WAITING and not view.lock_held:
         _decide_for_dead(app_dir)
-        view = rundir.read_state(app_dir)
+        view = appview.read_state(app_dir)
     elif view is not None and view.state in rundir.WAITING:
         try:
             if rundir.decide(app_dir, rundir.WITHDRAWN) != rundir.WITHDRAWN:
@@ -236,7 +224,7 @@ def withdraw(state_dir: str, app_id: str, on_wait: OnWait | None = None) -> bool
         return False
     while view is not None and view.state in rundir.WAITING and view.lock_held:
         end_supervisor(app_dir, view, on_wait)
-        view = rundir.read_state(app_dir)
+        view = appview.read_state(app_dir)
     if view is None or view.state != "skipped":
         return False
     record_end(state_dir, app_id, view, durable=True)
@@ -247,7 +235,7 @@ def _decide_for_dead(app_dir: str) -> None:
     """Withdraw an app without a supervisor, which may have died when it was about to start it."""
     try:
         with hold_ownerless(app_dir):
-            view = rundir.read_state(app_dir, ours=True)
+            view = appview.read_state(app_dir, ours=True)
             if view is not None and view.state in rundir.WAITING:
                 rundir.undecide(app_dir)
                 rundir.decide(app_dir, rundir.WITHDRAWN)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from launcher.errors import SchedulerError
 from launcher.schedulers.appstore import open_store
 from launcher.schedulers.backend import BackendReservation
-from launcher.schedulers.local import attemptfile, rundir
+from launcher.schedulers.local import appview, rundir
 from launcher.schedulers.local.claim import Claim, claim, discard, discard_ownerless
 from launcher.schedulers.local.outputs import LocalOutputs, will_be_made
 from launcher.schedulers.local.popen import PopenRequest
@@ -62,11 +62,66 @@ class Submitter:
     def create(
         self, made: Claim, request: PopenRequest, *, attached: bool, output: str = ""
     ) -> SupervisorClient:
-        supervisor = create(self.state_dir, made, request, attached=attached, output=output)
+        """Start a supervisor that has prepared the app and waits for "go".
+
+        Args:
+            output: the output folder, which the supervisor makes when the app starts; "" for none.
+
+        Raises StartError, SecretError or SchedulerError, with the app removed.
+        """
+        try:
+            params = [param for params in request.role_params.values() for param in params]
+            used = {value for param in params for value in param.env.values() if isinstance(value, Secret)}
+            # Reference → value: held only in the supervisor's memory.
+            secrets = {str(reference): resolve(reference) for reference in sorted(used)}
+            appview.write_request(made.app_dir, request.to_json())
+            supervisor = SupervisorClient.spawn(made.app_dir, made.lock_fd)
+        except BaseException:
+            discard(self.state_dir, made.app_dir, made)
+            raise
+        # Only the supervisor may hold the lock: with a second copy it would look alive when killed.
+        made.release()
         # Collect the ended ones, which are zombies until then.
         self._supervisors = [each for each in self._supervisors if not each.reap()]
         self._supervisors.append(supervisor)
+        try:
+            supervisor.create(request, attached=attached, secrets=secrets, output=output)
+        except BaseException:
+            self.take_back(supervisor)
+            raise
         return supervisor
+
+    def start(
+        self,
+        supervisor: SupervisorClient,
+        needs: Sequence[tuple[str, str]] = (),
+        turn: Ask | None = None,
+        inputs: InputRef | None = None,
+    ) -> AttemptState:
+        """See `SupervisorClient.go`. Raises StartError, with the app removed.
+
+        On an interrupt a detached app keeps running and an attached one is cancelled.
+        """
+        try:
+            return supervisor.go(needs, turn, inputs)
+        except SchedulerError:
+            self.take_back(supervisor)
+            raise
+        except BaseException:
+            supervisor.close()
+            raise
+
+    def take_back(self, supervisor: SupervisorClient) -> None:
+        """Undo the submission: the supervisor removes the app when the socket closes before "go"."""
+        supervisor.close()
+        if not supervisor.ends(_TAKE_BACK_S):
+            supervisor.kill()  # suspended, or it hangs
+        supervisor.reap(block=True)
+        if os.path.isdir(supervisor.app_dir):  # it was killed before it could
+            discard_ownerless(self.state_dir, supervisor.app_dir)
+            return
+        with open_store(durable=False) as store:
+            store.remove_void(os.path.basename(supervisor.app_dir), supervisor.app_dir)
 
     def run(
         self,
@@ -86,7 +141,7 @@ class Submitter:
         made = self.claim(recorded, session=session, name=app.name)
         request = bind_request(info.request, app_id)
         supervisor = self.create(made, request if turn else without_gpus(request), attached=attached)
-        start(self.state_dir, supervisor, turn=turn)
+        self.start(supervisor, turn=turn)
         if not attached:
             supervisor.close()
 
@@ -153,7 +208,7 @@ class LocalReservation(BackendReservation):
             raise ValueError(f"{self.app_id} was not created")
         self._is_over = True
         needs = [(each.job, self._dir_of(each.app_id)) for each in self.waits_for]
-        self.accepted = start(self._submitter.state_dir, supervisor, needs, self.turn, self.inputs)
+        self.accepted = self._submitter.start(supervisor, needs, self.turn, self.inputs)
         supervisor.close()
 
     def abort(self) -> None:
@@ -161,83 +216,9 @@ class LocalReservation(BackendReservation):
             return
         self._is_over = True
         if self._supervisor is not None:
-            take_back(self._submitter.state_dir, self._supervisor)
+            self._submitter.take_back(self._supervisor)
         else:
             discard(self._submitter.state_dir, self._claim.app_dir, self._claim)
 
     def _dir_of(self, app_id: str) -> str:
         return rundir.app_dir(self._submitter.state_dir, app_id)
-
-
-def create(
-    state_dir: str, claim: Claim, request: PopenRequest, *, attached: bool, output: str = ""
-) -> SupervisorClient:
-    """Start a supervisor that has prepared the app and waits for "go".
-
-    Args:
-        output: the output folder, which the supervisor makes when the app starts; "" for none.
-
-    Raises StartError, SecretError or SchedulerError, with the app removed.
-    """
-    try:
-        secrets = _values_of_secrets(request)
-        attemptfile.write_request(claim.app_dir, request.to_json())
-        supervisor = SupervisorClient.spawn(claim.app_dir, claim.lock_fd)
-    except BaseException:
-        discard(state_dir, claim.app_dir, claim)
-        raise
-    # The supervisor must hold the only copy of the lock: with a second one it would look alive when killed.
-    claim.release()
-    try:
-        supervisor.create(request, attached=attached, secrets=secrets, output=output)
-    except BaseException:
-        take_back(state_dir, supervisor)
-        raise
-    return supervisor
-
-
-def _values_of_secrets(request: PopenRequest) -> dict[str, str]:
-    """Reference → value of every secret in the request. Held only in the supervisor's memory."""
-    params = [param for params in request.role_params.values() for param in params]
-    found = {value for param in params for value in param.env.values() if isinstance(value, Secret)}
-    return {str(reference): resolve(reference) for reference in sorted(found)}
-
-
-def start(
-    state_dir: str,
-    supervisor: SupervisorClient,
-    needs: Sequence[tuple[str, str]] = (),
-    turn: Ask | None = None,
-    inputs: InputRef | None = None,
-) -> AttemptState:
-    """Return running when every replica has started, or waiting or queued. Raises StartError, with the app
-    removed.
-
-    On an interrupt a detached app keeps running and an attached one is cancelled.
-
-    Args:
-        needs: job and folder of the apps that have to succeed first.
-        turn: what the app asks of this machine.
-        inputs: where to compare its input files.
-    """
-    try:
-        return supervisor.go(needs, turn, inputs)
-    except SchedulerError:
-        take_back(state_dir, supervisor)
-        raise
-    except BaseException:
-        supervisor.close()
-        raise
-
-
-def take_back(state_dir: str, supervisor: SupervisorClient) -> None:
-    """Undo the submission: the supervisor removes the app when the socket closes before "go"."""
-    supervisor.close()
-    if not supervisor.ends(_TAKE_BACK_S):
-        supervisor.kill()  # suspended, or it hangs
-    supervisor.reap(block=True)
-    if os.path.isdir(supervisor.app_dir):  # it was killed before it could
-        discard_ownerless(state_dir, supervisor.app_dir)
-        return
-    with open_store(durable=False) as store:
-        store.remove_void(os.path.basename(supervisor.app_dir), supervisor.app_dir)

@@ -14,17 +14,16 @@ from launcher.holding.app import App
 from launcher.holding.events import created
 from launcher.holding.hold import decide, hold
 from launcher.holding.journal import JournalWriter
+from launcher.holding.order import made_by_others
 from launcher.schedulers import pids
 from launcher.schedulers.appfolder import AppFolder
 from launcher.schedulers.local import kernel, rundir
 from launcher.schedulers.local.control import CONTROL_FD, LOCK_FD, Inbox, send
-from launcher.schedulers.local.driver import Driver
+from launcher.schedulers.local.driver import Driver, Preparation
 from launcher.schedulers.local.logwriter import FILES_PER_REPLICA, LogWriter, ReplicaLog
-from launcher.schedulers.local.prepare import Preparation
 from launcher.schedulers.local.replicas import NO_PROBE, Replica, RunningRole
 from launcher.schedulers.local.spawn import Spawner, SpawnError, pack
 from launcher.schedulers.loop import Loop
-from launcher.schedulers.order import made_by_others
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import os
-import sys
-from _socket import socket, socketpair
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from fcntl import F_DUPFD_CLOEXEC, fcntl
 from signal import SIGKILL
 from typing import TYPE_CHECKING, Any
 
 from launcher import paths
 from launcher.errors import SchedulerError, StartError
 from launcher.schedulers import pids
-from launcher.schedulers.local import rundir
+from launcher.schedulers.holder import NO_SIGPIPE, start_holder
+from launcher.schedulers.local import appview
 from launcher.schedulers.local.control import CONTROL_FD, LOCK_FD, Inbox, pack
 from launcher.schedulers.local.popen import PopenRequest, ReplicaParam
 from launcher.specs.secret import SHORTEST_LITERAL, Secret, is_sensitive
 
 if TYPE_CHECKING:
+    from _socket import socket
+
     from launcher.specs.attempt import AttemptState
     from launcher.specs.launch import InputRef
     from launcher.turns.ask import Ask
 
-_NO_SIGPIPE = 0x4000 if sys.platform == "linux" else 0  # MSG_NOSIGNAL
-_ABOVE = 10  # the client's copies lie above the descriptor numbers that the supervisor uses
 _MAIN = (
     f"import sys; sys.path.insert(0, {paths.IMPORT_ROOT!r});"
     " from launcher.schedulers.local.supervisor import main; main()"
@@ -62,19 +60,16 @@ class SupervisorClient:
     @classmethod
     def spawn(cls, app_dir: str, lock_fd: int) -> SupervisorClient:
         """Start a supervisor for the app. It takes over the lock: the caller closes its copy of `lock_fd`."""
-        if not sys.executable:
-            raise SchedulerError("cannot start a supervisor: this Python does not know its own executable")
-        try:
-            ours, theirs = socketpair()
-        except OSError as error:
-            raise _unstartable(error) from error
-        try:
-            return cls(app_dir, _spawn(app_dir, theirs.fileno(), lock_fd), ours)
-        except OSError as error:
-            ours.close()
-            raise _unstartable(error) from error
-        finally:
-            theirs.close()
+        pid, control = start_holder(
+            "supervisor",
+            _MAIN,
+            control=CONTROL_FD,
+            descriptors={LOCK_FD: lock_fd},
+            log=os.path.join(app_dir, "supervisor.err"),
+            env={name: os.environ[name] for name in _KEPT if name in os.environ},
+            flags=("-S",),
+        )
+        return cls(app_dir, pid, control)
 
     def create(
         self,
@@ -176,7 +171,7 @@ class SupervisorClient:
         """Handle a closed socket: the app was cancelled meanwhile, or the supervisor died."""
         self.close()
         self.reap(block=True)
-        view = rundir.read_state(self.app_dir)
+        view = appview.read_state(self.app_dir)
         if view is None or view.state not in ("cancelled", "skipped"):
             raise SchedulerError(
                 f"the supervisor of {os.path.basename(self.app_dir)} died{_last_words(self.app_dir)}",
@@ -186,8 +181,7 @@ class SupervisorClient:
     def _send(self, message: dict[str, Any]) -> None:
         if self._control is None:
             raise BrokenPipeError
-        # Without the flag a host program that restored SIGPIPE would die with its supervisor.
-        self._control.sendall(pack(message), _NO_SIGPIPE)
+        self._control.sendall(pack(message), NO_SIGPIPE)
 
     def _receive(self) -> dict[str, Any] | None:
         """The next message; None when the supervisor has closed its end."""
@@ -198,25 +192,6 @@ class SupervisorClient:
             if (message := inbox.take()) is not None:
                 return dict(message)
         return None
-
-
-def _spawn(app_dir: str, control_fd: int, lock_fd: int) -> int:
-    copies = [fcntl(fd, F_DUPFD_CLOEXEC, _ABOVE) for fd in (control_fd, lock_fd)]
-    errors = os.path.join(app_dir, "supervisor.err")
-    actions = [
-        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-        (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
-        (os.POSIX_SPAWN_OPEN, 2, errors, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
-        (os.POSIX_SPAWN_DUP2, copies[0], CONTROL_FD),
-        (os.POSIX_SPAWN_DUP2, copies[1], LOCK_FD),
-    ]
-    argv = [sys.executable, "-I", "-S", "-X", f"utf8={sys.flags.utf8_mode}", "-c", _MAIN]
-    env = {name: os.environ[name] for name in _KEPT if name in os.environ}
-    try:
-        return os.posix_spawn(sys.executable, argv, env, file_actions=actions, setsid=True)
-    finally:
-        for fd in copies:
-            os.close(fd)
 
 
 def _role(request: PopenRequest, name: str, secrets: Mapping[str, str]) -> dict[str, Any]:
@@ -273,13 +248,6 @@ def _environment(param: ReplicaParam, secrets: Mapping[str, str]) -> dict[str, s
 def _exact(text: str) -> str:
     """The same text as a plain str: marshal takes no subclasses, and an enum's members are some."""
     return text[:]
-
-
-def _unstartable(error: OSError) -> SchedulerError:
-    return SchedulerError(
-        f"cannot start a supervisor: {error.strerror or error}",
-        hint=paths.remedy(error, "the machine may be out of processes, files or memory"),
-    )
 
 
 def _refusal(answer: dict[str, Any]) -> StartError:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 from launcher.errors import SchedulerError
 from launcher.schedulers.backend import LogPart
 from launcher.schedulers.ids import path_names
-from launcher.schedulers.logs import COMBINED, RESTART, STDOUT, LogRecord, require_replica, tail
+from launcher.schedulers.logs import COMBINED, RESTART, STDOUT, LogRecord, Where, require_replica, tail
 from launcher.schedulers.readback import RecordedLogs
-from launcher.schedulers.restarts import Event, RestartNotes, RestartReader, Where
+from launcher.schedulers.restarts import Event, RestartNotes, RestartReader
 from launcher.schedulers.slurm.cluster import Cluster
-from launcher.schedulers.slurm.observe import Clusters, find, is_removed, seen, settled
-from launcher.schedulers.slurm.state import Facts, names_of
+from launcher.schedulers.slurm.clusters import Clusters, seen, settled
+from launcher.schedulers.slurm.state import Facts, is_removed, names_of
 
 if TYPE_CHECKING:
     from launcher.schedulers.api import OnRestart
@@ -27,7 +27,7 @@ _UNSURE_S = 10.0  # of silence, before the queue is asked whether the app still 
 
 def found(clusters: Clusters, app_id: str) -> tuple[Cluster, Facts]:
     """The cluster and the facts of an app that may have logs. Raises SchedulerError when there is none."""
-    answer = find(clusters, app_id)
+    answer = clusters.find(app_id)
     if answer is None:
         raise SchedulerError(f"there is no app `{app_id}`", hint="`launcher list` shows what there is")
     if is_removed(answer[1]):

@@ -7,8 +7,8 @@ from os.path import expanduser, isdir, join
 
 from launcher.schedulers.slurm import known
 from launcher.schedulers.slurm.cluster import Cluster
+from launcher.schedulers.slurm.clusters import Clusters
 from launcher.schedulers.slurm.known import SLURM, Place
-from launcher.schedulers.slurm.observe import Clusters
 from launcher.schedulers.staged import OutputFolders
 from launcher.specs.app import AppDef
 from launcher.specs.attempt import Attempt

@@ -25,7 +25,7 @@ from launcher.schedulers.replica_request import (
     shown_value,
     without_output,
 )
-from launcher.schedulers.slurm.known import DEFAULT_JOB_DIR
+from launcher.schedulers.slurm.known import DEFAULT_JOB_DIR, SLURM
 from launcher.schedulers.slurm.options import DEFAULT_GRACE_S, minutes_of, slurm_time
 from launcher.schedulers.slurm.rules import (
     MARK,
@@ -37,13 +37,13 @@ from launcher.schedulers.slurm.rules import (
     mem_per_cpu,
     notes,
 )
-from launcher.schedulers.slurm.script import batch_script
 from launcher.specs.app import AppDef, CfgVal, Role
 from launcher.specs.macros import SYMBOLIC_APP_ID, escape, hosts_of
 from launcher.specs.order import HOST_VARIABLES
 from launcher.specs.outputs import SYMBOLIC_OUTPUT, has_output
 from launcher.specs.secret import HIDDEN, Secret, hide, is_sensitive
 from launcher.specs.yamltext import to_yaml
+from launcher.text import printable
 
 APP_DIR = f"{MARK}dir{MARK}"
 BEFORE_LIMIT_S = 30
@@ -87,25 +87,24 @@ class SlurmRequest:
 def build_request(
     app: AppDef,
     cfg: Mapping[str, CfgVal],
-    app_id: str = SYMBOLIC_APP_ID,
     *,
     session: str,
-    backend: str = "slurm",
 ) -> SlurmRequest:
-    """Build the request for `app`. Asks no cluster, reads no clock, environment or disk, edits nothing.
+    """Build the request for `app` under the symbolic app id.
+
+    Asks no cluster, reads no clock, environment or disk, edits nothing.
 
     Args:
         cfg: resolved run options.
-        app_id: the symbolic id leaves escapes and `$<app_id>` for `bind_request`.
 
     Raises InvalidRunConfigException for options out of range, RejectedAppError for what cannot be run.
     """
     check(app, cfg)
     folders = dict(zip((names := [role.name for role in app.roles]), path_names(names), strict=True))
     job_dir = option(cfg, "job_dir", str, DEFAULT_JOB_DIR)
-    around = _surroundings(app, cfg, handle_of(backend, session))
+    around = _surroundings(app, cfg, handle_of(SLURM, session))
     roles = [_role(role, app, cfg, folders[role.name], around) for role in app.roles]
-    request = SlurmRequest(
+    return SlurmRequest(
         app_id=SYMBOLIC_APP_ID,
         argv=["sbatch", "--parsable", "--hold"],
         script=_script(app, cfg, job_dir, roles),
@@ -123,7 +122,6 @@ def build_request(
         job_dir=job_dir,
         secrets={role.name: found for role in app.roles if (found := _secrets(role))},
     )
-    return request if app_id == SYMBOLIC_APP_ID else bind_request(request, app_id)
 
 
 def _script(app: AppDef, cfg: Mapping[str, CfgVal], job_dir: str, roles: Sequence[Mapping[str, Any]]) -> str:
@@ -137,7 +135,6 @@ def _script(app: AppDef, cfg: Mapping[str, CfgVal], job_dir: str, roles: Sequenc
 
 
 def _fields(cfg: Mapping[str, CfgVal]) -> dict[str, Any]:
-    """The fields of app.json that are run options."""
     return {
         "timeout_s": option(cfg, "timeout_s", int),
         "grace_s": option(cfg, "grace_s", float, DEFAULT_GRACE_S),
@@ -358,3 +355,78 @@ def _shown_replica(replica: Mapping[str, Any], secrets: Mapping[str, Secret]) ->
     env |= {name: shown_value(name, value) for name, value in secrets.items()}
     shown = {"command": [_named(arg) for arg in hide(replica["argv"])]}
     return {**shown, "env": dict(sorted(env.items()))} if env else shown
+
+
+# -- the batch script ------------------------------------------------------------------------------------
+
+
+PROGRAM = "app.zip"
+"""The file in the folder of an app that Python runs on the nodes: see `program.py`."""
+
+_CONDUCT = f'exec python3 -I -S "$LAUNCHER_APP_DIR/{PROGRAM}" conduct "$LAUNCHER_APP_DIR"'
+_QUOTED_BY_SBATCH = re.compile(r"""[\s#'"\\]""")
+
+
+def batch_script(
+    options: Mapping[str, str], app_dir: str, setup: Sequence[str], commands: Mapping[str, str]
+) -> str:
+    """A script for sbatch.
+
+    Args:
+        options: long option of sbatch → value; "" for one without a value.
+        app_dir: of the app on the cluster; a leading `~` is the home there.
+        setup: lines of bash.
+        commands: role → its command line, for people.
+    """
+    head = [f"#SBATCH --{sbatch_word(name, value)}" for name, value in options.items()]
+    comments = [f"# {printable(role)}: {printable(command)}" for role, command in commands.items()]
+    lines = [
+        "#!/bin/bash",
+        *head,
+        "",
+        f"export LAUNCHER_APP_DIR={in_double_quotes(app_dir)}",
+        *_setup(setup),
+        "",
+        "# The replicas, which the conductor starts by srun with the arguments and variables of app.json:",
+        *comments,
+        _CONDUCT,
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _setup(lines: Sequence[str]) -> list[str]:
+    if not lines:
+        return []
+    # Subshells inherit the trap; codes above 128 are signals, whose cause Slurm knows.
+    failed = (
+        f"trap 'code=$?; [ $BASHPID != $$ ] || [ $code -gt 128 ] || {_CONDUCT} $code \"$BASH_COMMAND\"' ERR"
+    )
+    return [
+        "",
+        "# setup: the first line that fails ends the job",
+        "set -eE",
+        failed,
+        *lines,
+        "trap - ERR",
+        "set +eE",
+    ]
+
+
+def sbatch_word(name: str, value: str) -> str:
+    """`name=value` as the reader of #SBATCH lines takes it apart.
+
+    Source: `_get_argument` in src/sbatch/opt.c: quotes, and a backslash before any character, also in quotes.
+    """
+    if not value:
+        return name
+    if not _QUOTED_BY_SBATCH.search(value):
+        return f"{name}={value}"
+    escaped = re.sub(r'(["\\])', r"\\\1", value)
+    return f'{name}="{escaped}"'
+
+
+def in_double_quotes(path: str) -> str:
+    """A path for bash; a leading `~` becomes `$HOME`, which bash expands. `$<` of a macro stays."""
+    home = path == "~" or path.startswith("~/")
+    escaped = re.sub(r'(["\\`]|\$(?!<))', r"\\\1", path[1:] if home else path)
+    return f'"{"$HOME" if home else ""}{escaped}"'

@@ -9,19 +9,19 @@ from __future__ import annotations
 import time
 from _thread import allocate_lock
 
-from launcher.schedulers.appfolder import is_id
-from launcher.schedulers.backend import BackendScheduler
+from launcher.schedulers.backend import EngineScheduler
 from launcher.schedulers.slurm import known
 from launcher.schedulers.slurm.known import SLURM
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping
     from typing import IO
 
     from launcher.schedulers.backend import AppLogs
     from launcher.schedulers.record import SeenApp
-    from launcher.schedulers.slurm.observe import Clusters
+    from launcher.schedulers.slurm.apps import SlurmApps
+    from launcher.schedulers.slurm.clusters import Clusters
     from launcher.schedulers.slurm.outputs import SlurmOutputs
     from launcher.schedulers.slurm.request import SlurmRequest
     from launcher.schedulers.slurm.submit import SlurmReservation
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from launcher.state.records import AppRecord
 
 
-class SlurmScheduler(BackendScheduler["SlurmRequest"]):
+class SlurmScheduler(EngineScheduler["SlurmRequest"]):
     """Runs apps as jobs of Slurm.
 
     Args:
@@ -55,7 +55,7 @@ class SlurmScheduler(BackendScheduler["SlurmRequest"]):
 
     @property
     def _clusters(self) -> Clusters:
-        from launcher.schedulers.slurm.observe import Clusters
+        from launcher.schedulers.slurm.clusters import Clusters
 
         with self._lock:
             if self._pool is None:
@@ -84,7 +84,7 @@ class SlurmScheduler(BackendScheduler["SlurmRequest"]):
         self._clusters.expect(known.place_of(cfg))
 
     def workspace_app(self, app: AppDef, cfg: Mapping[str, CfgVal], workspace: BoundWorkspace) -> AppDef:
-        from launcher.schedulers.slurm.files import with_workspace
+        from launcher.schedulers.slurm.submit import with_workspace
 
         return with_workspace(app, workspace)
 
@@ -92,8 +92,7 @@ class SlurmScheduler(BackendScheduler["SlurmRequest"]):
         self, app: AppDef, cfg: Mapping[str, CfgVal], workspace: BoundWorkspace, *, app_id: str = ""
     ) -> AppDef:
         """Copy the workspace into the folder of a reserved attempt. Without one, keep it for `schedule`."""
-        from launcher.schedulers.slurm.files import packed, with_workspace
-        from launcher.schedulers.slurm.submit import SlurmReservation
+        from launcher.schedulers.slurm.submit import SlurmReservation, packed, with_workspace
 
         reserved = self._reserved.get(app_id)
         if isinstance(reserved, SlurmReservation):
@@ -108,8 +107,7 @@ class SlurmScheduler(BackendScheduler["SlurmRequest"]):
         Raises StartError, with nothing left behind, when Slurm refuses it.
         """
         from launcher.schedulers.record import of_app
-        from launcher.schedulers.slurm.files import digest_of, pieces
-        from launcher.schedulers.slurm.submit import submit_app
+        from launcher.schedulers.slurm.submit import digest_of, pieces, submit_app
 
         record = of_app(info.app, info.cfg, SLURM, self.session_name, app_id, time.time())
         archive = self._packed.get(digest_of(info.app))
@@ -137,71 +135,34 @@ class SlurmScheduler(BackendScheduler["SlurmRequest"]):
         self._clusters.noted(attempt.app_id)  # true no longer
         return SlurmReservation(self._clusters, attempt, take_over=self.take_over)
 
-    def withdraw(self, app_id: str) -> bool:
-        from launcher.schedulers.slurm.stop import withdraw
+    # Reading, and what follows from it
 
-        self._clusters.noted(app_id)  # true no longer
-        return withdraw(self._clusters, app_id, take_over=self.take_over)
+    @property
+    def apps(self) -> SlurmApps:
+        from launcher.schedulers.slurm.apps import SlurmApps
 
-    # Observation
-
-    def observe(self, keys: Collection[JobKey], settled: Collection[str] = ()) -> list[Attempt]:
-        from launcher.schedulers.slurm.observe import attempts
-
-        return attempts(self._clusters, keys, settled, take_over=self.take_over)
+        return SlurmApps(self._clusters, take_over=self.take_over, on_wait=self.on_wait)
 
     def attempts_of(self, keys: Collection[JobKey]) -> list[Attempt]:
         """Reads the folders of apps, and does not ask Slurm."""
-        from launcher.schedulers.slurm.observe import attempts
-
-        return attempts(self._clusters, keys, (), take_over=self.take_over, look=False)
+        return self.apps.observe(keys, look=False)
 
     def read(self, app_id: str, *, whole: bool = False) -> SeenApp | None:
-        """Read as a whole, an app that Slurm has ended and that could not say so gets an outcome."""
-        from launcher.schedulers.slurm.observe import find, judged, settled
-        from launcher.schedulers.slurm.state import seen_app, view_of, whole_app
-
-        if whole:
-            found = find(self._clusters, app_id, replicas=True)
-            if found is None:
-                return None
-            cluster, facts = found
-            facts = {**facts, **settled(cluster, {app_id: facts})[app_id]}
-            return whole_app(facts, view_of(facts, take_over=self.take_over))
-        # Ends are recorded by `reap`, and then by a look at each live attempt.
-        found = self._clusters.noted(app_id) or find(self._clusters, app_id)
-        return None if found is None else seen_app(found[1], judged(*found, take_over=self.take_over))
+        return self.apps.read(app_id, whole=whole)
 
     def read_ended(
         self, app_id: str, timeout_s: float | None = None, *, whole: bool = False
     ) -> SeenApp | None:
-        """Waits with one request at a time for all threads of this process."""
-        from launcher.schedulers.slurm.observe import cluster_of, settled
-        from launcher.schedulers.slurm.state import seen_app, view_of
+        return self.apps.read_ended(app_id, timeout_s, whole=whole)
 
-        cluster = cluster_of(self._clusters, app_id)
-        if cluster is None:
-            return None
-        waited = self._clusters.waiter(cluster).until_end(app_id, timeout_s)
-        if waited is None:
-            return None
-        if whole:
-            return self.read(app_id, whole=True)
-        facts = settled(cluster, {app_id: waited})[app_id]
-        return seen_app(facts, view_of(facts, take_over=self.take_over))
+    def refresh(self, app_ids: Iterable[str]) -> Iterable[AppRecord]:
+        return self.apps.refresh(app_ids)
 
-    def reap(self) -> list[Attempt]:
-        from launcher.schedulers.slurm.observe import reap
+    def outcomes(self) -> list[Attempt]:
+        return self.apps.outcomes()
 
-        return reap(self._clusters)
-
-    # Records for the commands
-
-    def records(self) -> Sequence[AppRecord]:
-        from launcher.schedulers.slurm.observe import everything
-
-        found = everything(self._clusters, take_over=self.take_over)
-        return sorted(found, key=lambda each: each.created_at or 0.0, reverse=True)
+    def forget_outcome(self, app_id: str) -> None:
+        self.apps.forget_outcome(app_id)
 
     @property
     def shared_engine(self) -> str:
@@ -214,36 +175,6 @@ class SlurmScheduler(BackendScheduler["SlurmRequest"]):
     def is_in_use(self) -> bool:
         return known.is_in_use()
 
-    def refresh(self, app_ids: Iterable[str]) -> Iterable[AppRecord]:
-        """Apps that Slurm has ended and that left no outcome are left out, until `reap` has recorded that."""
-        from launcher.schedulers.slurm.observe import Answers, where
-        from launcher.schedulers.slurm.state import record_of, view_of
-
-        answers = Answers()
-        for cluster, ids in where(self._clusters, app_ids):
-            for facts in answers.ask(cluster, app_ids=ids, ended=True).values():
-                view = view_of(facts, take_over=self.take_over)
-                if not view.is_new_end:
-                    yield record_of(facts, view)
-        if answers.error is not None:
-            raise answers.error
-
-    def wait_for_start(self, app_id: str) -> None:
-        from launcher.schedulers.slurm.observe import cluster_of
-
-        cluster = cluster_of(self._clusters, app_id)
-        if cluster is not None:
-            self._clusters.waiter(cluster).until_start(app_id)
-
-    # Cancellation
-
-    def stop(self, app_id: str, grace_s: float | None, *, interrupt: bool = False) -> None:
-        """Returns when Slurm has no job of the app."""
-        from launcher.schedulers.slurm.stop import cancel
-
-        self._clusters.noted(app_id)  # true no longer
-        cancel(self._clusters, app_id, grace_s, interrupt=interrupt, on_wait=self.on_wait)
-
     def close(self) -> None:
         """Cancel the attached apps, wait until they have ended, and close the connections."""
         super().close()
@@ -254,28 +185,6 @@ class SlurmScheduler(BackendScheduler["SlurmRequest"]):
             pool, self._pool = self._pool, None
         if pool is not None:
             pool.close()
-
-    # Cleaning up
-
-    def remove(self, app_id: str) -> None:
-        from launcher.schedulers.slurm.observe import remove
-
-        if is_id(app_id):
-            remove(self._clusters, app_id)
-
-    def outcomes(self) -> list[Attempt]:
-        from launcher.schedulers.slurm.observe import kept_outcomes
-
-        return kept_outcomes(self._clusters)
-
-    def forget_outcome(self, app_id: str) -> None:
-        from launcher.schedulers.slurm.observe import forget_outcome
-
-        forget_outcome(self._clusters, app_id)
-
-    def sweep(self) -> list[str]:
-        self._clusters.of_each(lambda cluster: cluster.ask("sweep"))
-        return []
 
     @property
     def output_folders(self) -> SlurmOutputs:

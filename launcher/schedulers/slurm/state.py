@@ -154,6 +154,11 @@ def is_held(facts: Facts) -> bool:
     return bool(facts.get("submitted") and rows) and all(row.get("held") for row in rows)
 
 
+def is_removed(facts: Facts) -> bool:
+    """Whether nothing is left of an app but its record and its outcome."""
+    return "removed" in (facts.get("outcome") or {})
+
+
 def _why_pending(row: Mapping[str, Any]) -> str:
     """`waits in Slurm's queue: Priority; starts about 14:02`."""
     reason = row.get("reason") or ""
@@ -220,7 +225,6 @@ def _derived(facts: Facts) -> Outcome:
 
 
 def _end_by_slurm(facts: Facts, ended: Mapping[str, Any]) -> tuple[str, str, int | None]:
-    """State, message and exit code."""
     state = str(ended.get("state") or "").partition(" ")[0].rstrip("+")
     unmet = [skipped(job, end) for job, end in _needs(facts) if end not in ("", "succeeded")]
     if unmet and not facts.get("started"):

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import time
 from base64 import b64encode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from tempfile import TemporaryFile
+from typing import IO, Any
 
 from launcher.errors import ReservedError, SchedulerError
 from launcher.schedulers import owner as owners
@@ -16,12 +17,10 @@ from launcher.schedulers.backend import BackendReservation
 from launcher.schedulers.ids import random_id
 from launcher.schedulers.record import row_of
 from launcher.schedulers.slurm import known, outputs
-from launcher.schedulers.slurm.cluster import Cluster, checked
+from launcher.schedulers.slurm.cluster import Cluster, checked, program
+from launcher.schedulers.slurm.clusters import Clusters, forget, seen
 from launcher.schedulers.slurm.known import SLURM
-from launcher.schedulers.slurm.observe import Clusters, forget, seen
-from launcher.schedulers.slurm.program import program
-from launcher.schedulers.slurm.request import SlurmRequest, bind_request, build_request
-from launcher.schedulers.slurm.script import PROGRAM
+from launcher.schedulers.slurm.request import PROGRAM, SlurmRequest, bind_request, build_request
 from launcher.schedulers.slurm.state import view_of
 from launcher.schedulers.workspaces import BoundWorkspace
 from launcher.secrets import resolve
@@ -46,6 +45,46 @@ class Held:
         self.nonce = nonce
         self.resumed = resumed
         self.is_over = False
+
+    def _op(self, name: str, **fields: Any) -> dict[str, Any]:
+        return {"op": name, "app_id": self.app_id, "nonce": self.nonce, **fields}
+
+    def create(
+        self,
+        bound: SlurmRequest,
+        needs: Sequence[Mapping[str, str]] = (),
+        *,
+        before: Iterable[Mapping[str, Any]] = (),
+    ) -> None:
+        """Write the files of an app, and hand its job to Slurm, which holds it."""
+        op = self._op(
+            "create",
+            files={"app.json": json.dumps(bound.app), "script.sh": bound.script},
+            binary={PROGRAM: b64encode(program()).decode()},
+            secret={
+                role: {name: resolve(reference) for name, reference in values.items()}
+                for role, values in bound.secrets.items()
+            },
+            argv=bound.argv,
+            needs=list(needs),
+        )
+        for answer in self.cluster.call(*before, op):
+            checked(answer)
+
+    def start(self) -> AttemptState:
+        """Let Slurm run the app; returns the state that it was accepted in."""
+        self.is_over = True
+        (answer,) = self.cluster.call(self._op("start"))
+        self.is_over = answer.get("error") not in ("refused", "state")  # of these, nothing will run
+        accepted: AttemptState = checked(answer)["state"]
+        return accepted
+
+    def take_back(self) -> None:
+        """Remove everything of a reservation. May be called twice; without effect once it was started."""
+        if not self.is_over:
+            checked(*self.cluster.call(self._op("abort")))
+            self.is_over = True
+            forget(self.app_id)
 
 
 class SlurmReservation(BackendReservation):
@@ -81,16 +120,16 @@ class SlurmReservation(BackendReservation):
         needs = [{"app_id": each.app_id, "job": each.job} for each in self.waits_for]
         _refuse_elsewhere(held.cluster, [each["app_id"] for each in needs])
         try:
-            create(held, bound, needs, before=made)
+            held.create(bound, needs, before=made)
         except SchedulerError:
-            take_back(held)
+            held.take_back()
             raise
 
     def start(self) -> None:
-        self.accepted = start(self.held)
+        self.accepted = self.held.start()
 
     def abort(self) -> None:
-        take_back(self.held)
+        self.held.take_back()
 
 
 def reserve(cluster: Cluster, row: AppRecord, record: Mapping[str, Any], *, take_over: bool = False) -> Held:
@@ -130,32 +169,6 @@ def _taken(cluster: Cluster, app_id: str, *, take_over: bool) -> ReservedError:
     return ReservedError(app_id, view.state, view.owner)
 
 
-def create(
-    held: Held,
-    bound: SlurmRequest,
-    needs: Sequence[Mapping[str, str]] = (),
-    *,
-    before: Iterable[Mapping[str, Any]] = (),
-) -> None:
-    """Write the files of an app, and hand its job to Slurm, which holds it."""
-    files = {"app.json": json.dumps(bound.app), "script.sh": bound.script}
-    op = {
-        "op": "create",
-        "app_id": held.app_id,
-        "nonce": held.nonce,
-        "files": files,
-        "binary": {PROGRAM: b64encode(program()).decode()},
-        "secret": {
-            role: {name: resolve(reference) for name, reference in values.items()}
-            for role, values in bound.secrets.items()
-        },
-        "argv": bound.argv,
-        "needs": list(needs),
-    }
-    for answer in held.cluster.call(*before, op):
-        checked(answer)
-
-
 def _refuse_elsewhere(cluster: Cluster, app_ids: Iterable[str]) -> None:
     for app_id in app_ids:
         place = known.place_of_app(app_id)
@@ -167,30 +180,12 @@ def _refuse_elsewhere(cluster: Cluster, app_ids: Iterable[str]) -> None:
             )
 
 
-def start(held: Held) -> AttemptState:
-    """Let Slurm run the app; returns the state that it was accepted in."""
-    held.is_over = True
-    (answer,) = held.cluster.call({"op": "start", "app_id": held.app_id, "nonce": held.nonce})
-    held.is_over = answer.get("error") not in ("refused", "state")  # of these, nothing will run
-    accepted: AttemptState = checked(answer)["state"]
-    return accepted
-
-
-def take_back(held: Held) -> None:
-    """Remove everything of a reservation. May be called twice; without effect once it was started."""
-    if held.is_over:
-        return
-    held.cluster.ask("abort", app_id=held.app_id, nonce=held.nonce)
-    held.is_over = True
-    forget(held.app_id)
-
-
 def submit_app(
     cluster: Cluster,
     request: SlurmRequest,
     record: Mapping[str, Any],
     workspace: Iterable[bytes] | None,
-) -> Held:
+) -> None:
     """Submit an app that no job file made.
 
     Args:
@@ -201,9 +196,50 @@ def submit_app(
     try:
         if workspace is not None:
             cluster.put(held.app_id, workspace)
-        create(held, bind_request(request, held.app_id, outputs={}, variables={}))
-        start(held)
+        held.create(bind_request(request, held.app_id, outputs={}, variables={}))
+        held.start()
     except BaseException:
-        take_back(held)
+        held.take_back()
         raise
-    return held
+
+
+# -- workspaces ------------------------------------------------------------------------------------------
+
+
+_PIECE = 1 << 18
+
+
+class AppWithWorkspace(AppDef):
+    """An app whose replicas run in a copy of a workspace. `workspace` is the digest of its files."""
+
+    workspace = ""
+
+
+def with_workspace(app: AppDef, workspace: BoundWorkspace) -> AppDef:
+    """A new value; nothing is copied."""
+    made = AppWithWorkspace(**{name: getattr(app, name) for name in ("name", "roles", "metadata")})
+    made.workspace = workspace.digest
+    return made
+
+
+def digest_of(app: AppDef) -> str:
+    """The digest of an app's workspace; "" for an app without one."""
+    return app.workspace if isinstance(app, AppWithWorkspace) else ""
+
+
+def packed(workspace: BoundWorkspace) -> IO[bytes]:
+    """The archive of a workspace in a file without a name. Raises WorkspaceError."""
+    file = TemporaryFile()  # noqa: SIM115, it outlives this function
+    try:
+        for piece in archive(workspace.folder, digest=workspace.digest):
+            file.write(piece)
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def pieces(file: IO[bytes]) -> Iterator[bytes]:
+    """The whole file, each time from its beginning."""
+    file.seek(0)
+    yield from iter(lambda: file.read(_PIECE), b"")

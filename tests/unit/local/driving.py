@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from launcher.schedulers import pids
 from launcher.schedulers.appfolder import AppFolder
-from launcher.schedulers.local import control, process, rundir
+from launcher.schedulers.local import appview, control, rundir
 from launcher.schedulers.local.appview import AppView
 from launcher.schedulers.local.filewatch import FileWatch
 from launcher.schedulers.local.logs import LogView
@@ -250,7 +250,7 @@ class Driven:
 
     @property
     def view(self) -> AppView:
-        view = rundir.read_state(self.app_dir)
+        view = appview.read_state(self.app_dir)
         assert view is not None, "the app folder is gone"
         return view
 
@@ -271,7 +271,7 @@ class Driven:
 
     def left(self) -> list[str]:
         """Command lines of the processes that the app has left behind."""
-        found = process.leftovers(self.app_dir, rundir.read_state(self.app_dir) or AppView())
+        found = appview.leftovers(self.app_dir, appview.read_state(self.app_dir) or AppView())
         return [Path(f"/proc/{each.pid}/cmdline").read_text() for each in found]
 
     def destroy(self) -> None:
@@ -279,7 +279,7 @@ class Driven:
         self.socket.close()
         if self._start is not None and pids.send(self.pid, self._start, signal.SIGKILL):
             pids.wait_for_exit(self.pid, self._start, PATIENCE_S)
-        process.kill_leftovers(self.app_dir, rundir.read_state(self.app_dir) or AppView())
+        appview.kill_leftovers(self.app_dir, appview.read_state(self.app_dir) or AppView())
 
 
 def wait_for_file(path: Path, condition: Callable[[], object]) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.schedulers.local import process, rundir
+from launcher.schedulers.local import appview, rundir
 from launcher.schedulers.local.appview import AppView, fold
 from tests.unit.local.driving import Driven, sh
 from tests.unit.local.test_eventfile import START, end, event, lines, spawn
@@ -58,7 +58,7 @@ def test_killed_at_a_named_event_the_state_follows_from_what_was_recorded(superv
     assert app.exited() == -9
     view = app.view
     assert view.state == state
-    process.kill_leftovers(app.app_dir, view)
+    appview.kill_leftovers(app.app_dir, view)
     assert app.left() == []
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from launcher.schedulers import pids
 from launcher.schedulers.appfolder import sweep
-from launcher.schedulers.local import control, process, rundir
+from launcher.schedulers.local import appview, control
 from launcher.schedulers.local.appview import AppView
 from tests.unit.local.conftest import Supervise
 from tests.unit.local.driving import Driven, sh
@@ -39,7 +39,7 @@ def test_leftovers_are_killed_wherever_they_went(app: Driven) -> None:
         app.until_log("ready", k=k)
     started = {each.pid: each.start for each in pids.descendants([app.pid])}
     app.kill()
-    assert process.kill_leftovers(app.app_dir, app.view) >= 4
+    assert appview.kill_leftovers(app.app_dir, app.view) >= 4
     assert not any(pids.is_running(pid, start) for pid, start in started.items())
 
 
@@ -58,8 +58,8 @@ def test_a_reused_pid_is_never_signalled(tmp_path: Path, wrong: str) -> None:
     view.supervisor = (stranger.pid, start + 1, "another boot" if wrong == "boot" else pids.boot_id())
     view.take({"e": "created", "roles": [["main", 1]]})
     view.replicas[0].run = (stranger.pid, start + (wrong == "start"))
-    assert not process.supervisor_alive(view)
-    assert process.kill_leftovers(str(tmp_path), view) == 0
+    assert not appview.supervisor_alive(view)
+    assert appview.kill_leftovers(str(tmp_path), view) == 0
     assert not pids.send(stranger.pid, start + 1, signal.SIGKILL)
     assert stranger.poll() is None
     stranger.kill()
@@ -68,7 +68,7 @@ def test_a_reused_pid_is_never_signalled(tmp_path: Path, wrong: str) -> None:
 
 def test_an_app_whose_folder_name_begins_like_ours_is_left_alone(tmp_path: Path) -> None:
     other = subprocess.Popen(SLEEP, env={**os.environ, "LAUNCHER_SCRATCH": f"{tmp_path}/app/scratch-2"})
-    assert process.kill_leftovers(f"{tmp_path}/app", AppView()) == 0
+    assert appview.kill_leftovers(f"{tmp_path}/app", AppView()) == 0
     assert other.poll() is None
     other.kill()
     other.wait()
@@ -91,7 +91,7 @@ def test_killed_at_any_moment_nothing_of_the_app_survives(supervise: Supervise) 
             assert view.state in ("lost", "failed"), app.record
         else:
             assert view.state == "created", app.record
-        process.kill_leftovers(app.app_dir, view)
+        appview.kill_leftovers(app.app_dir, view)
         assert app.left() == []
 
 
@@ -108,12 +108,12 @@ if not os.fork():
 
 def test_a_child_that_is_slow_to_become_its_program_does_not_make_the_app_look_alive(supervise, monkeypatch):
     """On a busy machine it holds the lock of the killed supervisor for longer than a few milliseconds."""
-    monkeypatch.setattr(rundir, "_patience_s", 20.0)  # a process that has waited in vain once waits less
+    monkeypatch.setattr(appview, "_patience_s", 20.0)  # a process that has waited in vain once waits less
     app = supervise(first=KEEPS_THE_LOCK)
     app.start(app.role("main", SLEEP))
     app.kill()
     assert (app.view.state, app.view.lock_held) == ("lost", False)
-    process.kill_leftovers(app.app_dir, app.view)
+    appview.kill_leftovers(app.app_dir, app.view)
 
 
 def test_a_removal_that_was_interrupted_can_be_finished(tmp_path: Path) -> None:

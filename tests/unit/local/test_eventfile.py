@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from launcher.errors import StateError
 from launcher.holding.journal import JournalWriter, as_json
 from launcher.schedulers.appfolder import AppFolder
-from launcher.schedulers.local import rundir
+from launcher.schedulers.local import appview
 from launcher.schedulers.local.appview import AppView, fold
 
 START = {
@@ -117,18 +117,18 @@ def test_events_that_find_no_room_wait_and_lines_stay_whole(tmp_path: Path) -> N
 
 
 def test_reading_an_app_that_is_not_there_says_none(tmp_path: Path) -> None:
-    assert rundir.read_state(str(tmp_path / "no")) is None
+    assert appview.read_state(str(tmp_path / "no")) is None
 
 
 def test_reading_writes_nothing_and_disturbs_no_lock(tmp_path: Path) -> None:
     lock = tmp_path / "lock"
     lock.write_text("pid 17 on box\n")
     before = [(each.name, each.stat().st_mtime_ns) for each in tmp_path.iterdir()]
-    view = rundir.read_state(str(tmp_path))
+    view = appview.read_state(str(tmp_path))
     assert (view.state, view.owner) == ("reserved", "")
     with lock.open("r+") as file:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        held = rundir.read_state(str(tmp_path))
+        held = appview.read_state(str(tmp_path))
     assert (held.lock_held, held.owner) == (True, "pid 17 on box")
     assert [(each.name, each.stat().st_mtime_ns) for each in tmp_path.iterdir()] == before
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from launcher.schedulers.local.appview import fold
-from launcher.schedulers.local.follow import recorded_events
 from launcher.schedulers.local.logrecords import records
+from launcher.schedulers.local.logs import LocalLogs
 from launcher.schedulers.restarts import Restart, RestartNotes, RestartReader
 from tests.unit.local.conftest import Supervise
 from tests.unit.local.driving import Driven, replicas
@@ -87,7 +87,7 @@ def test_restarts_are_put_between_the_output_in_time_that_grows_with_their_numbe
         app.run(app.role("r", *[["false"]] * count, retries=3, policy="REPLICA"))
         names = [("r", k) for k in range(count)]
         found: list[Restart] = []
-        notes = RestartNotes(RestartReader(recorded_events(app.app_dir)), found.append, names)
+        notes = RestartNotes(RestartReader(LocalLogs(app.app_dir).events()), found.append, names)
 
         def read(
             notes: RestartNotes = notes, app: Driven = app, names: list[tuple[str, int]] = names

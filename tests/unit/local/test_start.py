@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.schedulers.local import rundir
+from launcher.schedulers.local import appview, rundir
 from tests.unit.local.conftest import Supervise
 from tests.unit.local.driving import Driven, sh
 
@@ -23,7 +23,7 @@ def test_hanging_up_before_go_leaves_nothing(app: Driven, tmp_path: Path, attach
     assert logs.exists()
     app.hang_up()
     assert app.exited() == 0
-    assert rundir.read_state(app.app_dir) is None
+    assert appview.read_state(app.app_dir) is None
     assert os.listdir(os.path.dirname(app.app_dir)) == []
     assert not (tmp_path / "mine").exists()
 
@@ -68,7 +68,7 @@ def test_a_replica_that_cannot_start_takes_the_whole_app_back(app: Driven, tmp_p
     assert answer["error"] == f"{script}: Exec format error"
     assert (answer["role"], answer["k"], answer["argv"]) == ("bad", 0, [str(script)])
     assert app.exited() == 0
-    assert rundir.read_state(app.app_dir) is None
+    assert appview.read_state(app.app_dir) is None
     assert app.left() == []
     assert not logs.exists()
 

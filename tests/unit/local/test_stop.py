@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from launcher.schedulers import pids
-from launcher.schedulers.local import control, rundir
+from launcher.schedulers.local import appview, control, rundir
 from tests.unit.local.driving import Driven, replicas, sh
 
 SLEEP = ["sleep", "1000"]
@@ -86,7 +86,7 @@ def test_cancel_and_hanging_up_in_the_same_moment_leave_one_clear_state(app: Dri
         step()
     os.kill(app.pid, signal.SIGCONT)
     assert app.exited() == 0
-    view = rundir.read_state(app.app_dir)
+    view = appview.read_state(app.app_dir)
     assert view is None or (view.state == "cancelled" and app.errors == "")
 
 

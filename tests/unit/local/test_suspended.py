@@ -11,9 +11,8 @@ import pytest
 from launcher.errors import SchedulerError
 from launcher.schedulers import pids
 from launcher.schedulers.appfolder import AppFolder
-from launcher.schedulers.local import process, rundir, stop
-from launcher.schedulers.local.appview import AppView
-from launcher.schedulers.local.attemptfile import write_request
+from launcher.schedulers.local import appview, rundir, stop
+from launcher.schedulers.local.appview import AppView, write_request
 from tests import processes
 from tests.unit.local.conftest import Supervise
 from tests.unit.local.driving import Driven
@@ -89,7 +88,7 @@ def test_a_supervisor_in_a_pid_namespace_below_ours_is_found_by_the_pid_that_it_
         [sleep] = pids.descendants([inside.pid])
         view = AppView()
         view.supervisor = (1, sleep.start, pids.boot_id())
-        assert process.supervisor_pid(view) == sleep.pid
+        assert appview.supervisor_pid(view) == sleep.pid
         view.supervisor = (1, sleep.start + 1, pids.boot_id())
-        assert process.supervisor_pid(view) is None
+        assert appview.supervisor_pid(view) is None
         inside.kill()

@@ -128,9 +128,10 @@ def test_what_was_created_is_taken_back_also_when_its_supervisor_is_suspended(mo
     recorded = record.of_app(app("true"), {}, "local_cwd", "test", "demo-1", 1.0)
     with open_store(durable=False) as store:
         made = claim(store, state_dir, recorded, session="test", name="demo")
-    supervisor = submit.create(state_dir, made, bind_request(info.request, "demo-1"), attached=False)
+    submitter = submit.Submitter(state_dir, scheduler.output_folders)
+    supervisor = submitter.create(made, bind_request(info.request, "demo-1"), attached=False)
     os.kill(supervisor.pid, signal.SIGSTOP)
-    submit.take_back(state_dir, supervisor)
+    submitter.take_back(supervisor)
     assert os.listdir(launcher_home / "local" / "apps") == []
     assert processes.of_home(str(launcher_home)) == []
     scheduler.close()

@@ -12,7 +12,7 @@ from launcher.errors import ReservedError, StateError
 from launcher.schedulers import get_scheduler
 from launcher.schedulers.appfolder import AppFolder
 from launcher.schedulers.appstore import open_store
-from launcher.schedulers.local import attemptfile, rundir
+from launcher.schedulers.local import appview, rundir
 from launcher.schedulers.local.claim import Claim, claim, discard, discard_ownerless
 from launcher.state.records import AppRecord
 
@@ -43,7 +43,7 @@ def indexed() -> list[str]:
 def test_a_claim_is_a_row_a_folder_a_record_and_a_lock() -> None:
     made = take()
     assert indexed() == ["a-1"]
-    assert attemptfile.read(app_dir()) == RECORD
+    assert appview.read_attempt(app_dir()) == RECORD
     assert AppFolder(app_dir()).is_locked()
     made.release()
     assert not AppFolder(app_dir()).is_locked()
@@ -93,7 +93,7 @@ def test_what_a_dead_owner_began_differently_is_cleared(left: str) -> None:
     made = take()
     assert not made.resumed
     assert not path.exists()
-    assert attemptfile.read(app_dir()) == RECORD
+    assert appview.read_attempt(app_dir()) == RECORD
     made.release()
 
 
@@ -106,7 +106,7 @@ def test_a_claim_killed_at_any_step_is_taken_over(step: str) -> None:
     if step == "lock":
         Path(AppFolder(app_dir()).lock).touch()
     made = take()
-    assert attemptfile.read(app_dir()) == RECORD
+    assert appview.read_attempt(app_dir()) == RECORD
     made.release()
 
 
@@ -136,7 +136,7 @@ def test_a_folder_removed_before_it_was_locked_is_made_again(monkeypatch: pytest
 
     monkeypatch.setattr(fcntl, "flock", removed_before_flock)
     made = take()
-    assert attemptfile.read(app_dir()) == RECORD
+    assert appview.read_attempt(app_dir()) == RECORD
     assert AppFolder(app_dir()).is_locked()
     made.release()
 

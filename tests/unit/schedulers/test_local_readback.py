@@ -8,7 +8,7 @@ import pytest
 
 from launcher.errors import SchedulerError
 from launcher.schedulers.backend import LogPart
-from launcher.schedulers.local import attemptfile, logfiles
+from launcher.schedulers.local import appview, logfiles
 from launcher.schedulers.local.logs import LocalLogs
 
 _hooked: list[bool] = []
@@ -37,7 +37,7 @@ def app_of(folder: Path, replicas: int) -> str:
     for k, each in enumerate(dirs):
         os.makedirs(each)
         Path(each, "combined.log").write_text(f"replica {k}\n")
-    attemptfile.write_request(str(folder), {"role_log_dirs": {"main": dirs}})
+    appview.write_request(str(folder), {"role_log_dirs": {"main": dirs}})
     return str(folder)
 
 
@@ -53,7 +53,7 @@ def test_the_request_is_read_once_however_many_replicas_are_read(tmp_path: Path,
 def test_an_app_that_was_submitted_anew_is_read_anew(tmp_path: Path) -> None:
     app_dir = app_of(tmp_path / "app", 1)
     assert logfiles.folder_of(app_dir, "main", 0).endswith("/logs/0")
-    attemptfile.write_request(app_dir, {"role_log_dirs": {"other": ["/elsewhere"]}})
+    appview.write_request(app_dir, {"role_log_dirs": {"other": ["/elsewhere"]}})
     assert logfiles.folder_of(app_dir, "other", 0) == "/elsewhere"
 
 

@@ -7,12 +7,12 @@ import pytest
 
 from launcher import paths
 from launcher.schedulers.appstore import open_store
-from launcher.schedulers.local import attemptfile, observe, rebuild, rundir
+from launcher.schedulers.local import appview, observe, rundir
 from launcher.specs.launch import JobKey, attempt_id
 from tests.unit.state.older import SECOND
 
 KEY = JobKey("p", "default", "train")
-LOCAL = rebuild.SCHEDULERS
+LOCAL = rundir.SCHEDULERS
 
 OLD = """
 PRAGMA journal_mode=WAL;
@@ -39,7 +39,7 @@ def make_folder(app_id: str, key: JobKey | None, number: int | None) -> None:
     folder = Path(rundir.app_dir(paths.local(), app_id))
     folder.mkdir(parents=True)
     record = {"app_id": app_id, "scheduler": "local_cwd", "key": key, "number": number, "name": "n"}
-    attemptfile.write(str(folder), {**record, "created_at": float(number or 1)})
+    appview.write_attempt(str(folder), {**record, "created_at": float(number or 1)})
 
 
 @pytest.mark.parametrize("readonly", [True, False])
@@ -104,5 +104,6 @@ def test_an_attempt_whose_row_was_lost_is_observed_by_the_name_of_its_folder() -
     for number in (7, 8, 9):
         make_folder(attempt_id(KEY, number), KEY, number)
     settled = [attempt_id(KEY, 7)]
-    assert [app.number for app in observe._without_rows(paths.local(), [KEY], [], settled)] == [9, 8]
-    assert observe._without_rows(paths.local(), [KEY], [], ["other", "a-b-c"]) == []
+    apps = observe.LocalApps(paths.local(), "local_cwd")
+    assert [app.number for app in apps._without_rows([KEY], [], settled)] == [9, 8]
+    assert apps._without_rows([KEY], [], ["other", "a-b-c"]) == []

@@ -9,9 +9,15 @@ import pytest
 
 from launcher.schedulers import Scheduler, get_scheduler
 from launcher.schedulers.checks import RejectedAppError
-from launcher.schedulers.local.images import CWDImageProvider, ImageError, LocalDirectoryImageProvider
 from launcher.schedulers.local.popen import PopenRequest, ReplicaParam
-from launcher.schedulers.local.request import bind_request, build_request, without_gpus
+from launcher.schedulers.local.request import (
+    CWDImageProvider,
+    ImageError,
+    LocalDirectoryImageProvider,
+    bind_request,
+    build_request,
+    without_gpus,
+)
 from launcher.specs import (
     AppDef,
     BindMount,
@@ -35,15 +41,9 @@ OURS = {
 
 def request_of(*roles: Role, app_id: str = "a-1", **cfg: Any) -> PopenRequest:
     app = AppDef("app", list(roles))
-    return build_request(
-        app,
-        cfg,
-        app_id,
-        scheduler="local_cwd",
-        session="s",
-        apps_dir=APPS,
-        images=CWDImageProvider(cfg, "/work"),
-    )
+    images = CWDImageProvider(cfg, "/work")
+    request = build_request(app, cfg, scheduler="local_cwd", session="s", apps_dir=APPS, images=images)
+    return request if app_id == "$<app_id>" else bind_request(request, app_id)
 
 
 def role(name: str = "r", **fields: Any) -> Role:
@@ -140,8 +140,11 @@ def test_binding_a_symbolic_request_gives_the_one_built_with_the_id() -> None:
 def test_folders_that_look_like_macros_are_only_folders() -> None:
     app = AppDef("app", [role()])
     images = CWDImageProvider({}, "/w$<app_id>")
-    request = build_request(
-        app, {}, "a-1", scheduler="local_cwd", session="$<role>", apps_dir="/$<app_id>", images=images
+    request = bind_request(
+        build_request(
+            app, {}, scheduler="local_cwd", session="$<role>", apps_dir="/$<app_id>", images=images
+        ),
+        "a-1",
     )
     assert request.app_dir == "/$<app_id>/a-1"
     assert request.handle == "local_cwd://$<role>/a-1"

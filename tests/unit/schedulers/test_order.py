@@ -2,7 +2,7 @@
 
 import pytest
 
-from launcher.schedulers.order import has_order, made_by_others
+from launcher.holding.order import has_order, made_by_others
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,9 @@
 from typing import Any
 
 from launcher.schedulers.slurm.options import options
-from launcher.schedulers.slurm.request import SlurmRequest, build_request
+from launcher.schedulers.slurm.request import SlurmRequest, bind_request, build_request
 from launcher.specs import AppDef, Role
+from launcher.specs.macros import SYMBOLIC_APP_ID
 
 
 def role(name: str = "r", **fields: Any) -> Role:
@@ -12,7 +13,8 @@ def role(name: str = "r", **fields: Any) -> Role:
 
 
 def request_of(*roles: Role, app_id: str = "a-1-x", **cfg: Any) -> SlurmRequest:
-    return build_request(AppDef("app", list(roles)), options().resolve(cfg), app_id, session="s")
+    request = build_request(AppDef("app", list(roles)), options().resolve(cfg), session="s")
+    return request if app_id == SYMBOLIC_APP_ID else bind_request(request, app_id)
 
 
 def sbatch_lines(request: SlurmRequest) -> list[str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from launcher.holding.journal import read_events
-from launcher.schedulers.slurm.program import program
+from launcher.schedulers.slurm.cluster import program
 
 END_S = 60.0
 

@@ -8,7 +8,7 @@ import pytest
 
 from launcher.schedulers.slurm import site
 from launcher.schedulers.slurm.site.agent.main import answer
-from launcher.schedulers.slurm.site.agent.slurm import (
+from launcher.schedulers.slurm.site.agent.site import (
     BUSY,
     UNREACHABLE,
     code_and_signal,

@@ -307,14 +307,10 @@ def test_only_ended_apps_are_removed(login):
     assert os.listdir(login.job_dir / "apps") == []
 
 
-def test_later_operations_of_a_request_run_unless_they_say_after(login):
-    ops = [
-        {"op": "texts", "app_id": "none", "names": []},
-        {"op": "outputs", "after": True},
-        {"op": "outputs"},
-    ]
+def test_later_operations_of_a_request_run_after_one_that_failed(login):
+    ops = [{"op": "events", "app_id": "none"}, {"op": "outputs"}]
     found = answer({"job_dir": str(login.job_dir), "ops": ops})["ok"]
-    assert [each.get("error") for each in found] == ["unknown-app", "after", None]
+    assert [each.get("error") for each in found] == ["unknown-app", None]
 
 
 def test_output_folders(login):

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import zipfile
 
-from launcher.schedulers.slurm.program import program
+from launcher.schedulers.slurm.cluster import program
 
 
 def texts() -> dict[str, str]:
@@ -35,7 +35,7 @@ def test_it_holds_all_that_its_modules_import_but_the_standard_library():
 
 
 def test_it_is_the_same_in_every_process():
-    code = "from launcher.schedulers.slurm.program import program; print(program().hex(), end='')"
+    code = "from launcher.schedulers.slurm.cluster import program; print(program().hex(), end='')"
     assert subprocess.check_output([sys.executable, "-c", code]) == program().hex().encode()
 
 

@@ -337,14 +337,14 @@ def test_a_request_is_bound_more_than_once_and_stays_as_it_was():
 def test_building_edits_neither_app_nor_options():
     app, cfg = AppDef("app", [deepcopy(SERVER), deepcopy(CLIENT)]), options().resolve({"setup": ["true"]})
     before = deepcopy((app, cfg))
-    build_request(app, cfg, "a-1-x", session="s")
+    bind_request(build_request(app, cfg, session="s"), "a-1-x")
     assert (app, cfg) == before
 
 
 @pytest.mark.parametrize("session", ["$<app_id>", "${app_id}"])
 def test_what_a_session_contains_is_no_macro(session):
     app = AppDef("app", [role(args=["x"])])
-    request = build_request(app, options().resolve({}), "a-1-x", session=session)
+    request = bind_request(build_request(app, options().resolve({}), session=session), "a-1-x")
     assert request.app["handle"] == f"slurm://{session}/a-1-x"
     assert the_one(request)["env"]["LAUNCHER_JOB_ID"] == f"slurm://{session}/a-1-x"
 

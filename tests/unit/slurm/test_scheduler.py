@@ -11,9 +11,10 @@ import pytest
 from launcher.apply import follow
 from launcher.errors import SchedulerError
 from launcher.schedulers import get_scheduler
-from launcher.schedulers.slurm import known, observe
-from launcher.schedulers.slurm.submit import Held, start
-from launcher.schedulers.slurm.waiter import Waiter
+from launcher.schedulers.slurm import known
+from launcher.schedulers.slurm.apps import SlurmApps
+from launcher.schedulers.slurm.clusters import Clusters, Waiter, seen
+from launcher.schedulers.slurm.submit import Held
 from launcher.specs.jobkey import JobKey
 from launcher.state.records import AppRecord
 
@@ -161,27 +162,27 @@ def clusters(launcher_home, monkeypatch, tmp_path):
         raise SchedulerError("cannot reach far")
 
     far.call = far.ask = fail
-    made = observe.Clusters()
+    made = Clusters()
     made._made = {("near", "~"): FakeCluster({"train-1-x": ended()}, ("near", "~")), far.place: far}
     return made
 
 
 def test_a_cluster_that_is_down_hides_no_app_of_another(clusters):
-    found = observe.find(clusters, "train-1-x")
+    found = clusters.find("train-1-x")
     assert found[0].place == ("near", "~")
     with pytest.raises(SchedulerError, match="cannot reach far"):
-        observe.find(clusters, "sim-1-x")
+        clusters.find("sim-1-x")
     with pytest.raises(SchedulerError, match="cannot reach far"):
-        observe.find(clusters, "from-elsewhere-1-x")
+        clusters.find("from-elsewhere-1-x")
 
 
 def test_a_plan_needs_only_the_clusters_that_its_jobs_go_to(clusters):
-    assert observe.attempts(clusters, [], [], take_over=False) == []
+    assert SlurmApps(clusters).observe([]) == []
     clusters.expect(("near", "~"))
-    assert observe.attempts(clusters, [], [], take_over=False) == []
+    assert SlurmApps(clusters).observe([]) == []
     clusters.expect(("far", "~"))
     with pytest.raises(SchedulerError, match="cannot reach far"):
-        observe.attempts(clusters, [], [], take_over=False)
+        SlurmApps(clusters).observe([])
 
 
 def test_a_number_of_apps_takes_one_request_to_each_cluster(clusters):
@@ -189,8 +190,8 @@ def test_a_number_of_apps_takes_one_request_to_each_cluster(clusters):
     near.apps = {f"train-{k}-x": ended(f"train-{k}-x") for k in range(100)}
     for app_id in near.apps:
         known.remember(AppRecord("slurm", "p", app_id, name="n", created_at=1.0), near.place)
-    for cluster, ids in observe.where(clusters, [*near.apps]):
-        assert len(observe.seen(cluster, app_ids=ids, ended=True)) == 100
+    for cluster, ids in clusters.of_apps([*near.apps]):
+        assert len(seen(cluster, app_ids=ids, ended=True)) == 100
     assert len(near.calls) == 1
 
 
@@ -225,12 +226,12 @@ def test_commands_of_slurm_that_do_not_work_matter_only_to_those_who_use_them(
 
     here.call = here.ask = fail
     clusters._made |= {here.place: here, ("far", "~"): FakeCluster({}, ("far", "~"))}
-    assert [app.app_id for app in observe.everything(clusters, take_over=False)] == ["train-1-x"]
-    assert observe.find(clusters, "from-elsewhere-1-x") is None
+    assert [app.app_id for app in SlurmApps(clusters).records()] == ["train-1-x"]
+    assert clusters.find("from-elsewhere-1-x") is None
     known.remember(AppRecord("slurm", "p", "here-1-x", name="n", created_at=1.0), here.place)
     for ask in (
-        lambda: observe.everything(clusters, take_over=False),
-        lambda: observe.find(clusters, "from-elsewhere-1-x"),
+        lambda: SlurmApps(clusters).records(),
+        lambda: clusters.find("from-elsewhere-1-x"),
     ):
         with pytest.raises(SchedulerError, match="no controller"):
             ask()
@@ -279,5 +280,5 @@ def test_recording_the_ends_of_many_live_apps_takes_one_request(scheduler, launc
 def test_a_start_that_can_lead_to_nothing_is_taken_back(answer, is_over):
     held = Held(SimpleNamespace(call=lambda op: [answer]), "train-1-x", "n1", resumed=True)
     with nullcontext() if "state" in answer else pytest.raises(SchedulerError):
-        start(held)
+        held.start()
     assert held.is_over is is_over

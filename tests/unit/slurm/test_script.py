@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from launcher.schedulers.slurm.request import SlurmRequest
-from launcher.schedulers.slurm.script import sbatch_word
+from launcher.schedulers.slurm.request import SlurmRequest, sbatch_word
 from tests.unit.slurm.requests import request_of, role, sbatch_lines
 
 HOSTILE = [

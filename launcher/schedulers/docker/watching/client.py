@@ -11,15 +11,13 @@ import os
 import sys
 
 from launcher import paths
-from launcher.errors import SchedulerError
 from launcher.schedulers.docker import record
 from launcher.schedulers.docker.labels import SHARE, Labels
 from launcher.schedulers.docker.record import HeldError, RecordLock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from socket import socket
+    from _socket import socket
     from typing import Any
 
     from launcher.schedulers.docker.client.engine import Engine
@@ -33,8 +31,6 @@ BELLS_FD = 4
 """The first descriptor of the bells of the app's place, one for each of its tables; see `share.py`."""
 _POLL_S = 0.005
 _AGAIN_S = 0.25  # Linux 6.18 at times does not report the end of a process with several threads
-_ABOVE = 10  # the least number of our copies of descriptors: the watcher has fixed numbers below it
-_NO_SIGPIPE = 0x4000 if sys.platform == "linux" else 0  # MSG_NOSIGNAL
 _MAIN = (
     f"import sys; sys.path.insert(0, {paths.IMPORT_ROOT!r});"
     " from launcher.schedulers.docker.watching.watcher import main; main()"
@@ -87,21 +83,19 @@ class WatcherClient:
             resumed: the app was started before; no further message follows.
             place: among those that share the machine. It passes to the watcher.
         """
-        from socket import socketpair
+        from launcher.schedulers.holder import start_holder
 
-        if not sys.executable:
-            raise SchedulerError("cannot start a watcher: this Python does not know its own executable")
-        ours, theirs = socketpair()
-        try:
-            pid = _spawn(lock, theirs.fileno(), place.bells if place is not None else ())
-        except OSError as error:
-            ours.close()
-            raise SchedulerError(
-                f"cannot start a watcher: {error.strerror or error}",
-                hint=paths.remedy(error, "the machine may be out of processes, files or memory"),
-            ) from error
-        finally:
-            theirs.close()
+        bells = enumerate(place.bells if place is not None else (), BELLS_FD)
+        passed = (name for name in os.environ if name in _PASSED_ENV or name.startswith(_PASSED_ENV_PREFIXES))
+        pid, ours = start_holder(
+            "watcher",
+            _MAIN,
+            control=0,
+            descriptors={LOCK_FD: lock.fd, **dict(bells)},
+            log=record.watcher_log(lock.app_dir),
+            env={name: os.environ[name] for name in passed},
+            args=(lock.app_dir,),
+        )
         made = cls(lock.app_dir, pid, ours)
         order = {"app_id": app_id, "attached": attached, "resumed": resumed, "path": sys.path}
         if place is not None:
@@ -179,9 +173,10 @@ class WatcherClient:
     def _send(self, message: dict[str, Any]) -> bool:
         if self._control is None:
             return False
+        from launcher.schedulers.holder import NO_SIGPIPE
+
         try:
-            # Without the flag a host program that restored SIGPIPE would die with its watcher.
-            self._control.sendall(json.dumps(message).encode() + b"\n", _NO_SIGPIPE)
+            self._control.sendall(json.dumps(message).encode() + b"\n", NO_SIGPIPE)
         except OSError:
             return False
         return True
@@ -248,25 +243,3 @@ def place_again(engine: Engine, container: Container) -> Place | None:
     from launcher.schedulers.docker import share
 
     return share.take_again(container.labels, engine.host)
-
-
-def _spawn(lock: RecordLock, control: int, bells: Sequence[int]) -> int:
-    from fcntl import F_DUPFD_CLOEXEC, fcntl
-
-    copies = [fcntl(fd, F_DUPFD_CLOEXEC, _ABOVE) for fd in (control, lock.fd, *bells)]
-    log = record.watcher_log(lock.app_dir)
-    actions = [
-        (os.POSIX_SPAWN_DUP2, copies[0], 0),
-        (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
-        (os.POSIX_SPAWN_OPEN, 2, log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
-        (os.POSIX_SPAWN_DUP2, copies[1], LOCK_FD),
-        *((os.POSIX_SPAWN_DUP2, copy, BELLS_FD + number) for number, copy in enumerate(copies[2:])),
-    ]
-    argv = [sys.executable, "-I", "-X", f"utf8={sys.flags.utf8_mode}", "-c", _MAIN, lock.app_dir]
-    passed = (name for name in os.environ if name in _PASSED_ENV or name.startswith(_PASSED_ENV_PREFIXES))
-    env = {name: os.environ[name] for name in passed}
-    try:
-        return os.posix_spawn(sys.executable, argv, env, file_actions=actions, setsid=True)
-    finally:
-        for fd in copies:
-            os.close(fd)

@@ -41,7 +41,7 @@ class Conductor:
     def run(self, *failed: str) -> int:
         """Run the app, or record that its setup failed; the exit code of the job."""
         known = read_json(self.folder + "/outcome")
-        if isinstance(known, dict):
+        if known is not None:
             return int(known.get("exit_code") or 0)
         try:
             has_run = self._claim()
@@ -51,7 +51,7 @@ class Conductor:
         if has_run is None:
             return 0
         settings = read_json(self.folder + "/app.json")
-        if not isinstance(settings, dict):
+        if settings is None:
             return self._end("failed", "cannot start: app.json is missing or damaged")
         if has_run and not self.run_number and not settings.get("requeue"):
             return self._end("lost", RUN_AGAIN)
@@ -76,7 +76,7 @@ class Conductor:
             return False
         for _ in range(CLAIM_READS):  # what NFS remembers of the file may be old
             found = read_json(path)
-            if isinstance(found, dict):
+            if found is not None:
                 return True if found.get("job") == self.job.id else None
             time.sleep(READ_AGAIN_S)
         return None
@@ -109,7 +109,6 @@ class Conductor:
         tell(app, record, end or {"e": "requeued", "n": self.run_number})
 
     def _end_unstarted(self, app: App, record: Record, code: int, command: str) -> int:
-        """Record the end of an app whose setup failed."""
         tell(app, record, {"e": "starting"})
         tell(app, record, {"e": "broken", "why": f"setup failed with {code}: {command}", "code": code})
         decide(app, record, time.time())
@@ -118,7 +117,6 @@ class Conductor:
         return finish(app, record)
 
     def _end(self, state: str, message: str) -> int:
-        """Record the end of an app of which this job runs nothing."""
         say(message)
         app = App()
         record = Record(self.folder, app)

@@ -130,7 +130,7 @@ class Driver:
             self._is_taken = True
             self._report("orphaned", why=ENDED_BY_OTHERS)
         found = read_json(self._folder + "/cancel") if "cancel" in names else None
-        if isinstance(found, dict) and found != self._cancel:
+        if found is not None and found != self._cancel:
             self._cancel = found
             fields = {
                 name: found[name] for name in ("by", "interrupt", "grace_s") if found.get(name) is not None

@@ -4,10 +4,11 @@ Python 3.6 and its standard library are enough.
 """
 
 import ctypes
-import json
+import errno
 import os
+import signal
 import time
-from typing import Any
+from typing import Any, Dict, Optional
 
 from launcher.schedulers.appfolder import AppFolder
 
@@ -38,12 +39,12 @@ def link(path: str, text: str) -> bool:
     return AppFolder(folder).link(name, text)
 
 
-def read_json(path: str) -> Any:
-    """The contents of a file; None where it is missing or damaged."""
+def read_json(path: str) -> Optional[Dict[str, Any]]:
+    """The JSON object in a file; None where it is missing or damaged, or cannot be read."""
+    folder, name = os.path.split(path)
     try:
-        with open(path, encoding="utf-8") as file:
-            return json.load(file)
-    except (OSError, ValueError):
+        return AppFolder(folder).read_json(name)
+    except OSError:
         return None
 
 
@@ -52,3 +53,136 @@ def prctl(option: int, value: int) -> None:
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
     except (OSError, AttributeError):
         pass
+
+
+# -- processes -------------------------------------------------------------------------------------------
+
+
+PR_SET_CHILD_SUBREAPER = 36
+
+
+class CannotStart(Exception):
+    """A replica cannot be started; `code` is what a shell would say."""
+
+    def __init__(self, message: str, code: int = 127) -> None:
+        Exception.__init__(self, message)
+        self.code = code
+
+
+def reap() -> tuple:
+    """Collect ended children: (whether any child is left, {pid: wait status})."""
+    ended: dict = {}
+    try:
+        while True:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if not pid:
+                return True, ended
+            ended[pid] = status
+    except ChildProcessError:
+        return False, ended
+
+
+def descendants() -> list:
+    """The pids of all processes below this one."""
+    children: dict = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/stat", "rb") as file:
+                    parent = int(file.read().rpartition(b")")[2].split()[1])
+            except (OSError, ValueError, IndexError):
+                continue
+            children.setdefault(parent, []).append(int(name))
+    found = []
+    todo = [os.getpid()]
+    while todo:
+        below = children.get(todo.pop(), [])
+        found += below
+        todo += below
+    return found
+
+
+def kill_rest(limit_s: float = 5.0) -> None:
+    """KILL everything below this process, which adopts orphans. Nothing is left when it has no child."""
+    end = time.monotonic() + limit_s
+    while reap()[0] and time.monotonic() < end:
+        for pid in descendants():
+            kill(pid, signal.SIGKILL)
+        time.sleep(0.002)
+
+
+def kill(pid: int, number: int, send: Any = os.kill) -> None:
+    try:
+        send(pid, number)
+    except OSError:
+        pass
+
+
+def exit_of(status: int) -> tuple:
+    """(code as a shell says it, signal) of a wait status."""
+    number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+    return (128 + number, number) if number else (os.WEXITSTATUS(status), 0)
+
+
+def raw(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def find_executable(name: bytes, path: bytes, cwd: bytes) -> bytes:
+    """The file that argv[0] names: looked up in the replica's own PATH, relative to its own directory."""
+    shown = name.decode(errors="replace")
+    try:
+        os.makedirs(cwd, mode=0o700, exist_ok=True)
+    except OSError:
+        pass
+    if not os.path.isdir(cwd):
+        raise CannotStart("no such working directory: " + cwd.decode(errors="replace"))
+    if not name:
+        raise CannotStart("the entrypoint is empty")
+    folders = [b""] if b"/" in name else path.split(b":")
+    found = [each for each in (os.path.join(cwd, one, name) for one in folders) if os.path.isfile(each)]
+    for each in found:
+        if os.access(each, os.X_OK):
+            return each
+    if found:
+        raise CannotStart("not executable: " + found[0].decode(errors="replace"), 126)
+    where = "" if b"/" in name else " in PATH ({})".format(path.decode(errors="replace"))
+    raise CannotStart(f"no such executable: {shown}{where}")
+
+
+def start_child(run: Any, problem: Any = None) -> None:
+    """In a child: run something that ends this process; the reason to `problem` where it cannot."""
+    try:
+        worker = os.getppid()
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != worker:
+            os._exit(1)
+        signal.set_wakeup_fd(-1)
+        for number in range(1, signal.NSIG):
+            if number not in (signal.SIGKILL, signal.SIGSTOP):
+                try:
+                    signal.signal(number, signal.SIG_DFL)
+                except (OSError, ValueError):  # the C library's own
+                    pass
+        signal.pthread_sigmask(signal.SIG_SETMASK, [])
+        os.setsid()
+        run()
+        os._exit(0)
+    except BaseException as error:
+        text = str(getattr(error, "errno", None) or error)
+        if problem is not None:
+            os.write(problem, text.encode())
+        os._exit(126)
+
+
+def become(path: bytes, argv: list, env: dict, cwd: bytes, out: int, err: int) -> None:
+    null = os.open(os.devnull, os.O_RDONLY)
+    for fd, number in ((null, 0), (out, 1), (err, 2)):
+        os.dup2(fd, number)
+    os.chdir(cwd)
+    try:
+        os.execve(path, argv, env)
+    except OSError as error:
+        if error.errno != errno.ENOEXEC:
+            raise
+        os.execve(b"/bin/sh", [b"sh", path, *argv[1:]], env)  # a script without its first line, as shells do

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Any, Iterator, Tuple
 
 from launcher.schedulers.probes import HOSTS, ProbedRun
-from launcher.schedulers.slurm.site.process import (
+from launcher.schedulers.slurm.site.node import (
     CannotStart,
     become,
     find_executable,

@@ -8,6 +8,7 @@ from typing import Optional
 
 from launcher.holding.app import App
 from launcher.holding.journal import JournalWriter, read_events
+from launcher.schedulers.appfolder import AppFolder
 from launcher.schedulers.slurm.site.node import link, now_ns, read_json, say
 from launcher.schedulers.slurm.site.replicas import Json, row
 
@@ -32,7 +33,7 @@ class Record:
         self._folder = folder
         self._app = app
         self._folders = folders
-        self._journal = JournalWriter(folder + "/events", size=_read(folder + "/events").rfind(b"\n") + 1)
+        self._journal = JournalWriter(folder + "/events", size=_lines(folder).rfind(b"\n") + 1)
         self._outcome = ""
         self._is_linked = False
         self._ended_at = 0.0
@@ -100,7 +101,6 @@ class Record:
         self._problem = problem
 
     def _say(self, event: Json) -> None:
-        """Tell the output of the job what was decided."""
         if event["e"] == "restart":
             role = self._app.roles[event["role"]]
             replica = role.replicas[event["k"]]
@@ -111,7 +111,6 @@ class Record:
             say(event["message"])
 
     def _text(self, event: Json) -> str:
-        """The outcome of an app that ends by this event."""
         app = copy.copy(self._app)
         app.take(event)
         made = {"state": app.state, "message": app.message, "exit_code": app.code}  # type: Json
@@ -130,19 +129,15 @@ class Record:
             if each["started_at"] is not None:
                 path = "{}/replicas/{}/{}.json".format(self._folder, folders[each["role"]], each["k"])
                 found = read_json(path)
-                if isinstance(found, dict) and found.get("restarts") == each["restarts"]:
+                if found is not None and found.get("restarts") == each["restarts"]:
                     each["error_file"] = (found.get("error_file") or "")[:left]
                     left -= len(each["error_file"])
 
 
 def events_of(folder: str) -> "list[Json]":
     """The events of an app."""
-    return read_events(_read(folder + "/events"))
+    return read_events(_lines(folder))
 
 
-def _read(path: str) -> bytes:
-    try:
-        with open(path, "rb") as file:
-            return file.read()
-    except FileNotFoundError:
-        return b""
+def _lines(folder: str) -> bytes:
+    return AppFolder(folder).read("events") or b""

@@ -13,8 +13,18 @@ import signal
 import socket
 import time
 
-from launcher.schedulers.slurm.site.node import PR_SET_PDEATHSIG, now_ns, prctl, put, read_json, say
-from launcher.schedulers.slurm.site.process import PR_SET_CHILD_SUBREAPER, exit_of, kill, kill_rest
+from launcher.schedulers.slurm.site.node import (
+    PR_SET_CHILD_SUBREAPER,
+    PR_SET_PDEATHSIG,
+    exit_of,
+    kill,
+    kill_rest,
+    now_ns,
+    prctl,
+    put,
+    read_json,
+    say,
+)
 from launcher.schedulers.slurm.site.worker import FORWARDED, Worker
 
 

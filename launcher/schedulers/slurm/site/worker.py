@@ -20,20 +20,22 @@ from typing import Any
 from launcher.schedulers.last_line import TAIL_BYTES, last_line
 from launcher.schedulers.loop import Loop
 from launcher.schedulers.probes import taken_port
-from launcher.schedulers.slurm.site.node import now_ns, put, say
-from launcher.schedulers.slurm.site.output import Log
-from launcher.schedulers.slurm.site.probe import Run
-from launcher.schedulers.slurm.site.process import (
+from launcher.schedulers.slurm.site.node import (
     CannotStart,
     become,
     exit_of,
     find_executable,
     kill,
     kill_rest,
+    now_ns,
+    put,
     raw,
     reap,
+    say,
     start_child,
 )
+from launcher.schedulers.slurm.site.output import Log
+from launcher.schedulers.slurm.site.probe import Run
 
 DRAIN_S = 0.5  # how long the rest of a replica may run, and its pipes stay open, after its leader ended
 PIPE_BYTES = 64 * 1024
@@ -82,7 +84,6 @@ class Worker:
         self._reset()
 
     def _reset(self) -> None:
-        """Forget the last run."""
         self.leader = 0
         self.status: Any = None
         self.probed: Any = None  # this run, where it has a probe
@@ -337,7 +338,6 @@ class Worker:
                 raise CannotStart(why, 1)
 
     def _spawn(self, path: bytes, argv: list, env: dict, cwd: bytes) -> None:
-        """Start the leader of the replica, in a session of its own, with pipes for its output."""
         out, out_end = os.pipe()
         err, err_end = os.pipe()
         problem, problem_end = os.pipe()

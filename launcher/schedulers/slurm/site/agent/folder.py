@@ -17,7 +17,7 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class OpError(Exception):
-    """kind: reserved, refused, no-slurm, unreachable, full-disk, state, unknown-app, live, after."""
+    """kind: reserved, refused, no-slurm, unreachable, full-disk, state, unknown-app, live."""
 
     def __init__(self, kind: str, message: str, **detail: Any) -> None:
         super().__init__(message)

@@ -10,39 +10,26 @@ from launcher.schedulers.slurm.site.agent.folder import FULL, Json, OpError
 from launcher.schedulers.slurm.site.agent.site import Site
 
 MODULES: Dict[str, str] = {
-    "hello": "site",
-    "reserve": "submit",
-    "abort": "submit",
-    "create": "submit",
-    "start": "submit",
-    "observe": "observe",
-    "wait": "wait",
-    "read": "read",
-    "tail": "read",
-    "events": "read",
-    "texts": "read",
-    "release": "wait",
-    "cancel": "ends",
-    "withdraw": "ends",
-    "end": "ends",
-    "remove": "removal",
-    "sweep": "removal",
-    "outputs": "removal",
-    "make_output": "removal",
-    "remove_output": "removal",
+    op: module
+    for module, ops in (
+        ("site", "hello"),
+        ("submit", "reserve abort create start"),
+        ("observe", "observe"),
+        ("wait", "wait release"),
+        ("read", "read tail events"),
+        ("removal", "cancel withdraw end remove sweep outputs make_output remove_output"),
+    )
+    for op in ops.split()
 }
 """Operation → the module with the function of its name."""
 
 
 def answer(request: Json) -> Json:
-    """Do the operations of a request in order; one that fails does not keep later ones from running, unless
-    they have `"after": true`."""
-    site, failed = Site(request["job_dir"]), False
+    """Do the operations of a request in order; one that fails does not keep later ones from running."""
+    site = Site(request["job_dir"])
     out: List[Json] = []
     for op in request["ops"]:
         try:
-            if failed and op.get("after"):
-                raise OpError("after", "an operation before this one failed")
             out.append(_do(site, op))
         except OpError as error:
             out.append({"error": error.kind, "message": str(error), "detail": error.detail})
@@ -51,7 +38,6 @@ def answer(request: Json) -> Json:
             where = error.filename or site.job_dir
             message = f"{os.fsdecode(where)}: {error.strerror or error}"
             out.append({"error": kind, "message": message, "detail": {}})
-        failed = failed or "error" in out[-1]
     return {"ok": out}
 
 

@@ -7,8 +7,7 @@ import time
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
 from launcher.schedulers.slurm.site.agent.folder import Folder, Json, OpError, is_removed, replace
-from launcher.schedulers.slurm.site.agent.site import SECOND_LOOK_S, Site, need_of
-from launcher.schedulers.slurm.site.agent.slurm import OVER, Row, code_and_signal
+from launcher.schedulers.slurm.site.agent.site import OVER, SECOND_LOOK_S, Row, Site, code_and_signal, need_of
 
 FAILED = {"BOOT_FAIL", "FAILED"}  # the exit code says why
 
@@ -73,7 +72,6 @@ def look(
 
 
 def _add_events(site: Site, app_id: str, facts: Json) -> None:
-    """Add what the conductor of an app has recorded before it died."""
     try:
         with site.open(app_id) as folder:
             facts["events"] = folder.events()

@@ -1,15 +1,14 @@
-"""Logs, events and texts of an app."""
+"""Logs and events of an app."""
 
 import base64
 import os
 import time
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, List, Optional, Sequence
 
-from launcher.schedulers.slurm.site.agent.folder import Json, OpError, checked
+from launcher.schedulers.slurm.site.agent.folder import Json, checked
 from launcher.schedulers.slurm.site.agent.site import Site
 
-TEXTS = ("app.json", "script.sh", "slurm.out", "events", "attempt.json", "outcome")
-TAIL = 1 << 20  # bytes of a text
+TAIL = 1 << 20  # bytes of an index
 BLOCK = 1 << 16
 
 
@@ -82,15 +81,3 @@ def events(site: Site, op: Json) -> Json:
     with site.open(op["app_id"]) as folder:
         live = "outcome" not in folder.names()  # first: then what is read below is all there is
         return {"events": folder.events(), "live": live}
-
-
-def texts(site: Site, op: Json) -> Json:
-    """The last bytes of some files of an app; null for those that it does not have."""
-    out: Dict[str, Optional[str]] = {}
-    with site.open(op["app_id"]) as folder:
-        names = folder.names()
-        for name in op["names"]:
-            if name not in TEXTS:
-                raise OpError("state", "{!r} is none of {}".format(name, ", ".join(TEXTS)))
-            out[name] = (folder.text(name) or "")[-TAIL:] if name in names else None
-    return {"texts": out}

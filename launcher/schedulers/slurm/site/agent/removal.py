@@ -8,17 +8,18 @@ from typing import List, Tuple
 
 from launcher.schedulers.appfolder import AppFolder, remove_tree
 from launcher.schedulers.slurm.site.agent.folder import (
+    FULL,
     NAME,
     Folder,
     Json,
     OpError,
     checked,
     is_removed,
+    record_unstarted,
     reserved,
     state_of,
 )
-from launcher.schedulers.slurm.site.agent.site import Site
-from launcher.schedulers.slurm.site.agent.slurm import Row
+from launcher.schedulers.slurm.site.agent.site import Row, Site
 
 
 def dismantle(site: Site, folder: Folder) -> None:
@@ -36,13 +37,10 @@ def dismantle(site: Site, folder: Folder) -> None:
     put_away(site, folder)
 
 
-def cancel_jobs(site: Site, folder: Folder, but: str = "") -> List[str]:
+def cancel_jobs(site: Site, folder: Folder) -> None:
     """Cancel all jobs of an app; without a call when none was ever submitted."""
-    if "submitting" not in folder.names():
-        return []
-    jobs = [row.job for row in site.rows_of(folder) if not row.is_over and row.job != but]
-    site.slurm.cancel(jobs)
-    return jobs
+    if "submitting" in folder.names():
+        site.slurm.cancel([row.job for row in site.rows_of(folder) if not row.is_over])
 
 
 def put_away(site: Site, folder: Folder) -> None:
@@ -105,7 +103,6 @@ def _is_judged(site: Site, folder: Folder) -> bool:
 
 
 def _ended(site: Site, app_id: str) -> str:
-    """The state that an app has ended in; "" for one that has not, or is gone."""
     try:
         with site.open(app_id) as folder:
             return str((folder.json("outcome") or {}).get("state") or "")
@@ -127,13 +124,11 @@ def _parts(app_id: str) -> Tuple[str, str, str]:
 
 
 def _number(app_id: str) -> int:
-    """The number of an attempt; 0 for an app without one."""
     number = _parts(app_id)[1]
     return int(number) if number.isdigit() else 0
 
 
 def _remove_earlier(site: Site, app_id: str) -> None:
-    """Remove what is kept of earlier attempts of the same job."""
     number = _number(app_id)
     for other in _attempts(site, app_id):
         if _number(other) < number:
@@ -234,3 +229,86 @@ def remove_output(site: Site, op: Json) -> Json:
                 raise OpError("live", f"{app_id} uses it", app_id=app_id)
     AppFolder(path).remove()
     return {"removed": True}
+
+
+# -- ends ------------------------------------------------------------------------------------------------
+
+
+def cancel(site: Site, op: Json) -> Json:
+    """Cancel an app: one that has not started never will, a running one is signalled to end."""
+    try:
+        folder = site.open(op["app_id"])
+    except OpError as error:
+        if error.kind != "unknown-app":
+            raise
+        return {"is": "unknown"}
+    with folder:
+        message = str(op.get("message") or "cancelled")
+        if "outcome" in folder.names():
+            return {"is": "ended"}
+        now = {"at": time.time(), "grace_s": op.get("grace_s"), "interrupt": bool(op.get("interrupt"))}
+        now["by"] = op.get("by")
+        full = False
+        try:
+            folder.link("started", json.dumps({"cancelled": True, "at": now["at"], "message": message}))
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            full = True  # Slurm's own cancellation needs no file, and may make room
+        started = folder.json("started")
+        if started is None or "job" not in started:
+            cancel_jobs(site, folder)
+            if started is not None and "cancelled" in started:
+                record_unstarted(folder, "cancelled", message)
+            return {"is": "pending"}
+        if op.get("force"):
+            now["force"] = True
+        try:
+            folder.write("cancel", json.dumps(dict(now, message=message)))
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            full = True
+        return {
+            "is": _cancel_started(site, folder, str(started["job"]), message, full or bool(op.get("force")))
+        }
+
+
+def _cancel_started(site: Site, folder: Folder, job: str, message: str, force: bool) -> str:
+    """Signal the conductor, or cancel a job that has none: it was requeued, or is suspended.
+
+    A job that does not run must get no signal: scancel would try it again and again.
+    """
+    states = [row.state for row in site.rows_of(folder) if row.job == job and not row.is_over]
+    if not states:
+        return "ended"
+    runs = states == ["RUNNING"]
+    if not site.slurm.cancel([job], ["--signal=USR2", "--batch"] if runs and not force else []):
+        return "ended"
+    if states == ["PENDING"]:
+        record_unstarted(folder, "cancelled", message)
+        return "pending"
+    return "running"
+
+
+def withdraw(site: Site, op: Json) -> Json:
+    """End an app of which nothing has run as skipped; False when it has started, or ended otherwise."""
+    with site.open(op["app_id"]) as folder:
+        if "outcome" in folder.names() and "started" not in folder.names():
+            return {"withdrawn": False}
+        folder.link("started", json.dumps({"withdrawn": True, "at": time.time()}))
+        if "withdrawn" not in (folder.json("started") or {}):
+            return {"withdrawn": False}
+        cancel_jobs(site, folder)
+        record_unstarted(folder, "skipped", "withdrawn")
+        return {"withdrawn": True}
+
+
+def end(site: Site, op: Json) -> Json:
+    """Record the outcome of an app that cannot do so itself any more."""
+    with site.open(op["app_id"]) as folder:
+        won = folder.link("outcome", json.dumps(op["outcome"]))
+        folder.unlink("secrets")
+        if won and op["outcome"].get("state") == "lost":
+            cancel_jobs(site, folder)  # Slurm may have queued it again
+        return {"won": won}

@@ -2,12 +2,281 @@
 
 import json
 import os
+import pwd
+import re
+import subprocess
 import sys
 import time
-from typing import Any, List, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from launcher.schedulers.slurm.site.agent.folder import NAME, Folder, Json, OpError, checked, replace
-from launcher.schedulers.slurm.site.agent.slurm import Row, Slurm, end_of_path
+
+OVER = {"BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY"}
+OVER |= {"PREEMPTED", "REVOKED", "TIMEOUT"}
+
+
+_SCRIPT = "script-"
+
+
+def script_of(generation: str) -> str:
+    """The second name of an app's script, which its jobs are submitted by."""
+    return f"{_SCRIPT}{generation}.sh"
+
+
+def end_of_path(app_id: str, generation: str) -> str:
+    """How the path of that script ends."""
+    return f"/{app_id}/{script_of(generation)}"
+
+
+class Row(NamedTuple):
+    """A line of squeue. Times in epoch seconds, None where Slurm knows none.
+
+    command: the script. nodes: a list as Slurm writes it.
+    """
+
+    job: str
+    state: str
+    held: bool
+    submitted_at: Optional[float]
+    start_at: Optional[float]
+    end_at: Optional[float]
+    dependency: str
+    reason: str
+    nodes: str
+    command: str
+
+    @property
+    def is_over(self) -> bool:
+        return self.state in OVER
+
+    @property
+    def app_id(self) -> str:
+        """The app whose script it runs, "" for none: users may give the job another name."""
+        folder, script = os.path.split(self.command)
+        return os.path.basename(folder) if script.startswith(_SCRIPT) else ""
+
+    def of(self, folder: Folder, generation: str) -> bool:
+        """Whether it is a job of this directory, and not of an earlier one of that name.
+
+        By the name of its script: later versions of Slurm show the script without its arguments.
+        """
+        return self.command.endswith(end_of_path(folder.app_id, generation))
+
+
+FORMAT = "\x1e" + "\x1f".join(["%i", "%T", "%Q", "%V", "%S", "%e", "%E", "%r", "%N", "%o"])
+
+
+def parse_rows(text: str, script: str = "") -> List[Row]:
+    """The rows of `squeue -o FORMAT`; text that is none, such as that of a plugin, is left out.
+
+    script: how the path of the job's script ends. Times take long to read, so others are left out first.
+    """
+    rows = []
+    for line in text.split("\x1e"):
+        parts = line.rstrip("\n").split("\x1f")
+        if len(parts) == 10 and parts[-1].endswith(script):
+            job, state, priority, submitted, start, end, *texts = parts
+            times = parse_time(submitted), parse_time(start), parse_time(end)
+            rows.append(Row(job, state, priority == "0", *times, *texts))
+    return rows
+
+
+def parse_time(text: str) -> Optional[float]:
+    """`2026-11-23T00:55:42` in local time, as epoch seconds; None for N/A, Unknown and the like."""
+    try:
+        return time.mktime(time.strptime(text, "%Y-%m-%dT%H:%M:%S"))
+    except ValueError:
+        return None
+
+
+def parse_column(text: str) -> Dict[str, str]:
+    """Job id → the other field, of `squeue -O JobID:24,FIELD:24`."""
+    lines = [line.strip().partition(" ") for line in text.splitlines()]
+    return {job: found.strip() for job, _, found in lines}
+
+
+def code_and_signal(exit_code: str) -> str:
+    """`CODE:SIGNAL` of squeue's field exit_code, which in older versions is the number that wait(2) gives."""
+    if not exit_code.isdigit():
+        return exit_code
+    signal = int(exit_code) & 127
+    return f"{0 if signal else int(exit_code) >> 8}:{signal}"
+
+
+ACCOUNTS = "JobID,JobName,State,ExitCode,Start,End,NodeList"
+
+
+def parse_accounts(text: str, names: Dict[str, str]) -> Dict[str, Json]:
+    """Job id → how the job ended, of `sacct -n -P -X -D -o ACCOUNTS`. names: of the jobs, by id.
+
+    A controller that lost its state gives ids again, so the name counts, too. A requeued job has a line for
+    each of its runs: the last one counts.
+    """
+    out: Dict[str, Json] = {}
+    for line in text.splitlines():
+        parts = line.split("|")
+        if len(parts) == 7 and names.get(parts[0]) == parts[1]:
+            job, _, state, code, start, end, nodes = parts
+            words = state.split() or [""]  # "CANCELLED by 1000"
+            times = {"start": parse_time(start), "end": parse_time(end)}
+            nodes = "" if nodes == "None assigned" else nodes
+            found: Json = dict(times, state=words[0], exit=code, reason="", nodes=nodes)
+            if job not in out or (found["start"] or 0) >= (out[job]["start"] or 0):
+                out[job] = found
+    return out
+
+
+# -- its commands --------------------------------------------------------------------------------------------
+
+
+UNREACHABLE = re.compile(
+    r"unable to contact|unable to connect|socket timed out|connection refused|connection failure|zero bytes"
+    r"|configuration source|munge|authentication|retrying in|timed out|Unable to establish|No route to host",
+    re.IGNORECASE,
+)
+BUSY = re.compile(r"temporarily un|rate.?limit|try again|too many (requests|rpcs)|back.?off", re.IGNORECASE)
+FORGOTTEN = re.compile(r"invalid job id|already finished|already completed", re.IGNORECASE)
+CALL_S = 30.0  # of one command of Slurm
+SUBMIT_S = 90.0  # of one sbatch, which itself tries again for a while
+TRIES = 5  # of a reservation, and of an sbatch that is refused because of a rate limit
+KEPT_VARIABLES = re.compile(
+    r"(HOME|USER|LOGNAME|SHELL|PATH|LANG|LC_\w+|TZ|TMPDIR|LD_LIBRARY_PATH|SLURM_CONF|MODULE\w*|LMOD\w*"
+    r"|__LMOD\w*|_ModuleTable\w*|LOADEDMODULES|BASH_ENV|BASH_FUNC_\S+|SSL_CERT_FILE|KRB5CCNAME)\Z"
+)
+"""What a job may inherit. SBATCH_PARTITION and such would override the script, SQUEUE_STATES hide jobs."""
+
+
+class Slurm:
+    """Slurm's commands. When its controller has not answered once, no further call of this request waits."""
+
+    def __init__(self) -> None:
+        self.user = user_name()
+        self._down: Optional[OpError] = None
+
+    def run(self, argv: Sequence[str], limit_s: float = CALL_S, cwd: str = "/") -> Tuple[int, str, str]:
+        """Exit code, output and errors. Raises OpError no-slurm, unreachable."""
+        if self._down is not None:
+            raise self._down
+        try:
+            code, out, err = call(argv, limit_s, cwd)
+        except FileNotFoundError:
+            raise OpError("no-slurm", f"there is no {argv[0]} on {os.uname().nodename}") from None
+        except subprocess.TimeoutExpired:
+            self._down = OpError("unreachable", f"{argv[0]} got no answer within {limit_s:.0f} s")
+            raise self._down from None
+        if code and UNREACHABLE.search(err) and not BUSY.search(err):
+            self._down = OpError("unreachable", one_line(err))
+            raise self._down
+        return code, out, err
+
+    def read(self, argv: Sequence[str]) -> str:
+        code, out, err = self.run(argv)
+        if code:
+            raise OpError("unreachable", f"{argv[0]}: {one_line(err)}")
+        return out
+
+    def rows(self, script: str = "") -> List[Row]:
+        """The user's jobs, also the ended ones that Slurm remembers; `script` as in `parse_rows`."""
+        argv = ["squeue", "-h", "-r", "-t", "all", "-u", self.user, "-o", FORMAT]
+        return parse_rows(self.read(argv), script)
+
+    def column(self, field: str, job_ids: Sequence[str]) -> Dict[str, str]:
+        """Job id → a further field, for jobs of the user; those that Slurm has forgotten are missing."""
+        fields = f"JobID:24,{field}:24"
+        argv = ["squeue", "-h", "-t", "all", "-u", self.user, "-j", ",".join(job_ids), "-O", fields]
+        code, out, err = self.run(argv)
+        if code and not FORGOTTEN.search(err):
+            raise OpError("unreachable", one_line(err))
+        return parse_column(out)
+
+    def booted_at(self) -> Optional[float]:
+        """When the controller was started, epoch seconds; None where it does not say so."""
+        return parse_time(self._config().get("BOOT_TIME", ""))
+
+    def accounts(self, names: Dict[str, str]) -> Dict[str, Json]:
+        """What accounting knows of the jobs of these ids and names: nothing, where there is none."""
+        argv = ["sacct", "-n", "-P", "-X", "-D", "-o", ACCOUNTS, "-j", ",".join(sorted(names))]
+        try:
+            code, out, _ = call(argv, CALL_S, "/")
+        except (FileNotFoundError, subprocess.TimeoutExpired):
+            return {}  # the controller may answer all the same
+        return parse_accounts(out, names) if code == 0 else {}
+
+    def submit(self, argv: Sequence[str], cwd: str) -> str:
+        """The id of the new job. Raises OpError refused, unreachable; after the latter there may be a job."""
+        for left in reversed(range(TRIES)):
+            code, out, err = self.run(argv, SUBMIT_S, cwd)
+            job = re.match(r"(\d+)(;|$)", out.strip().splitlines()[-1]) if code == 0 and out.strip() else None
+            if job:
+                return job.group(1)
+            if not left or not BUSY.search(err):
+                break
+            time.sleep(2.0 ** (TRIES - left - 1))
+        raise OpError("refused", refusal(err or out))
+
+    def cancel(self, job_ids: Sequence[str], options: Sequence[str] = ()) -> bool:
+        """Cancel or signal jobs; False when one of them has ended by now."""
+        if not job_ids:
+            return True
+        code, _, err = self.run(["scancel", *options, *job_ids])
+        if code and not FORGOTTEN.search(err):
+            raise OpError("refused", refusal(err))
+        return code == 0
+
+    def hello(self) -> Json:
+        found = self._config()
+        return {
+            "cluster": found.get("ClusterName", ""),
+            "slurm": found.get("SLURM_VERSION", ""),
+            "accounting": not found.get("AccountingStorageType", "none").endswith("none"),
+        }
+
+    def _config(self) -> Dict[str, str]:
+        text = self.read(["scontrol", "show", "config"])
+        return dict(re.findall(r"^(\w+)\s*= (.*?)\s*$", text, re.MULTILINE))
+
+
+def call(argv: Sequence[str], limit_s: float, cwd: str) -> Tuple[int, str, str]:
+    """Run a command of Slurm in a session of its own: Ctrl-C must not cut an sbatch in two."""
+    env = {name: value for name, value in os.environ.items() if KEPT_VARIABLES.match(name)}
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(
+        list(argv),
+        stdin=subprocess.DEVNULL,
+        stdout=pipe,
+        stderr=pipe,
+        env=env,
+        cwd=cwd,
+        start_new_session=True,
+    )
+    try:
+        out, err = process.communicate(timeout=limit_s)
+    except BaseException:
+        process.kill()
+        process.communicate()
+        raise
+    return process.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
+
+
+def user_name() -> str:
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.split())[:400] or "no answer"
+
+
+def refusal(text: str) -> str:
+    """The reason in what sbatch printed: its first error, without the name of the program."""
+    lines = [re.sub(r"^\w+: (error|fatal): ", "", each.strip()) for each in text.splitlines() if each.strip()]
+    last = re.sub(r"^Batch job submission failed: ", "", lines[-1]) if lines else ""
+    if len(lines) > 1 and last.split()[:2] != lines[0].split()[:2]:
+        last = f"{last} ({lines[0]})"
+    return one_line(last or "sbatch said nothing")
+
 
 SECOND_LOOK_S = 2.0  # after a restart squeue may list nothing for a moment
 

@@ -21,8 +21,7 @@ from launcher.schedulers.slurm.site.agent.folder import (
     state_of,
 )
 from launcher.schedulers.slurm.site.agent.removal import cancel_jobs, dismantle
-from launcher.schedulers.slurm.site.agent.site import Site, need_of
-from launcher.schedulers.slurm.site.agent.slurm import FORGOTTEN, TRIES, refusal, script_of
+from launcher.schedulers.slurm.site.agent.site import FORGOTTEN, TRIES, Site, need_of, refusal, script_of
 
 
 def reserve(site: Site, op: Json) -> Json:

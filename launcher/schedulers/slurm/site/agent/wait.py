@@ -1,4 +1,4 @@
-"""Wait for the ends and starts of apps, and release jobs again whose release Slurm's controller has lost."""
+"""Wait for the ends of apps, and release jobs again whose release Slurm's controller has lost."""
 
 import os
 import time
@@ -6,8 +6,7 @@ from typing import Dict, List, Sequence, Tuple
 
 from launcher.schedulers.slurm.site.agent.folder import Json, OpError
 from launcher.schedulers.slurm.site.agent.observe import add_facts, look, read_app
-from launcher.schedulers.slurm.site.agent.site import Site
-from launcher.schedulers.slurm.site.agent.slurm import Slurm
+from launcher.schedulers.slurm.site.agent.site import Site, Slurm
 
 QUEUE_S, SLOWEST_S = 2.0, 30.0  # between looks at the queue, more and more
 
@@ -17,7 +16,6 @@ def wait(site: Site, op: Json) -> Json:
 
     Jobs whose release Slurm has lost are released again.
 
-    starts: apps of which the start is waited for, too.
     queue: seconds until the queue is looked at, and between the next two looks. The answer has the same for
     the request that goes on with this one.
     """
@@ -29,7 +27,7 @@ def wait(site: Site, op: Json) -> Json:
     errors: Dict[str, str] = {}
     while True:
         began = time.monotonic()
-        ended, missing = _finished(site, op["app_ids"], op.get("starts") or ())
+        ended, missing = _finished(site, op["app_ids"])
         waiting = [each for each in op["app_ids"] if each not in ended and each not in missing]
         for app_id in ended:
             add_facts(done, errors, app_id, read_app, site, app_id)
@@ -52,8 +50,8 @@ def wait(site: Site, op: Json) -> Json:
         pause = min(1.0, pause * 1.2)
 
 
-def _finished(site: Site, app_ids: Sequence[str], starts: Sequence[str]) -> Tuple[List[str], List[str]]:
-    """The apps that have ended, or started (of `starts`), and those without a directory."""
+def _finished(site: Site, app_ids: Sequence[str]) -> Tuple[List[str], List[str]]:
+    """The apps that have ended, and those without a directory."""
     ended, missing = [], []
     for app_id in app_ids:
         try:
@@ -65,7 +63,7 @@ def _finished(site: Site, app_ids: Sequence[str], starts: Sequence[str]) -> Tupl
             ended.append(app_id)
         elif "started" in names:
             with site.open(app_id) as folder:
-                if app_id in starts or "job" not in (folder.json("started") or {"job": ""}):
+                if "job" not in (folder.json("started") or {"job": ""}):
                     ended.append(app_id)
     return ended, missing
 

@@ -1,0 +1,67 @@
+"""Start the process that holds an app, a supervisor or a watcher, with a socket between it and its client."""
+
+from __future__ import annotations
+
+import os
+import sys
+from _socket import socket, socketpair  # `socket` loads enum and selectors
+from collections.abc import Mapping, Sequence
+from fcntl import F_DUPFD_CLOEXEC, fcntl
+
+from launcher import paths
+from launcher.errors import SchedulerError
+
+NO_SIGPIPE = 0x4000 if sys.platform == "linux" else 0  # MSG_NOSIGNAL
+"""Flag of `send`: without it a host program that restored SIGPIPE would die with the holder."""
+
+_ABOVE = 10  # the client's copies lie above the descriptor numbers that the holder uses
+
+
+def start_holder(
+    name: str,
+    main: str,
+    *,
+    control: int,
+    descriptors: Mapping[int, int],
+    log: str,
+    env: Mapping[str, str],
+    flags: Sequence[str] = (),
+    args: Sequence[str] = (),
+) -> tuple[int, socket]:
+    """Start a program in a process of its own; its pid and this end of the control socket.
+
+    Args:
+        name: of the kind of process, for errors.
+        main: the text of the program.
+        control: the number of its end of the socket.
+        descriptors: number in the process → a descriptor of this one, of which it gets a copy.
+        log: the file for its stderr.
+        flags: of the interpreter, beside `-I`.
+
+    Raises SchedulerError when no process can be started.
+    """
+    if not sys.executable:
+        raise SchedulerError(f"cannot start a {name}: this Python does not know its own executable")
+    argv = [sys.executable, "-I", *flags, "-X", f"utf8={sys.flags.utf8_mode}", "-c", main, *args]
+    actions: list[tuple[int, ...] | tuple[int, int, str, int, int]] = [
+        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
+        (os.POSIX_SPAWN_OPEN, 2, log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
+    ]
+    opened: list[int] = []
+    try:
+        ours, theirs = socketpair()  # closed with these objects, where no process can be started
+        for number, fd in {control: theirs.fileno(), **descriptors}.items():
+            opened.append(fcntl(fd, F_DUPFD_CLOEXEC, _ABOVE))
+            actions.append((os.POSIX_SPAWN_DUP2, opened[-1], number))
+        pid = os.posix_spawn(argv[0], argv, env, file_actions=actions, setsid=True)
+        theirs.close()
+        return pid, ours
+    except OSError as error:
+        raise SchedulerError(
+            f"cannot start a {name}: {error.strerror or error}",
+            hint=paths.remedy(error, "the machine may be out of processes, files or memory"),
+        ) from error
+    finally:
+        for fd in opened:
+            os.close(fd)

@@ -1,0 +1,306 @@
+"""The clusters of a scheduler: connected on first use, asked for apps, and waited for.
+
+However many apps and threads there are: one request to each cluster.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from threading import Condition, Lock
+from typing import Any, TypeVar
+
+from launcher.errors import LauncherError
+from launcher.schedulers.appfolder import is_id
+from launcher.schedulers.appstore import open_store
+from launcher.schedulers.slurm import known
+from launcher.schedulers.slurm.cluster import Cluster, checked, error_of
+from launcher.schedulers.slurm.known import Place
+from launcher.schedulers.slurm.state import Facts, new_ends, undecided_needs, view_of
+from launcher.state.records import LIVE
+
+T = TypeVar("T")
+
+_MOMENT_S = 2.0
+
+
+class Clusters:
+    """The clusters that a scheduler has to do with: connected on first use, closed together.
+
+    Safe to use from several threads.
+
+    Attributes:
+        outputs: place → the output folders that it had when a plan was made.
+    """
+
+    def __init__(self) -> None:
+        self.outputs: dict[Place, set[str]] = {}
+        self._made: dict[Place, Cluster] = {}
+        self._waiters: dict[Place, Waiter] = {}
+        self._expected: dict[Place, None] = {}
+        self._reaped: dict[str, tuple[Cluster, Facts]] = {}
+        self._reaped_at = 0.0
+        self._lock = Lock()
+
+    def at(self, place: Place) -> Cluster:
+        with self._lock:
+            if place not in self._made:
+                self._made[place] = Cluster(place)
+            return self._made[place]
+
+    def waiter(self, cluster: Cluster) -> Waiter:
+        with self._lock:
+            return self._waiters.setdefault(cluster.place, Waiter(cluster))
+
+    def expect(self, place: Place) -> None:
+        """Ask this place too, although nothing was submitted to it yet."""
+        self._expected[place] = None
+
+    def note(self, cluster: Cluster, apps: Mapping[str, Facts]) -> None:
+        """Keep the facts of apps for those who ask for each of them next."""
+        with self._lock:
+            self._reaped |= {app_id: (cluster, facts) for app_id, facts in apps.items()}
+            self._reaped_at = time.monotonic()
+
+    def noted(self, app_id: str) -> tuple[Cluster, Facts] | None:
+        """What was noted of an app a moment ago; once only."""
+        with self._lock:
+            if time.monotonic() - self._reaped_at > _MOMENT_S:
+                self._reaped.clear()
+            return self._reaped.pop(app_id, None)
+
+    def is_expected(self, cluster: Cluster) -> bool:
+        return cluster.place in self._expected
+
+    def is_needed(self, cluster: Cluster) -> bool:
+        """Whether the user has to know that it cannot be asked.
+
+        Slurm's commands on this machine are not enough: it is named, or apps were submitted to it from here.
+        """
+        return bool(cluster.host) or self.is_expected(cluster) or cluster.place in known.clusters()
+
+    def of_each(self, ask: Callable[[Cluster], T]) -> list[T]:
+        """What the clusters answer. Raises SchedulerError when one that is needed cannot be asked."""
+        found = []
+        for cluster in self.everywhere():
+            try:
+                found.append(ask(cluster))
+            except LauncherError:
+                if self.is_needed(cluster):
+                    raise
+        return found
+
+    def targets(self) -> list[Cluster]:
+        """Where the apps of the launches at hand go; without any, where they go by default."""
+        return [self.at(place) for place in self._expected or [known.place_of({})]]
+
+    def everywhere(self) -> list[Cluster]:
+        """Every cluster that may have apps of this user."""
+        return [self.at(place) for place in dict.fromkeys([*self._expected, *known.places()])]
+
+    def find(self, app_id: str, *, replicas: bool = False, look: bool = True) -> tuple[Cluster, Facts] | None:
+        """An app with the cluster that has it; None for one that no cluster has.
+
+        Raises SchedulerError when its cluster cannot be asked, or when it is at none of those that can.
+        """
+        if not is_id(app_id):
+            return None
+        place = known.place_of_app(app_id)
+        answers = Answers()
+        for cluster in [self.at(place)] if place else self.everywhere():
+            fields = {"app_ids": [app_id], "ended": True, "replicas": replicas, "look": look}
+            part = answers if place or self.is_needed(cluster) else Answers()
+            if (facts := part.ask(cluster, **fields).get(app_id)) is not None:
+                return cluster, facts
+        if answers.error is not None:
+            raise answers.error
+        return None
+
+    def cluster_of(self, app_id: str) -> Cluster | None:
+        """The cluster that has an app. Asks none where this state folder has a note of it."""
+        place = known.place_of_app(app_id)
+        if place is not None:
+            return self.at(place)
+        found = self.find(app_id, look=False)
+        return None if found is None else found[0]
+
+    def of_apps(self, app_ids: Iterable[str]) -> Iterator[tuple[Cluster, list[str]]]:
+        """The clusters that have these apps or, for those submitted elsewhere, may have them."""
+        found: dict[Place, list[str]] = {}
+        for app_id in filter(is_id, app_ids):
+            place = known.place_of_app(app_id)
+            for each in [place] if place else [cluster.place for cluster in self.everywhere()]:
+                found.setdefault(each, []).append(app_id)
+        for place, ids in found.items():
+            yield self.at(place), ids
+
+    def close(self) -> None:
+        with self._lock:
+            made, self._made, self._waiters = self._made, {}, {}
+        for cluster in made.values():
+            cluster.close()
+
+
+class Answers:
+    """What several clusters answered, in parts.
+
+    Attributes:
+        error: of the first cluster that could not be asked.
+    """
+
+    def __init__(self) -> None:
+        self.error: LauncherError | None = None
+
+    def ask(self, cluster: Cluster, **fields: Any) -> dict[str, Facts]:
+        """The facts of apps of one cluster, as far as it has any to give: {} for one that cannot be asked."""
+        try:
+            *_, answer = cluster.call(*cluster.greeting, {"op": "observe", **fields})
+        except LauncherError as error:
+            self.error = self.error or error
+            return {}
+        self.error = self.error or error_of(answer)
+        found: dict[str, Facts] = (answer.get("detail") or answer).get("apps") or {}
+        return found
+
+
+def seen(cluster: Cluster, **fields: Any) -> dict[str, Facts]:
+    """The facts of apps, by id; `fields` are those of the agent's `observe`. Raises SchedulerError."""
+    *_, answer = cluster.call(*cluster.greeting, {"op": "observe", **fields})
+    found: dict[str, Facts] = checked(answer)["apps"]
+    return found
+
+
+def settled(cluster: Cluster, apps: Mapping[str, Facts]) -> dict[str, Facts]:
+    """The facts, with the ends of those that Slurm has ended recorded on the cluster: one more request."""
+    made = new_ends(with_undecided(cluster, apps))
+    if not made:
+        return dict(apps)
+    again = {"op": "observe", "app_ids": sorted(made), "ended": True}
+    ops = [{"op": "end", "app_id": app_id, "outcome": outcome} for app_id, outcome in made.items()]
+    *_, answer = cluster.call(*ops, again)
+    return {**apps, **{k: facts for k, facts in checked(answer)["apps"].items() if k in apps}}
+
+
+def with_undecided(cluster: Cluster, apps: Mapping[str, Facts]) -> dict[str, Facts]:
+    """The facts, and those of the needs that decide how these apps ended."""
+    found = dict(apps)
+    while lacking := undecided_needs(found):
+        asked = seen(cluster, app_ids=lacking, ended=True)
+        found |= {each: asked.get(each, {}) for each in lacking}
+    return found
+
+
+def forget(app_id: str) -> None:
+    known.forget(app_id)
+    with open_store(durable=False) as store:
+        store.remove(app_id)
+
+
+# -- waiting -----------------------------------------------------------------------------------------------
+
+
+_FIRST_S, _LAST_S = 2.0, 30.0
+"""How long the cluster keeps a request; grows while the same apps are waited for."""
+_LOOK_S = 2.0
+"""The same while a thread waits for a start, which only the queue shows."""
+
+
+class Waiter:
+    """Shared by the threads of a process. The first one to wait asks for all of them."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._changed = Condition()
+        self._wanted: Counter[str] = Counter()
+        self._starts: Counter[str] = Counter()
+        self._seen: dict[str, tuple[int, Facts | None]] = {}  # app id → round, and what it found
+        self._round = 0
+        self._is_asking = False
+        self._pace = _FIRST_S
+        self._asked: frozenset[str] = frozenset()
+        self._queue: list[float] | None = None  # when the cluster looks at its queue next
+
+    def until_end(self, app_id: str, timeout_s: float | None = None) -> Facts | None:
+        """The facts of an app that has ended, or as they are after the timeout; None for an unknown one."""
+        return self._wait(app_id, lambda facts: not _is_live(facts), timeout_s, self._wanted)
+
+    def until_start(self, app_id: str) -> Facts | None:
+        """The facts of an app that has started, or ended without."""
+        return self._wait(app_id, _has_begun, None, self._starts)
+
+    def _wait(
+        self,
+        app_id: str,
+        is_done: Callable[[Facts], bool],
+        timeout_s: float | None,
+        waiting: Counter[str],
+    ) -> Facts | None:
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        with self._changed:
+            after = self._round
+            waiting[app_id] += 1
+        try:
+            while True:
+                left = None if deadline is None else max(0.0, deadline - time.monotonic())
+                if left == 0.0:  # another thread's request may go on
+                    now: Facts | None
+                    now = self._cluster.ask("observe", app_ids=[app_id], ended=True)["apps"].get(app_id)
+                    return now
+                with self._changed:
+                    number, found = self._seen.get(app_id, (0, None))
+                    if number > after and (found is None or is_done(found)):
+                        return found
+                    if self._is_asking:
+                        self._changed.wait(left)
+                        continue
+                    self._is_asking = True
+                self._ask(app_id, left)
+        finally:
+            with self._changed:
+                waiting[app_id] -= 1
+                if not waiting[app_id]:
+                    del waiting[app_id]
+                if not self._wanted[app_id] and not self._starts[app_id]:
+                    self._seen.pop(app_id, None)
+
+    def _ask(self, own: str, left: float | None) -> None:
+        """One request for all apps that threads wait for. Raises SchedulerError."""
+        with self._changed:
+            starts = [each for each in self._starts if self._is_open(each, own)]
+            ids = [each for each in self._wanted if self._is_open(each, own)]
+            asked = frozenset({*ids, *starts})
+            goes_on = asked <= self._asked
+            self._pace = min(self._pace * 2, _LAST_S) if goes_on else _FIRST_S
+            self._queue = self._queue if goes_on else None
+            self._asked = asked
+            self._round += 1
+            number = self._round
+            seconds = min(self._pace, _LOOK_S if starts else _LAST_S, _LAST_S if left is None else left)
+        try:
+            wait = {"op": "wait", "app_ids": sorted(asked), "seconds": seconds, "queue": self._queue}
+            look = [{"op": "observe", "app_ids": sorted(starts), "ended": True}] if starts else []
+            waited, *looked = map(checked, self._cluster.call(wait, *look))
+            apps = {**waited["apps"], **(looked[0]["apps"] if looked else {})}
+            with self._changed:
+                self._queue = waited["queue"]
+                for app_id in {*apps, *waited["missing"]}:
+                    self._seen[app_id] = (number, apps.get(app_id))
+        finally:
+            with self._changed:
+                self._is_asking = False
+                self._changed.notify_all()
+
+    def _is_open(self, app_id: str, own: str) -> bool:
+        """Whether nothing decided is known of it: its threads may not have run since."""
+        facts = self._seen.get(app_id, (0, None))[1]
+        return app_id == own or facts is None or _is_live(facts)
+
+
+def _has_begun(facts: Facts) -> bool:
+    """Whether its script runs, which is a little later than Slurm says, or it has ended."""
+    return view_of(facts).started_at is not None or not _is_live(facts)
+
+
+def _is_live(facts: Facts) -> bool:
+    return view_of(facts).state in LIVE
