@@ -41,16 +41,16 @@ def tell(story: Sequence[Block]) -> None:
     A first line `# NAME` makes a block the file of that name; other Python is run; each line of `sh` is run,
     and `text` behind it was among what it said.
     """
-    said = ""
+    output = ""
     for kind, text in story:
         named = _NAMED.match(text.splitlines()[0])
         if named:
             Path(named[1]).parent.mkdir(parents=True, exist_ok=True)
             Path(named[1]).write_text(text)
         elif kind == "sh":
-            said = "".join(line_of(line) for line in text.splitlines())
+            output = "".join(line_of(line) for line in text.splitlines())
         elif kind == "python":
             subprocess.run([sys.executable, "-c", text], check=True)
         else:
             assert kind == "text", f"a block of {kind} that nothing is done with"
-            assert text in said, said
+            assert text in output, output

@@ -93,8 +93,8 @@ def test_a_reserved_attempt_is_refreshed_as_live(case: Case, staged: Staged) -> 
 def test_an_app_can_be_asked_what_it_runs(case: Case, staged: Staged) -> None:
     app = case.app("true")
     attempt = submit(case, staged, app)
-    told = staged.about(attempt.app_id)
-    assert (told["digest"], told["document"]) == (attempt.digest, attempt.document)
+    events = staged.about(attempt.app_id)
+    assert (events["digest"], events["document"]) == (attempt.digest, attempt.document)
     assert staged.about(attempt_id(attempt.key, 9)) == {}
 
 

@@ -48,8 +48,10 @@ def test_a_replica_knows_the_hosts_of_roles(case: Case) -> None:
     ]
     app_id = case.start(AppDef("app", roles))
     assert case.end(app_id).state is AppState.SUCCEEDED
-    said = {word for name in ("main", "other") for line in case.lines(app_id, name) for word in line.split()}
-    assert len(said) == 1
+    output = {
+        word for name in ("main", "other") for line in case.lines(app_id, name) for word in line.split()
+    }
+    assert len(output) == 1
 
 
 @pytest.fixture

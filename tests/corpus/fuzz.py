@@ -150,15 +150,15 @@ def fuzz(seconds: float, seed: int, keep: Path | None) -> dict[str, object]:
             path = Path(folder, f"job.launcher.{suffix}")
             path.write_bytes(data)
             began = time.monotonic()
-            said = validated(path, style)
+            output = validated(path, style)
             took = time.monotonic() - began
             if took > SLOW_S:
-                said += f"took {took:.1f} s"
-            if said:
-                findings.append(said)
+                output += f"took {took:.1f} s"
+            if output:
+                findings.append(output)
                 if keep is not None:
                     (keep / f"{count}.launcher.{suffix}").write_bytes(data)
-                    (keep / f"{count}.txt").write_text(said)
+                    (keep / f"{count}.txt").write_text(output)
             if took > slowest and keep is not None:
                 (keep / f"slowest.launcher.{suffix}").write_bytes(data)
             count, slowest = count + 1, max(slowest, took)

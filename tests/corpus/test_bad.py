@@ -43,8 +43,8 @@ def test_every_code_is_shown() -> None:
 def test_the_command_says_the_same_of_all_of_them_at_once(capsys, monkeypatch):
     monkeypatch.chdir(FOLDER)
     assert main(["validate", "--format", "json", "bad"]) == 6
-    said = Counter(_in_short(each) for each in json.loads(capsys.readouterr().out)["diagnostics"])
-    assert said == Counter(each for path in BAD for each in expected(path))
+    output = Counter(_in_short(each) for each in json.loads(capsys.readouterr().out)["diagnostics"])
+    assert output == Counter(each for path in BAD for each in expected(path))
 
 
 def _in_short(diagnostic: dict[str, Any]) -> Found:

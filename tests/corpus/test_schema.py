@@ -326,8 +326,8 @@ def refused() -> set[str]:
         "json",
         *map(str, paths),
     ]
-    said = json.loads(subprocess.run(command, capture_output=True, text=True, check=False).stdout)
-    named = {found["filename"] for kind in ("errors", "parse_errors") for found in said[kind]}
+    output = json.loads(subprocess.run(command, capture_output=True, text=True, check=False).stdout)
+    named = {found["filename"] for kind in ("errors", "parse_errors") for found in output[kind]}
     return {name_of(Path(name)) for name in named}
 
 

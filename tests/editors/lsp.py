@@ -83,8 +83,8 @@ class Server:
         opened = {self._open(text): text for text in texts}
         found: dict[str, list[Finding]] = {}
         while len(found) < len(opened):
-            told = self._wait(lambda message: message.get("method") == "textDocument/publishDiagnostics")
-            uri, problems = told["params"]["uri"], told["params"]["diagnostics"]
+            events = self._wait(lambda message: message.get("method") == "textDocument/publishDiagnostics")
+            uri, problems = events["params"]["uri"], events["params"]["diagnostics"]
             if uri in opened:
                 found[uri] = sorted(_finding(opened[uri], problem) for problem in problems)
         for uri in opened:

@@ -203,6 +203,6 @@ def inserted(text: str, snippet: str) -> str:
     ],
 )
 def test_what_is_under_the_pointer_is_explained(server: Server, text: str, words: list[str]) -> None:
-    told = server.hover(text)
-    assert [word for word in words if word not in told] == []
-    assert "||" not in told  # what the server makes of alternatives that it cannot tell apart
+    events = server.hover(text)
+    assert [word for word in words if word not in events] == []
+    assert "||" not in events  # what the server makes of alternatives that it cannot tell apart

@@ -249,7 +249,7 @@ def fact(text):
 
 def _end(text):
     # type: (str) -> dict[str, Any]
-    text, _, said = text.partition(":")
+    text, _, output = text.partition(":")
     if text == "hand":
         return {"code": 143, "hand": True}
     if text == "oom":
@@ -261,7 +261,7 @@ def _end(text):
         return {"code": int(text[1:]), "stopped": True}
     if text[0] == "s":
         return {"code": 128 + int(text[1:]), "signal": int(text[1:])}
-    return dict({"code": int(text)}, **({"said": said} if said else {}))
+    return dict({"code": int(text)}, **({"said": output} if output else {}))
 
 
 def _app_fact(word, rest):

@@ -14,8 +14,8 @@ class Holder:
         self.calls: list[str] = []
         self._answers = answers
 
-    def _call(self, name: str, said: str = "", otherwise: Any = None) -> Any:
-        self.calls.append(f"{name} {said}".strip())
+    def _call(self, name: str, output: str = "", otherwise: Any = None) -> Any:
+        self.calls.append(f"{name} {output}".strip())
         given = self._answers.get(name)
         return given.pop(0) if given else otherwise
 

@@ -81,9 +81,9 @@ def test_logs_are_read_and_followed(scenario: Scenario, job: Any) -> None:
 
 def test_the_output_of_one_restart_is_refused_with_what_helps(scenario: Scenario, job: Any) -> None:
     scenario.run_to_end(job("echo one"))
-    said = scenario.launcher("logs", "job", "--restart", "0", code=1).err
-    assert "procs cannot tell the output of one restart from that of another" in said
-    assert "--since" in said
+    output = scenario.launcher("logs", "job", "--restart", "0", code=1).err
+    assert "procs cannot tell the output of one restart from that of another" in output
+    assert "--since" in output
 
 
 @pytest.mark.slow
@@ -164,5 +164,5 @@ def test_an_app_that_cannot_be_started_is_taken_back(scenario: Scenario) -> None
 @pytest.mark.slow
 def test_describe_shows_the_document(scenario: Scenario, job: Any) -> None:
     scenario.run_to_end(job("echo hello"))
-    told = json.loads(scenario.launcher("describe", "job", "--json").out)
-    assert told["document"]["roles"][0]["args"] == ["-c", "echo hello"]
+    events = json.loads(scenario.launcher("describe", "job", "--json").out)
+    assert events["document"]["roles"][0]["args"] == ["-c", "echo hello"]

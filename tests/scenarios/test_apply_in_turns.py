@@ -59,8 +59,8 @@ def test_a_matrix_runs_one_job_at_a_time_in_the_order_of_the_plan(scenario, swee
     scenario.write("launcher.toml", TWO_CORES)
     sweep.write(12)
     plan = scenario.plan("sweep.launcher.yaml")
-    said = r"^turns: 12 jobs ask for 24 cores of [12]( of project default)?: 1 at a time, in this order$"
-    assert re.search(said, plan, re.M), plan
+    message = r"^turns: 12 jobs ask for 24 cores of [12]( of project default)?: 1 at a time, in this order$"
+    assert re.search(message, plan, re.M), plan
     assert scenario.plan_document("sweep.launcher.yaml")["turns"][0] in plan
     scenario.run_to_end("sweep.launcher.yaml")
     assert sweep.order() == list(range(12))
@@ -71,11 +71,11 @@ def test_a_matrix_runs_one_job_at_a_time_in_the_order_of_the_plan(scenario, swee
 def test_those_in_line_are_accepted_and_told_of(scenario, sweep):
     scenario.write("launcher.toml", TWO_CORES)
     sweep.write(3, waits=True)
-    told = [
+    report = [
         json.loads(line)
         for line in scenario.apply("sweep.launcher.yaml", "--format", "jsonl").out.splitlines()
     ]
-    queued = [each for each in told if each["event"] == "attempt_queued"]
+    queued = [each for each in report if each["event"] == "attempt_queued"]
     assert {each["job"] for each in queued} == {"sweep-1", "sweep-2"}
     assert {(each["cpu"], each["memory_mb"], each["gpus"]) for each in queued} == {(2, 0, 0)}
     assert sweep.states(3) == ["running", "queued", "queued"]

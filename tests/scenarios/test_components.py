@@ -57,7 +57,7 @@ def test_a_component_that_fails_gives_5(scenario):
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "message"),
     [
         (["utils.ecko"], 64, "did you mean `utils.echo`?"),
         (["nowhere.py:f"], 64, "there is no file nowhere.py"),
@@ -72,11 +72,11 @@ def test_a_component_that_fails_gives_5(scenario):
         (["broken.py:untyped"], 1, "Missing type annotation for argument 'a' in function 'untyped'"),
     ],
 )
-def test_a_wrong_command_line_is_one_clear_error(scenario, words, code, said):
+def test_a_wrong_command_line_is_one_clear_error(scenario, words, code, message):
     text = "from launcher.specs import AppDef\ndef broken() -> AppDef:\n    return {}['x']\n"
     (scenario.folder / "broken.py").write_text(f"{text}def untyped(a) -> AppDef: ...\n")
     done = scenario.launcher("run", *words, code=code)
-    assert said in done.err
+    assert message in done.err
     assert "Traceback" not in done.err
 
 
@@ -214,7 +214,7 @@ def test_convert_takes_the_options_of_run(scenario):
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "message"),
     [
         (["-s", "local_cvd", "utils.echo"], 64, "did you mean `local_cwd`?"),
         (["--cfg", "grace=3", "utils.echo"], 64, "did you mean `grace_s`?"),
@@ -224,13 +224,13 @@ def test_convert_takes_the_options_of_run(scenario):
         (["c.py:g"], 1, "roles.a_b differs"),
     ],
 )
-def test_convert_says_why_no_job_file_gives_the_app(scenario, words, code, said):
+def test_convert_says_why_no_job_file_gives_the_app(scenario, words, code, message):
     text = "import time\nfrom launcher.specs import AppDef, Role\nclass Mine(Role): pass\n"
     text += "def f() -> AppDef: return AppDef('f', [Role('a_b', '', entrypoint=str(time.time_ns()))])\n"
     text = text.replace("entrypoint=str(time.time_ns())", "entrypoint='e', args=[str(time.time_ns())]")
     text += "def g() -> AppDef: return AppDef('g', [Mine('a_b', '', entrypoint='e')])\n"
     (scenario.folder / "c.py").write_text(text)
-    assert said in scenario.launcher("convert", *words, code=code).err
+    assert message in scenario.launcher("convert", *words, code=code).err
 
 
 def test_what_a_component_file_prints_is_in_no_document(scenario):

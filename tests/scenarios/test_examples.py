@@ -125,10 +125,10 @@ def test_report_runs_in_its_workspace_and_less_of_it_under_a_target(scenario):
 def test_gpu_deals_each_gpu_to_one_job_at_a_time(scenario):
     """Six jobs on two GPUs. Each takes the lock of its GPU, which fails where another job has it."""
     text = (EXAMPLES / "gpu" / "gpu.launcher.yaml").read_text()
-    said = 'echo "$<job.name> has GPU $CUDA_VISIBLE_DEVICES"'
-    assert said in text
+    message = 'echo "$<job.name> has GPU $CUDA_VISIBLE_DEVICES"'
+    assert message in text
     taken = 'mkdir "taken-$CUDA_VISIBLE_DEVICES" && %s && rmdir "taken-$CUDA_VISIBLE_DEVICES"'
-    file = scenario.write("gpu.launcher.yaml", text.replace(said, taken % said))
+    file = scenario.write("gpu.launcher.yaml", text.replace(message, taken % message))
     scenario.run_to_end(file)
     lines = [scenario.logs(f"gpu-{seed}", "--no-prefix").split() for seed in range(6)]
     assert [line[:-1] for line in lines] == [[f"gpu-{seed}", "has", "GPU"] for seed in range(6)]

@@ -41,22 +41,22 @@ def test_the_newest_of_a_job_can_be_kept(scenario, three):
 
 def test_one_project_can_be_chosen(scenario, three):
     scenario.run_to_end(scenario.job("true", name="other", top="project: b"))
-    told = json.loads(scenario.launcher("gc", "--older-than", "0", "--project", "b", "--json").out)
-    assert [app["handle"].partition("://")[2].partition("/")[0] for app in told["removed"]] == ["b"]
-    assert told["kept"] == []
+    report = json.loads(scenario.launcher("gc", "--older-than", "0", "--project", "b", "--json").out)
+    assert [app["handle"].partition("://")[2].partition("/")[0] for app in report["removed"]] == ["b"]
+    assert report["kept"] == []
     assert scenario.apps() == sorted(three)
 
 
 def test_a_dry_run_shows_what_would_go_and_changes_nothing(scenario, three):
-    told = json.loads(scenario.launcher("gc", "--older-than", "0", "--dry-run", "--json").out)
-    assert [app["handle"].rpartition("/")[2] for app in told["removed"]] == three
+    report = json.loads(scenario.launcher("gc", "--older-than", "0", "--dry-run", "--json").out)
+    assert [app["handle"].rpartition("/")[2] for app in report["removed"]] == three
     assert scenario.apps() == sorted(three)
 
 
 def test_what_stays_is_named_with_the_reason(scenario, three):
     assert "kept 3 apps: ended too recently (--older-than)" in scenario.launcher("gc").err
-    told = json.loads(scenario.launcher("gc", "--keep", "2", "--json").out)
-    assert told["kept"] == [{"what": "2 apps", "why": "among the newest of their job (--keep)"}]
+    report = json.loads(scenario.launcher("gc", "--keep", "2", "--json").out)
+    assert report["kept"] == [{"what": "2 apps", "why": "among the newest of their job (--keep)"}]
 
 
 def test_what_runs_is_left_alone(scenario):

@@ -97,16 +97,16 @@ def test_a_hostile_checkout_runs_nothing_and_ends_within_bounds(checkout, scenar
         check=False,
         preexec_fn=limits,
     )
-    said = got.stdout + got.stderr
-    assert got.returncode == 6, said
-    assert "Traceback" not in said
+    message = got.stdout + got.stderr
+    assert got.returncode == 6, message
+    assert "Traceback" not in message
     canary = scenario.folder / "canary"
     assert not canary.exists(), canary.read_text()
-    assert "t0ps3cret" not in said
-    assert "root:x:" not in said
-    assert said.count("[component-refused]") == 4
+    assert "t0ps3cret" not in message
+    assert "root:x:" not in message
+    assert message.count("[component-refused]") == 4
     for expected in ("environment-refused", "named pipe", "leads out of", "leaves the repository", "10,000"):
-        assert expected in said
+        assert expected in message
 
 
 def test_a_checkout_of_good_job_files_plans_without_components(scenario):

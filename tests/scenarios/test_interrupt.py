@@ -50,8 +50,8 @@ def test_what_was_not_reached_is_named(scenario):
     """What other threads have begun is finished; nothing more is begun."""
     files = [scenario.job("exec sleep 1000", name=f"job-{number}") for number in range(20)]
     err = interrupted(scenario, "reserving", *files)
-    told = [line for line in err.splitlines() if " interrupted: " in line]
-    assert len(told) == len({line.split()[0] for line in told}) == len(files)
+    report = [line for line in err.splitlines() if " interrupted: " in line]
+    assert len(report) == len({line.split()[0] for line in report}) == len(files)
     assert "was not begun" in err
     made = [attempt for number in range(20) for attempt in scenario.attempts(f"job-{number}")]
     assert err.count(" goes on ") == len(made)

@@ -104,11 +104,11 @@ def test_killed_at_random_moments_the_next_apply_finishes_the_work(scenario, spa
         at = chance.randrange(*span)
         killed(scenario, "call", str(at), argv=["apply", file, "--yes"])
         scenario.run_to_end(file)
-        told = f"killed at call {at} of {span}"
+        report = f"killed at call {at} of {span}"
         [attempt] = scenario.attempts(name)
-        assert (attempt.number, attempt.state) == (1, "succeeded"), told
-        assert sorted(log.read_text().split()) == [f"{attempt.app_id}/{k}" for k in (0, 1)], told
-        assert processes.gone(scenario.supervisors().values(), timeout_s=60), told
+        assert (attempt.number, attempt.state) == (1, "succeeded"), report
+        assert sorted(log.read_text().split()) == [f"{attempt.app_id}/{k}" for k in (0, 1)], report
+        assert processes.gone(scenario.supervisors().values(), timeout_s=60), report
 
 
 def test_a_killed_supervisor_means_lost_and_its_processes_are_gone_by_then(scenario):

@@ -53,10 +53,10 @@ def test_restarts_are_events_of_an_apply_that_waits(scenario, policy, options):
 @pytest.mark.parametrize("policy", ["replica", "role", "application"])
 def test_restarts_stand_between_the_output_that_they_separate(scenario, policy):
     file = restarted(scenario, policy, delay="0")
-    told = ["main/0 exited with 1; restart 1 of 3", "main/0 exited with 1; restart 2 of 3"]
+    report = ["main/0 exited with 1; restart 1 of 3", "main/0 exited with 1; restart 2 of 3"]
     done = scenario.run_to_end(file, "--logs")
-    assert [line for line in done.err.splitlines() if "restart" in line] == [f"job {line}" for line in told]
-    assert [line for line in scenario.launcher("run", file).err.splitlines() if "restart" in line] == told
+    assert [line for line in done.err.splitlines() if "restart" in line] == [f"job {line}" for line in report]
+    assert [line for line in scenario.launcher("run", file).err.splitlines() if "restart" in line] == report
     for argv in (["job", "--follow"], ["job", "--follow", "--timestamps"]):
         followed = scenario.spawn(
             [sys.executable, "-m", "launcher", "logs", *argv], stderr=subprocess.STDOUT

@@ -128,9 +128,9 @@ def test_a_port_that_is_taken_is_named_and_no_empty_command_is(scenario):
             "job.launcher.yaml",
             f"version: 1\nname: job\nroles: {{main: {{entrypoint: 'true', ready: {{port: {port}}}}}}}\n",
         )
-        said = scenario.launcher("apply", file, "--yes", code=1).err
-    assert f"cannot start main/0: port {port} is in use by another process" in said
-    assert "command:" not in said
+        message = scenario.launcher("apply", file, "--yes", code=1).err
+    assert f"cannot start main/0: port {port} is in use by another process" in message
+    assert "command:" not in message
     assert scenario.apps() == []
 
 
@@ -155,9 +155,9 @@ def test_eight_commands_at_once_leave_one_outcome_and_no_process(scenario, first
         commands = [*COMMANDS[first:], *COMMANDS[:first]]
         started = [scenario.start(*argv) for argv in commands]
         for argv, process in zip(commands, started, strict=True):
-            said = "".join(process.communicate(timeout=120))
-            assert process.returncode in (0, 1, 5), (argv, process.returncode, said)
-            assert "Traceback" not in said, (argv, said)
+            message = "".join(process.communicate(timeout=120))
+            assert process.returncode in (0, 1, 5), (argv, process.returncode, message)
+            assert "Traceback" not in message, (argv, message)
         scenario.launcher("wait", "job", code=None)
         assert processes.gone(scenario.supervisors().values(), timeout_s=60)
         assert [scenario.processes_of(app) for app in scenario.apps()] == [[]] * len(scenario.apps())

@@ -19,8 +19,8 @@ def main(script: str) -> AppDef:
 def test_a_component_runs_in_its_workspace(scenario: Scenario) -> None:
     scenario.write("src/words.txt", "from the workspace")
     scenario.write("c.py", COMPONENT)
-    told = scenario.launcher("run", "--workspace", "src", "c.py:main", "--script", "cat words.txt")
-    assert told.out == "from the workspace"
+    report = scenario.launcher("run", "--workspace", "src", "c.py:main", "--script", "cat words.txt")
+    assert report.out == "from the workspace"
 
 
 def test_the_workspace_may_stand_in_the_configuration(scenario: Scenario) -> None:
@@ -39,13 +39,13 @@ def test_replicas_know_their_parent(scenario: Scenario) -> None:
 
 
 def test_a_job_file_has_its_own_workspace(scenario: Scenario) -> None:
-    told = scenario.launcher("run", "--workspace", ".", scenario.job("true"), code=None)
-    assert told.code != 0
-    assert "workspace:" in told.err
+    report = scenario.launcher("run", "--workspace", ".", scenario.job("true"), code=None)
+    assert report.code != 0
+    assert "workspace:" in report.err
 
 
 def test_a_workspace_that_is_not_there_is_an_error(scenario: Scenario) -> None:
     scenario.write("c.py", COMPONENT)
-    told = scenario.launcher("run", "--workspace", "none", "c.py:main", "--script", "true", code=None)
-    assert told.code != 0
-    assert "none" in told.err
+    report = scenario.launcher("run", "--workspace", "none", "c.py:main", "--script", "true", code=None)
+    assert report.code != 0
+    assert "none" in report.err

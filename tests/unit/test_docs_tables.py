@@ -46,8 +46,8 @@ def test_every_action_is_there_with_its_mark():
 
 
 def test_every_reason_is_there_in_the_words_of_the_code():
-    told = keyed("plan-and-apply", "Reasons").items()
-    assert {code: row[0] for code, row in told} == REASONS
+    listed = keyed("plan-and-apply", "Reasons").items()
+    assert {code: row[0] for code, row in listed} == REASONS
 
 
 def test_every_condition_of_fail_on_is_there():
@@ -72,8 +72,8 @@ def test_every_exit_code_is_there():
 
 
 def test_every_exception_is_there_with_its_code():
-    told = {name: int(row[0]) for name, row in keyed("exit-codes", "In Python").items() if row[0].isdigit()}
-    assert told == {kind.__name__: kind.exit_code for kind in exceptions()}
+    listed = {name: int(row[0]) for name, row in keyed("exit-codes", "In Python").items() if row[0].isdigit()}
+    assert listed == {kind.__name__: kind.exit_code for kind in exceptions()}
 
 
 def exceptions() -> list[type[LauncherError]]:
@@ -110,7 +110,7 @@ def constants(path: Path) -> set[str]:
 
 def test_a_local_replica_has_exactly_the_variables_of_the_table(scenario):
     """But for those that only some replicas get."""
-    told = keyed("environment", "Variables of a replica")
+    listed = keyed("environment", "Variables of a replica")
     scenario.write("env.launcher.yaml", "version: 1\nname: env\nroles: {main: {entrypoint: env}}\n")
     bare = {"PATH": "/usr/bin:/bin", "LAUNCHER_HOME": str(scenario.home), "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-m", "launcher", "run", "env.launcher.yaml"]
@@ -118,13 +118,13 @@ def test_a_local_replica_has_exactly_the_variables_of_the_table(scenario):
         command, cwd=scenario.folder, env=bare, capture_output=True, text=True, check=True
     ).stdout
     seen = set(re.findall(r"^([A-Z_0-9]+)=", got, re.M)) - bare.keys() - {"LC_CTYPE"} | {"PATH"}
-    sometimes = {name for name, cells in told.items() if cells[0].startswith(("with", "if"))}
-    assert seen == told.keys() - sometimes
+    sometimes = {name for name, cells in listed.items() if cells[0].startswith(("with", "if"))}
+    assert seen == listed.keys() - sometimes
 
 
 def test_a_container_has_exactly_the_variables_of_the_table():
-    told = keyed("environment", "Variables of a replica")
+    listed = keyed("environment", "Variables of a replica")
     app = AppDef("env", [Role("main", image="busybox:1.37", entrypoint="env")])
     request = get_scheduler("local_docker", "docs").submit_dryrun(app, {}).request
-    expected = {name for name, cells in told.items() if not cells[1].startswith(("no", "the image", "if"))}
+    expected = {name for name, cells in listed.items() if not cells[1].startswith(("no", "the image", "if"))}
     assert request.containers[0].kwargs["environment"].keys() == expected

@@ -26,13 +26,13 @@ def test_every_path_exists(paper):
 
 def test_the_layers_are_those_of_the_tests():
     rows = re.findall(r"^\| (\d) \| ([^|]+) \|", (ROOT / "ARCHITECTURE.md").read_text(), re.MULTILINE)
-    told = {
+    documented = {
         path.removesuffix(".py").rpartition("/")[2]: int(rank)
         for rank, names in rows
         for path in re.findall(r"`([\w/.]+)`", names)
     }
-    assert told.items() <= RANK.items()
-    assert {name for name, rank in RANK.items() if rank > 1} <= told.keys()
+    assert documented.items() <= RANK.items()
+    assert {name for name, rank in RANK.items() if rank > 1} <= documented.keys()
 
 
 def test_the_states_of_an_attempt_are_all_there():

@@ -82,27 +82,27 @@ def test_logs_of_one_restart_are_the_output_of_that_run_alone(scenario, more):
 def test_restarts_by_the_watcher_are_events_and_lines_of_followed_output(scenario, policy):
     role = f"max_retries: 2\nretry_policy: {policy}\nretry_delay: 1s"
     file = scenario.job(f"{AGAIN}[ $n = 3 ]", role=role)
-    told = [f"main/0 exited with 1; restart {n} of 2 in {n} s" for n in (1, 2)]
+    report = [f"main/0 exited with 1; restart {n} of 2 in {n} s" for n in (1, 2)]
     shown = scenario.run_to_end(file, "--format", "jsonl").out
     events = [json.loads(line) for line in shown.splitlines()]
     found = [event for event in events if event["event"] == "restarting"]
     assert [(each["message"], each["policy"], each["restart"]) for each in found] == [
-        (told[0], policy.upper(), 1),
-        (told[1], policy.upper(), 2),
+        (report[0], policy.upper(), 1),
+        (report[1], policy.upper(), 2),
     ]
     followed = scenario.run_to_end(file, "--rerun", "job", "--logs").err
-    assert [line for line in followed.splitlines() if "restart" in line] == [f"job {line}" for line in told]
+    assert [line for line in followed.splitlines() if "restart" in line] == [f"job {line}" for line in report]
     attached = scenario.launcher("run", file).err
-    assert [line for line in attached.splitlines() if "restart" in line] == told
+    assert [line for line in attached.splitlines() if "restart" in line] == report
 
 
 def test_restarts_by_the_engine_have_no_times_and_a_clear_error(scenario):
     """What it names helps."""
     file = scenario.job(f"{AGAIN}[ $n = 2 ]", role="max_retries: 2\nretry_policy: replica")
     scenario.run_to_end(file)
-    said = scenario.launcher("logs", "job", "--restart", "0", code=1).err
-    assert "the engine restarted main/0 by itself, and keeps no times of that" in said
-    assert "`retry_delay: 1s`" in said
+    printed = scenario.launcher("logs", "job", "--restart", "0", code=1).err
+    assert "the engine restarted main/0 by itself, and keeps no times of that" in printed
+    assert "`retry_delay: 1s`" in printed
     file.write_text(file.read_text() + "    retry_delay: 1s\n")
     scenario.run_to_end(file)
     assert scenario.logs("job", "--restart", "0") == "run 1\n1 begun"

@@ -61,8 +61,8 @@ def test_whatever_is_in_the_file_is_harmless(scenario: DockerScenario) -> None:
 def test_run_tells_how_far_images_are(scenario: DockerScenario) -> None:
     scenario.write("src/words.txt", scenario.token)
     path = scenario.job("cat words.txt", top="workspace: src")
-    told = scenario.launcher("run", path)
-    assert told.out == scenario.token
-    assert "building launcher-workspace:" in told.err
-    assert "built launcher-workspace:" in told.err
+    report = scenario.launcher("run", path)
+    assert report.out == scenario.token
+    assert "building launcher-workspace:" in report.err
+    assert "built launcher-workspace:" in report.err
     assert "builds" not in scenario.launcher("run", path).err

@@ -20,9 +20,9 @@ def test_a_kept_job_whose_tag_means_another_image_is_kept_with_a_note(scenario):
         assert planned.code == 0
         short = str(other["Id"]).removeprefix("sha256:")[:12]
         assert f"the engine has {short} under this name now" in planned.out
-        told = json.loads(scenario.launcher("plan", file, "--format", "json").out)
-        assert [job["action"] for job in told["jobs"]] == ["keep"]
-        assert f"role `main` ran {name}" in told["jobs"][0]["notes"][0]
+        report = json.loads(scenario.launcher("plan", file, "--format", "json").out)
+        assert [job["action"] for job in report["jobs"]] == ["keep"]
+        assert f"role `main` ran {name}" in report["jobs"][0]["notes"][0]
         assert scenario.launcher("apply", file, "--yes").code == 0
         assert len(scenario.attempts()) == 1
         scenario.launcher("gc", "-s", "local_docker", "--older-than", "0")

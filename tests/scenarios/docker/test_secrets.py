@@ -9,12 +9,12 @@ PROVE = 'printf %s "$TOKEN" | sha256sum; printf %s "$KEY" | sha256sum'
 
 def test_a_container_gets_its_secrets_and_nothing_else_holds_them(secret):  # noqa: F811
     file = secret.job(PROVE, role=ENV)
-    said = []
+    message = []
     for words in COMMANDS:
         argv = [file if word == "FILE" else word for word in words]
         done = secret.launcher(*argv, code=None)
-        said += [f"{words}: {text}" for text in (done.out, done.err) if holds_canary(text)]
-    assert said == []
+        message += [f"{words}: {text}" for text in (done.out, done.err) if holds_canary(text)]
+    assert message == []
     assert [line.split()[0] for line in secret.logs("job@1", "--no-prefix").splitlines()] == WANTED
     assert leaks(secret) == []
     labels = [json.dumps(dict(thing.labels)) for thing in secret.things()]

@@ -43,9 +43,9 @@ def test_a_changed_file_makes_another_image_and_another_attempt(scenario, job):
 
 def test_what_cannot_be_built_fails_with_its_output_and_leaves_nothing(scenario, job):
     scenario.write("src/Dockerfile", "ARG IMAGE\nFROM $IMAGE\nRUN echo the cause; exit 3\n")
-    told = scenario.apply(job, code=None)
-    assert told.code != 0
-    assert "the cause" in told.out + told.err
+    report = scenario.apply(job, code=None)
+    assert report.code != 0
+    assert "the cause" in report.out + report.err
     assert scenario.things() == []
 
 

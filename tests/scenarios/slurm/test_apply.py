@@ -130,9 +130,9 @@ def test_a_workspace_travels_without_what_is_ignored_and_no_run_edits_that_of_an
     scenario.write("left.tmp", "x\n")
     file = scenario.job("cat data.txt; ls; echo edited >data.txt", top="workspace: .")
     scenario.run_to_end(file)
-    said = scenario.logs("job").splitlines()
-    assert said[0] == "one"
-    assert "left.tmp" not in said
+    message = scenario.logs("job").splitlines()
+    assert message[0] == "one"
+    assert "left.tmp" not in message
     scenario.launcher("apply", file, "--yes", "--wait", "--rerun", "job")
     assert scenario.logs("job").splitlines()[0] == "one"
     assert (scenario.folder / "data.txt").read_text() == "one\n"

@@ -58,16 +58,16 @@ def test_anywhere_says_the_same_on_this_machine_and_on_slurm(scenario):
     for target in ("default", "slurm"):
         scenario.run_to_end(folder, *(["--target", target] if target != "default" else []))
         [attempt] = scenario.attempts("anywhere", target=target)
-        said = scenario.launcher("logs", f"{attempt.app_id}/reader", "--no-prefix").out
-        assert said == "replica 0 was here\n"
+        message = scenario.launcher("logs", f"{attempt.app_id}/reader", "--no-prefix").out
+        assert message == "replica 0 was here\n"
 
 
 def test_the_replicas_of_allreduce_have_a_node_each_and_find_the_first_one(scenario):
     folder = copied(scenario, "allreduce")
     scenario.run_to_end(folder, "--target", "slurm")
     [attempt] = scenario.attempts("allreduce", target="slurm")
-    said = scenario.launcher("logs", attempt.app_id, "--no-prefix").out.splitlines()
-    assert sorted(line.partition(" brought ")[2] for line in said) == [
+    message = scenario.launcher("logs", attempt.app_id, "--no-prefix").out.splitlines()
+    assert sorted(line.partition(" brought ")[2] for line in message) == [
         "1; the sum of all 2 is 5",
         "4; the sum of all 2 is 5",
     ]

@@ -216,8 +216,8 @@ def test_the_end_of_a_job_with_the_id_of_ours_is_not_the_end_of_ours(broken, tmp
         accounted(scenario, f"{job}|other|FAILED")
     scenario.wait("job", code=None)
     [attempt] = scenario.attempts()
-    said = "killed by signal 9" if accounting else "it left Slurm's queue without an outcome"
-    assert attempt.message == said
+    printed = "killed by signal 9" if accounting else "it left Slurm's queue without an outcome"
+    assert attempt.message == printed
 
 
 def test_a_need_whose_id_another_job_has_now_is_not_waited_for(broken, tmp_path):

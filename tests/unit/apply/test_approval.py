@@ -37,10 +37,10 @@ def test_what_may_be_carried_out(desired, state, when_refused, allow_destructive
         return
     with pytest.raises(LauncherError) as caught:
         check_approved(made, allow_destructive=allow_destructive)
-    said, hint = str(caught.value), str(caught.value.hint)
+    output, hint = str(caught.value), str(caught.value.hint)
     if when_refused == "problem":
         assert caught.value.exit_code == 1
-        assert (said.startswith("train: `train`"), "--take-over" in hint) == (True, True)
+        assert (output.startswith("train: `train`"), "--take-over" in hint) == (True, True)
         return
     assert isinstance(caught.value, BlockedError)
     wanted = {
@@ -50,7 +50,7 @@ def test_what_may_be_carried_out(desired, state, when_refused, allow_destructive
             "`protect: false`",
         ),
     }
-    assert said == wanted[when_refused][0]
+    assert output == wanted[when_refused][0]
     assert wanted[when_refused][1] in hint
 
 

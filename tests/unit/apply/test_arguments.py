@@ -12,7 +12,7 @@ from tests.unit.plan.world import job
 
 
 @pytest.mark.parametrize(
-    ("given", "said", "hint"),
+    ("given", "output", "hint"),
     [
         ("x", "takes a list of launches, got str: 'x'", "([launcher.load_job('x')])"),
         (b"x", "got bytes: b'x'", "load_job"),
@@ -27,12 +27,12 @@ from tests.unit.plan.world import job
     ],
 )
 @pytest.mark.parametrize("function", [make_plan, apply_launches])
-def test_what_is_no_list_of_launches_is_named_with_a_remedy(function, given, said, hint):
+def test_what_is_no_list_of_launches_is_named_with_a_remedy(function, given, output, hint):
     with pytest.raises(LauncherError) as caught:
         function(given)
     assert isinstance(caught.value, TypeError)
     assert str(caught.value).startswith(f"{function.__name__} takes ")
-    assert said in str(caught.value)
+    assert output in str(caught.value)
     assert hint in str(caught.value.hint)
 
 

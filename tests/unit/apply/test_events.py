@@ -135,13 +135,13 @@ def test_nothing_happens_after_it_was_noticed() -> None:
     assert made["at"] == made["time"]
 
 
-def _progress(*told: tuple[str, dict[str, Any]]) -> list[dict[str, Any]]:
+def _progress(*recorded: tuple[str, dict[str, Any]]) -> list[dict[str, Any]]:
     """The events of an app of which `told` was heard."""
     heard: list[dict[str, Any]] = []
     events = Events(lambda event: heard.append(dict(event)))
     key = JobKey("default", "default", "train")
     events.introduce(key, attempt=1, app_id="train-1-k3fwx", handle="local_docker://default/train-1-k3fwx")
-    for kind, facts in told:
+    for kind, facts in recorded:
         events.progress("train-1-k3fwx", kind, facts)
         events.progress("somebody-else", kind, facts)
     return heard

@@ -112,8 +112,8 @@ def test_jobs_are_submitted_behind_those_that_they_need(world: World) -> None:
     assert (world.folder / "done").read_text() == "model\n"
     begun = {event["job"]: event["handle"] for event in world.seen("started")}
     assert begun == {job: outcome.handle for job, outcome in outcomes.items()}
-    told = [(event["event"], event["job"]) for event in world.events]
-    assert told.index(("started", "train")) < told.index(("ended", "train"))
+    report = [(event["event"], event["job"]) for event in world.events]
+    assert report.index(("started", "train")) < report.index(("ended", "train"))
 
 
 def test_a_need_that_has_succeeded_is_not_waited_for(world: World) -> None:
@@ -131,8 +131,8 @@ def test_what_follows_a_failure_is_skipped_and_says_so(world: World) -> None:
     ends = world.wait(*outcomes.values())
     assert ends["train"] == ("skipped", "prepare failed")
     assert ends["evaluate"] == ("skipped", "train was skipped")
-    said = {event["job"]: event["message"] for event in world.seen("attempt_skipped")}
-    assert said == {"train": "prepare failed", "evaluate": "train was skipped"}
+    output = {event["job"]: event["message"] for event in world.seen("attempt_skipped")}
+    assert output == {"train": "prepare failed", "evaluate": "train was skipped"}
     assert [event["job"] for event in world.seen("ended")] == ["prepare"]
     assert [event["job"] for event in world.seen("started")] == ["prepare"]
     listed = {app.job: (app.state, app.message) for app in newest(10)}

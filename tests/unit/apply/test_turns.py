@@ -215,9 +215,9 @@ def run(
     steps: list[Step], engines: Engines, store: Store, events: list[dict[str, object]], *, wait: bool = True
 ) -> tuple[Outcome, ...]:
     """Carry the steps out, to the ends of their apps with `wait`."""
-    told = Events(lambda event: events.append(dict(event)))
-    outcomes = execute(steps, plan=make_plan([]), engines=engines, store=store, events=told)
-    return follow(outcomes, engines=engines, store=store, events=told) if wait else outcomes
+    report = Events(lambda event: events.append(dict(event)))
+    outcomes = execute(steps, plan=make_plan([]), engines=engines, store=store, events=report)
+    return follow(outcomes, engines=engines, store=store, events=report) if wait else outcomes
 
 
 def test_jobs_that_declare_nothing_load_nothing_of_turns(tmp_path: Path, launcher_home: Path) -> None:

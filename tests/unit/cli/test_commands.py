@@ -156,11 +156,11 @@ def test_schedulers_and_their_options_are_listed(scenario):
 def test_a_broken_scheduler_is_named_and_hides_no_other(scenario, tmp_path):
     scheduler_plugins(tmp_path, broken="no_such_module:create")
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])}
-    said = "the scheduler `broken` cannot be loaded from no_such_module:create: ModuleNotFoundError"
+    printed = "the scheduler `broken` cannot be loaded from no_such_module:create: ModuleNotFoundError"
     for argv in (["run", "-s", "broken", "utils.echo"], ["runopts", "broken"], ["status", "broken://a/b"]):
-        assert said in scenario.launcher(*argv, code=1, env=env).err
+        assert printed in scenario.launcher(*argv, code=1, env=env).err
     every = scenario.launcher("runopts", env=env)
-    assert said in every.err
+    assert printed in every.err
     assert "# local_dir" in every.out
-    assert said in scenario.launcher("schedulers", env=env).out
-    assert said in scenario.launcher("configure", "--print", env=env).out
+    assert printed in scenario.launcher("schedulers", env=env).out
+    assert printed in scenario.launcher("configure", "--print", env=env).out

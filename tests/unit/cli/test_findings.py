@@ -18,8 +18,8 @@ WRONG = "version: 1\nname: job\nroles:\n  main:\n    entrypoint: 'true'\n    num
 
 def diagnostic(line=1, severity="error", **fields):
     span = Span(line=line, column=3, end_line=line, end_column=7)
-    told = {"file": "jobs/a b.yaml", "span": span, "code": "wrong-type", "message": "m"}
-    return Diagnostic(severity=severity, **{**told, **fields})
+    report = {"file": "jobs/a b.yaml", "span": span, "code": "wrong-type", "message": "m"}
+    return Diagnostic(severity=severity, **{**report, **fields})
 
 
 # --strict
@@ -254,8 +254,8 @@ def test_a_broken_saved_plan_hides_no_other_file(scenario):
         ("none.json", "no-such-file"),
     ]
     assert found[1]["span"]["line"] == 1
-    said = scenario.launcher("validate", *files, code=6).out
-    assert all(f"--> {name}" in said for name in files)
+    printed = scenario.launcher("validate", *files, code=6).out
+    assert all(f"--> {name}" in printed for name in files)
 
 
 def test_a_saved_plan_that_is_not_there_is_6_to_apply(scenario):
@@ -267,9 +267,9 @@ def test_a_saved_plan_that_is_not_there_is_6_to_apply(scenario):
 def test_json_that_is_no_saved_plan_gets_one_sentence(scenario, command):
     scenario.write("q.json", '{"a": 1}')
     done = scenario.launcher(command, "q.json", code=6 if command == "validate" else 1)
-    said = done.out + done.err
-    assert "q.json is not a saved plan: it has no `version`" in said
-    assert "launcher plan FILE --out plan.json" in said
+    printed = done.out + done.err
+    assert "q.json is not a saved plan: it has no `version`" in printed
+    assert "launcher plan FILE --out plan.json" in printed
 
 
 # Names

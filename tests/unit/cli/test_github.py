@@ -11,8 +11,8 @@ from tests.unit.cli.worlds import attempt, launch, plan
 
 def diagnostic(line=1, severity="error", **fields):
     span = Span(line=line, column=3, end_line=line, end_column=7)
-    told = {"file": "a.yaml", "span": span, "code": "wrong-type", "message": "m"}
-    return Diagnostic(severity=severity, **{**told, **fields})
+    answer = {"file": "a.yaml", "span": span, "code": "wrong-type", "message": "m"}
+    return Diagnostic(severity=severity, **{**answer, **fields})
 
 
 def test_an_annotation_says_where_and_what():

@@ -35,11 +35,11 @@ def test_in_a_file_images_have_a_line_at_their_beginning_and_end(capsys: pytest.
 def test_on_a_terminal_they_move_in_place_and_leave_a_line_at_their_end(capsys, monkeypatch):
     console = Console()
     monkeypatch.setattr(Console, "err_is_terminal", True)
-    said: list[str] = []
-    with LiveDisplay(console, said.append) as display:
+    printed: list[str] = []
+    with LiveDisplay(console, printed.append) as display:
         display.image(KEY, *PULL[0])
         display.say("beside it")  # above the table, which is open
-        assert said == []
+        assert printed == []
         show(display)
-    assert said == ["train pulled web:1", "train built w:1"]  # it closes with its last row
+    assert printed == ["train pulled web:1", "train built w:1"]  # it closes with its last row
     assert "beside it" in capsys.readouterr().err

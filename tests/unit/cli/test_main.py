@@ -40,7 +40,7 @@ def test_without_a_command_the_overview_is_a_message_and_an_error(scenario):
 
 
 @pytest.mark.parametrize(
-    ("argv", "said"),
+    ("argv", "printed"),
     [
         (["aply"], "did you mean `apply`?"),
         (["--verison"], "--verison is not an option"),
@@ -65,9 +65,9 @@ def test_without_a_command_the_overview_is_a_message_and_an_error(scenario):
         (["explain", "unkown-field"], "did you mean `unknown-field`?"),
     ],
 )
-def test_a_wrong_command_line_is_64_with_what_would_be_right(scenario, argv, said):
+def test_a_wrong_command_line_is_64_with_what_would_be_right(scenario, argv, printed):
     done = scenario.launcher(*argv, code=64)
-    assert said in done.err
+    assert printed in done.err
     assert done.err.startswith("error: ")
     assert done.out == ""
 

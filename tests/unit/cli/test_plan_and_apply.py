@@ -109,9 +109,9 @@ def test_validate_names_every_fault_of_a_saved_plan(scenario):
     path = scenario.folder / "plan.json"
     document = json.loads(path.read_text())
     path.write_text(seal(json.dumps({**document, "jobs": "none", "extra": 1}, indent=2) + "\n"))
-    said = scenario.launcher("validate", "plan.json", code=6).out
-    assert "jobs: want a list, got text" in said
-    assert "extra: not a field here" in said
+    printed = scenario.launcher("validate", "plan.json", code=6).out
+    assert "jobs: want a list, got text" in printed
+    assert "extra: not a field here" in printed
     path.write_text("{")
     assert "plan.json:1:2" in scenario.launcher("validate", "plan.json", code=6).out
 
@@ -169,9 +169,9 @@ def test_an_app_ends_behind_all_that_it_printed(scenario):
     again = scenario.launcher(
         "apply", file, "--yes", "--wait", "--logs", "--format", "jsonl", "--rerun", "job"
     )
-    told = [json.loads(line) for line in again.out.splitlines()]
-    assert [each["event"] for each in told][-2:] == ["ended", "done"]
-    assert "".join(each["text"] for each in told if each["event"] == "log").endswith("line 9\nlast\n")
+    report = [json.loads(line) for line in again.out.splitlines()]
+    assert [each["event"] for each in report][-2:] == ["ended", "done"]
+    assert "".join(each["text"] for each in report if each["event"] == "log").endswith("line 9\nlast\n")
 
 
 def test_logs_of_several_jobs_say_which_job(scenario):

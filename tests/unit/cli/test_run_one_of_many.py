@@ -13,9 +13,9 @@ def test_a_job_is_chosen_by_its_name(scenario, file):
 
 
 def test_which_one_has_to_be_said(scenario, file):
-    said = scenario.launcher("run", file, code=64).err
-    assert "has 2 jobs" in said
-    assert "--job: many-1, many-2" in said
+    printed = scenario.launcher("run", file, code=64).err
+    assert "has 2 jobs" in printed
+    assert "--job: many-1, many-2" in printed
 
 
 def test_a_misspelt_one_is_answered_with_the_nearest(scenario, file):

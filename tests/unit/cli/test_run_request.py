@@ -53,7 +53,7 @@ def test_the_example_of_messages_is_a_request():
 
 
 @pytest.mark.parametrize(
-    ("given", "said", "hint"),
+    ("given", "printed", "hint"),
     [
         ("nonsense", "not JSON", "such as"),
         ("[]", "not a JSON object", "such as"),
@@ -66,10 +66,10 @@ def test_the_example_of_messages_is_a_request():
         ({**ECHO, "scheduler": None}, "`scheduler` must be text, got null", None),
     ],
 )
-def test_a_wrong_object_is_refused(given, said, hint):
+def test_a_wrong_object_is_refused(given, printed, hint):
     with pytest.raises(UsageError) as caught:
         read_request(json.dumps(given) if isinstance(given, dict) else given)
-    assert said in str(caught.value)
+    assert printed in str(caught.value)
     assert (caught.value.hint or "").startswith(hint or "")
 
 
@@ -95,18 +95,18 @@ def test_a_closed_input_is_refused(monkeypatch, capfd):
     ],
 )
 def test_text_that_no_process_can_hold_is_refused(run, asked):
-    code, _, said = run({**ECHO, **asked})
+    code, _, printed = run({**ECHO, **asked})
     assert code in (1, 6, 64)
-    assert "NUL character" in said or "lone surrogate" in said
+    assert "NUL character" in printed or "lone surrogate" in printed
 
 
 def test_other_options_and_wrong_run_options_are_refused(run):
-    code, _, said = run(ECHO, "--dryrun")
-    assert (code, "--dryrun cannot be combined with --stdin" in said) == (64, True)
-    code, _, said = run(ECHO, "train.launcher.yaml")
-    assert (code, "train.launcher.yaml cannot be combined with --stdin" in said) == (64, True)
-    code, _, said = run({**ECHO, "scheduler_args": {"grace": 1}})
-    assert (code, "did you mean `grace_s`?" in said) == (64, True)
+    code, _, printed = run(ECHO, "--dryrun")
+    assert (code, "--dryrun cannot be combined with --stdin" in printed) == (64, True)
+    code, _, printed = run(ECHO, "train.launcher.yaml")
+    assert (code, "train.launcher.yaml cannot be combined with --stdin" in printed) == (64, True)
+    code, _, printed = run({**ECHO, "scheduler_args": {"grace": 1}})
+    assert (code, "did you mean `grace_s`?" in printed) == (64, True)
 
 
 def test_a_run_of_nothing_is_refused(capfd):

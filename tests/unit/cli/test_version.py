@@ -24,7 +24,7 @@ def root(tmp_path: Path) -> Path:
     return made
 
 
-def told(root: Path) -> tuple[str, str | None]:
+def report(root: Path) -> tuple[str, str | None]:
     """The lines and the commit that the copy prints."""
     env = {**os.environ, "PYTHONPATH": str(root), "PYTHONDONTWRITEBYTECODE": "1"}
 
@@ -50,17 +50,17 @@ def committed(folder: Path) -> str:
 
 def test_a_checkout_tells_its_commit_and_whether_files_differ(root: Path) -> None:
     commit = committed(root)
-    lines, found = told(root)
+    lines, found = report(root)
     assert found == commit
     assert f"commit      {commit}\n" in lines
     with (root / "launcher" / "actor.py").open("a") as file:
         file.write("# edited\n")
-    assert told(root)[1] == f"{commit}-dirty"
+    assert report(root)[1] == f"{commit}-dirty"
 
 
 def test_an_install_in_another_repository_does_not_tell_that_ones_commit(root: Path) -> None:
     committed(root.parent)
-    lines, found = told(root)
+    lines, found = report(root)
     assert found is None
     assert "commit" not in lines
 
@@ -71,8 +71,8 @@ def test_an_install_from_version_control_tells_what_was_installed(root: Path) ->
     url.write_text(
         json.dumps({"url": "https://example.com/x.git", "vcs_info": {"vcs": "git", "commit_id": COMMIT}})
     )
-    assert told(root)[1] == COMMIT
+    assert report(root)[1] == COMMIT
     url.write_text(json.dumps({"url": "file:///x", "dir_info": {"editable": True}}))
-    assert told(root)[1] is None
+    assert report(root)[1] is None
     url.write_text("[]")
-    assert told(root)[1] is None
+    assert report(root)[1] is None

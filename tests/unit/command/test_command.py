@@ -107,8 +107,8 @@ run(["sh", "-c", "sleep 1000 & echo $$ $! > {tmp_path}/pids; wait"])
     client = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
     pids = [int(word) for word in (tmp_path / "pids").read_text().split()]
     client.send_signal(signal.SIGINT)
-    _, said = client.communicate(timeout=60)
-    assert "KeyboardInterrupt" in said
+    _, output = client.communicate(timeout=60)
+    assert "KeyboardInterrupt" in output
     assert len(pids) == 2
     assert processes.gone(pids, timeout_s=60)
 

@@ -170,14 +170,14 @@ def test_names_of_experiment_and_run(text, shown):
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "output"),
     [
         ({}, "No main module or script specified"),
         ({"m": "a", "script": "b"}, "Both main module and script set"),
     ],
 )
-def test_a_name_needs_one_program(given, said):
-    with pytest.raises(ValueError, match=said):
+def test_a_name_needs_one_program(given, output):
+    with pytest.raises(ValueError, match=output):
         StructuredNameArgument.parse_from("x", **given)
 
 

@@ -82,7 +82,7 @@ def test_false_has_several_spellings(spelling):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "output"),
     [
         ([], "`text` (str) is required"),
         (["--text=t", "--flag=maybe"], "`flag`: want true or false, got `maybe`"),
@@ -97,10 +97,10 @@ def test_false_has_several_spellings(spelling):
         (["--text=t", "word"], "`word` belongs to no argument"),
     ],
 )
-def test_a_wrong_argument_is_refused_by_name(words, said):
+def test_a_wrong_argument_is_refused_by_name(words, output):
     with pytest.raises(ComponentArgumentException, match="component `every`") as caught:
         parse_args(every, words)
-    assert said in str(caught.value)
+    assert output in str(caught.value)
 
 
 def test_an_unknown_argument_is_refused_with_the_nearest_one():
@@ -192,7 +192,7 @@ def test_a_document_gives_values_of_their_types():
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "said"),
+    ("name", "value", "output"),
     [
         ("number", 1.5, "want int, got 1.5"),
         ("number", True, "want int, got true"),
@@ -203,10 +203,10 @@ def test_a_document_gives_values_of_their_types():
         ("nunber", 3, "there is no argument `nunber`"),
     ],
 )
-def test_a_document_with_a_wrong_value_is_refused(name, value, said):
+def test_a_document_with_a_wrong_value_is_refused(name, value, output):
     with pytest.raises(ComponentArgumentException) as caught:
         parse_args(every, [], None, {"text": "t", name: value})
-    assert said in str(caught.value)
+    assert output in str(caught.value)
 
 
 def test_annotations_that_are_text_are_looked_up():

@@ -7,14 +7,14 @@ from launcher.errors import UsageError
 
 
 @pytest.mark.parametrize(
-    ("said", "seconds"), [("", TIMEOUT_S), ("60", 60), ("0.5", 0.5), ("2m", 120), ("1.5h", 5400)]
+    ("output", "seconds"), [("", TIMEOUT_S), ("60", 60), ("0.5", 0.5), ("2m", 120), ("1.5h", 5400)]
 )
-def test_the_limit_is_a_duration_as_everywhere(said, seconds):
-    assert timeout_s({TIMEOUT: said}) == seconds
+def test_the_limit_is_a_duration_as_everywhere(output, seconds):
+    assert timeout_s({TIMEOUT: output}) == seconds
 
 
-@pytest.mark.parametrize("said", ["0", "0s", "-1", "soon", "inf", "nan", "2d", "9" * 20 + "w", "9" * 400])
-def test_what_is_no_duration_is_refused_with_some_that_are(said):
+@pytest.mark.parametrize("output", ["0", "0s", "-1", "soon", "inf", "nan", "2d", "9" * 20 + "w", "9" * 400])
+def test_what_is_no_duration_is_refused_with_some_that_are(output):
     with pytest.raises(UsageError) as caught:
-        timeout_s({TIMEOUT: said})
+        timeout_s({TIMEOUT: output})
     assert "such as 90 (seconds), 10s" in (caught.value.hint or "")

@@ -218,7 +218,7 @@ def test_a_file_that_has_changed_is_read_again(train):
 
 
 @pytest.mark.parametrize(
-    ("name", "said", "hint"),
+    ("name", "output", "hint"),
     [
         ("utils.ecko", "there is no component `utils.ecko`", "did you mean `utils.echo`?"),
         (
@@ -231,11 +231,11 @@ def test_a_file_that_has_changed_is_read_again(train):
         ("train.py:tain", "train.py has no function `tain`", "did you mean `train`?"),
     ],
 )
-def test_an_unknown_name_is_refused_with_the_nearest(train, monkeypatch, name, said, hint):
+def test_an_unknown_name_is_refused_with_the_nearest(train, monkeypatch, name, output, hint):
     monkeypatch.chdir(train.parent)
     with pytest.raises(ComponentNotFoundException) as caught:
         get_component(name)
-    assert str(caught.value) == said
+    assert str(caught.value) == output
     if hint:
         assert caught.value.hint == hint
 

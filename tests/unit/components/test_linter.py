@@ -50,7 +50,7 @@ def test_types_that_can_be_read_from_text(lint, argument):
 
 
 @pytest.mark.parametrize(
-    ("argument", "said"),
+    ("argument", "output"),
     [
         ("a", "Missing type annotation"),
         ("*a", "Missing type annotation"),
@@ -71,8 +71,8 @@ def test_types_that_can_be_read_from_text(lint, argument):
         ("a: 3", "Unsupported argument type '3'"),
     ],
 )
-def test_types_that_cannot(lint, argument, said):
-    assert texts(lint(f"def f({argument}) -> AppDef: ...")) == [f"{said} for argument 'a' in function 'f'"]
+def test_types_that_cannot(lint, argument, output):
+    assert texts(lint(f"def f({argument}) -> AppDef: ...")) == [f"{output} for argument 'a' in function 'f'"]
 
 
 @pytest.mark.parametrize("returns", ["AppDef", "specs.AppDef", "'AppDef'", "'specs.AppDef'"])
@@ -82,13 +82,13 @@ def test_a_component_returns_an_app(lint, returns):
 
 @pytest.mark.parametrize("returns", ["", " -> None"])
 def test_a_function_that_does_not_say_what_it_returns(lint, returns):
-    said = "Function: f missing return annotation or has unknown annotations. "
-    assert texts(lint(f"def f(){returns}: ...")) == [said + "Supported return annotation: AppDef"]
+    output = "Function: f missing return annotation or has unknown annotations. "
+    assert texts(lint(f"def f(){returns}: ...")) == [output + "Supported return annotation: AppDef"]
 
 
 def test_a_function_that_returns_something_else(lint):
-    said = "Function: f has incorrect return annotation, supported annotation: AppDef"
-    assert texts(lint("def f() -> int: ...")) == [said]
+    output = "Function: f has incorrect return annotation, supported annotation: AppDef"
+    assert texts(lint("def f() -> int: ...")) == [output]
 
 
 def test_a_message_says_where(lint):

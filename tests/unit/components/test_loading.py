@@ -71,7 +71,7 @@ def test_a_file_that_cannot_be_loaded_is_reported_with_its_line(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "output"),
     [
         ("class Stop(BaseException): pass\n    raise Stop('now')", r"failed: Stop: now, line 4 of .*c\.py"),
         ("raise ValueError('no such data')", r"failed: no such data, line 3 of .*c\.py"),
@@ -79,8 +79,8 @@ def test_a_file_that_cannot_be_loaded_is_reported_with_its_line(tmp_path: Path) 
         ("return int('x')", r"failed: invalid literal .*'x', line 3 of .*c\.py"),
     ],
 )
-def test_a_component_that_fails_is_reported_with_its_line(tmp_path: Path, body: str, said: str) -> None:
-    with pytest.raises(ComponentFailedException, match=said):
+def test_a_component_that_fails_is_reported_with_its_line(tmp_path: Path, body: str, output: str) -> None:
+    with pytest.raises(ComponentFailedException, match=output):
         app(component(tmp_path, f"def f() -> AppDef:\n    {body}\n"))
 
 
@@ -90,7 +90,7 @@ def test_ctrl_c_is_no_mistake_of_a_component(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "output"),
     [
         ("async def f() -> AppDef: ...", "c.py:2: Function: f is async; a component is a plain function"),
         (
@@ -103,10 +103,10 @@ def test_ctrl_c_is_no_mistake_of_a_component(tmp_path: Path) -> None:
         ("def f(x: bool | None = 1) -> AppDef: ...", "want bool, got 1"),
     ],
 )
-def test_what_can_be_seen_in_the_source_is_refused_with_its_line(tmp_path, text, said):
+def test_what_can_be_seen_in_the_source_is_refused_with_its_line(tmp_path, text, output):
     with pytest.raises(ComponentValidationException) as caught:
         component(tmp_path, text + "\n")
-    assert said in str(caught.value)
+    assert output in str(caught.value)
 
 
 @pytest.mark.parametrize(

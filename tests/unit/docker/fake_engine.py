@@ -77,9 +77,11 @@ class FakeEngine:
                 method, path, _ = line.decode().split()
                 self.asked.append(f"{method} {path}")
                 ping = PING if self.ping is None else self.ping
-                said = ping if path.endswith("/_ping") else self._answer(method, path)
-                connection.sendall(said if method != "HEAD" else said.partition(b"\r\n\r\n")[0] + b"\r\n\r\n")
-                if b"\r\n\r\n" not in said or b"Broken: 1" in said:
+                state_text = ping if path.endswith("/_ping") else self._answer(method, path)
+                connection.sendall(
+                    state_text if method != "HEAD" else state_text.partition(b"\r\n\r\n")[0] + b"\r\n\r\n"
+                )
+                if b"\r\n\r\n" not in state_text or b"Broken: 1" in state_text:
                     return
 
     def close(self) -> None:

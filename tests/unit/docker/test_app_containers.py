@@ -15,9 +15,13 @@ LONG_ROLE = "r" * 60
 def container(
     name: str, k: int = 0, *, created_at: float = 1.0, image: str = "committed", **labels: str
 ) -> Container:
-    told = {**LABELS, "launcher.replica": str(k), **{f"launcher.{key}": text for key, text in labels.items()}}
+    events = {
+        **LABELS,
+        "launcher.replica": str(k),
+        **{f"launcher.{key}": text for key, text in labels.items()},
+    }
     return Container(
-        id=f"id-{name}", name=name, state="running", labels=told, created_at=created_at, image_id=image
+        id=f"id-{name}", name=name, state="running", labels=events, created_at=created_at, image_id=image
     )
 
 

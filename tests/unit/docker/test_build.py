@@ -109,8 +109,8 @@ def test_they_never_lie_in_the_root_of_an_image(place, line, cfg, folder):
     place.write("programs/mine", "")
     image = place.build(base, **cfg)
     workdir = {"WorkingDir": cfg["workdir"]} if cfg else {}
-    said = place.out(image, "sh", "-c", "pwd -P; ls programs; ls /programs/sh", **workdir)
-    assert said == f"{folder}\nmine\n/programs/sh\n"
+    message = place.out(image, "sh", "-c", "pwd -P; ls programs; ls /programs/sh", **workdir)
+    assert message == f"{folder}\nmine\n/programs/sh\n"
 
 
 def test_the_workdir_is_part_of_the_name_where_it_matters(place: Place) -> None:

@@ -175,11 +175,11 @@ STEP_REMOVED = [
 """What the engine says, by the moment."""
 
 
-@pytest.mark.parametrize("said", STEP_REMOVED)
+@pytest.mark.parametrize("message", STEP_REMOVED)
 @pytest.mark.parametrize(("removed", "built"), [(2, True), (3, False)])
-def test_a_build_whose_cached_step_is_removed_is_made_again(place, monkeypatch, removed, built, said):
+def test_a_build_whose_cached_step_is_removed_is_made_again(place, monkeypatch, removed, built, message):
     """Another client that removes its image takes the steps along, also those that a build just found."""
-    failures = [BuildFailed("x", said, ())] * removed
+    failures = [BuildFailed("x", message, ())] * removed
     build = Engine.build
 
     def interrupted(engine: Engine, *given: Any, **named: Any) -> str:
@@ -211,11 +211,11 @@ def test_a_change_of_the_workspace_leaves_one_image_for_each_content(place: Plac
 
 
 def test_a_lock_is_free_after_its_holder(tmp_path: Path) -> None:
-    said: list[str] = []
+    message: list[str] = []
     for _ in range(2):
-        with exclusive(f"{tmp_path}", lambda: said.append("waits")):
+        with exclusive(f"{tmp_path}", lambda: message.append("waits")):
             pass
-    assert said == []
+    assert message == []
     order: list[int] = []
     with ThreadPoolExecutor(MANY) as pool:
         for number in range(MANY):

@@ -91,8 +91,8 @@ def test_a_host_that_only_looks_like_one_is_an_error_too(host: str):
 
 
 def test_a_version_that_is_too_new_is_said_with_the_one_the_engine_has(tmp_path: Path):
-    said = "client version 1.99 is too new. Maximum supported API version is 1.41"
-    fake = FakeEngine(tmp_path / "e.sock", lambda *_: reply(400, f'{{"message": "{said}"}}'))
+    message = "client version 1.99 is too new. Maximum supported API version is 1.41"
+    fake = FakeEngine(tmp_path / "e.sock", lambda *_: reply(400, f'{{"message": "{message}"}}'))
     engine = _at(f"unix://{tmp_path}/e.sock", DOCKER_API_VERSION="1.99")
     try:
         with pytest.raises(EngineVersion, match=r"1\.99 is too new.*1\.41") as caught:
@@ -114,8 +114,8 @@ def test_the_version_is_agreed_on_once(tmp_path: Path):
 
 
 def test_an_engine_that_closed_an_idle_connection_is_asked_on_a_new_one(tmp_path: Path):
-    said = b"HTTP/1.1 200 OK\r\nBroken: 1\r\nContent-Length: 2\r\n\r\n[]"  # and then the fake closes
-    with fake_engine(tmp_path, lambda *_: said) as (fake, engine):
+    message = b"HTTP/1.1 200 OK\r\nBroken: 1\r\nContent-Length: 2\r\n\r\n[]"  # and then the fake closes
+    with fake_engine(tmp_path, lambda *_: message) as (fake, engine):
         for _ in range(3):
             assert engine.containers() == []
             for connection in fake.threads[1:]:
@@ -302,7 +302,7 @@ def test_all_that_a_view_is_asked_is_sent_as_get_or_head(tmp_path: Path):
 
 
 def test_an_image_that_another_client_removes_meanwhile_is_gone(tmp_path: Path):
-    said = reply(500, '{"message":"unrecognized image ID sha256:bccdcb5184b1"}')
-    with fake_engine(tmp_path, lambda *_: said) as (fake, engine):
+    message = reply(500, '{"message":"unrecognized image ID sha256:bccdcb5184b1"}')
+    with fake_engine(tmp_path, lambda *_: message) as (fake, engine):
         engine.remove_image("sha256:bccdcb5184b1")
     assert any("/images/sha256:bccdcb5184b1" in each for each in fake.asked)

@@ -198,7 +198,7 @@ def test_docker_behind_a_proxy_is_let_in(tmp_path: Path, version: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "name"),
+    ("version", "name"),
     [
         ({"Components": [{"Name": "Engine"}, {"Name": "Podman Engine"}]}, ""),
         (
@@ -210,8 +210,8 @@ def test_docker_behind_a_proxy_is_let_in(tmp_path: Path, version: str) -> None:
         ([], ""),
     ],
 )
-def test_an_engine_is_known_by_its_components(told: object, name: str) -> None:
-    assert other_engine(told) == name
+def test_an_engine_is_known_by_its_components(version: object, name: str) -> None:
+    assert other_engine(version) == name
 
 
 def test_what_is_missing_is_still_none(tmp_path: Path) -> None:

@@ -19,24 +19,24 @@ ENDED: dict[str, Any] = {"e": "end", "state": "failed"}
 
 
 def next_of(
-    *said: str,
-    told: tuple[dict[str, Any], ...] = (GO,),
+    *state_text: str,
+    events: tuple[dict[str, Any], ...] = (GO,),
     retries: tuple[int | str, ...] = (0, "APPLICATION"),
     timeout_s: float | None = None,
 ) -> str:
-    found = both(*said, retries=retries)
-    return next_step(found, journal(*told), expected=EXPECTED, timeout_s=timeout_s)
+    found = both(*state_text, retries=retries)
+    return next_step(found, journal(*events), expected=EXPECTED, timeout_s=timeout_s)
 
 
-def both(*said: str, retries: tuple[int | str, ...] = (0, "APPLICATION")) -> tuple[Container, ...]:
-    return tuple(container(k, each, retries=list(retries)) for k, each in enumerate(said))
+def both(*state_text: str, retries: tuple[int | str, ...] = (0, "APPLICATION")) -> tuple[Container, ...]:
+    return tuple(container(k, each, retries=list(retries)) for k, each in enumerate(state_text))
 
 
 ONCE = (1, "APPLICATION")
 
 
 @pytest.mark.parametrize(
-    ("said", "facts", "action"),
+    ("state_text", "facts", "action"),
     [
         (("exited 0", "exited 0"), {}, "end succeeded"),
         (("exited 0", "exited 0"), {"told": (GO, ENDED)}, "leave"),
@@ -66,8 +66,8 @@ ONCE = (1, "APPLICATION")
         ),
     ],
 )
-def test_the_next_thing_to_do(said: tuple[str, ...], facts: dict[str, Any], action: str) -> None:
-    assert next_of(*said, **facts) == action
+def test_the_next_thing_to_do(state_text: tuple[str, ...], facts: dict[str, Any], action: str) -> None:
+    assert next_of(*state_text, **facts) == action
 
 
 def test_a_removed_replica_ends_the_others() -> None:
@@ -76,12 +76,12 @@ def test_a_removed_replica_ends_the_others() -> None:
 
 def test_a_restart_of_version_0_1_that_was_begun_is_resumed_and_not_counted_again() -> None:
     """Its watcher recorded a restart before it stopped the peers: they are stopped before they start."""
-    assert next_of("exited 3", "running", told=(GO, PENDING), retries=ONCE) == "start id0 id1"
+    assert next_of("exited 3", "running", events=(GO, PENDING), retries=ONCE) == "start id0 id1"
 
 
 def test_a_restart_resumes_with_the_containers_that_it_has_not_reached() -> None:
     half = {**RESTARTED, "was": {"id0": 10.0, "id1": 2.0}}
-    assert next_of("exited 3", "running", told=(GO, half), retries=ONCE) == "start id0"
+    assert next_of("exited 3", "running", events=(GO, half), retries=ONCE) == "start id0"
 
 
 ALONE = {**RESTARTED, "policy": "REPLICA", "again": [["main", 0]]}
@@ -91,7 +91,7 @@ SLOWLY = (2, "REPLICA", 9)
 
 
 @pytest.mark.parametrize(
-    ("said", "facts", "action"),
+    ("state_text", "facts", "action"),
     [
         (("exited 3", "running"), {}, "restart replica main/0 in 9 s"),
         # each replica has retries of its own, and its pause doubles
@@ -107,5 +107,5 @@ SLOWLY = (2, "REPLICA", 9)
         (("exited 3.cancelled", "running"), {"told": (GO, PAUSED)}, "stop id1"),
     ],
 )
-def test_a_pause_hides_nothing_else(said: tuple[str, ...], facts: dict[str, Any], action: str) -> None:
-    assert next_of(*said, **{"retries": SLOWLY, **facts}) == action
+def test_a_pause_hides_nothing_else(state_text: tuple[str, ...], facts: dict[str, Any], action: str) -> None:
+    assert next_of(*state_text, **{"retries": SLOWLY, **facts}) == action

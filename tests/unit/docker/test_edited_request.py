@@ -134,14 +134,14 @@ def test_an_edit_reaches_the_engine_as_from_the_sdk(word):
 
 def contained(value, other):
     """Whether `other` has what the SDK says; our containers have variables, labels and mounts besides."""
-    value, other = said(value), said(other)
+    value, other = without_gaps(value), without_gaps(other)
     return other.items() >= value.items() if isinstance(value, dict) else other == value
 
 
-def said(value):
+def without_gaps(value):
     """Without what is left open."""
     if isinstance(value, list):
-        return [said(each) for each in value]
+        return [without_gaps(each) for each in value]
     return {k: v for k, v in value.items() if v not in (None, "")} if isinstance(value, dict) else value
 
 

@@ -87,12 +87,12 @@ def test_a_stream_that_was_silent_is_no_engine_that_went_away(queue: EventQueue)
     assert not queue.watched
 
 
-def _observed(queue: EventQueue, said: str, *, keeps: bool = False) -> tuple[int | None, str]:
+def _observed(queue: EventQueue, state_text: str, *, keeps: bool = False) -> tuple[int | None, str]:
     """Code and loss of an end, as a watcher records it when the engine is back."""
     back: Any = SimpleNamespace(
         started_at=lambda: 99.0, answer_anew=lambda: None, keeps_containers=lambda: keeps
     )
-    facts = AppObserver(back, "app", queue).end_of(replace(container(0, said), id="c"), Journal())
+    facts = AppObserver(back, "app", queue).end_of(replace(container(0, state_text), id="c"), Journal())
     return facts["code"], facts.get("lost", "")
 
 
@@ -103,18 +103,18 @@ def test_the_exit_code_of_an_event_counts_where_the_engine_was_killed_before_it_
 
 
 @pytest.mark.parametrize(
-    ("said", "code", "lost"), [("exited 255", None, ENGINE_STOPPED), ("exited 0", 0, "")]
+    ("state_text", "code", "lost"), [("exited 255", None, ENGINE_STOPPED), ("exited 0", 0, "")]
 )
 def test_an_end_that_the_engine_has_missed_has_the_code_that_it_knows_when_it_is_back(
-    queue: EventQueue, said: str, code: int | None, lost: str
+    queue: EventQueue, state_text: str, code: int | None, lost: str
 ) -> None:
     put(queue, ("die", {"exitCode": "255"}), at=11.0)
     queue.disconnected(EngineGone("gone"))
-    assert _observed(queue, said) == (code, lost)
+    assert _observed(queue, state_text) == (code, lost)
 
 
 @pytest.mark.parametrize(
-    ("said", "facts", "keeps", "end"),
+    ("state_text", "facts", "keeps", "end"),
     [
         ("exited 0", (), True, (0, "")),
         ("exited 255", (), True, (None, ENGINE_STOPPED)),  # it does not know the code
@@ -127,10 +127,12 @@ def test_an_end_that_the_engine_has_missed_has_the_code_that_it_knows_when_it_is
         ),  # its last run may have had another configuration
     ],
 )
-def test_an_end_while_an_engine_with_live_restore_was_away_counts_by_its_code(queue, said, facts, keeps, end):
+def test_an_end_while_an_engine_with_live_restore_was_away_counts_by_its_code(
+    queue, state_text, facts, keeps, end
+):
     put(queue, *facts, at=11.0)
     queue.disconnected(EngineGone("gone"))
-    assert _observed(queue, said, keeps=keeps) == end
+    assert _observed(queue, state_text, keeps=keeps) == end
 
 
 def test_without_a_watcher_an_end_while_an_engine_with_live_restore_was_away_is_lost(queue):

@@ -22,8 +22,8 @@ class Row(NamedTuple):
         ends: when each replica ended, where not at 20.0 and 21.0.
     """
 
-    said: tuple[str, str]
-    told: tuple[dict[str, Any], ...]
+    state_text: tuple[str, str]
+    events: tuple[dict[str, Any], ...]
     state: str
     message: str
     engine: float | None = BEFORE
@@ -103,15 +103,15 @@ ROWS = {
 
 
 def _found(row: Row) -> list[Container]:
-    made = [container(k, each, retries=list(row.retries)) for k, each in enumerate(row.said)]
+    made = [container(k, each, retries=list(row.retries)) for k, each in enumerate(row.state_text)]
     return [replace(each, ended_at=at) for each, at in zip(made, row.ends, strict=True)] if row.ends else made
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS.keys())
 def test_a_history_has_one_outcome(row: Row) -> None:
     found = _found(row)
-    told = journal(*row.told)
-    app = viewed(found, told, EXPECTED, engine_started_at=row.engine)
+    events = journal(*row.events)
+    app = viewed(found, events, EXPECTED, engine_started_at=row.engine)
     assert (app.state, app.message) == (row.state, row.message)
 
 
@@ -120,7 +120,7 @@ SKIPPED = {"e": "end", "state": "skipped", "message": "prepare failed"}
 
 
 @pytest.mark.parametrize(
-    ("others", "told", "state", "message"),
+    ("others", "events", "state", "message"),
     [
         ((), (WAIT,), "waiting", "waits for prepare"),
         ((), (WAIT, {"e": "met", "job": "prepare"}, {"e": "queued"}), "queued", "waits for its turn"),
@@ -129,9 +129,9 @@ SKIPPED = {"e": "end", "state": "skipped", "message": "prepare failed"}
         (("running", "created"), (WAIT,), "running", ""),
     ],
 )
-def test_an_attempt_waits_until_a_replica_was_started_or_its_end_is_on_record(others, told, state, message):
+def test_an_attempt_waits_until_a_replica_was_started_or_its_end_is_on_record(others, events, state, message):
     found = [container(7, "created", part="waiting"), *(container(k, each) for k, each in enumerate(others))]
-    app = view(found, journal(*told), expected_replicas=EXPECTED)
+    app = view(found, journal(*events), expected_replicas=EXPECTED)
     assert (app.state, app.message) == (state, message)
 
 
@@ -153,20 +153,20 @@ def test_the_table_of_ends_that_launcher_did_not_ask_for(engine, by_itself, watc
     assert why_lost(ended, journal(GO).app, engine, watched=watched, by_itself=by_itself) == lost
 
 
-def _view(*said: str, told: tuple[dict[str, Any], ...] = (GO,), **facts: Any) -> DockerAppView:
-    found = [container(k, each, **facts) for k, each in enumerate(said)]
-    app = view(found, journal(*told), expected_replicas=EXPECTED)
+def _view(*state_text: str, events: tuple[dict[str, Any], ...] = (GO,), **facts: Any) -> DockerAppView:
+    found = [container(k, each, **facts) for k, each in enumerate(state_text)]
+    app = view(found, journal(*events), expected_replicas=EXPECTED)
     assert app is not None
     return app
 
 
 def test_an_app_began_with_its_order_to_start_or_its_first_replica() -> None:
     assert _view("running", "running").started_at == 1.0
-    assert _view("running", "running", told=()).started_at == 10.0
+    assert _view("running", "running", events=()).started_at == 10.0
     late = [replace(container(k, "running"), started_at=0.5 + k) for k in (0, 1)]
     app = view(late, journal(GO), expected_replicas=EXPECTED)
     assert app.started_at == 0.5
-    assert _view("created", "created", told=()).started_at is None
+    assert _view("created", "created", events=()).started_at is None
 
 
 def test_an_app_ended_with_its_last_replica() -> None:
@@ -177,7 +177,7 @@ def test_restarts_of_roles_count_once_and_those_of_replicas_each() -> None:
     whole = {"e": "restart", "role": "main", "policy": "ROLE", "was": {"id0": 1.0, "id1": 2.0}}
     whole["again"] = [["main", 0], ["main", 1]]
     alone = {**whole, "policy": "REPLICA", "was": {"id0": 1.0}, "again": [["main", 0]]}
-    assert _view("running", "running", told=(GO, whole)).num_restarts == 1
-    app = _view("running", "running", told=(GO, whole, alone, alone), restarts=3)
+    assert _view("running", "running", events=(GO, whole)).num_restarts == 1
+    app = _view("running", "running", events=(GO, whole, alone, alone), restarts=3)
     assert app.num_restarts == 1 + 2 + 3 + 3
     assert [each.num_restarts for each in app.replicas] == [5, 3]

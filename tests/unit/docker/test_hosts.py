@@ -93,13 +93,13 @@ def test_an_edited_network_and_an_edited_host_are_followed() -> None:
 def test_a_host_on_a_network_without_names_is_refused(network: str) -> None:
     with pytest.raises(RejectedAppError) as caught:
         request(network=network)
-    said = str(caught.value)
-    assert [line.split(":")[0].strip() for line in said.splitlines()[1:]] == [
+    message = str(caught.value)
+    assert [line.split(":")[0].strip() for line in message.splitlines()[1:]] == [
         "roles.client.args.0",
         "roles.client.args.1",
         "roles.client.env.URL",
     ]
-    assert f"`$<rank0_host>` has no value on the network `{network}`" in said
+    assert f"`$<rank0_host>` has no value on the network `{network}`" in message
 
 
 @pytest.mark.parametrize("network", ["none", "bridge"])
@@ -166,9 +166,9 @@ def test_validate_shows_the_line_of_a_port_out_of_reach(scenario, monkeypatch):
         "a.launcher.yaml",
         f"version: 1\nname: a\nscheduler: local_docker\nroles:\n  r: {{{role}\n    ready: {{port: 80}}}}\n",
     )
-    said = scenario.launcher("validate", "a.launcher.yaml", code=6).out
-    assert "a.launcher.yaml:6:" in said
-    assert "the engine ssh://me@gpu-server is on another machine" in said
+    message = scenario.launcher("validate", "a.launcher.yaml", code=6).out
+    assert "a.launcher.yaml:6:" in message
+    assert "the engine ssh://me@gpu-server is on another machine" in message
 
 
 # -- ports of the host -------------------------------------------------------------------------------------

@@ -257,8 +257,8 @@ def test_a_run_begins_when_it_was_restarted_however_late_the_engine_says_so(
     made = dataclasses.replace(container(0, "exited 0"), started_at=25.0, ended_at=30.0)
     ended = {"e": "exit", "role": "main", "k": 0, "code": 1, "started_at": 10.0, "ended_at": 20.0}
     restart = {"e": "restart", "role": "main", "policy": "ROLE", "was": {"id0": 10.0}, "again": [["main", 0]]}
-    told = journal({"e": "go"}, ended, {**restart, "t": restarted_at, "delay_s": delay_s})
-    assert starts_of(made, told) == [(0, 9.9), (1, second_began_at)]
+    events = journal({"e": "go"}, ended, {**restart, "t": restarted_at, "delay_s": delay_s})
+    assert starts_of(made, events) == [(0, 9.9), (1, second_began_at)]
 
 
 def test_times_are_exact_to_the_nanosecond() -> None:

@@ -74,7 +74,7 @@ def test_http_is_ready_after_2xx_and_3xx(own: Bench, serve: Callable[..., str], 
 
 @pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize(
-    ("script", "said"),
+    ("script", "message"),
     [
         ("read line; echo HTTP/1.1 503 Busy", "answers 503"),
         ("read line; echo hello, this is no web server", "has an answer that is not HTTP"),
@@ -83,9 +83,9 @@ def test_http_is_ready_after_2xx_and_3xx(own: Bench, serve: Callable[..., str], 
         ("yes", "has an answer that is not HTTP"),
     ],
 )
-def test_http_says_what_is_wrong_with_an_answer(own, serve, script, said):
+def test_http_says_what_is_wrong_with_an_answer(own, serve, script, message):
     becomes_ready(own, made := serve(script), {"port": PORT})
-    assert why(own, made, {"http": "/", "port": PORT}) == f"GET / on port {PORT} {said}"
+    assert why(own, made, {"http": "/", "port": PORT}) == f"GET / on port {PORT} {message}"
 
 
 @pytest.mark.parametrize(
@@ -93,8 +93,8 @@ def test_http_says_what_is_wrong_with_an_answer(own, serve, script, said):
 )
 def test_http_waits_for_an_answer_within_bounds(own: Bench, serve: Callable[..., str], script: str) -> None:
     becomes_ready(own, made := serve(script), {"port": PORT})
-    said = why(own, made, {"http": "/", "port": PORT})
-    assert said == f"GET / on port {PORT} has no answer within {ANSWER_S:g} s"
+    message = why(own, made, {"http": "/", "port": PORT})
+    assert message == f"GET / on port {PORT} has no answer within {ANSWER_S:g} s"
 
 
 @pytest.mark.usefixtures("patient")
@@ -203,8 +203,8 @@ def test_a_command_runs_as_the_replica_does(own: Bench) -> None:
 
 
 def test_a_command_that_is_not_there_is_a_phrase(own: Bench) -> None:
-    said = why(own, own.sh(FOREVER), {"command": ["no-such-program", "-x"]})
-    assert said == 'exec: "no-such-program": executable file not found in $PATH'
+    message = why(own, own.sh(FOREVER), {"command": ["no-such-program", "-x"]})
+    assert message == 'exec: "no-such-program": executable file not found in $PATH'
 
 
 def test_a_command_that_does_not_end_is_waited_for_and_not_run_again(own: Bench) -> None:
@@ -230,13 +230,13 @@ ALL: list[Wanted] = [
 @pytest.mark.parametrize("probe", ALL, ids=lambda probe: next(iter(probe)))
 def test_a_replica_that_does_not_run_is_not_ready(own: Bench, probe: Wanted) -> None:
     seen = own.engine.inspect(own.create("true"))
-    said = [why_not_ready(own.engine, seen, probe, limit_s=1.0)]
+    message = [why_not_ready(own.engine, seen, probe, limit_s=1.0)]
     own.engine.start(seen.id)
     own.ended(seen.id)
-    said += [why_not_ready(own.engine, seen, probe, limit_s=1.0)]
+    message += [why_not_ready(own.engine, seen, probe, limit_s=1.0)]
     own.engine.remove(seen.id, force=True)
-    said += [why_not_ready(own.engine, seen, probe, limit_s=1.0)]
-    assert said == ["its container is created", "its container is exited", "its container is gone"]
+    message += [why_not_ready(own.engine, seen, probe, limit_s=1.0)]
+    assert message == ["its container is created", "its container is exited", "its container is gone"]
 
 
 def test_a_command_whose_replica_ends_meanwhile_is_no_success(own: Bench) -> None:

@@ -25,10 +25,10 @@ READY: dict[str, Any] = {"e": "ready", "role": "server", "k": 0, "id": "server",
 LATE: dict[str, Any] = {**READY, "e": "late", "why": "not ready after 60 s: there is no file up"}
 
 
-def found_of(said: str, rules: dict[str, dict[str, Any]], retries: list[Any]) -> list[Container]:
+def found_of(state_text: str, rules: dict[str, dict[str, Any]], retries: list[Any]) -> list[Container]:
     """`said`: the state of one replica of each role: "created|exited 0.ended"."""
     made = []
-    for role, each in zip(rules, said.split("|"), strict=True):
+    for role, each in zip(rules, state_text.split("|"), strict=True):
         state, _, mark = each.partition(".")
         state, _, code = state.partition(" ")
         labels = {
@@ -61,15 +61,15 @@ class Seen:
 
     def __init__(
         self,
-        said: str,
-        *told: dict[str, Any],
+        state_text: str,
+        *events: dict[str, Any],
         rules: dict[str, dict[str, Any]] = SERVED,
         retries: list[Any] | None = None,
         elsewhere: bool = False,
     ) -> None:
-        self.containers = found_of(said, rules, retries or [0, "APPLICATION"])
+        self.containers = found_of(state_text, rules, retries or [0, "APPLICATION"])
         self.expected = [(role, 0) for role in rules]
-        self.journal = journal(GO, *told)
+        self.journal = journal(GO, *events)
         seen = viewed(self.containers, None if elsewhere else self.journal, self.expected)
         assert seen is not None
         self.view: DockerAppView = seen
@@ -103,7 +103,7 @@ def test_a_replica_that_the_client_left_unstarted_still_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "state", "message"),
+    ("state_text", "state", "message"),
     [
         ("exited 0|running", "running", ""),
         ("exited 0|exited 143.ended", "succeeded", ""),
@@ -113,8 +113,8 @@ def test_a_replica_that_the_client_left_unstarted_still_is() -> None:
         ("created.stopped|exited 4", "failed", "server/0 exited with 4"),
     ],
 )
-def test_names_and_labels_alone_tell_the_end(said: str, state: str, message: str) -> None:
-    seen = Seen(said, elsewhere=True).view
+def test_names_and_labels_alone_tell_the_end(state_text: str, state: str, message: str) -> None:
+    seen = Seen(state_text, elsewhere=True).view
     assert (seen.state, seen.message) == (state, message)
 
 
@@ -133,7 +133,7 @@ def test_a_service_that_was_stopped_at_the_end_is_cancelled() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "told", "facts", "action"),
+    ("state_text", "events", "facts", "action"),
     [
         # the end: services are stopped, whatever else is asked for by then
         ("exited 0|running", (READY,), {}, "end, stop server"),
@@ -150,8 +150,8 @@ def test_a_service_that_was_stopped_at_the_end_is_cancelled() -> None:
         ("created.cancelled|running", (), {}, "stop server"),
     ],
 )
-def test_the_next_thing_to_do(said, told, facts, action):
-    assert Seen(said, *told).next(**facts) == action
+def test_the_next_thing_to_do(state_text, events, facts, action):
+    assert Seen(state_text, *events).next(**facts) == action
 
 
 @pytest.mark.parametrize("state", ["removing", ""])

@@ -28,8 +28,8 @@ class Pulls:
         self.engine = own.engine
         self.own = own
         self.image = f"{address}/{own.token}:1"
-        self.told: list[tuple[str, str, Mapping[str, Any]]] = []
-        case.scheduler.on_progress = lambda *news: self.told.append(news)
+        self.events: list[tuple[str, str, Mapping[str, Any]]] = []
+        case.scheduler.on_progress = lambda *news: self.events.append(news)
 
     def here(self, version: str) -> str:
         """The image has this version at the engine; its id."""
@@ -55,7 +55,7 @@ class Pulls:
 
     @property
     def kinds(self) -> list[str]:
-        return list(dict.fromkeys(kind for _, kind, _ in self.told))
+        return list(dict.fromkeys(kind for _, kind, _ in self.events))
 
 
 def commit(container: str, name: str, labels: Mapping[str, str]) -> str:
@@ -78,9 +78,9 @@ def pulls(case: DockerCase, token: str, tmp_path: Path) -> Iterator[Pulls]:
 def test_what_is_missing_is_pulled_once(pulls: Pulls) -> None:
     pulls.there("one")
     assert pulls.run("missing") == "one"
-    pulls.told.clear()
+    pulls.events.clear()
     assert pulls.run("missing") == "one"
-    assert pulls.told == []
+    assert pulls.events == []
 
 
 def test_what_is_there_is_used_as_it_is_unless_always_is_asked(pulls: Pulls) -> None:
@@ -88,7 +88,7 @@ def test_what_is_there_is_used_as_it_is_unless_always_is_asked(pulls: Pulls) -> 
     pulls.here("old")
     assert pulls.run("never") == "old"
     assert pulls.run("missing") == "old"
-    assert pulls.told == []
+    assert pulls.events == []
     assert pulls.run("always") == "new"
 
 
@@ -98,7 +98,7 @@ def test_never_refuses_what_is_missing_and_leaves_nothing(pulls: Pulls, launcher
         pulls.run("never")
     assert "docker pull" in (caught.value.hint or "")
     assert pulls.case.rests_of(launcher_home) == []
-    assert pulls.told == []
+    assert pulls.events == []
 
 
 @pytest.mark.parametrize("policy", ["missing", "always"])
@@ -111,11 +111,11 @@ def test_what_no_registry_has_is_named_and_leaves_nothing(pulls, launcher_home, 
 def test_pulls_are_reported_with_app_and_image(pulls: Pulls) -> None:
     pulls.there("one")
     pulls.run("missing")
-    [app_id] = {app_id for app_id, _, _ in pulls.told}
+    [app_id] = {app_id for app_id, _, _ in pulls.events}
     assert app_id == pulls.case.listed()[0].app_id
     assert pulls.kinds == ["pulling", "pulled"]
-    assert all(facts["image"] == pulls.image for _, _, facts in pulls.told)
-    sizes = [(facts["done"], facts["total"]) for _, _, facts in pulls.told if facts.get("total")]
+    assert all(facts["image"] == pulls.image for _, _, facts in pulls.events)
+    sizes = [(facts["done"], facts["total"]) for _, _, facts in pulls.events if facts.get("total")]
     assert all(0 <= done <= total for done, total in sizes)
 
 
@@ -131,7 +131,7 @@ def test_an_attempt_pulls_what_it_reserves_its_id_with(pulls: Pulls, policy: str
     staged.create(reservation, app, {"image_pull": policy})
     staged.start(reservation)
     pulls.case.end(attempt.app_id)
-    assert [(app_id, kind) for app_id, kind, _ in pulls.told if kind == "pulled"] == [
+    assert [(app_id, kind) for app_id, kind, _ in pulls.events if kind == "pulled"] == [
         (attempt.app_id, "pulled")
     ]
 
@@ -146,7 +146,7 @@ def test_the_base_of_a_workspace_is_pulled_once_for_an_attempt(pulls: Pulls, tmp
     reservation = staged.reserve(replace(attempt, document={**attempt.document, "cfg": cfg}))
     built = staged.build_workspace(app, cfg, bind_workspace(tmp_path / "src"), app_id=attempt.app_id)
     staged.abort(reservation)
-    assert [kind for _, kind, _ in pulls.told if kind == "pulled"] == ["pulled"]
+    assert [kind for _, kind, _ in pulls.events if kind == "pulled"] == ["pulled"]
     Daemon().remove_image(built.roles[0].image)
 
 
@@ -183,8 +183,8 @@ def test_what_was_made_of_a_workspace_is_not_asked_of_any_registry(pulls: Pulls,
     workspace = bind_workspace(tmp_path / "src")
     built = build_workspace(pulls.engine, app, {}, workspace).roles[0].image
     try:
-        assert pull.ensure_image(pulls.engine, built, "always", pulls.told.append) is not None
-        assert pulls.told == []
+        assert pull.ensure_image(pulls.engine, built, "always", pulls.events.append) is not None
+        assert pulls.events == []
     finally:
         Daemon().remove_image(built)
 

@@ -68,8 +68,12 @@ def test_lines_are_added_whole_after_one_that_a_full_disk_cut_short(app_dir: str
     with open(os.path.join(app_dir, "journal.jsonl"), "a") as file:
         file.write('{"e":"end","sta')
     assert record.append(app_dir, "cancel", by="me")
-    told = record.journal(app_dir)
-    assert (told.started_at is not None, told.app.cancel["by"], told.outcome) == (True, "me", None)
+    record_events = record.journal(app_dir)
+    assert (record_events.started_at is not None, record_events.app.cancel["by"], record_events.outcome) == (
+        True,
+        "me",
+        None,
+    )
 
 
 def test_the_declaration_of_an_app_is_the_first_line_and_alone_no_journal(app_dir: str) -> None:

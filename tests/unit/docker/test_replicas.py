@@ -23,20 +23,20 @@ def halt(k: int, start: float | None = None) -> dict[str, Any]:
     return {"e": "halt", "of": {f"id{k}": start}}
 
 
-def seen(*said: str, told: list[dict[str, Any]] | None = None, **facts: Any) -> DockerAppView:
+def seen(*state_text: str, events: list[dict[str, Any]] | None = None, **facts: Any) -> DockerAppView:
     """An app of replicas that were started, as far as containers and events show."""
-    found = [container(k, each, **facts) for k, each in enumerate(said) if each]
-    app = view(found, Journal([STARTING, *(told or [])]), expected_replicas=[("main", k) for k in (0, 1)])
+    found = [container(k, each, **facts) for k, each in enumerate(state_text) if each]
+    app = view(found, Journal([STARTING, *(events or [])]), expected_replicas=[("main", k) for k in (0, 1)])
     assert app is not None
     return app
 
 
-def only(said: str, *told: dict[str, Any], **facts: Any) -> DockerReplica:
-    return seen(said, "running", told=list(told), **facts).replicas[0]
+def only(state_text: str, *events: dict[str, Any], **facts: Any) -> DockerReplica:
+    return seen(state_text, "running", events=list(events), **facts).replicas[0]
 
 
 @pytest.mark.parametrize(
-    ("said", "halted", "state", "exit_code"),
+    ("state_text", "halted", "state", "exit_code"),
     [
         ("created", False, "pending", None),
         ("created.cancelled", False, "cancelled", None),
@@ -52,8 +52,8 @@ def only(said: str, *told: dict[str, Any], **facts: Any) -> DockerReplica:
         ("exited 143.stopped", False, "cancelled", 143),
     ],
 )
-def test_the_state_of_a_replica(said: str, halted: bool, state: str, exit_code: int | None) -> None:
-    found = only(said, *([halt(0)] if halted else []))
+def test_the_state_of_a_replica(state_text: str, halted: bool, state: str, exit_code: int | None) -> None:
+    found = only(state_text, *([halt(0)] if halted else []))
     assert (found.state, found.exit_code) == (state, exit_code)
 
 
@@ -65,7 +65,7 @@ def test_a_stop_of_an_earlier_run_is_none_of_this_one(start: float, state: str) 
 
 @pytest.mark.parametrize(("code", "state"), [(0, "succeeded"), (3, "failed")])
 def test_a_pruned_replica_is_as_its_end_on_record(code: int, state: str) -> None:
-    found = seen("", "running", told=[spawn(0, 1.0), exit_(0, code)]).replicas[0]
+    found = seen("", "running", events=[spawn(0, 1.0), exit_(0, code)]).replicas[0]
     assert (found.state, found.exit_code, found.id) == (state, code, "")
     assert (found.started_at, found.ended_at) == (1.0, 2.0)
 
@@ -81,8 +81,8 @@ def test_a_container_that_runs_counts_more_than_an_end_on_record() -> None:
 
 
 def test_a_replica_that_was_spared_has_ended_by_itself_whatever_its_end_on_record_says() -> None:
-    told = [spawn(0, 10.0), halt(0, 10.0), exit_(0, 0, stopped=True), {"e": "spared", "of": ["id0"]}]
-    assert only("exited 0", *told).state == "succeeded"
+    events = [spawn(0, 10.0), halt(0, 10.0), exit_(0, 0, stopped=True), {"e": "spared", "of": ["id0"]}]
+    assert only("exited 0", *events).state == "succeeded"
 
 
 def test_a_replica_without_a_container_is_lost_once_the_app_was_started() -> None:
@@ -99,10 +99,10 @@ def test_roles_come_in_the_expected_order_and_replicas_by_number() -> None:
 
 
 def test_each_restart_of_the_engine_counts_once() -> None:
-    told = [
+    events = [
         spawn(0, 5.0),
         {"e": "restart", "scope": "replica", "role": "main", "k": 0, "n": 1, "by": "engine"},
     ]
-    found = seen("running", "running", told=told, restarts=3)
+    found = seen("running", "running", events=events, restarts=3)
     assert [each.num_restarts for each in found.replicas] == [3, 3]
     assert found.num_restarts == 6

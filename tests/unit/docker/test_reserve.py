@@ -266,5 +266,5 @@ def test_a_paused_replica_is_pending_and_says_why(case: DockerCase, own: Bench) 
     own.engine._post(container_name(attempt.app_id, "r", 0), "pause")
     found = case.scheduler.describe(attempt.app_id)
     assert found.state is AppState.RUNNING
-    told = [(each.state, each.message) for each in found.roles_statuses[0].replicas]
-    assert told == [(AppState.PENDING, "paused"), (AppState.RUNNING, "")]
+    events = [(each.state, each.message) for each in found.roles_statuses[0].replicas]
+    assert events == [(AppState.PENDING, "paused"), (AppState.RUNNING, "")]

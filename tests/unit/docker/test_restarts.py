@@ -57,7 +57,7 @@ def restarts(app_id: str) -> Iterator[Restart]:
 
 
 @pytest.mark.parametrize(
-    ("history", "said"),
+    ("history", "lines"),
     [
         ("a/0=3; end", []),
         ("a/0=3; REPLICA a/0; end", ["a/0 exited with 3; restart 1 of 2 in 5 s"]),
@@ -91,8 +91,8 @@ def restarts(app_id: str) -> Iterator[Restart]:
         ("a/0=3; end; REPLICA a/0", ["a/0 exited with 3; restart 1 of 2 in 5 s"]),
     ],
 )
-def test_the_lines_about_restarts(launcher_home, history, said):
-    assert [str(restart) for restart in restarts(journal(history))] == said
+def test_the_lines_about_restarts(launcher_home, history, lines):
+    assert [str(restart) for restart in restarts(journal(history))] == lines
 
 
 def test_restarts_are_reported_from_a_time_on_for_the_replicas_that_are_followed(launcher_home):

@@ -64,8 +64,12 @@ def test_a_lost_store_is_filled_from_the_records(launcher_home: Path) -> None:
                 "reserved": "reserved", "running": "running", "ended": "failed", "told": "failed",
             }  # fmt: skip
             assert {app.app_id for app in store.to_tidy([DOCKER])} == {"reserved", "running", "ended"}
-            told = store.app("told")
-            assert (told.message, told.exit_code, told.ended_at) == ("main/0 exited with 3", 3, 9.5)
+            record_events = store.app("told")
+            assert (record_events.message, record_events.exit_code, record_events.ended_at) == (
+                "main/0 exited with 3",
+                3,
+                9.5,
+            )
         assert (launcher_home / "ledger.db").exists() is not readonly
 
 

@@ -15,10 +15,10 @@ from launcher.schedulers.docker.status import DockerAppView, longest_pause_s, pa
 EXPECTED = [("main", 0), ("main", 1)]
 
 
-def container(k: int, said: str = "running", **facts: Any) -> Container:
+def container(k: int, state_text: str = "running", **facts: Any) -> Container:
     """Replica main/k: `said` is a state, or "exited N" with an exit code; a mark may follow after a dot."""
-    said, _, mark = said.partition(".")
-    state, _, code = said.partition(" ")
+    state_text, _, mark = state_text.partition(".")
+    state, _, code = state_text.partition(" ")
     labels: dict[str, str] = {
         "launcher.app-id": "app",
         "launcher.scheduler": "local_docker",
@@ -44,20 +44,22 @@ def journal(*lines: dict[str, object]) -> Journal:
 
 
 def viewed(
-    containers: list[Container], told: Journal | None, expected: list[tuple[str, int]], **facts: Any
+    containers: list[Container], record_events: Journal | None, expected: list[tuple[str, int]], **facts: Any
 ) -> DockerAppView | None:
     """The view of an app: the same whether its journal declares the app, or its labels alone do."""
-    found = view(containers, told, expected_replicas=expected, **facts)
-    if told is not None and containers:
+    found = view(containers, record_events, expected_replicas=expected, **facts)
+    if record_events is not None and containers:
         counts = {role: 1 + max(k for name, k in expected if name == role) for role, _ in expected}
         first = declaration(Labels(containers[0].labels), counts)
-        declared = Journal([first, *told.events])
+        declared = Journal([first, *record_events.events])
         assert view(containers, declared, **facts) == found
     return found
 
 
-def seen(*said: str, told: Journal | None = None, **facts: Any) -> DockerAppView:
-    found = viewed([container(k, each, **facts) for k, each in enumerate(said)], told, EXPECTED)
+def seen(*state_text: str, record_events: Journal | None = None, **facts: Any) -> DockerAppView:
+    found = viewed(
+        [container(k, each, **facts) for k, each in enumerate(state_text)], record_events, EXPECTED
+    )
     assert found is not None
     return found
 
@@ -67,7 +69,7 @@ STOPPING = {"e": "stop", "of": ["id0", "id1"]}
 
 
 @pytest.mark.parametrize(
-    ("said", "state"),
+    ("state_text", "state"),
     [
         (("created",), "reserved"),
         (("created", "created"), "created"),
@@ -87,8 +89,8 @@ STOPPING = {"e": "stop", "of": ["id0", "id1"]}
         (("exited 0",), "lost"),
     ],
 )
-def test_containers_alone_tell_the_state(said: tuple[str, ...], state: str) -> None:
-    assert seen(*said).state == state
+def test_containers_alone_tell_the_state(state_text: tuple[str, ...], state: str) -> None:
+    assert seen(*state_text).state == state
 
 
 def test_no_container_and_no_journal_is_no_app() -> None:
@@ -113,7 +115,7 @@ def test_a_removed_replica_is_named() -> None:
 
 def test_a_replica_that_ended_on_record_may_be_pruned() -> None:
     ended: dict[str, Any] = {"e": "exit", "role": "main", "k": 1, "code": 0}
-    found = seen("running", told=journal({"e": "go"}, ended))
+    found = seen("running", record_events=journal({"e": "go"}, ended))
     assert (found.state, found.drift) == ("running", "")
 
 
@@ -129,20 +131,22 @@ def test_an_out_of_memory_kill_is_reported() -> None:
 
 def test_without_a_journal_a_failure_is_an_end() -> None:
     assert seen("exited 3", "exited 0", **RESTARTS).state == "failed"
-    assert seen("exited 3", "exited 0", told=journal({"e": "adopted"}), **RESTARTS).state == "failed"
+    assert seen("exited 3", "exited 0", record_events=journal({"e": "adopted"}), **RESTARTS).state == "failed"
 
 
 def test_a_restart_goes_on_until_each_container_has_another_start_time() -> None:
     restart = {"e": "restart", "role": "main", "policy": "APPLICATION", "again": [["main", 0], ["main", 1]]}
     pending = journal({"e": "go"}, {**restart, "was": {"id0": 1.0, "id1": 11.0}})
-    assert seen("exited 0", "exited 0", told=pending, **RESTARTS).state == "running"
+    assert seen("exited 0", "exited 0", record_events=pending, **RESTARTS).state == "running"
     done = journal({"e": "go"}, {**restart, "was": {"id0": 1.0, "id1": 2.0}})
-    assert seen("exited 3", "exited 0", told=done, **RESTARTS).state == "failed"
-    assert seen("exited 3", "exited 0", told=done, **RESTARTS).num_restarts == 1
+    assert seen("exited 3", "exited 0", record_events=done, **RESTARTS).state == "failed"
+    assert seen("exited 3", "exited 0", record_events=done, **RESTARTS).num_restarts == 1
 
 
 def test_what_was_stopped_by_hand_is_cancelled_and_said() -> None:
-    found = seen("exited 143", "exited 143.stopped", told=journal({"e": "go"}, {"e": "hand", "id": "id0"}))
+    found = seen(
+        "exited 143", "exited 143.stopped", record_events=journal({"e": "go"}, {"e": "hand", "id": "id0"})
+    )
     assert (found.state, found.drift) == ("cancelled", "main/0 was stopped by hand")
 
 
@@ -163,8 +167,8 @@ def test_what_is_being_removed_is_gone_and_has_not_succeeded() -> None:
 
 
 def test_an_end_on_record_stays_while_the_containers_are_being_removed() -> None:
-    told = journal({"e": "go"}, {"e": "end", "state": "succeeded"})
-    assert seen("removing", "removing", told=told).state == "succeeded"
+    record_events = journal({"e": "go"}, {"e": "end", "state": "succeeded"})
+    assert seen("removing", "removing", record_events=record_events).state == "succeeded"
 
 
 def test_what_was_never_started_is_not_while_it_is_being_removed() -> None:
@@ -173,7 +177,7 @@ def test_what_was_never_started_is_not_while_it_is_being_removed() -> None:
 
 def test_a_first_start_that_failed_is_why_the_app_has() -> None:
     stop = {"e": "stop", "of": ["id0", "id1"], "why": "start", "message": "main/0 could not be started"}
-    found = seen("created.stopped", "created.stopped", told=journal({"e": "go"}, stop))
+    found = seen("created.stopped", "created.stopped", record_events=journal({"e": "go"}, stop))
     assert (found.state, found.message, found.started) == ("failed", stop["message"], False)
 
 
@@ -199,9 +203,9 @@ HAND = {"e": "hand", "id": "id0", "started_at": 10.0}
 
 
 def test_a_later_run_than_the_one_stopped_by_hand_fails_on_its_own() -> None:
-    found = seen("exited 3", "exited 0", told=journal({"e": "go"}, {**HAND, "started_at": 9.0}))
+    found = seen("exited 3", "exited 0", record_events=journal({"e": "go"}, {**HAND, "started_at": 9.0}))
     assert (found.state, found.message) == ("failed", "main/0 exited with 3")
-    assert seen("exited 3", "exited 0", told=journal({"e": "go"}, HAND)).state == "cancelled"
+    assert seen("exited 3", "exited 0", record_events=journal({"e": "go"}, HAND)).state == "cancelled"
 
 
 def test_what_had_ended_before_it_could_be_stopped_was_not_stopped() -> None:
@@ -211,9 +215,11 @@ def test_what_had_ended_before_it_could_be_stopped_was_not_stopped() -> None:
     assert _failed(journal({"e": "go"}, peers, peers, spared)) == []  # the other one may have stopped it
 
 
-def _failed(told: Journal) -> list[str]:
+def _failed(record_events: Journal) -> list[str]:
     return [
-        each.label for each in seen("exited 143", "exited 4", told=told).replicas if each.state == "failed"
+        each.label
+        for each in seen("exited 143", "exited 4", record_events=record_events).replicas
+        if each.state == "failed"
     ]
 
 
@@ -230,7 +236,7 @@ PAUSE |= {"again": [["main", 0]], "delay_s": 9}
 
 @pytest.mark.parametrize("other", ["running", "exited 0"])
 def test_a_replica_in_its_pause_waits_and_its_app_runs(other: str) -> None:
-    found = seen("exited 3", other, told=journal({"e": "go"}, PAUSE), **SLOWLY)
+    found = seen("exited 3", other, record_events=journal({"e": "go"}, PAUSE), **SLOWLY)
     assert (found.state, found.final, found.unstarted, found.num_restarts) == ("running", False, 0, 1)
     first, second = found.replicas
     assert (first.state, first.waits, first.exit_code, first.ended_at) == (

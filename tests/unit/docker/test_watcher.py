@@ -288,7 +288,9 @@ def test_an_app_that_another_home_watches_is_left_to_it(app, tmp_path, monkeypat
 def test_a_pruned_replica_that_had_succeeded_is_no_loss(app: Make) -> None:
     made = app({"r": ["true", "sleep 1000"]})
     made.start()
-    made.until(lambda: (told := record.journal(made.app_dir)) is not None and _has_end(told))
+    made.until(
+        lambda: (record_events := record.journal(made.app_dir)) is not None and _has_end(record_events)
+    )
     made.engine.remove(made.name("r", 0))
     seen = made.view()
     assert (seen.state, seen.drift) == ("running", "")

@@ -311,7 +311,7 @@ def test_hints_for_toml_are_toml(tmp_path: Path, text: str) -> None:
     advice = [
         f"{found.label} {found.hint}" for found in compile_text(tmp_path, text, name=name_for(text)).errors
     ]
-    shown = [each for said in advice for each in re.findall(r"\{.*\}|\[.*\]", said)]
+    shown = [each for wording in advice for each in re.findall(r"\{.*\}|\[.*\]", wording)]
     assert shown
     for each in shown:
         tomli.loads(f"x = {each}")

@@ -22,7 +22,7 @@ def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "repo"
 
 
-def said(*paths: str, **environment) -> list[str]:
+def wording(*paths: str, **environment) -> list[str]:
     found = compile_files(paths, environment=Environment(**environment), placeholders=True)
     return [f"{d.place} {d.code} {d.message}" for d in found.diagnostics]
 
@@ -49,7 +49,7 @@ def said(*paths: str, **environment) -> list[str]:
 )
 def test_what_has_no_bounds_is_an_error_at_its_place(repo: Path, text: str, place: str, message: str):
     (repo / "job.launcher.yaml").write_text(JOB + text)
-    [line] = said("job.launcher.yaml")
+    [line] = wording("job.launcher.yaml")
     assert line.startswith(f"job.launcher.yaml:{place} ")
     assert message in line
 
@@ -66,7 +66,7 @@ def test_what_is_named_like_a_job_file_and_is_none_is_not_opened(repo: Path):
     (repo / "jobs").mkdir()
     os.mkfifo("jobs/launcher.toml")
     (repo / "jobs" / "d.launcher.yaml").write_text(JOB + ROLE)
-    lines = said(".", "c.launcher.yml")
+    lines = wording(".", "c.launcher.yml")
     assert [line.split(": ", 1)[-1] for line in lines[1:]] == [
         "it is a named pipe",
         "./b.launcher.toml unreadable the file is a link that leads out of the repository",
@@ -87,14 +87,14 @@ def test_a_link_out_of_the_repository_shows_no_text_of_its_target(repo: Path, na
 def test_a_link_inside_of_the_repository_is_a_job_file(repo: Path):
     (repo / "job.yaml").write_text(JOB + ROLE)
     (repo / "job.launcher.yaml").symlink_to("job.yaml")
-    assert said("job.launcher.yaml") == []
+    assert wording("job.launcher.yaml") == []
 
 
 def test_a_long_variable_in_many_places_is_one_error(repo: Path):
     args = "".join("      - x$<var.long>\n" for _ in range(5000))
     text = f"vars: {{long: {{type: str, default: {'x' * 400_000}}}}}\n" + ROLE + "    args:\n" + args
     (repo / "job.launcher.yaml").write_text(JOB + text)
-    [line] = said("job.launcher.yaml")
+    [line] = wording("job.launcher.yaml")
     assert "too-large references make the texts of this job larger than 1 MiB" in line
 
 
@@ -102,7 +102,7 @@ def test_a_matrix_under_many_targets_is_bounded(repo: Path):
     targets = "".join(f"  t{k}: {{timeout: 1h}}\n" for k in range(100))
     text = ROLE + "matrix: {a: {range: [0, 256]}}\ntargets:\n" + targets
     (repo / "job.launcher.yaml").write_text(JOB + text)
-    [line] = said("job.launcher.yaml")
+    [line] = wording("job.launcher.yaml")
     assert line.startswith("job.launcher.yaml:7:1 too-large `targets` makes 25,600 jobs")
 
 

@@ -31,7 +31,7 @@ def pids_in(folder: Path) -> list[int]:
     return [int(pid) for pid in (folder / "pids").read_text().split()]
 
 
-def said(result: Compiled) -> list[str]:
+def wording(result: Compiled) -> list[str]:
     return [f"{d.place} {d.code} {d.message}" for d in result.diagnostics]
 
 
@@ -58,7 +58,7 @@ def said(result: Compiled) -> list[str]:
     ],
 )
 def test_how_a_component_ends_its_process_is_an_error_at_its_place(folder: Path, body: str, message: str):
-    [line] = said(compiled(folder, body))
+    [line] = wording(compiled(folder, body))
     assert line.startswith("job.launcher.yaml:3:12 invalid-value component `c.py:f`")
     assert message in line
 
@@ -67,7 +67,7 @@ def test_a_component_that_does_not_end_is_killed_with_all_it_started(folder, mon
     monkeypatch.setenv("LAUNCHER_COMPONENT_TIMEOUT", "2")
     body = "p = subprocess.Popen(['sleep', '1000'])\n"
     body += "open('pids', 'w').write(f'{os.getpid()} {p.pid}')\np.wait()"
-    [line] = said(compiled(folder, body))
+    [line] = wording(compiled(folder, body))
     assert "took longer than 2 s and was killed" in line
     assert processes.gone(pids_in(folder), timeout_s=60)
 
@@ -90,7 +90,7 @@ def test_a_component_file_outside_of_the_repository_is_refused(folder: Path, nam
     (folder.parent / "outside.py").write_text(f"open({str(folder / 'ran')!r}, 'w')\n")
     (folder / "link.py").symlink_to("../outside.py")
     (folder / "folder").symlink_to("..")
-    [line] = said(compiled(folder, "pass", name=name))
+    [line] = wording(compiled(folder, "pass", name=name))
     assert "lies outside of the repository" in line
     assert not (folder / "ran").exists()
 
@@ -99,7 +99,7 @@ def test_a_component_file_outside_of_the_repository_is_refused(folder: Path, nam
 def test_components_are_refused_where_they_may_not_run(folder, monkeypatch, name):
     for environment in ({"components": False}, {}):
         monkeypatch.setenv("LAUNCHER_COMPONENTS", "always" if environment else "never")
-        [line] = said(compiled(folder, "pass", name=name, top="open('ran', 'w')", **environment))
+        [line] = wording(compiled(folder, "pass", name=name, top="open('ran', 'w')", **environment))
         assert line.startswith(f"job.launcher.yaml:3:12 component-refused component `{name}` is not called")
     assert not (folder / "ran").exists()
 

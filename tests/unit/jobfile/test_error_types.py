@@ -117,8 +117,8 @@ def test_there_are_no_words_for_what_pydantic_does_not_know() -> None:
 def test_no_error_type_lets_the_words_of_pydantic_through(path: Path, value: Any) -> None:
     """Those that the models cannot raise today are said in general words, not in pydantic's."""
     for kind in ERRORS:
-        for said in say(kind, path, value):
-            assert_ours(said)
+        for output in say(kind, path, value):
+            assert_ours(output)
 
 
 def say(kind: str, path: Path, value: Any) -> list[Diagnostic]:
@@ -167,9 +167,9 @@ def test_every_wrong_value_in_every_place_is_said_in_our_words() -> None:
                 JobFile.model_validate(value)
             except ValidationError as error:
                 raised |= {found["type"] for found in error.errors(include_url=False)}
-                said = found_by(error, value)
-                assert said
-                for diagnostic in said:
+                output = found_by(error, value)
+                assert output
+                for diagnostic in output:
                     assert_ours(diagnostic)
     ours = {kind for kind in raised if kind.startswith("job:")}
     assert {kind[4:] for kind in ours} <= CODES.keys()

@@ -72,7 +72,7 @@ def test_a_directory_with_nothing_else_says_what_has_left_it_out(folder):
 
 
 @pytest.mark.parametrize(
-    ("exclude", "told"),
+    ("exclude", "expected"),
     [
         ('"bad"', '1:11 wrong-type `exclude` must be a list, not the text "bad"'),
         ("3", "1:11 wrong-type `exclude` must be a list, not the number 3"),
@@ -84,11 +84,11 @@ def test_a_directory_with_nothing_else_says_what_has_left_it_out(folder):
         ),
     ],
 )
-def test_wrong_patterns_are_reported_with_their_place_and_leave_nothing_out(folder, exclude, told):
+def test_wrong_patterns_are_reported_with_their_place_and_leave_nothing_out(folder, exclude, expected):
     (folder / "launcher.toml").write_text(f"exclude = {exclude}\n")
     compiled = compile_files(["."], environment=Environment(cwd=str(folder), environ={}))
     [error] = compiled.errors
-    assert f"{error.span.line}:{error.span.column} {error.code} {error.message}".startswith(told)
+    assert f"{error.span.line}:{error.span.column} {error.code} {error.message}".startswith(expected)
     assert len(compiled.launches) == 0 or len(found(folder)) == 5
 
 

@@ -54,9 +54,7 @@ def test_an_explanation_is_sentences_and_commands_that_fit_a_terminal(explained:
 
 @pytest.mark.slow  # all of them together
 @pytest.mark.parametrize("code", [code for code in EXPLAINED if code not in NOT_RUN])
-def test_the_example_shows_the_reason_and_the_remedy_removes_it(
-    code: str, scenario: Scenario, monkeypatch: pytest.MonkeyPatch
-):
+def test_the_example_shows_the_reason_and_the_remedy_removes_it(code, scenario, monkeypatch):
     example, remedy = EXPLAINED[code]["Example"], EXPLAINED[code]["What to do"].commands
     for name, content in example.files.items():
         path = scenario.folder / name

@@ -153,7 +153,7 @@ def test_a_matrix_that_exclude_cuts_below_the_limit_is_accepted(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("matrix", "said"),
+    ("matrix", "wording"),
     [
         ("{a: {range: [0, 258]}, exclude: [{a: 7}]}", "makes 257 jobs"),
         ("{a: {range: [0, 257]}, exclude: [{a: 7}], include: [{a: 999}]}", "makes 257 jobs"),
@@ -161,9 +161,9 @@ def test_a_matrix_that_exclude_cuts_below_the_limit_is_accepted(tmp_path: Path) 
         ("{a: {range: [0, 65537]}, exclude: [{a: 7}]}", "makes 65,537 jobs"),
     ],
 )
-def test_a_matrix_that_is_too_large_after_exclude_is_refused(tmp_path: Path, matrix: str, said: str) -> None:
+def test_a_matrix_that_is_too_large_after_exclude_is_refused(tmp_path, matrix, wording):
     [line] = lines(compile_text(tmp_path, HEAD + ROLE + f"matrix: {matrix}\n"))
-    assert said in line
+    assert wording in line
 
 
 def test_an_exclude_that_excludes_nothing_is_a_warning(tmp_path: Path) -> None:

@@ -122,7 +122,7 @@ def test_what_is_no_axis_stands_in_a_name_as_it_is(tmp_path, text, variable, nam
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "wording"),
     [
         ("3", "3:8 wrong-type `needs` must be a list or a mapping, not the number 3"),
         ("true", "3:8 wrong-type `needs` must be a list or a mapping, not `true`"),
@@ -166,11 +166,11 @@ def test_what_is_no_axis_stands_in_a_name_as_it_is(tmp_path, text, variable, nam
         ("{a-$<var.number>: {}, a-3: {}}", "3:30 duplicate-key job `a-3` stands twice in `needs`"),
     ],
 )
-def test_what_is_wrong_is_said_where_it_stands(tmp_path: Path, given: str, said: str) -> None:
+def test_what_is_wrong_is_said_where_it_stands(tmp_path: Path, given: str, wording: str) -> None:
     variables = "vars: {number: {type: int, default: 3}, text: {type: str, default: A b}}\n"
     text = f"{HEAD}needs: {given}\n{variables}{ROLES}"
     found = [line for line in lines(compile_text(tmp_path, text)) if "unused-variable" not in line]
-    for line, begin in zip(found, said.split("|"), strict=True):
+    for line, begin in zip(found, wording.split("|"), strict=True):
         assert line.startswith(begin)
 
 

@@ -199,13 +199,14 @@ def test_a_workspace_is_in_the_digest_by_its_content(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "said"), [("no", "the workspace `no` does not exist"), ("f", "the workspace `f` is no folder")]
+    ("path", "wording"),
+    [("no", "the workspace `no` does not exist"), ("f", "the workspace `f` is no folder")],
 )
 @pytest.mark.parametrize("placeholders", [True, False])
-def test_a_workspace_is_a_folder(tmp_path: Path, path: str, said: str, placeholders: bool) -> None:
+def test_a_workspace_is_a_folder(tmp_path: Path, path: str, wording: str, placeholders: bool) -> None:
     (tmp_path / "f").write_text("")
     text = HEAD + ROLES + f"workspace: {path}\n"
-    assert lines(compile_text(tmp_path, text, placeholders=placeholders)) == [f"4:12 invalid-value {said}"]
+    assert lines(compile_text(tmp_path, text, placeholders=placeholders)) == [f"4:12 invalid-value {wording}"]
 
 
 def test_watched_files_are_hashed_and_outside_the_digest(tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ def test_doubled_dollars_write_the_reference_itself(tmp_path: Path, name: str) -
 
 
 @pytest.mark.parametrize(
-    ("written", "said", "label"),
+    ("written", "message", "label"),
     [
         ("var.m", "there is no variable `m`", ""),
         ("var.nn", "there is no variable `nn`", "did you mean `$<var.n>`?"),
@@ -108,10 +108,10 @@ def test_doubled_dollars_write_the_reference_itself(tmp_path: Path, name: str) -
         ("role.main.port", "`$<role.main.port>` names nothing", "write `$<role.main.host>`"),
     ],
 )
-def test_what_names_nothing_is_an_error_with_the_nearest(tmp_path, written, said, label):
+def test_what_names_nothing_is_an_error_with_the_nearest(tmp_path, written, message, label):
     text = TOP + f"roles: {{main: {{entrypoint: x, args: ['a $<{written}>']}}}}\n"
     compiled = compile_text(tmp_path, text)
-    assert lines(compiled) == [f"8:41 unknown-reference {said}"]
+    assert lines(compiled) == [f"8:41 unknown-reference {message}"]
     assert label in labels(compiled)[0]
 
 

@@ -52,11 +52,11 @@ def test_the_document_has_them_where_they_are_set() -> None:
 
 def test_defaults_written_out_change_nothing() -> None:
     plain = SERVER + "  main: {entrypoint: m}\n"
-    said = (
+    wording = (
         "  server: {entrypoint: s, service: true, ready: {port: 80, every: 1s, timeout: 1m, command: []}}\n"
         "  main: {entrypoint: m, service: false, depends_on: [], retry_delay: 0}\n"
     )
-    assert digest(document(_launch(plain))) == digest(document(_launch(said)))
+    assert digest(document(_launch(plain))) == digest(document(_launch(wording)))
 
 
 def test_they_cross_to_documents_and_processes_and_back() -> None:

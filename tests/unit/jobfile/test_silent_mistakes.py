@@ -162,8 +162,8 @@ def test_an_option_with_its_value_in_one_argument(tmp_path: Path, given: str, wo
 def test_a_secret_in_what_is_wrong_is_not_repeated(tmp_path: Path, fields: str, entrypoint: str) -> None:
     (found,) = compile_text(tmp_path, role(fields, entrypoint)).diagnostics
     assert found.code in ("command-line", "wrong-type")
-    said = (found.message, found.label, found.hint)
-    assert "t0ps3cret" not in "".join(filter(None, said))
+    wording = (found.message, found.label, found.hint)
+    assert "t0ps3cret" not in "".join(filter(None, wording))
 
 
 @pytest.mark.parametrize(

@@ -46,18 +46,18 @@ def test_the_limit_may_be_a_variable() -> None:
 
 
 def test_a_limit_without_a_matrix_is_refused_where_it_stands() -> None:
-    said = refusal(f"{HEAD}max_parallel: 4\n{ROLES}")
-    assert "`max_parallel` is for the jobs of a `matrix`, and there is none" in said
-    assert "train.launcher.yaml:3:1" in said
-    assert "remove it" in said
-    assert "[queue] of launcher.toml" in said
+    message = refusal(f"{HEAD}max_parallel: 4\n{ROLES}")
+    assert "`max_parallel` is for the jobs of a `matrix`, and there is none" in message
+    assert "train.launcher.yaml:3:1" in message
+    assert "remove it" in message
+    assert "[queue] of launcher.toml" in message
 
 
 def test_a_target_that_takes_the_matrix_away_takes_its_limit_too() -> None:
     target = "targets: {dev: {matrix: null%s}}\n"
     text = f"{HEAD}{MATRIX}max_parallel: 1\n{ROLES}"
-    said = refusal(text + target % "", target="dev")
-    assert "remove it, or set it to null in `dev`" in said
+    message = refusal(text + target % "", target="dev")
+    assert "remove it, or set it to null in `dev`" in message
     [launch] = launches(text + target % ", max_parallel: null", target="dev")
     assert launch.max_parallel is None
 
@@ -75,11 +75,11 @@ def test_a_job_may_leave_the_line(written: str, waits: bool) -> None:
     assert launch.lifecycle.queue is waits
 
 
-@pytest.mark.parametrize(("wrong", "said"), [("never", 'write "on" or "off"'), ("7", "true or false")])
-def test_a_job_is_in_the_line_or_out_of_it(wrong: str, said: str) -> None:
+@pytest.mark.parametrize(("wrong", "message"), [("never", 'write "on" or "off"'), ("7", "true or false")])
+def test_a_job_is_in_the_line_or_out_of_it(wrong: str, message: str) -> None:
     found = refusal(f"{HEAD}lifecycle: {{queue: {wrong}}}\n{ROLES}")
     assert "train.launcher.yaml:3:20" in found
-    assert said in found
+    assert message in found
 
 
 def test_a_project_leaves_the_line_for_all_of_its_jobs() -> None:
@@ -95,7 +95,7 @@ def test_a_project_has_caps() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         ("cpus = 3", "did you mean `cpu`?"),
         ("cpu = 0", "want more than 0"),
@@ -104,10 +104,10 @@ def test_a_project_has_caps() -> None:
         ("max_parallel = 0", "want at least 1"),
     ],
 )
-def test_a_wrong_cap_is_refused_where_it_stands(line: str, said: str) -> None:
+def test_a_wrong_cap_is_refused_where_it_stands(line: str, message: str) -> None:
     found = refusal(HEAD + ROLES, f"[queue]\n{line}\n")
     assert "launcher.toml:2:" in found
-    assert said in found
+    assert message in found
     assert "memMB" not in found
 
 

@@ -32,10 +32,10 @@ def app(supervise: Supervise) -> Driven:
 
 def cancel(app_dir: str) -> list[str]:
     """Cancel the app; what was said meanwhile."""
-    said: list[str] = []
+    output: list[str] = []
     state_dir, app_id = Path(app_dir).parents[1], os.path.basename(app_dir)
-    stop.cancel(str(state_dir), app_id, on_wait=lambda app_id, what: said.append(what))
-    return said
+    stop.cancel(str(state_dir), app_id, on_wait=lambda app_id, what: output.append(what))
+    return output
 
 
 def test_a_suspended_supervisor_is_continued_and_cancels_the_app_itself(app: Driven) -> None:
@@ -48,9 +48,9 @@ def test_a_suspended_supervisor_is_continued_and_cancels_the_app_itself(app: Dri
 @pytest.mark.slow
 def test_a_supervisor_that_stays_suspended_is_killed_with_its_replicas(app: Driven) -> None:
     with processes.held(app.pid):
-        said = cancel(app.app_dir)
-    assert f"its supervisor (pid {app.pid}) is suspended" in said[0]
-    assert "is killed" in said[1]
+        output = cancel(app.app_dir)
+    assert f"its supervisor (pid {app.pid}) is suspended" in output[0]
+    assert "is killed" in output[1]
     assert app.exited() == -signal.SIGKILL
     assert app.view.state == "cancelled"
     assert app.view.message.startswith("cancelled by ")

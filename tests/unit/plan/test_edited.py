@@ -48,52 +48,9 @@ def test_the_commit_is_named_where_there_is_one(commit: str):
     assert lines(made)[0].endswith("what ran (a1b2c3d-dirty)" if commit else "what ran")
 
 
-@pytest.mark.parametrize(
-    ("state", "want"),
-    [
-        ("succeeded", "rerun"),
-        ("failed", "rerun"),
-        ("cancelled", "rerun"),
-        ("lost", "rerun"),
-        ("running", "keep"),
-    ],
-)
-def test_on_edit_rerun_runs_again_what_has_ended(state: str, want: str):
-    made = edited(RERUN, state, "train.py")
-    assert made.steps[0].kind == want
-    assert (made.steps[0].edition, made.steps[0].reasons[0].code) == (
-        (2, "files_edited") if want == "rerun" else (0, "already_running")
-    )
-    assert not matches(made, ["edited"])
-
-
-@pytest.mark.parametrize("state", ["failed", "cancelled", "lost"])
-def test_without_it_what_did_not_succeed_is_held(state: str):
-    made = edited(NOTE, state, "train.py")
-    assert (made.steps[0].kind, len(made.steps[0].reasons)) == ("hold", 1)
-
-
 def test_on_change_hold_holds_an_edit_as_well():
     launch = job("train", on_edit="rerun", on_change="hold")
     assert edited(launch, "succeeded", "train.py").steps[0].blocked == "on_change_hold"
-
-
-def test_adding_the_policy_runs_nothing():
-    assert plan(RERUN, attempt(NOTE, "succeeded")).steps[0].kind == "keep"
-
-
-def test_an_attempt_after_an_edit_is_a_new_edition_and_dependents_follow():
-    after = job("after", needs=(Need("train"),))
-    stood_on = StoodOn("train", 1, 1, attempt(NOTE, "succeeded").app_id, "local_cwd")
-    history = [attempt(NOTE, "succeeded"), attempt(after, "succeeded", needs=(stood_on,))]
-    for launch, choices in ((RERUN, {}), (NOTE, {"rerun": ["train"]})):
-        made = plan([launch, after], *history, edited={NOTE.key: ("train.py",)}, **choices)
-        assert {step.key.job: (step.kind, step.edition) for step in made.steps} == {
-            "train": ("rerun", 2),
-            "after": ("rerun", 2),
-        }
-    made = plan([NOTE, after], *history, rerun=["train"])
-    assert {step.key.job: step.kind for step in made.steps} == {"train": "rerun", "after": "keep"}
 
 
 def test_a_disabled_job_says_nothing():
@@ -138,8 +95,8 @@ def test_all_that_a_success_stands_on_is_explained():
     [step] = [
         s for s in plan([now, *map(job, ("a", "b", "new"))], success, *others).steps if s.key == now.key
     ]
-    said = explain(step, found, Grounds(found).of(now), ["model.py", "more.py"])
-    assert [(part.what, part.name, part.is_current, part.now) for part in said.parts] == [
+    output = explain(step, found, Grounds(found).of(now), ["model.py", "more.py"])
+    assert [(part.what, part.name, part.is_current, part.now) for part in output.parts] == [
         ("document", "", False, "1 change"),
         ("workspace", "src", False, "changed"),
         ("need", "a", False, "a has run since: attempt 2"),
@@ -176,8 +133,8 @@ def test_inputs_and_needs_that_are_not_compared_are_explained():
     [step] = plan(launch, success, attempt(job("a"), "succeeded")).steps
     unread = replace(launch, unresolved={"a": "a.launcher.yaml cannot be read"})
     found = world(success, attempt(job("a"), "succeeded"))
-    said = explain(step, found, Grounds(found).of(unread), ())
-    assert [(part.what, part.name, part.is_current, part.now) for part in said.parts] == [
+    output = explain(step, found, Grounds(found).of(unread), ())
+    assert [(part.what, part.name, part.is_current, part.now) for part in output.parts] == [
         ("document", "", True, ""),
         ("need", "a", True, ""),
         ("need", "b", None, "a.launcher.yaml cannot be read"),

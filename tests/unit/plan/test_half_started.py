@@ -2,11 +2,9 @@
 
 import pytest
 
-from launcher.plan.codec import dumps, loads
 from launcher.plan.orphans import Scope
-from launcher.plan.recheck import located, recheck
 from launcher.specs.launch import attempt_id
-from tests.unit.plan.world import ORIGIN, OWNER, attempt, job, lines, plan, world
+from tests.unit.plan.world import ORIGIN, OWNER, attempt, job, lines, plan
 
 NEW, OLD = job("train", "--lr", "5"), job("train", "--lr", "3")
 HALF = attempt(NEW, "running", 4, unstarted=2)
@@ -32,27 +30,6 @@ def test_while_its_owner_lives_it_is_waited_for() -> None:
     assert (step.kind, step.waits_for, step.guard.state) == ("keep", OWNER, "submitting")
 
 
-def test_an_attempt_that_has_started_as_a_whole_runs_whoever_watches_it() -> None:
-    step = plan(NEW, attempt(NEW, "running", owner=OWNER)).steps[0]
-    assert (step.kind, step.waits_for, step.guard.state) == ("keep", "", "running")
-
-
-def test_a_half_started_attempt_of_another_document_is_replaced() -> None:
-    step = plan(NEW, attempt(OLD, "running", 4, unstarted=2)).steps[0]
-    assert (step.kind, step.number, [stop.attempt for stop in step.stops]) == ("replace", 5, [4])
-
-
-def test_asked_to_run_again_it_is_stopped_and_runs_again() -> None:
-    step = plan(NEW, HALF, rerun=["train"]).steps[0]
-    assert (step.kind, step.number, [stop.attempt for stop in step.stops]) == ("replace", 5, [4])
-
-
-def test_its_resumption_stops_what_it_was_to_replace() -> None:
-    old = attempt(OLD, "running", 3)
-    step = plan(NEW, old, HALF).steps[0]
-    assert (step.kind, step.number, [stop.attempt for stop in step.stops]) == ("replace", 4, [3])
-
-
 def test_a_protected_job_may_be_started_to_its_end() -> None:
     protected = job("train", "--lr", "5", protect=True)
     assert plan(protected, attempt(protected, "running", unstarted=1)).steps[0].kind == "resume"
@@ -64,16 +41,8 @@ def test_a_half_started_orphan_is_one() -> None:
     assert [orphan.key for orphan in plan([], gone, scopes=[scope]).orphans] == [gone.key]
 
 
-def test_a_saved_plan_goes_on_where_it_was_killed() -> None:
-    saved = plan(NEW).stamped(plan_id="p1", created_at=1000)
-    again = located(loads(dumps(saved)), root="/src", origin=ORIGIN)
-    checked = recheck(again, world(attempt(NEW, "running", unstarted=1, plan_id="p1")), now=2000)
-    assert checked.stale == ()
-    assert [(step.kind, step.number) for step in checked.plan.steps] == [("resume", 1)]
-
-
 @pytest.mark.parametrize(
-    ("state", "drift", "told"),
+    ("state", "drift", "verdict"),
     [
         ("lost", "trainer/1 was removed by hand", "attempt 1 was lost; trainer/1 was removed by hand"),
         (
@@ -83,9 +52,9 @@ def test_a_saved_plan_goes_on_where_it_was_killed() -> None:
         ),
     ],
 )
-def test_drift_is_named_beside_how_the_attempt_ended(state: str, drift: str, told: str) -> None:
+def test_drift_is_named_beside_how_the_attempt_ended(state: str, drift: str, verdict: str) -> None:
     made = plan(NEW, attempt(NEW, state, drift=drift))
-    assert lines(made)[0] == f"!   default/train: {told}"
+    assert lines(made)[0] == f"!   default/train: {verdict}"
     assert [reason.code for reason in made.steps[0].reasons] == [f"last_{state}", "drift"]
 
 

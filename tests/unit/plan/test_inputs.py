@@ -12,7 +12,6 @@ from launcher.plan.reconcile import reconcile
 from launcher.specs.attempt import Attempt
 from launcher.specs.inputs import InputFiles
 from launcher.specs.launch import Launch
-from launcher.specs.needs import Need, StoodOn
 from tests.unit.plan.world import ORIGIN, OWNER, attempt, job, lines, plan, world
 
 UNDER = "train.py changed while it waited or ran"
@@ -46,10 +45,6 @@ def test_without_the_lists_a_plan_says_less_and_decides_the_same():
     assert lines(made)[0] == "r   default/train: the files are not those of attempt 3"
 
 
-def test_the_same_files_keep_the_job():
-    assert plan(train("1"), attempt(train("1"), "succeeded")).is_empty
-
-
 @pytest.mark.parametrize(
     ("before", "now", "words"),
     [
@@ -64,19 +59,6 @@ def test_editing_the_list_is_a_change(before: Launch, now: Launch, words: str):
     lists = (files("1"), files("1", "train.py", "*.csv"))
     made = known(now, attempt(before, "succeeded"), lists=lists)
     assert (made.steps[0].kind, str(made.steps[0].reasons[0])) == ("rerun", words)
-
-
-def test_files_that_were_not_read_are_not_judged():
-    unread = replace(train("1"), inputs_digest="")
-    assert plan(unread, attempt(train("1"), "succeeded")).is_empty
-
-
-@pytest.mark.parametrize("state", ["failed", "cancelled", "lost"])
-def test_an_edit_starts_what_ended_badly_as_a_changed_document_does(state: str):
-    made = plan(train("2"), attempt(train("1"), state))
-    assert [reason.code for reason in made.steps[0].reasons] == ["inputs_changed", f"last_{state}"]
-    assert made.steps[0].kind == "rerun"
-    assert plan(train("1"), attempt(train("1"), state)).steps[0].kind == "hold"
 
 
 def test_a_running_attempt_goes_on_and_the_plan_has_a_note():
@@ -96,26 +78,12 @@ def test_an_attempt_that_waits_is_withdrawn_and_made_anew(state: str):
     assert plan(train("1"), attempt(train("1"), state, 2, owner=OWNER)).is_empty
 
 
-@pytest.mark.parametrize("state", ["created", "waiting", "queued"])
-def test_an_unfinished_submission_goes_on_only_with_the_same_files(state: str):
-    left = attempt(train("1"), state, 2)
-    assert plan(train("1"), left).steps[0].kind == "resume"
-    made = plan(train("2"), attempt(train("1"), "succeeded", 1), left)
-    assert made.steps[0].kind == "rerun"
-    assert {reason.code for reason in made.steps[0].reasons} <= {"inputs_changed", "interrupted"}
-
-
 def test_a_success_whose_files_changed_under_it_is_not_current():
     made = plan(train("1"), attempt(train("1"), "succeeded", 3, inputs_changed=UNDER))
     [step] = made.steps
     assert str(step.reasons[0]) == f"{UNDER} (attempt 3)"
     assert (step.kind, step.edition) == ("rerun", 4)
     assert "never comes to rest" in step.notes[0]
-
-
-def test_a_failure_is_judged_by_its_policy_whatever_changed_under_it():
-    last = attempt(train("1"), "failed", 3, inputs_changed=UNDER)
-    assert plan(train("1"), last).steps[0].kind == "hold"
 
 
 def test_on_change_hold_holds_it_and_rerun_starts_it():
@@ -125,55 +93,12 @@ def test_on_change_hold_holds_it_and_rerun_starts_it():
     assert asked.steps[0].kind == "rerun"
 
 
-def test_dependents_follow_a_new_edition():
-    needs = (Need("train"),)
-    report = job("report", needs=needs)
-    ran = attempt(train("1"), "succeeded")
-    stood = StoodOn("train", 1, 1, ran.app_id, "local_cwd")
-    made = plan([train("2"), report], ran, attempt(report, "succeeded", needs=(stood,)))
-    assert [(step.key.job, step.kind) for step in made.steps] == [("report", "rerun"), ("train", "rerun")]
-    assert str(made.steps[0].reasons[0]) == "needs_changed (train will run)"
-
-
-def test_a_rerun_without_a_change_keeps_the_edition():
-    made = plan(train("1"), attempt(train("1"), "succeeded", 3, edition=2), rerun=["train"])
-    assert made.steps[0].edition == 2
-
-
 # The digest that a user approves, and saved plans
-
-
-def test_other_files_are_other_effects_and_jobs_without_inputs_keep_their_digest():
-    assert plan(train("1")).plan_digest != plan(train("2")).plan_digest
-    assert (
-        plan(job("train")).plan_digest == plan(replace(train("1"), inputs=(), inputs_digest="")).plan_digest
-    )
 
 
 def saved(made: Plan) -> Plan:
     stamped = made.stamped(plan_id="p1", created_at=100)
     return located(loads(dumps(stamped)), root="/src", origin=ORIGIN)
-
-
-def test_inputs_survive_the_file_of_a_plan():
-    [step] = saved(plan(train("2", "train.py", "*.csv"))).steps
-    assert (step.launch.inputs, step.launch.inputs_digest) == (
-        ("train.py", "*.csv"),
-        files("2", "train.py", "*.csv").digest,
-    )
-
-
-def test_a_saved_plan_is_stale_once_another_apply_ran_the_job_with_other_files():
-    made = saved(plan(train("2"), attempt(train("1"), "succeeded")))
-    after = world(attempt(train("1"), "succeeded"), attempt(train("3"), "succeeded", 2))
-    assert recheck(made, after, now=200).stale
-
-
-def test_an_attempt_of_the_plan_counts_as_done_whatever_changed_under_it():
-    made = saved(plan(train("2"), attempt(train("1"), "succeeded")))
-    own = attempt(train("2"), "succeeded", 2, plan_id="p1", inputs_changed=UNDER)
-    [stale] = recheck(made, world(attempt(train("1"), "succeeded"), own), now=200).stale
-    assert stale.reason.code == "already_applied"
 
 
 def test_a_job_that_was_kept_while_it_ran_stays_kept_once_it_has_succeeded():

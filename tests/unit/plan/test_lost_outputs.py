@@ -49,11 +49,6 @@ def test_a_job_that_does_not_read_it_starts_with_a_note() -> None:
     assert (step.kind, [each.job for each in step.needs], step.notes) == ("create", ["prepare"], (REMEDY,))
 
 
-def test_an_output_that_is_gone_holds_nothing_while_it_is_made_again() -> None:
-    [_, step] = planned(PREPARE, READER, state="running")
-    assert (step.kind, step.notes) == ("create", ())
-
-
 def test_the_output_of_a_need_that_no_file_declares_is_looked_at_too() -> None:
     [step] = planned(READER)
     assert (step.kind, step.notes) == ("hold", (REMEDY,))

@@ -45,15 +45,6 @@ def test_an_orphan_that_is_being_submitted_is_waited_for() -> None:
     assert made.steps[0].waits_for == OWNER
 
 
-def test_without_a_directory_no_orphans_are_sought() -> None:
-    assert look(GONE, scopes=[], prune=True).is_empty
-
-
-@pytest.mark.parametrize("state", ["succeeded", "failed", "cancelled", "lost"])
-def test_what_has_ended_is_no_orphan(state: str) -> None:
-    assert look(attempt(job("gone"), state)).orphans == ()
-
-
 @pytest.mark.parametrize(
     "fields",
     [

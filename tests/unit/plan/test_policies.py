@@ -6,8 +6,7 @@ import pytest
 
 from launcher.errors import UsageError
 from launcher.plan.reconcile import reconcile
-from launcher.specs.attempt import Attempt
-from tests.unit.plan.world import OWNER, attempt, job, lines, plan, world
+from tests.unit.plan.world import attempt, job, lines, plan, world
 
 BAD_ENDS = [("failed", "on_failed"), ("cancelled", "on_cancelled"), ("lost", "on_lost")]
 
@@ -30,12 +29,6 @@ def test_a_policy_reruns_what_did_not_succeed(state: str, policy: str) -> None:
     assert made.steps[0].number == 3
 
 
-@pytest.mark.parametrize(("state", "policy"), BAD_ENDS)
-def test_a_policy_for_one_end_says_nothing_about_the_others(state: str, policy: str) -> None:
-    others = {name: "rerun" for _, name in BAD_ENDS if name != policy}
-    assert plan(train(**others), attempt(train(), state)).steps[0].kind == "hold"
-
-
 @pytest.mark.parametrize(("seen", "kind"), [(1, "rerun"), (2, "rerun"), (3, "hold"), (4, "hold")])
 def test_max_attempts_bounds_the_automatic_reruns_of_a_document(seen: int, kind: str) -> None:
     launch = train(on_failed="rerun", max_attempts=3)
@@ -51,22 +44,6 @@ def test_a_job_that_used_up_its_attempts_says_so() -> None:
     assert lines(made)[0] == (
         "!   default/train: attempt 9 failed; lifecycle.max_attempts = 3 and this document had 3 already"
     )
-
-
-def test_one_attempt_at_most_means_no_automatic_rerun() -> None:
-    launch = train(on_failed="rerun", max_attempts=1)
-    assert plan(launch, attempt(launch, "failed")).steps[0].kind == "hold"
-
-
-def test_attempts_of_other_documents_do_not_count() -> None:
-    launch = train(on_failed="rerun", max_attempts=2)
-    counts = {(launch.key, attempt(OLD, "failed").digest): 5}
-    assert reconcile([launch], world(attempt(launch, "failed", 6), counts=counts)).steps[0].kind == "rerun"
-
-
-def test_asking_for_a_rerun_is_not_bounded() -> None:
-    launch = train(on_failed="rerun", max_attempts=1)
-    assert plan(launch, attempt(launch, "failed"), rerun=["train"]).steps[0].kind == "rerun"
 
 
 @pytest.mark.parametrize("state", ["running", "succeeded", "failed"])
@@ -124,11 +101,6 @@ def test_a_protected_attempt_is_not_stopped_by_an_interrupted_replace_that_goes_
     assert made.steps[0].blocked == "protected"
 
 
-def test_protection_has_no_say_where_nothing_is_live() -> None:
-    assert plan(train(protect=True), attempt(OLD, "succeeded")).steps[0].kind == "create"
-    assert plan(train(protect=True), attempt(train(), "running")).steps[0].kind == "keep"
-
-
 @pytest.mark.parametrize(
     "policies",
     [
@@ -162,22 +134,6 @@ def test_rerun_of_what_runs_stops_it_which_needs_approval() -> None:
     ]
     assert made.steps[0].destructive
     assert not made.steps[0].consented
-
-
-def test_rerun_of_what_never_ran_just_runs_it() -> None:
-    assert plan(train(), rerun=["train"]).steps[0].kind == "create"
-
-
-def test_rerun_waits_for_a_client_that_is_submitting() -> None:
-    made = plan(train(), attempt(train(), "created", owner=OWNER), rerun=["train"])
-    assert made.steps[0].waits_for == OWNER
-
-
-def test_rerun_touches_only_the_job_that_it_names() -> None:
-    made = plan(
-        [train(), job("eval")], attempt(job("eval"), "failed"), attempt(train(), "failed"), rerun=["eval"]
-    )
-    assert [(step.key.job, step.kind) for step in made.steps] == [("eval", "rerun"), ("train", "hold")]
 
 
 def test_rerun_of_an_unknown_job_names_the_nearest() -> None:
@@ -224,32 +180,10 @@ def test_a_job_of_another_repository_is_a_problem() -> None:
     assert made.steps == ()
 
 
-def test_take_over_takes_the_job_over() -> None:
-    other = attempt(OLD, "running", origin="github.com/acme/audio")
-    assert plan(train(), other, take_over=True).steps[0].kind == "replace"
-
-
-def test_a_moved_file_is_no_conflict() -> None:
-    assert plan(train(), attempt(train(), "succeeded", path="elsewhere/t.launcher.yaml")).is_empty
-
-
-def test_an_attempt_without_an_origin_belongs_to_anybody() -> None:
-    assert not plan(train(), attempt(train(), "succeeded", origin="")).problems
-
-
 def test_two_launches_with_one_key_are_a_problem_that_names_both_files() -> None:
     made = plan([train(), job("train", file="b/t.launcher.yaml")])
     assert "declared by jobs/train.launcher.yaml and by b/t.launcher.yaml" in str(made)
     assert made.steps == ()
-
-
-def test_attempts_of_another_job_project_or_target_do_not_count() -> None:
-    others: list[Attempt] = [
-        attempt(job("eval"), "running"),
-        attempt(job("train", project="vision"), "running"),
-        attempt(job("train", target="prod"), "running"),
-    ]
-    assert plan(train(), *others).steps[0].kind == "create"
 
 
 def test_problems_come_in_the_order_of_their_jobs() -> None:

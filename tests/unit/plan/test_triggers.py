@@ -35,47 +35,11 @@ def test_files_that_changed_since_the_success_run_the_job_again():
     assert made.steps[0].number == 4
 
 
-def test_files_that_did_not_change_keep_it():
-    assert kind(train("1"), attempt(train("1"), "succeeded")) == "keep"
-
-
-def test_every_apply_runs_finished_work_again_and_says_so():
-    made = plan(train(rerun_on=(EVERY,)), attempt(train(rerun_on=(EVERY,)), "succeeded"))
-    assert lines(made)[0] == 'r   default/train: lifecycle.rerun_on[0] = "every_apply"'
-
-
-@pytest.mark.parametrize(
-    ("state", "want"), [("running", "keep"), ("failed", "hold"), ("cancelled", "hold"), ("lost", "hold")]
-)
-def test_triggers_speak_of_successes_only(state: str, want: str):
-    both = (CSV, EVERY)
-    assert kind(train("2", rerun_on=both), attempt(train("1", rerun_on=both), state)) == want
-
-
-def test_a_failure_follows_its_policy_whatever_fired():
-    launch = train("2", on_failed="rerun", max_attempts=1)
-    assert kind(launch, attempt(train("1"), "failed")) == "hold"
-
-
 def test_max_attempts_does_not_bound_triggers():
     launch = train("2", max_attempts=1)
     last = attempt(train("1"), "succeeded", 5)
     made = plan(launch, last)
     assert made.steps[0].kind == "rerun"
-
-
-@pytest.mark.parametrize(
-    ("before", "now"),
-    [((), (CSV,)), ((CSV,), ()), ((CSV,), (LOG,)), ((CSV,), (CSV, LOG)), ((CSV, LOG), (LOG,))],
-)
-def test_editing_the_list_of_files_runs_nothing(before: tuple[Trigger, ...], now: tuple[Trigger, ...]):
-    """Invariant 10: adding or removing a policy never re-runs."""
-    assert plan(train(rerun_on=now), attempt(train(rerun_on=before), "succeeded")).is_empty
-
-
-def test_a_watched_glob_fires_also_when_others_were_added_beside_it():
-    before = train("1", rerun_on=(CSV,))
-    assert kind(train("2", rerun_on=(LOG, CSV)), attempt(before, "succeeded")) == "rerun"
 
 
 def test_a_disabled_job_stays_as_it_is():

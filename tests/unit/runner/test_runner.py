@@ -259,13 +259,13 @@ def test_a_wrong_regular_expression_is_refused_at_the_call(runner: Runner):
 
 
 def test_progress_of_images_is_passed_on(runner: Runner, engines: list[MemoryScheduler]):
-    told: list[object] = []
+    events: list[object] = []
     runner._scheduler("memory")
     engines[0].on_progress = None
-    runner.on_progress = lambda *what: told.append(what)
+    runner.on_progress = lambda *what: events.append(what)
     runner.run(app(), "memory")
     engines[0].on_progress("id", "pulling", {})
-    assert told == [("id", "pulling", {})]
+    assert events == [("id", "pulling", {})]
 
 
 def test_wait_returns_the_end(runner: Runner, engines: list[MemoryScheduler]):

@@ -66,11 +66,11 @@ def test_many_apps_are_not_remembered_for_ever(tmp_path: Path) -> None:
 def test_what_is_not_there_is_an_error_that_says_what_is(tmp_path: Path) -> None:
     app_dir = app_of(tmp_path / "app", 2)
     (tmp_path / "begun").mkdir()
-    for where, role, k, said in (
+    for where, role, k, output in (
         (app_dir, "mian", 0, "has no role `mian`"),
         (app_dir, "main", 2, "has no replica 2"),
         (str(tmp_path / "gone"), "main", 0, "there is no app `gone`"),
         (str(tmp_path / "begun"), "main", 0, "was not created yet"),
     ):
-        with pytest.raises(SchedulerError, match=said):
+        with pytest.raises(SchedulerError, match=output):
             logfiles.folder_of(where, role, k)

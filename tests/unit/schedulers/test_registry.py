@@ -82,11 +82,11 @@ def test_without_plug_ins_nothing_is_left_of_what_is_skipped() -> None:
 )
 def test_a_broken_plug_in_is_one_error_that_names_it(tmp_path, monkeypatch, value, why):
     scheduler_plugins(tmp_path, monkeypatch, broken=value)
-    said = f"the scheduler `broken` cannot be loaded from {value}: {why}"
+    output = f"the scheduler `broken` cannot be loaded from {value}: {why}"
     for ask in (lambda: get_scheduler("broken", "s"), lambda: get_runner().scheduler_run_opts("broken")):
         with pytest.raises(SchedulerError) as error:
             ask()
-        assert str(error.value) == said
+        assert str(error.value) == output
         assert "launcher.schedulers" in str(error.value.hint)
 
 

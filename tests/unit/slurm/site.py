@@ -164,7 +164,7 @@ class Site:
             )
         return made
 
-    def said(self) -> str:
+    def output(self) -> str:
         return (self.dir / "slurm.out").read_text()
 
     def processes(self) -> list[int]:

@@ -167,14 +167,14 @@ def test_a_dependency_waits_for_its_need_and_is_left_out_after_it(login, slurm):
 
 
 @pytest.mark.parametrize(
-    ("outcome", "said"), [("failed", "a failed"), ("cancelled", "a was cancelled"), ("lost", "a was lost")]
+    ("outcome", "output"), [("failed", "a failed"), ("cancelled", "a was cancelled"), ("lost", "a was lost")]
 )
-def test_an_app_is_skipped_whose_need_has_not_succeeded(login, slurm, outcome, said):
+def test_an_app_is_skipped_whose_need_has_not_succeeded(login, slurm, outcome, output):
     login.reserve("a-1", "n1")
     login.do("end", app_id="a-1", outcome={"state": outcome})
     found = create(login, "b-1", needs=[{"app_id": "a-1", "job": "a"}])
-    assert found == {"skipped": "a-1", "message": said}
-    assert (login.outcome("b-1")["state"], login.outcome("b-1")["message"]) == ("skipped", said)
+    assert found == {"skipped": "a-1", "message": output}
+    assert (login.outcome("b-1")["state"], login.outcome("b-1")["message"]) == ("skipped", output)
     assert "secrets" not in login.names("b-1")
     assert create(login, "c-1", needs=[{"app_id": "gone-1", "job": "g"}])["message"] == "g was removed"
     assert in_queue(login, slurm) == []

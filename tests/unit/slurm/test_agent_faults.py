@@ -236,7 +236,7 @@ def fill():
 
 
 def test_a_full_disk_changes_nothing_and_can_be_left(tmp_path):
-    said = on_full_disk(
+    output = on_full_disk(
         Login(tmp_path),
         """
 login.reserve("a-1", "n1")
@@ -251,7 +251,7 @@ print(login.do("abort", app_id="a-1", nonce="n1"))
 print(sorted(path.name for path in (login.job_dir / "apps").iterdir()))
 """,
     )
-    assert said == [
+    assert output == [
         "full-disk",
         "full-disk",
         "True ['a-1', 'b-1']",
@@ -279,7 +279,7 @@ def test_a_hold_of_slurm_for_a_reservation_that_is_gone_is_no_lost_release(
 def test_a_runaway_job_can_be_cancelled_on_a_full_disk(tmp_path, monkeypatch):
     row = ROW % ("40", "RUNNING")
     made = use(monkeypatch, tmp_path, squeue=f"printf '{row}'", scancel="")
-    said = on_full_disk(
+    output = on_full_disk(
         Login(tmp_path),
         """
 login.reserve("a-1", "n1")
@@ -289,7 +289,7 @@ fill()
 print(login.do("cancel", app_id="a-1"))
 """,
     )
-    assert said == ["{'is': 'running'}"]
+    assert output == ["{'is': 'running'}"]
     assert (made / "scancel.log").read_text() == "40\n"
 
 

@@ -179,10 +179,10 @@ assert not left, left
         )
         for k in range(8)
     ]
-    said = [client.communicate(timeout=120)[1] for client in clients]
+    output = [client.communicate(timeout=120)[1] for client in clients]
     codes = [client.returncode for client in clients]
-    assert set(codes) <= {0, -signal.SIGKILL}, said
-    assert codes[::2] == [0] * 4, said
+    assert set(codes) <= {0, -signal.SIGKILL}, output
+    assert codes[::2] == [0] * 4, output
     login.wait_for(*app_ids)
     assert login.started() == sorted(app_ids)
     until(lambda: is_clean(login, slurm))

@@ -138,7 +138,7 @@ def test_of_jobs_with_one_id_that_of_the_name_counts_and_its_last_run():
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "output"),
     [
         (
             "sbatch: error: invalid partition specified: nosuch\n"
@@ -157,8 +157,8 @@ def test_of_jobs_with_one_id_that_of_the_name_counts_and_its_last_run():
         ("", "sbatch said nothing"),
     ],
 )
-def test_a_refusal_is_one_line(text, said):
-    assert refusal(text) == said
+def test_a_refusal_is_one_line(text, output):
+    assert refusal(text) == output
 
 
 @pytest.mark.parametrize(

@@ -197,10 +197,10 @@ for app_id in [f"a-{{k}}" for k in range(1, 9)] + [f"new-{{k}}" for k in range(1
     for client in clients:
         client.stdin.write("go\n")
         client.stdin.flush()
-    said = [client.communicate(timeout=60)[0] for client in clients]
-    won = [line.split()[0] for text in said for line in text.splitlines() if line.endswith("won")]
+    output = [client.communicate(timeout=60)[0] for client in clients]
+    won = [line.split()[0] for text in output for line in text.splitlines() if line.endswith("won")]
     assert sorted(won) == sorted([f"a-{k}" for k in range(1, 9)] + [f"new-{k}" for k in range(1, 9)])
-    assert {line.split()[1] for text in said for line in text.splitlines()} == {"won", "reserved"}
+    assert {line.split()[1] for text in output for line in text.splitlines()} == {"won", "reserved"}
     assert not [name for name in os.listdir(login.job_dir / "apps") if name.startswith(".")]
 
 

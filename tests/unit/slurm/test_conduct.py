@@ -108,7 +108,7 @@ def test_a_replica_that_waits_for_the_host_of_a_role_can_be_cancelled(site: Site
     process.send_signal(signal.SIGUSR2)
     assert process.wait(END_S) == 1
     assert states(site.outcome()) == ["client/0 cancelled 143 cancelled", "server/0 cancelled None cancelled"]
-    assert "Error" not in site.said()
+    assert "Error" not in site.output()
 
 
 # -- restarts ----------------------------------------------------------------------------------------------
@@ -130,7 +130,7 @@ def test_what_fails_twice_succeeds_with_two_retries(site: Site, policy: str) -> 
     ]
     scope = {"REPLICA": "replica", "ROLE": "role", "APPLICATION": "app"}[policy]
     assert [(each["scope"], each["n"]) for each in site.events("restart")] == [(scope, 1), (scope, 2)]
-    assert "main/0 exited with 5; restart 2 of 2\n" in site.said()
+    assert "main/0 exited with 5; restart 2 of 2\n" in site.output()
 
 
 @pytest.mark.parametrize("policy", sampled(["ROLE", "APPLICATION"], "APPLICATION"))
@@ -305,13 +305,13 @@ def test_a_job_that_is_preempted_with_time_to_stop_comes_back(site: Site) -> Non
 def test_a_job_whose_node_fails_has_failed(site: Site) -> None:
     site.scontrol(f"{OURS} JobState=COMPLETING Reason=NodeDown Restarts=0")
     srun = (site.bin / "srun").read_text()
-    said = "srun: error: Node failure on n2"
+    output = "srun: error: Node failure on n2"
     site.program(
-        "srun", srun.replace("tasks = [", f"print({said!r}, file=sys.stderr, flush=True)\ntasks = [")
+        "srun", srun.replace("tasks = [", f"print({output!r}, file=sys.stderr, flush=True)\ntasks = [")
     )
     site.app(role("main", "echo up; exec sleep 1000", replicas=2))
     process = started(site)
-    until(lambda: said in site.said())
+    until(lambda: output in site.output())
     process.terminate()
     assert process.wait(END_S) == 1
     assert (site.outcome()["state"], site.outcome()["message"]) == ("failed", "node n2 failed")
@@ -353,9 +353,9 @@ ENDS = {
 
 @pytest.mark.parametrize("end", sampled(ENDS, "node", "node that srun does not name", "time"))
 def test_a_step_that_slurm_ends_before_replicas_report_has_the_end_of_its_job(site: Site, end: str) -> None:
-    state, message, job, *said = ENDS[end]
+    state, message, job, *output = ENDS[end]
     spawn = {"e": "spawn", "role": "main", "k": 0, "id": "0", "t": 1, "host": "n2", "restart": 0}
-    (site.shared / "said").write_text("\n".join(said) + "\n")
+    (site.shared / "said").write_text("\n".join(output) + "\n")
     site.program("srun", f"#!/bin/sh\necho '{json.dumps(spawn)}'\ncat {site.shared}/said >&2\nexit 1\n")
     site.program("sinfo", "#!/bin/sh\necho n2\necho n2\n")
     site.scontrol(f"{OURS} {job} Restarts=0" if job else "")

@@ -42,8 +42,8 @@ def output(site: Site, stream: str = "stdout") -> bytes:
 def test_output_is_kept_byte_for_byte_with_its_streams_and_times(site: Site) -> None:
     before = time.time_ns()
     kept = "until grep -q {} ../logs/main/0.log; do sleep 0.01; done"
-    said = r"printf 'a\000\377\r\nb'"
-    one(site, f"{said}; {kept.format('b')}; echo oops >&2; {kept.format('oops')}; printf c")
+    shown = r"printf 'a\000\377\r\nb'"
+    one(site, f"{shown}; {kept.format('b')}; echo oops >&2; {kept.format('oops')}; printf c")
     assert site.parts("main") == [("stdout", b"a\0\xff\r\nb"), ("stderr", b"oops\n"), ("stdout", b"c")]
     times = [before, *(ns for _, ns, _ in site.index("main")), time.time_ns()]
     assert times == sorted(times)
@@ -132,8 +132,8 @@ def test_an_error_file_that_is_none_is_ignored(site: Site) -> None:
 @pytest.mark.slow
 def test_memory_that_ran_out_is_said_where_slurm_says_so(site: Site) -> None:
     srun = (site.bin / "srun").read_text()
-    said = "slurmstepd: error: Detected 1 oom-kill event(s) in StepId=12.0."
-    site.program("srun", srun.replace("sys.exit(", f"print({said!r}, file=sys.stderr)\nsys.exit("))
+    shown = "slurmstepd: error: Detected 1 oom-kill event(s) in StepId=12.0."
+    site.program("srun", srun.replace("sys.exit(", f"print({shown!r}, file=sys.stderr)\nsys.exit("))
     site.app(role("main", "kill -9 $$"))
     assert site.run()["message"] == "main/0 was killed: out of memory"
 
@@ -305,7 +305,7 @@ def test_the_programs_run_on_the_python_of_a_cluster(site: Site, version: str) -
     }
     site.app(server, client, order=order, cwd=str(cwd))
     outcome = site.run(LC_ALL="C", LANG="C", PYTHONCOERCECLOCALE="0", PYTHONUTF8="0")
-    assert (outcome["state"], outcome["message"], outcome["restarts"]) == ("succeeded", "", 1), site.said()
+    assert (outcome["state"], outcome["message"], outcome["restarts"]) == ("succeeded", "", 1), site.shown()
     assert (cwd / "läuft").exists()
 
 

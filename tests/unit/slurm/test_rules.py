@@ -50,16 +50,16 @@ def test_a_rejected_app_names_every_problem():
 
 
 @pytest.mark.parametrize(
-    ("mount", "said"),
+    ("mount", "shown"),
     [
         (VolumeMount("data", "/data"), "no volumes"),
         (DeviceMount("/dev/fuse", "/dev/fuse"), "gres"),
         (BindMount("/scratch/data", "/data"), "does not appear at `/data`"),
     ],
 )
-def test_a_mount_is_refused(mount, said):
+def test_a_mount_is_refused(mount, shown):
     assert path_of(role(mounts=[mount])) == "roles.r.mounts.0"
-    assert said in message_of(role(mounts=[mount]))
+    assert shown in message_of(role(mounts=[mount]))
 
 
 def test_a_folder_that_is_mounted_where_it_is_stays_there():
@@ -125,8 +125,8 @@ def test_more_nodes_than_replicas_are_refused():
 
 
 def test_nodes_that_hold_too_few_replicas_are_refused():
-    said = message_of(role(num_replicas=5), nodes=2, ntasks_per_node=2)
-    assert said == "2 nodes with 2 each hold no 5 replicas; want 3 or more"
+    shown = message_of(role(num_replicas=5), nodes=2, ntasks_per_node=2)
+    assert shown == "2 nodes with 2 each hold no 5 replicas; want 3 or more"
     assert found(role(num_replicas=5), nodes=2, ntasks_per_node=3) == []
 
 
@@ -191,7 +191,7 @@ def test_an_option_of_a_plug_in_passes_with_a_note():
 
 
 @pytest.mark.parametrize(
-    ("fields", "cfg", "said"),
+    ("fields", "cfg", "shown"),
     [
         ({"resource": Resource(1.5, 0, 0)}, {}, "each replica gets 2 cores"),
         ({"resource": Resource(1, 0, 10)}, {"nomem": True}, "memory is not requested"),
@@ -205,9 +205,9 @@ def test_an_option_of_a_plug_in_passes_with_a_note():
         ({}, {"time": "1h", "timeout_s": 3600}, "before its timeout of 3600 s"),
     ],
 )
-def test_what_slurm_does_differently_is_noted(fields, cfg, said):
+def test_what_slurm_does_differently_is_noted(fields, cfg, shown):
     [note] = notes(AppDef("app", [role(**fields)]), cfg)
-    assert said in note
+    assert shown in note
 
 
 def test_roles_of_unequal_size_are_noted():

@@ -75,9 +75,9 @@ def test_the_directory_may_have_any_name(tmp_path, job_dir):
 def test_hostile_commands_stand_in_comments_alone(tmp_path):
     hostile = role("r: $(touch made)", entrypoint="`touch made`", args=HOSTILE)
     request = request_of(hostile)
-    told = [line for line in request.script.splitlines() if line.startswith("# r: ")]
-    assert len(told) == 1
-    assert told[0].isprintable()
+    comments = [line for line in request.script.splitlines() if line.startswith("# r: ")]
+    assert len(comments) == 1
+    assert comments[0].isprintable()
     assert run(request, tmp_path)[0] == 0
 
 

@@ -74,9 +74,9 @@ def test_outcomes_come_back_from_the_backup(launcher_home: Path, readonly: bool,
             assert store.attempts(key()) == [ended]
             assert {app.app_id for app in store.newest()} == {ended.app_id, "loose"}
     assert path.with_name("ledger.db.damaged").exists() is not readonly
-    (said,) = notices
-    assert f"{path} is damaged" in said
-    assert "ledger.db.daily.bak and the records of the schedulers" in said
+    (output,) = notices
+    assert f"{path} is damaged" in output
+    assert "ledger.db.daily.bak and the records of the schedulers" in output
 
 
 def test_a_backup_of_an_older_version_is_brought_up_to_date(launcher_home: Path):

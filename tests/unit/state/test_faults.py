@@ -91,8 +91,8 @@ def test_sixteen_writers_at_once_lose_nothing(launcher_home: Path):
     each = 10
     writers = [python(WRITER, str(1 + number * each), str(each)) for number in range(16)]  # they make it, too
     for writer in writers:
-        _, said = writer.communicate(timeout=100)
-        assert writer.returncode == 0, said
+        _, output = writer.communicate(timeout=100)
+        assert writer.returncode == 0, output
     with Store.open(readonly=True) as store:
         assert sorted(found.number for found in store.attempts(key())) == list(range(1, 16 * each + 1))
 
@@ -171,8 +171,8 @@ def test_a_ledger_in_a_folder_without_write_permission_can_be_read(open_home: Pa
     with Store.open() as store:
         store.record(attempt(number=7))
     close_for_writing(open_home)
-    out, said = python(STRANGER).communicate(timeout=30)
-    assert (out, said) == ("[7]\n", "")
+    out, output = python(STRANGER).communicate(timeout=30)
+    assert (out, output) == ("[7]\n", "")
     assert [path.name for path in open_home.iterdir()] == ["ledger.db"]
 
 
@@ -182,8 +182,8 @@ def test_last_entries_that_cannot_be_read_are_not_passed_over(open_home: Path):
         shutil.copy(open_home / "ledger.db-wal", open_home / "kept")  # as of a writer that was killed
     (open_home / "kept").rename(open_home / "ledger.db-wal")
     close_for_writing(open_home)
-    _, said = python(STRANGER).communicate(timeout=30)
-    assert "its last entries are in" in said
+    _, output = python(STRANGER).communicate(timeout=30)
+    assert "its last entries are in" in output
 
 
 # A full disk, damage, versions
@@ -216,8 +216,8 @@ with Store.open(readonly=True) as ledger:
 def test_a_disk_without_room_for_a_ledger_is_one_clear_error(launcher_home: Path):
     code = "from launcher.state.store import Store\ntry: Store.open()\nexcept Exception as e: print(repr(e))"
     launcher_home.mkdir()
-    said = mounted(f"mount -t tmpfs -o mode=700,size=16k tmpfs {launcher_home}", code)
-    assert said.startswith("StateError('cannot use ")
+    output = mounted(f"mount -t tmpfs -o mode=700,size=16k tmpfs {launcher_home}", code)
+    assert output.startswith("StateError('cannot use ")
 
 
 @pytest.mark.parametrize("readonly", [False, True])

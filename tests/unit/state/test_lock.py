@@ -114,15 +114,15 @@ def test_two_threads_of_one_process_wait_for_each_other():
 
 
 def test_a_waiting_client_learns_the_holder_and_gets_the_lock_when_it_is_free(holder: Client):
-    told: list[str] = []
+    owners: list[str] = []
 
     def on_wait(owner: str) -> None:
-        told.append(owner)
+        owners.append(owner)
         holder.leave()
 
     with apply_lock("vision", "default", on_wait=on_wait):
         assert holder.process.wait(timeout=60) == 0
-    (owner,) = told
+    (owner,) = owners
     assert owner.startswith(f"{actor()}, pid {holder.pid}, since 20")
 
 
@@ -170,9 +170,9 @@ def test_ctrl_c_ends_the_wait(holder: Client, start: Callable[[str], Client]):
     waiter = start(WAITER)
     assert f"pid {holder.pid}" in waiter.line()
     waiter.process.send_signal(signal.SIGINT)
-    out, said = waiter.process.communicate(timeout=60)
+    out, output = waiter.process.communicate(timeout=60)
     assert (out, waiter.process.returncode) == ("", -signal.SIGINT)
-    assert "KeyboardInterrupt" in said
+    assert "KeyboardInterrupt" in output
     assert holder.process.poll() is None
 
 
