@@ -201,9 +201,7 @@ def _tagged(title: str, example: str, options: list[Schema], tags: tuple[str, ..
         "title": title,
         "type": "object",
         "required": ["type"],
-        "properties": {
-            "type": {**described("type", "Which kind.", example), "type": "string", "enum": list(tags)}
-        },
+        "properties": {"type": {**described("type", "Which kind.", example), **kinds}},
         "oneOf": options,
     }
 
