@@ -238,7 +238,7 @@ def _compile_variant(variant: Variant, work: Work, above: Collector) -> _Outcome
     shared = Collector(variant.document, broken=set(above.broken))
     whole = _expanded(variant, work.inputs, work.home, shared)
     if _is_too_much(len(whole.combinations), "matrix", variant.document, shared):
-        whole = replace(whole, combinations=[])
+        whole.combinations = []
     made = whole.combinations or [{}]
     outcome = _Outcome(variant, whole.specs, shared.found, len(made))
     first: tuple[JobFile | None, Collector] | None = None
@@ -279,9 +279,9 @@ def _expanded(variant: Variant, inputs: Inputs, home: Home, problems: Collector)
         known.setdefault(f"var.{name}", Value(None, ""))  # declared wrongly: reported once, not at every use
     known["target.name"] = Value(variant.target, variant.target)
     whole = Expanded(value, specs, known, variant.target)
-    if "matrix" not in value:
-        return whole
-    return replace(whole, combinations=_combinations(value.pop("matrix"), whole, home, problems))
+    if "matrix" in value:
+        whole.combinations = _combinations(value.pop("matrix"), whole, home, problems)
+    return whole
 
 
 def _combinations(matrix: Any, whole: Expanded, home: Home, problems: Collector) -> Sequence[Combination]:

@@ -70,7 +70,7 @@ class Work:
         return os.path.dirname(self.path)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Expanded:
     """One variant of a job file, before its jobs are compiled.
 

@@ -53,14 +53,8 @@ def check_options(
         return {}
     opts = schedulers[scheduler]()
     cfg = {key: opt.plain(value) if (opt := opts.get(key)) else value for key, value in cfg.items()}
-    if timeout_s is not None and opts.get("timeout_s") is None:
-        label = "delete it, or choose another scheduler"
-        message = f"scheduler `{scheduler}` has no timeout"
-        problems.add(("timeout",), "unknown-option", message, at="key", label=label)
-    elif timeout_s is not None and cfg.get("timeout_s") not in (None, timeout_s):
-        first = problems.place(("cfg", "timeout_s"), "the other one is here")
-        message, label = "the timeout is given twice", "keep one"
-        problems.add(("timeout",), "conflicting-fields", message, at="key", label=label, related=(first,))
+    if timeout_s is not None:
+        _check_timeout(scheduler, cfg.get("timeout_s"), timeout_s, opts, problems)
     # The rules of the scheduler read these, and expect the types that it declares.
     valid = {
         key: value
@@ -78,6 +72,16 @@ def check_options(
         for key, value in {**defaults, **valid}.items()
         if value is not None and not _is_default(opts, key, value)
     }
+
+
+def _check_timeout(scheduler: str, given: Any, timeout_s: int, opts: runopts, problems: Collector) -> None:
+    if opts.get("timeout_s") is None:
+        message, label = f"scheduler `{scheduler}` has no timeout", "delete it, or choose another scheduler"
+        problems.add(("timeout",), "unknown-option", message, at="key", label=label)
+    elif given not in (None, timeout_s):
+        first = problems.place(("cfg", "timeout_s"), "the other one is here")
+        message, label = "the timeout is given twice", "keep one"
+        problems.add(("timeout",), "conflicting-fields", message, at="key", label=label, related=(first,))
 
 
 def check_option(

@@ -199,7 +199,7 @@ def show_text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Variable:
     """One variable that a file declares."""
 

@@ -49,57 +49,48 @@ class _VarBase(Model):
     )
 
 
+_TYPE = "The type of the value."
+_VALUE = "The value where none is given."
+_LEAST = "The smallest value allowed."
+_MOST = "The largest value allowed."
+_ALLOWED = "The values allowed."
+
+
 class IntVar(_VarBase):
     """A variable that is a whole number."""
 
-    type: Annotated[Literal["int"], NEVER] = Field(description="The type of the value.", examples=["int"])
-    default: Annotated[int | None, NEVER] = Field(
-        None, description="The value where none is given.", examples=[3]
-    )
-    min: Annotated[int | None, NEVER] = Field(None, description="The smallest value allowed.", examples=[1])
-    max: Annotated[int | None, NEVER] = Field(None, description="The largest value allowed.", examples=[100])
-    choices: Annotated[list[int] | None, NEVER] = Field(
-        None, description="The values allowed.", examples=[[1, 2, 4]]
-    )
+    type: Annotated[Literal["int"], NEVER] = Field(description=_TYPE, examples=["int"])
+    default: Annotated[int | None, NEVER] = Field(None, description=_VALUE, examples=[3])
+    min: Annotated[int | None, NEVER] = Field(None, description=_LEAST, examples=[1])
+    max: Annotated[int | None, NEVER] = Field(None, description=_MOST, examples=[100])
+    choices: Annotated[list[int] | None, NEVER] = Field(None, description=_ALLOWED, examples=[[1, 2, 4]])
 
 
 class FloatVar(_VarBase):
     """A variable that is a number."""
 
-    type: Annotated[Literal["float"], NEVER] = Field(description="The type of the value.", examples=["float"])
-    default: Annotated[float | None, NEVER] = Field(
-        None, description="The value where none is given.", examples=[0.1]
-    )
-    min: Annotated[float | None, NEVER] = Field(
-        None, description="The smallest value allowed.", examples=[0.0]
-    )
-    max: Annotated[float | None, NEVER] = Field(
-        None, description="The largest value allowed.", examples=[1.0]
-    )
-    choices: Annotated[list[float] | None, NEVER] = Field(
-        None, description="The values allowed.", examples=[[0.1, 0.01]]
-    )
+    type: Annotated[Literal["float"], NEVER] = Field(description=_TYPE, examples=["float"])
+    default: Annotated[float | None, NEVER] = Field(None, description=_VALUE, examples=[0.1])
+    min: Annotated[float | None, NEVER] = Field(None, description=_LEAST, examples=[0.0])
+    max: Annotated[float | None, NEVER] = Field(None, description=_MOST, examples=[1.0])
+    choices: Annotated[list[float] | None, NEVER] = Field(None, description=_ALLOWED, examples=[[0.1, 0.01]])
 
 
 class StrVar(_VarBase):
     """A variable that is text."""
 
-    type: Annotated[Literal["str"], NEVER] = Field(description="The type of the value.", examples=["str"])
-    default: Annotated[str | None, NEVER] = Field(
-        None, description="The value where none is given.", examples=["fp32"]
-    )
+    type: Annotated[Literal["str"], NEVER] = Field(description=_TYPE, examples=["str"])
+    default: Annotated[str | None, NEVER] = Field(None, description=_VALUE, examples=["fp32"])
     choices: Annotated[list[str] | None, NEVER] = Field(
-        None, description="The values allowed.", examples=[["fp32", "bf16"]]
+        None, description=_ALLOWED, examples=[["fp32", "bf16"]]
     )
 
 
 class BoolVar(_VarBase):
     """A variable that is true or false."""
 
-    type: Annotated[Literal["bool"], NEVER] = Field(description="The type of the value.", examples=["bool"])
-    default: Annotated[bool | None, NEVER] = Field(
-        None, description="The value where none is given.", examples=[False]
-    )
+    type: Annotated[Literal["bool"], NEVER] = Field(description=_TYPE, examples=["bool"])
+    default: Annotated[bool | None, NEVER] = Field(None, description=_VALUE, examples=[False])
 
 
 Var = Annotated[

@@ -196,17 +196,14 @@ def _triggers(made: Schema) -> Schema:
 
 def _tagged(title: str, example: str, options: list[Schema], tags: tuple[str, ...]) -> Schema:
     """One of several mappings, chosen by `type`. The tags stand beside it so that editors offer them."""
+    kinds = {"type": "string", "enum": list(tags)}
     return {
         "title": title,
         "type": "object",
         "required": ["type"],
-        "properties": {"type": {**described("type", "Which kind.", example), **_one_of(tags)}},
+        "properties": {"type": {**described("type", "Which kind.", example), **kinds}},
         "oneOf": options,
     }
-
-
-def _one_of(values: tuple[str, ...]) -> Schema:
-    return {"type": "string", "enum": list(values)}
 
 
 def _resource(made: Schema) -> Schema:
@@ -217,7 +214,12 @@ def _resource(made: Schema) -> Schema:
 
 def _depends_on(made: Schema) -> Schema:
     names = {"type": "array", "items": {"type": "string"}}
-    return {"anyOf": [names, {"type": "object", "additionalProperties": _one_of(CONDITIONS)}]}
+    return {
+        "anyOf": [
+            names,
+            {"type": "object", "additionalProperties": {"type": "string", "enum": list(CONDITIONS)}},
+        ]
+    }
 
 
 def _switch(made: Schema) -> Schema:

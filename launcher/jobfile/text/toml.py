@@ -51,12 +51,12 @@ def _checked(source: Source, text: str, value: dict[str, Any], problems: list[Di
     over = _over_limit(value, 1, [0])
     if over:
         problems.append(too_deep(source, 0) if over == "deep" else too_many(source, 0))
-        return Document(source, None, _nowhere, problems)
-    if not value and not problems:
+    elif not value and not problems:
         hint = "begin with `version = 1`, `name = …` and a table `[roles.…]`"
         problems.append(source.diagnostic(0, 1, "missing-field", "the file is empty", hint=hint))
-        return Document(source, None, _nowhere, problems)
-    return Document(source, value, root, problems)
+    else:
+        return Document(source, value, root, problems)
+    return Document(source, None, _nowhere, problems)
 
 
 def _nowhere() -> Spot:
@@ -93,12 +93,9 @@ def _without_duplicate(
             if statement.end >= at:
                 problems.append(_duplicate(source, path, statement, seen, error))
                 start, end = statement.start, statement.end
-                is_simple = statement.value is not None and path in seen
-                return (
-                    text[:start] + re.sub(r"[^\r\n]", " ", text[start:end]) + text[end:]
-                    if is_simple
-                    else None
-                )
+                if statement.value is None or path not in seen:
+                    return None
+                return text[:start] + re.sub(r"[^\r\n]", " ", text[start:end]) + text[end:]
             seen.setdefault(path, statement)
     except NotToml:
         pass
@@ -108,47 +105,33 @@ def _without_duplicate(
 def _duplicate(
     source: Source, path: Path, statement: Statement, seen: dict[Path, Statement], error: Exception
 ) -> Diagnostic:
-    closed = _inline_above(path, seen)
-    if closed is not None:
-        return _added_later(source, closed, statement, seen[closed])
-    key = statement.keys[-1]
-    name, start, end = key.name, key.start, key.end
+    related: tuple[Related, ...]
+    keys, inside = statement.keys, (path[:size] for size in range(1, len(path)))
+    closed = next((each for each in inside if each in seen and _is_inline(seen[each])), None)
+    if closed is not None:  # the table or key belongs into an inline table that ended above
+        dotted, first = ".".join(map(str, closed)), seen[closed]
+        message = f"`{dotted}` ends with its braces: nothing can be added to it here"
+        hint = f"or begin `{dotted}` with [{dotted}] instead of braces, and write a line for each of its keys"
+        related = (_related(source, first, "it stands here"),)
+        label, start, end = "write this between its braces", keys[0].start, keys[-1].end
+        return source.diagnostic(start, end, "toml-syntax", message, label=label, hint=hint, related=related)
+    name, start, end = keys[-1]
     inline = re.search(r"Duplicate inline table key '(.*)'", str(error))
-    if inline and (at := source.text.rfind(inline[1], key.end, statement.end)) >= 0:
+    if inline and (at := source.text.rfind(inline[1], end, statement.end)) >= 0:
         name, start, end = inline[1], at, at + len(inline[1])
-    first = None if inline else _first(path, seen)
-    related: tuple[Related, ...] = ()
-    if first is not None:
-        related = (source.related(first.keys[-1].start, first.keys[-1].end, "the first one is here"),)
-    message = f"`{name}` stands twice in this mapping"
-    return source.diagnostic(
-        start, end, "duplicate-key", message, label="delete one of them", related=related
-    )
+    other = None if inline else _first(path, seen)
+    related = (_related(source, other, "the first one is here"),) if other is not None else ()
+    message, label = f"`{name}` stands twice in this mapping", "delete one of them"
+    return source.diagnostic(start, end, "duplicate-key", message, label=label, related=related)
 
 
-def _inline_above(path: Path, seen: dict[Path, Statement]) -> Path | None:
-    """The inline table that the table or key at `path` belongs into."""
-    return next(
-        (
-            path[:size]
-            for size in range(1, len(path))
-            if path[:size] in seen
-            and (value := seen[path[:size]].value) is not None
-            and value.entries is not None
-        ),
-        None,
-    )
+def _is_inline(statement: Statement) -> bool:
+    return statement.value is not None and statement.value.entries is not None
 
 
-def _added_later(source: Source, path: Path, statement: Statement, first: Statement) -> Diagnostic:
-    """A key for an inline table that ended above."""
-    name = ".".join(map(str, path))
-    start, end = statement.keys[0].start, statement.keys[-1].end
-    message = f"`{name}` ends with its braces: nothing can be added to it here"
-    hint = f"or begin `{name}` with [{name}] instead of braces, and write a line for each of its keys"
-    related = (source.related(first.keys[-1].start, first.keys[-1].end, "it stands here"),)
-    label = "write this between its braces"
-    return source.diagnostic(start, end, "toml-syntax", message, label=label, hint=hint, related=related)
+def _related(source: Source, statement: Statement, message: str) -> Related:
+    key = statement.keys[-1]
+    return source.related(key.start, key.end, message)
 
 
 def _first(path: Path, seen: dict[Path, Statement]) -> Statement | None:
