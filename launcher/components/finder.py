@@ -177,7 +177,13 @@ def get_component(name: str, *, folder: str | None = None) -> Component:
 
     Raises ComponentNotFoundException, with the nearest name, and ComponentValidationException.
     """
-    component = _from_file(name, folder) if ":" in name else _registered(name)
+    path, colon, function = name.rpartition(":")
+    if not colon:
+        component = _registered(name)
+    elif path and function.isidentifier():
+        component = CustomComponentsFinder(path, function, folder=folder).find()[0]
+    else:
+        raise ComponentNotFoundException(f"`{name}` names no component", hint="path/to/file.py:FUNCTION")
     if component.validation_errors:
         hint = f"this keeps `{name}` from being a component"
         raise ComponentValidationException("\n".join(_lines(component)), hint=hint)
@@ -193,10 +199,8 @@ def builtin_component(name: str) -> Component | None:
     home = name.partition(".")[0]
     if any(point.name == home or point.name.startswith("_") for point in entry_points(group=GROUP)):
         return None
-    return _ours(name, home) if home in HOMES else None
-
-
-def _ours(name: str, home: str) -> Component | None:
+    if home not in HOMES:
+        return None
     try:
         found = ModuleComponentsFinder(f"{BUILTIN}.{home}", home).find_one(name)
     except ComponentNotFoundException:  # a name that no module can have
@@ -248,35 +252,25 @@ def _of_component(name: str, table: Mapping[str, Any]) -> Iterator[Fault]:
         message = f"component `{component.name}` is named otherwise, so this table is never read"
         yield Fault(path, "unknown-variant", message, (component.name,))
         return
-    found = argument_names(component)
-    if found is None:
-        return
-    known = (*found.named, *([found.rest] if found.rest else []))
+    names, rest = argument_names(component) or ([*table], None)
+    known = (*names, *([rest] if rest else []))
     for key in table:
         if key not in known:
             message = f"component `{name}` has no argument `{key}`"
             yield Fault((*path, key), "unknown-field", message, known)
 
 
-class ArgumentNames(NamedTuple):
-    """Attributes:
-    named: in their order.
-    rest: the name of `*args`.
+def argument_names(component: Component) -> tuple[list[str], str | None] | None:
+    """The names of the arguments in the source, and that of `*args`.
+
+    None where a decorator may have changed them.
     """
-
-    named: tuple[str, ...]
-    rest: str | None
-
-
-def argument_names(component: Component) -> ArgumentNames | None:
-    """The arguments in the source; None where a decorator may have changed them."""
     function = read_component_file(component.path).functions[component.fn_name]
     if function.decorator_list:
         return None
     declared = function.args
     named = [*declared.posonlyargs, *declared.args, *declared.kwonlyargs]
-    rest = declared.vararg.arg if declared.vararg else None
-    return ArgumentNames(tuple(argument.arg for argument in named), rest)
+    return [argument.arg for argument in named], declared.vararg.arg if declared.vararg else None
 
 
 def _finders() -> Iterator[ModuleComponentsFinder]:
@@ -292,7 +286,14 @@ def _registered(name: str) -> Component:
     found, broken = _search(name)
     if found is not None:
         return found
-    raise ComponentNotFoundException(f"there is no component `{name}`", hint=_nearest(name, broken))
+    if name.endswith(".py"):
+        hint = f"name the function in it as well: {name}:FUNCTION"
+    else:
+        others = survey()
+        nearest = name_hint(name.removeprefix(f"{BUILTIN}."), others.components)
+        # A package that could not be read may have the component.
+        hint = "; ".join(filter(None, [nearest, *[*broken, *others.broken][:1]]))
+    raise ComponentNotFoundException(f"there is no component `{name}`", hint=hint or None)
 
 
 def _search(name: str) -> tuple[Component | None, list[str]]:
@@ -309,24 +310,8 @@ def _search(name: str) -> tuple[Component | None, list[str]]:
     return None, broken
 
 
-def _nearest(name: str, broken: Sequence[str]) -> str | None:
-    """A hint with similar names, and with packages that could not be read and may have the component."""
-    if name.endswith(".py"):
-        return f"name the function in it as well: {name}:FUNCTION"
-    found = survey()
-    nearest = name_hint(name.removeprefix(f"{BUILTIN}."), found.components)
-    return "; ".join(filter(None, [nearest, *[*broken, *found.broken][:1]])) or None
-
-
 def _lines(component: Component) -> list[str]:
     return [f"{component.path}:{found.line}: {found.description}" for found in component.validation_errors]
-
-
-def _from_file(name: str, folder: str | None) -> Component:
-    path, _, function = name.rpartition(":")
-    if not path or not function.isidentifier():
-        raise ComponentNotFoundException(f"`{name}` names no component", hint="path/to/file.py:FUNCTION")
-    return CustomComponentsFinder(path, function, folder=folder).find()[0]
 
 
 def _candidates(parsed: ComponentFile) -> list[str]:

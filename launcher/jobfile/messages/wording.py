@@ -161,7 +161,7 @@ def _arguments_by_name(name: object, values: object, problems: Collector) -> str
     example: dict[str, object] = {"NAME": "value"}
     ours = builtin_component(name) if isinstance(name, str) and ":" not in name else None
     if ours is not None:
-        names, rest = argument_names(ours) or ((), None)
+        names, rest = argument_names(ours) or ([], None)
         if isinstance(values, list) and rest:
             example = {rest: [str(value) for value in values]}
         elif names:
