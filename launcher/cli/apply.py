@@ -9,12 +9,11 @@ from launcher.apply import apply_launches, apply_plan, make_plan
 from launcher.apply.approval import check_approved, unapproved_stops
 from launcher.apply.inputs import check_secrets
 from launcher.cli import jobs, plan_options
-from launcher.cli.argument_types import duration, one_of, positive
+from launcher.cli.arguments import duration, positive
 from launcher.cli.console import Console
-from launcher.cli.empty_state import empty_state_warning
 from launcher.cli.interrupts import terminate_with_exception
 from launcher.cli.plan_file import read_plan
-from launcher.cli.plan_options import matched
+from launcher.cli.plan_options import empty_state_warning, matched
 from launcher.cli.render.plan_text import plan_text
 from launcher.cli.watch import Watch
 from launcher.errors import BlockedError, StaleError, UsageError
@@ -83,7 +82,6 @@ def add_arguments(parser: Any) -> None:
     group.add_argument(
         "--format",
         metavar="FORMAT",
-        type=one_of(*FORMATS),
         choices=FORMATS,
         default="text",
         help="text, json (the result) or jsonl (one event per line, as it happens)",

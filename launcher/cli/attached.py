@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from launcher import outages
@@ -45,9 +46,7 @@ def _run(info: Any, name: str, args: Any, runner: Runner, console: Console) -> i
         console.print(handle)
         return 0
     if args.queue:
-        from launcher.cli.in_line import show_place
-
-        show_place(handle, console)
+        _show_place(handle, console)
     try:
         return _follow(handle, console)
     except SchedulerError as error:
@@ -78,3 +77,27 @@ def _follow(handle: str, console: Console) -> int:
     for warning in scheduler_of(app).warnings(app.app_id):
         console.warn(f"{app.app_id}: {warning}")
     return attached.exit_code or (0 if state == "succeeded" else NOT_SUCCEEDED)
+
+
+_FIRST_LOOK_S = 0.05
+_LOOK_S = 1.0  # between two looks at the line
+
+
+def _show_place(handle: str, console: Console) -> None:
+    """Show the app's place in line until it is no longer there."""
+    from launcher.inventory.turns import wait_in_line
+
+    app, shown, pause_s = find(handle).app, "", _FIRST_LOOK_S
+    try:
+        while (seen := inspect(app)).state == "queued":
+            if seen.message != shown and console.err_is_terminal:
+                console.note_in_place(f"{app.app_id} {seen.message}")
+            elif not shown:
+                console.note(f"{app.app_id} {seen.message}")
+            shown = seen.message
+            if not wait_in_line(app.app_id, _LOOK_S):
+                time.sleep(pause_s)
+                pause_s = min(2 * pause_s, _LOOK_S)
+    finally:
+        if shown and console.err_is_terminal:
+            console.note_in_place("")

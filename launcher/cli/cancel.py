@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from launcher.cli.argument_types import duration
-from launcher.cli.arguments import add_target
+from launcher.cli.arguments import add_target, duration
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 from typing import Any
 
-from launcher.cli.argument_types import one_of
+import shtab
+
+from launcher.cli.arguments import Argument, Arguments
+from launcher.cli.commands import COMMANDS, command
 from launcher.cli.completion_names import KINDS, SHELLS, function_of, names
 from launcher.cli.console import Console
-from launcher.cli.help import whole_parser
 from launcher.errors import UsageError
 
 USAGE = "completion SHELL"
@@ -19,7 +22,20 @@ EXAMPLES = """\
   launcher completion bash >/etc/bash_completion.d/launcher
   launcher completion zsh >~/.zfunc/_launcher    a folder on your $fpath"""
 
-SUPPRESS = "==SUPPRESS=="  # argparse.SUPPRESS, without importing it
+_PATHS = ("DIR", "FILE", "PATH", "PLAN.JSON")  # metavars that shells complete with file names
+_NAMES = {
+    "APP": "apps",
+    "JOB": "apps",
+    "cancel APP": "live",
+    "start APP": "live",
+    "SCHEDULER": "schedulers",
+    "COMPONENT": "components",
+    "components NAME": "components",
+    "run FILE": "runnable",
+    "CODE": "codes",
+    "TARGET": "targets",
+}
+"""Metavar, or command and metavar → the kind of names that shells complete (`completion_names.KINDS`)."""
 
 # Runs the launcher that the user typed, which may not be the one on PATH, and prints none of its errors.
 _ASK = {
@@ -42,10 +58,8 @@ _FILES_TOO = {"bash": ' compgen -f -- "$1";', "zsh": " _files;"}
 
 
 def add_arguments(parser: Any) -> None:
-    parser.add_argument(
-        "shell", metavar="SHELL", nargs="?", type=one_of(*SHELLS), choices=SHELLS, help="bash or zsh"
-    )
-    parser.add_argument("--names", metavar="OF", help=SUPPRESS)  # used by the script
+    parser.add_argument("shell", metavar="SHELL", nargs="?", choices=SHELLS, help="bash or zsh")
+    parser.add_argument("--names", metavar="OF")  # used by the script
 
 
 def run(args: Any, console: Console) -> int:
@@ -54,10 +68,7 @@ def run(args: Any, console: Console) -> int:
         return 0
     if args.shell is None:
         raise UsageError("completion needs a SHELL: bash or zsh", hint="see `launcher completion --help`")
-    import shtab
-
-    preamble = _functions(args.shell)
-    console.print(shtab.complete(whole_parser(), shell=args.shell, preamble=preamble))
+    console.print(shtab.complete(_whole_parser(), shell=args.shell, preamble=_functions(args.shell)))
     return 0
 
 
@@ -67,3 +78,33 @@ def _functions(shell: str) -> str:
         files = _FILES_TOO[shell] if kind == "runnable" else ""
         text += f'{function_of(kind)}() {{{files} _launcher_names {kind} "$1"; }}\n'
     return text
+
+
+def _whole_parser() -> argparse.ArgumentParser:
+    """The arguments of all commands as argparse knows them, for shtab."""
+    top = argparse.ArgumentParser(prog="launcher", add_help=False)
+    top.add_argument("-h", "--help", action="help", help="show this help")
+    top.add_argument("--version", action="store_true", help="show the version")
+    commands = top.add_subparsers(metavar="COMMAND")
+    for name, summary in [each for _, group in COMMANDS for each in group.items()]:
+        arguments = Arguments(f"launcher {name}")
+        command(name).add_arguments(arguments)
+        made = commands.add_parser(name, help=summary, add_help=False)
+        for argument in arguments.declared:
+            _declare(name, argument, made)
+    return top
+
+
+def _declare(command: str, argument: Argument, parser: argparse.ArgumentParser) -> None:
+    action = "help" if argument.dest == "help" else argument.action
+    options: dict[str, Any] = {"action": action, "help": argument.help or argparse.SUPPRESS}
+    if not argument.is_flag:
+        options |= {"choices": argument.choices or None, "metavar": argument.metavar}
+    if argument.nargs:
+        options["nargs"] = argument.nargs
+    made = parser.add_argument(*argument.names, **options)
+    kind = _NAMES.get(f"{command} {argument.metavar}") or _NAMES.get(argument.metavar)
+    if kind is not None:
+        made.complete = dict.fromkeys(SHELLS, function_of(kind))  # type: ignore[attr-defined]  # shtab looks for it
+    elif argument.metavar in _PATHS:
+        made.complete = shtab.FILE  # type: ignore[attr-defined]

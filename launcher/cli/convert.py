@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from launcher.cli.component_arguments import called
 from launcher.cli.component_words import words_of
 from launcher.cli.console import Console
 from launcher.cli.init import label
 from launcher.cli.render.job_text import role_fields
+from launcher.cli.run_component import called
 from launcher.components import Component, ComponentArgs
 from launcher.components.build import build
 from launcher.errors import LauncherError, UsageError

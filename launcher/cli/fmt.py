@@ -1,14 +1,22 @@
-"""`launcher fmt`: format job files."""
+"""`launcher fmt`: format job files in memory, verify their digests, then replace them atomically."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from launcher.cli.console import Console
-from launcher.cli.rewrite import Rewrite, prepare, write
 from launcher.errors import JobFileError, LauncherError
+from launcher.files import PROJECT_FILE, make_like
 from launcher.jobfile import render
+from launcher.jobfile.compile.discover import find_files
+from launcher.jobfile.compile.files import Environment, compile_files
+from launcher.jobfile.format import Unformattable, format_text
+from launcher.jobfile.text.parse import parse
+from launcher.jobfile.text.source import Source, read_source
+from launcher.specs import canonical
 from launcher.text import paint, plural
 
 USAGE = "fmt [FILE…] [--check]"
@@ -85,3 +93,96 @@ def _show_diff(rewrite: Rewrite, console: Console) -> None:
         console.print(paint(line.rstrip("\r\n"), style, console.color))
         if not line.endswith("\n"):
             console.print(r"\ no newline at the end of the file")
+
+
+BOM = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """A file, its text and its formatted text. `file` is the path as typed, `path` the absolute path."""
+
+    file: str
+    path: str
+    before: str
+    after: str
+
+    @property
+    def is_change(self) -> bool:
+        return self.before != self.after
+
+
+def prepare(paths: Sequence[str]) -> tuple[list[Rewrite], list[LauncherError]]:
+    """Format every job file in `paths`; return the results, and the errors of files that cannot be formatted.
+
+    Raises JobFileError for a directory without
+    job files.
+    """
+    files, missing = find_files(paths, os.getcwd())
+    if missing:
+        raise JobFileError(missing[0].message, diagnostics=missing)
+    done: list[Rewrite] = []
+    refused: list[LauncherError] = []
+    for found in files:
+        try:
+            done.append(_prepared(found.file, found.path))
+        except LauncherError as error:
+            refused.append(error)
+    return done, refused
+
+
+def _prepared(file: str, path: str) -> Rewrite:
+    if file.lower().endswith(".json"):
+        raise Unformattable(f"{file}: cannot format JSON", hint="fmt formats YAML and TOML")
+    source = read_source(file, path)
+    if not isinstance(source, Source):
+        raise JobFileError(source.message, diagnostics=[source])
+    document = parse(source)
+    if document.problems:
+        raise JobFileError(document.problems[0].message, diagnostics=document.problems)
+    return Rewrite(file, path, source.text, format_text(source, document))
+
+
+def write(rewrite: Rewrite) -> None:
+    """Replace the file atomically, after verifying that its job keeps its digest.
+
+    A link stays a link; mode and owner stay where the user may set them.
+
+    Raises Unformattable when a digest would change, LauncherError when the folder cannot be written.
+    """
+    path = os.path.realpath(rewrite.path)
+    folder, name = os.path.split(path)
+    beside = os.path.join(
+        folder, f".{os.getpid()}-{name}"
+    )  # hidden, so that no command reads it as a job file
+    try:
+        with open(path, "rb") as stream:
+            data = stream.read()
+        mark = BOM if data.startswith(BOM) else b""
+        if data != mark + rewrite.before.encode():
+            raise Unformattable(f"{rewrite.file}: the file changed while it was formatted", hint="try again")
+        with open(beside, "xb") as stream:
+            stream.write(mark + rewrite.after.encode())
+            stream.flush()
+            os.fsync(stream.fileno())
+        make_like(path, beside)
+        if name != PROJECT_FILE and _digests(beside) != _digests(path):
+            raise Unformattable(
+                f"{rewrite.file}: cannot be formatted: the digest of its job would change",
+                hint="nothing was changed",
+            )
+        os.replace(beside, path)
+    except OSError as error:
+        raise LauncherError(f"cannot write {rewrite.file}: {error.strerror or error}") from error
+    finally:
+        if os.path.lexists(beside):
+            os.unlink(beside)
+
+
+def _digests(path: str) -> list[str]:
+    """The digests of the jobs of one file; none for an invalid file. Unset variables get placeholders.
+
+    Calls no component of the checkout: formatting must not run code.
+    """
+    compiled = compile_files([path], environment=Environment(components=False), placeholders=True)
+    return [canonical.digest(canonical.document(launch)) for launch in compiled.launches]

@@ -9,7 +9,7 @@ from typing import Any
 
 from launcher.apply.engines import Engines
 from launcher.apply.gc import Collected, Rule, collect, ended
-from launcher.cli.argument_types import count, duration
+from launcher.cli.arguments import count, duration
 from launcher.cli.console import Console
 from launcher.cli.render.tables import Cell, table
 from launcher.cli.render.values import ago, iso

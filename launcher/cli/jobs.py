@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from launcher.cli.argument_types import key_value
+from launcher.cli.arguments import key_value
 from launcher.cli.console import Console
 from launcher.specs import Launch
 

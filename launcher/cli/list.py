@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from launcher.cli.argument_types import count, several_of
+from launcher.cli.arguments import count, several_of
 from launcher.state.records import ENDED, LIVE
 
 TYPE_CHECKING = False

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from launcher.cli.argument_types import count, moment, one_of
-from launcher.cli.arguments import add_target
+from launcher.cli.arguments import add_target, count, moment
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,7 +54,6 @@ def add_arguments(parser: Any) -> None:
     parser.add_argument(
         "--stream",
         metavar="STREAM",
-        type=one_of(*STREAMS),
         choices=STREAMS,
         default="combined",
         help="stdout, stderr, or combined (the default)",

@@ -62,23 +62,21 @@ def dispatch(argv: Sequence[str], console: Console) -> int:
     if name not in names():
         raise unknown_command(name)
     module = command(name)
-    from launcher.cli.arguments import Arguments
+    from launcher.cli.arguments import Arguments, HelpRequested
 
-    plain = Arguments()
-    module.add_arguments(plain)
+    arguments = Arguments(f"launcher {name}")
+    module.add_arguments(arguments)
+    rest = None
     if hasattr(module, "divide"):
-        words, rest = module.divide(words, plain)
-    args: Any = plain.parse(words)
-    if args is None:
-        from launcher.cli.help import HelpRequested, parser
+        words, rest = module.divide(words, arguments)
+    try:
+        args: Any = arguments.parse(words)
+    except HelpRequested:
+        from launcher.cli.help import help_text
 
-        try:
-            args = parser(name).parse_args(list(words))
-        except HelpRequested as request:
-            console.print(request.text, end="")
-            return 0
-    if hasattr(module, "divide"):
-        args.component_args = rest
+        console.print(help_text(module, arguments), end="")
+        return 0
+    args.component_args = rest
     try:
         code: int = module.run(args, console)
     finally:

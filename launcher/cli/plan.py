@@ -8,11 +8,10 @@ from typing import Any
 from launcher.apply import make_plan
 from launcher.apply.approval import check_plan
 from launcher.cli import jobs, plan_options
-from launcher.cli.argument_types import count, one_of
+from launcher.cli.arguments import count
 from launcher.cli.console import Console
-from launcher.cli.empty_state import empty_state_warning
 from launcher.cli.plan_file import document, write_text
-from launcher.cli.plan_options import matched
+from launcher.cli.plan_options import empty_state_warning, matched
 from launcher.cli.render.findings import exit_code, findings, in_short
 from launcher.cli.render.github import publish, publish_refusal, shielded, warning
 from launcher.cli.render.markdown import plan_markdown
@@ -50,7 +49,6 @@ def add_arguments(parser: Any) -> None:
     group.add_argument(
         "--format",
         metavar="FORMAT",
-        type=one_of(*FORMATS),
         choices=FORMATS,
         default="text",
         help="text, json (the plan document), markdown (for a pull request), github (annotations, step "

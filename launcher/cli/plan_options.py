@@ -1,17 +1,20 @@
-"""Options of plan and apply for the planner, and --fail-on."""
+"""Options of plan and apply for the planner, and --fail-on, and the warning of an empty state folder."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from os.path import commonpath, isdir, join, realpath, relpath
 from typing import Any
 
+from launcher import paths
 from launcher.apply.look import Choices
-from launcher.cli.argument_types import several_of
+from launcher.cli.arguments import several_of
 from launcher.cli.jobs import declared_in
 from launcher.plan.model import Plan
 from launcher.plan.orphans import Scope
 from launcher.plan.verdict import FAIL_ON, matches
+from launcher.schedulers.registry import get_scheduler
 from launcher.specs import Launch
 
 
@@ -84,3 +87,24 @@ def _scopes(launches: Sequence[Launch], paths: Sequence[str]) -> tuple[Scope, ..
 def matched(plan: Plan, fail_on: Sequence[str]) -> list[str]:
     """The conditions of `--fail-on` that hold for the plan, as phrases."""
     return [f"{word}: {', '.join(map(str, keys))}" for word, keys in matches(plan, fail_on).items()]
+
+
+def empty_state_warning(launches: Iterable[Launch], environ: Mapping[str, str] | None = None) -> str:
+    """The warning as one paragraph; "" if it does not apply.
+
+    It applies on a CI runner (`CI` is set) with an empty state folder, for jobs of schedulers that store
+    outcomes nowhere else. Contacts no engine.
+    """
+    ci = (os.environ if environ is None else environ).get("CI", "")
+    if ci.lower() in ("", "0", "false") or os.path.exists(paths.ledger()):
+        return ""
+    named = dict.fromkeys(launch.scheduler for launch in launches)
+    without_engine = [name for name in named if not get_scheduler(name, "").shared_engine]
+    if not without_engine:
+        return ""
+    shown = " and ".join(f"`{name}`" for name in without_engine)
+    return (
+        f"the state folder of this CI runner ({paths.home()}) is empty: jobs that {shown} finished before "
+        "are unknown here and count as new. Keep LAUNCHER_HOME on a persistent disk, or use an engine that "
+        "all runners share"
+    )

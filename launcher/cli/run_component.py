@@ -2,27 +2,48 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from launcher.cli.attached import run_attached
-from launcher.cli.component_arguments import made, refuse_options_of_files, scheduler_and_options
 from launcher.cli.component_words import OF_FILES, OF_RUN
 from launcher.cli.console import Console
-from launcher.cli.run_request import read_request
+from launcher.components import (
+    Component,
+    ComponentArgs,
+    ComponentArgumentException,
+    component_args_from_str,
+    component_help,
+    get_component,
+)
+from launcher.components.build import build
+from launcher.components.command_line import ArgumentProblem, assign
 from launcher.errors import UsageError
 from launcher.runner import config, get_runner
+from launcher.runner.config import component_defaults
+from launcher.schedulers import get_default_scheduler_name
+from launcher.specs import AppDef
+from launcher.text import name_hint
 from launcher.workspace import Workspace
 
 
 def run_component(args: Any, console: Console) -> int:
     """Run the component that the command line names."""
-    refuse_options_of_files(args)
-    app = made(args.file, args.component_args, console)
+    of_files = next((name.replace("_", "-") for name in OF_FILES if getattr(args, name)), None)
+    if of_files:
+        hint = "arguments of a component follow its name"
+        raise UsageError(f"--{of_files} is only for job files, and {args.file} is a component", hint=hint)
+    app = _made(args.file, args.component_args, console)
     if app is None:
         return 0
     with get_runner(detach=args.detach, queue=args.queue) as runner:
-        scheduler, cfg = scheduler_and_options(args, runner)
+        configured = config.get_config("cli", "run", "scheduler")
+        scheduler = args.scheduler or configured or get_default_scheduler_name()
+        cfg = runner.cfg_from_str(scheduler, *args.cfg)
+        config.apply(scheduler, cfg)
         info = runner.dryrun(app, scheduler, cfg, _workspace_of_component(args), args.parent_run_id)
         return run_attached(info, app.name, args, runner, console)
 
@@ -38,7 +59,7 @@ def run_request(args: Any, console: Console) -> int:
     request = read_request(sys.stdin.buffer.read())
     for name in ("dryrun", "detach", "queue", "workspace", "parent_run_id"):
         setattr(args, name, getattr(request, name))
-    app = made(request.component_name, request.component_args_str, console, request.component_args)
+    app = _made(request.component_name, request.component_args_str, console, request.component_args)
     if app is None:
         return 0
     with get_runner(detach=args.detach, queue=args.queue) as runner:
@@ -56,3 +77,121 @@ def _workspace_of_component(args: Any) -> object:
     if not isinstance(given, dict):
         return given
     return Workspace(given)
+
+
+def _made(
+    name: str, words: Sequence[str], console: Console, values: Mapping[str, Any] | None = None
+) -> AppDef | None:
+    """Call a component and return its app; None if the words ask for help, which is printed.
+
+    Args:
+        values: parameter → value, for parameters that the words do not set.
+
+    Raises LauncherError: unknown component, invalid arguments, or an error of the component.
+    """
+    found = called(name, words, console, values)
+    return build(*found) if found else None
+
+
+def called(
+    name: str, words: Sequence[str], console: Console, values: Mapping[str, Any] | None = None
+) -> tuple[Component, ComponentArgs] | None:
+    """Find a component and parse its arguments; None if the words ask for help, which is printed.
+
+    Args:
+        values: as in `_made`.
+
+    Raises LauncherError: unknown component, invalid arguments.
+    """
+    component = get_component(name)
+    defaults = component_defaults().get(component.name)
+    assigned = assign(words, component.parameters)
+    if assigned.wants_help:
+        console.print(component_help(name, component.fn, defaults, width=console.width()), end="")
+        return None
+    if assigned.repeated:
+        raise UsageError(f"--{assigned.repeated[0]} is given twice", hint="give it once")
+    try:
+        arguments = component_args_from_str(component.fn, words, defaults, values)
+    except ComponentArgumentException as error:
+        problems = [_placed(problem) for problem in error.problems]
+        raise ComponentArgumentException(component.name, problems) from None
+    return component, arguments
+
+
+def _placed(problem: ArgumentProblem) -> ArgumentProblem:
+    """Add the hint that options of `run` go before the component."""
+    if problem.code != "unknown-field" or problem.name not in OF_RUN:
+        return problem
+    return problem._replace(hint=f"options of `run` go before the component: run --{problem.name} …")
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """The fields of the object.
+
+    Attributes:
+        scheduler_args: run options; `scheduler_cfg` takes precedence.
+        component_args: parameter → value; `component_args_str` takes precedence.
+        dryrun, detach, queue: as the options of these names.
+        workspace, parent_run_id: as the options; None if absent.
+        wait, log, tee_logs: accepted and ignored: `run` waits and shows output unless it detaches.
+    """
+
+    component_name: str
+    scheduler: str
+    scheduler_args: Mapping[str, Any]
+    scheduler_cfg: Mapping[str, Any] = field(default_factory=dict)
+    component_args: Mapping[str, Any] = field(default_factory=dict)
+    component_args_str: list[str] = field(default_factory=list)
+    dryrun: bool = False
+    detach: bool = False
+    queue: bool = False
+    workspace: str | None = None
+    parent_run_id: str | None = None
+    wait: bool = False
+    log: bool = False
+    tee_logs: bool = False
+
+    @property
+    def options(self) -> str:
+        """The run options as JSON."""
+        return json.dumps({**self.scheduler_args, **self.scheduler_cfg})
+
+
+REQUIRED = ("component_name", "scheduler", "scheduler_args")
+_FORMS = {"str": (str, "text"), "bool": (bool, "true or false"), "list": (list, "a list of texts")}
+_FORMS["Mapping"] = (dict, "an object")
+EXAMPLE = '{"component_name": "utils.echo", "scheduler": "local_cwd", "scheduler_args": {}}'
+
+
+def read_request(text: str | bytes) -> RunRequest:
+    """Parse a request. Raises UsageError that names missing, unknown or invalid fields.
+
+    Bytes are UTF-8 in any locale, UTF-16 or UTF-32; they may begin with a byte order mark.
+    """
+    try:
+        given = json.loads(text)
+    except ValueError as error:
+        raise UsageError(f"standard input is not JSON: {error}", hint=f"such as {EXAMPLE}") from None
+    except RecursionError:
+        raise UsageError("standard input is nested too deep", hint=f"such as {EXAMPLE}") from None
+    if not isinstance(given, dict):
+        raise UsageError("standard input is not a JSON object", hint=f"such as {EXAMPLE}")
+    form_of = {each.name: str(each.type).partition("[")[0].partition(" ")[0] for each in fields(RunRequest)}
+    missing = [name for name in REQUIRED if name not in given]
+    if missing:
+        raise UsageError(f"standard input lacks {_named(missing)}", hint=f"such as {EXAMPLE}")
+    for name, value in given.items():
+        if name not in form_of:
+            raise UsageError(f"unknown field `{name}` on standard input", hint=name_hint(name, form_of))
+        form, wanted = _FORMS[form_of[name]]
+        texts = not isinstance(value, list) or all(isinstance(each, str) for each in value)
+        optional = value is None and name in ("workspace", "parent_run_id")
+        if not optional and not (isinstance(value, form) and texts):
+            raise UsageError(f"`{name}` must be {wanted}, got {json.dumps(value)}")
+    return RunRequest(**given)
+
+
+def _named(names: list[str]) -> str:
+    return " and ".join(f"`{name}`" for name in names)

@@ -6,7 +6,6 @@ from json import dumps
 from typing import Any
 
 from launcher.apply.event_schema import event_schema
-from launcher.cli.argument_types import one_of
 from launcher.cli.console import Console
 from launcher.cli.render.findings_schema import findings_schema
 from launcher.jobfile import job_schema
@@ -26,9 +25,7 @@ KINDS = ("job", "plan", "event", "diagnostics")
 
 
 def add_arguments(parser: Any) -> None:
-    parser.add_argument(
-        "kind", metavar="KIND", type=one_of(*KINDS), choices=KINDS, help="job, plan, event or diagnostics"
-    )
+    parser.add_argument("kind", metavar="KIND", choices=KINDS, help="job, plan, event or diagnostics")
 
 
 def run(args: Any, console: Console) -> int:

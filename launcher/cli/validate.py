@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from launcher.cli.argument_types import one_of
 from launcher.cli.console import Console
 from launcher.cli.jobs import add_arguments as add_job_files
 from launcher.cli.jobs import compiled, is_saved_plan
@@ -41,7 +40,6 @@ def add_arguments(parser: Any) -> None:
     parser.add_argument(
         "--format",
         metavar="FORMAT",
-        type=one_of(*FORMATS),
         choices=FORMATS,
         default="text",
         help="text (with source lines), json, sarif (2.1.0) or github (annotations)",

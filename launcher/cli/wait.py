@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from launcher.cli.argument_types import duration
-from launcher.cli.arguments import add_target
+from launcher.cli.arguments import add_target, duration
 from launcher.errors import NOT_SUCCEEDED
 from launcher.state.records import WAITING
 from launcher.text import with_cause

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from launcher.cli.commands import names
-from launcher.cli.help import parser
+from launcher.cli.arguments import Arguments
+from launcher.cli.commands import command, names
 from launcher.runner import Runner
 from launcher.schedulers import Scheduler, StagedScheduler
 from launcher.schedulers.backend import BackendScheduler
@@ -156,8 +156,11 @@ def test_the_page_on_the_api_names_every_method_of_the_runner():
 
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md"], ids=lambda page: page.stem)
 def test_every_option_that_a_page_names_is_one(page):
-    known = {word for name in names() for word in re.findall(r"--[a-z][a-z-]+", parser(name).format_help())}
-    components = {"--help", "--env", "--entrypoint"}  # arguments of components
+    arguments = Arguments("launcher")
+    for name in names():
+        command(name).add_arguments(arguments)
+    known = {word for argument in arguments.declared for word in argument.names}
+    components = {"--help", "--env", "--entrypoint", "--lr"}  # arguments of components
     prose = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.M | re.S)
     code = " ".join(re.findall(r"`([^`\n]+)`", prose))
     of_sbatch = {f"--{name}" for name in KNOWN} if page.stem == "slurm" else set()

@@ -19,7 +19,7 @@ _FAST = {
     "launcher": "__main__ actor database errors files lazy limits text",
     "launcher.apply": "ends engines",
     "launcher.cli": (
-        "argument_types arguments cancel commands completion_names console describe help interrupts "
+        "arguments cancel commands completion_names console describe interrupts "
         "list log_reader logs main queue start status wait"
     ),
     "launcher.cli.render": "apps document queue_text status_text tables values",

@@ -1,12 +1,14 @@
-"""The quick reader and argparse agree on every line that the quick one takes."""
+"""Arguments are read as argparse reads them, and what is wrong with them is explained."""
+
+from __future__ import annotations
+
+import argparse
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.cli.argument_types import count, key_value, one_of
-from launcher.cli.arguments import Arguments
-from launcher.cli.help import HelpRequested, Parser
+from launcher.cli.arguments import Arguments, HelpRequested, count, key_value
 from launcher.errors import UsageError
 
 
@@ -15,8 +17,9 @@ def declare(parser):
     group = parser.add_argument_group("More")
     group.add_argument("-n", "--number", type=count, default=50)
     group.add_argument("--var", action="append", default=[], type=key_value)
-    group.add_argument("--kind", type=one_of("alpha", "beta"), choices=("alpha", "beta"), default="alpha")
+    group.add_argument("--kind", choices=("alpha", "beta"), default="alpha")
     group.add_argument("-f", "--follow", action="store_true")
+    group.add_argument("-a", action="store_true")
 
 
 def declare_one(parser):
@@ -25,97 +28,97 @@ def declare_one(parser):
     parser.add_argument("--json", action="store_true")
 
 
-def quick(declared, words):
-    arguments = Arguments()
-    declared(arguments)
-    return arguments.parse(words)
+class Refused(Exception):
+    """A command line that argparse does not take."""
 
 
-def thorough(declared, words):
-    parser = Parser(prog="launcher test")
+class Standard(argparse.ArgumentParser):
+    """argparse as it is, but for abbreviations."""
+
+    def __init__(self):
+        super().__init__(allow_abbrev=False)
+
+    def print_help(self, file=None):
+        pass
+
+    def error(self, message):
+        raise Refused(message)
+
+    def exit(self, status=0, message=None):
+        raise Refused(message)
+
+
+def parsed(declared, words):
+    parser = Arguments("launcher test")
     declared(parser)
-    return parser.parse_args(list(words))
+    return vars(parser.parse(words))
 
 
 PLAIN = ["x", "y.yaml", "7", "-n", "--number", "--number=3", "--var", "k=v", "--var=k=v=w", "--kind"]
-ODD = [
-    "",
-    "beta",
-    "-",
-    "--",
-    "-x",
-    "-1",
-    "-n5",
-    "-fn",
-    "--kind=c",
-    "--follow=1",
-    "--numb",
-    "--help",
-    "-f",
-    "--json",
-]
+ODD = ["", "beta", "-", "-x", "-1", "-n5", "-n=5", "-fn", "-fa", "-af", "-fan3", "--kind=c", "--kind="]
+ODD += ["--follow=1", "--numb", "--help", "-h", "-f", "--json", "-x y"]
 WORDS = st.sampled_from(PLAIN + ODD)
 
 
 @pytest.mark.parametrize("declared", [declare, declare_one])
 @given(words=st.lists(WORDS, max_size=5))
-def test_what_the_quick_reader_takes_argparse_reads_the_same(declared, words):
-    got = quick(declared, words)
-    if got is not None:
-        assert vars(got) == vars(thorough(declared, words))
-
-
-@pytest.mark.parametrize(
-    "words", [[], ["a.yaml"], ["-n", "3", "a"], ["a", "--var", "x=1", "b", "--var=y=", "-f"], ["--kind=beta"]]
-)
-def test_everyday_lines_are_read_without_argparse(words):
-    assert quick(declare, words) is not None
-
-
-@pytest.mark.parametrize(
-    "words",
-    [["--help"], ["-n"], ["-n", "x"], ["--nope"], ["--kind", "c"], ["-fx"], ["--follow=1"], ["--", "a"]],
-)
-def test_whatever_is_out_of_the_ordinary_is_left_to_argparse(words):
-    assert quick(declare, words) is None
-
-
-def test_given_values_do_not_leak_into_the_next_line():
-    arguments = Arguments()
-    declare(arguments)
-    assert arguments.parse(["--var", "a=1"]).var == [("a", "1")]
-    assert arguments.parse([]).var == []
+def test_every_command_line_is_read_as_argparse_reads_it(declared, words):
+    """But for `--`, behind which argparse looks for options when it reads the words a second time."""
+    standard = Standard()
+    declared(standard)
+    try:
+        expected = vars(standard.parse_intermixed_args(words))
+    except Refused:
+        with pytest.raises((UsageError, HelpRequested)):
+            parsed(declared, words)
+    else:
+        assert parsed(declared, words) == {**expected, "help": False}
 
 
 def test_options_may_stand_between_and_behind_files():
-    assert vars(thorough(declare, ["a", "-f", "b", "--", "-c"]))["files"] == ["a", "b", "-c"]
+    assert parsed(declare, ["a", "-f", "b", "--", "-c"])["files"] == ["a", "b", "-c"]
 
 
-def test_an_unknown_option_names_the_nearest():
+@pytest.mark.parametrize(
+    ("words", "problem", "hint"),
+    [
+        (["--numbr", "3"], "--numbr is not an option of launcher test", "did you mean `--number`?"),
+        (["-k"], "-k is not an option of launcher test", "did you mean `--kind`?"),
+        (["-q"], "-q is not an option of launcher test", "see `launcher test --help`"),
+        (["--kind", "alhpa"], "--kind: `alhpa` is not one of alpha, beta; did you mean `alpha`?", None),
+        (["-n"], "-n/--number: expected one argument", None),
+        (["-f=1"], "-f/--follow: ignored explicit argument '1'", None),
+        (["-fx"], "-f/--follow: ignored explicit argument 'x'", None),
+        (["--numb", "3"], "--numb is not an option of launcher test", "did you mean `--number`?"),
+    ],
+)
+def test_an_error_names_the_argument_and_what_was_meant(words, problem, hint):
     with pytest.raises(UsageError) as caught:
-        thorough(declare, ["--numbr", "3"])
-    assert str(caught.value) == "--numbr is not an option of launcher test"
-    assert caught.value.hint == "did you mean `--number`?"
+        parsed(declare, words)
+    assert str(caught.value) == problem
+    assert caught.value.hint == (hint or "see `launcher test --help`")
 
 
-def test_a_wrong_value_names_the_nearest_and_the_option():
-    with pytest.raises(
-        UsageError, match=r"--kind: `alhpa` is not one of alpha, beta; did you mean `alpha`\?"
-    ):
-        thorough(declare, ["--kind", "alhpa"])
-
-
-def test_abbreviated_options_are_refused():
-    with pytest.raises(UsageError):
-        thorough(declare, ["--numb", "3"])
-
-
-def test_too_many_words_are_refused():
+def test_missing_words_and_those_too_many_are_refused():
+    with pytest.raises(UsageError, match="the following arguments are required: APP"):
+        parsed(declare_one, [])
     with pytest.raises(UsageError, match="unexpected argument `c`"):
-        thorough(declare_one, ["a", "b", "c"])
+        parsed(declare_one, ["a", "b", "c"])
 
 
-def test_help_is_a_text():
-    with pytest.raises(HelpRequested) as caught:
-        thorough(declare, ["-h"])
-    assert "Usage: launcher test" in caught.value.text
+def test_given_values_do_not_leak_into_the_next_line():
+    parser = Arguments("launcher test")
+    declare(parser)
+    assert parser.parse(["--var", "a=1"]).var == [("a", "1")]
+    assert parser.parse([]).var == []
+
+
+def test_a_hidden_argument_is_not_in_the_help():
+    from launcher.cli import completion
+    from launcher.cli.help import help_text
+
+    parser = Arguments("launcher completion")
+    completion.add_arguments(parser)
+    text = help_text(completion, parser)
+    assert "SHELL" in text
+    assert "--names" not in text

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from launcher.cli import rewrite
+from launcher.cli import fmt
 from launcher.errors import LauncherError
 from launcher.jobfile.format import Unformattable
 
@@ -72,19 +72,19 @@ def test_mode_links_and_byte_order_marks_survive(scenario):
 
 
 def test_a_digest_that_would_change_stops_the_write(messy):
-    [found], _ = rewrite.prepare([str(messy)])
-    other = rewrite.Rewrite(found.file, found.path, found.before, found.after.replace("-c", "-x"))
+    [found], _ = fmt.prepare([str(messy)])
+    other = fmt.Rewrite(found.file, found.path, found.before, found.after.replace("-c", "-x"))
     with pytest.raises(Unformattable, match="digest"):
-        rewrite.write(other)
+        fmt.write(other)
     assert messy.read_text() == MESSY
     assert os.listdir(messy.parent) == ["job.launcher.yaml"]
 
 
 def test_a_file_written_meanwhile_is_not_overwritten(messy):
-    [found], _ = rewrite.prepare([str(messy)])
+    [found], _ = fmt.prepare([str(messy)])
     messy.write_text("version: 1\n")
     with pytest.raises(Unformattable, match="meanwhile"):
-        rewrite.write(found)
+        fmt.write(found)
     assert messy.read_text() == "version: 1\n"
 
 
@@ -92,10 +92,10 @@ def test_a_folder_that_cannot_be_written_is_an_error_with_the_file(messy, monkey
     def full(descriptor):
         raise OSError(28, "No space left on device")
 
-    [found], _ = rewrite.prepare([str(messy)])
+    [found], _ = fmt.prepare([str(messy)])
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(LauncherError, match=r"job\.launcher\.yaml: No space left"):
-        rewrite.write(found)
+        fmt.write(found)
     assert os.listdir(messy.parent) == ["job.launcher.yaml"]
     assert messy.read_text() == MESSY
 

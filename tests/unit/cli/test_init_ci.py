@@ -73,7 +73,7 @@ def test_a_runner_that_begins_with_nothing_says_that_it_knows_nothing(scenario, 
 
 def test_an_engine_that_all_runners_share_needs_no_warning(scenario, monkeypatch):
     from launcher import load_job
-    from launcher.cli.empty_state import empty_state_warning
+    from launcher.cli.plan_options import empty_state_warning
 
     top = "scheduler: local_docker"
     launch = load_job(scenario.job("true", role="image: busybox:1.37", top=top))

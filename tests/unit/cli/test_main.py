@@ -10,7 +10,6 @@ import pytest
 
 from launcher.cli.commands import COMMANDS, names
 from launcher.cli.completion_names import KINDS
-from launcher.cli.help import parser
 
 
 def test_every_command_has_a_readable_help_of_80_columns(scenario):
@@ -168,12 +167,6 @@ def test_completion_scripts_are_valid_shell(scenario):
     scenario.write("some.launcher.yaml", "")
     assert completed(script, "launcher", "plan", "some", cwd=scenario.folder) == ["some.launcher.yaml"]
     assert "#compdef launcher" in scenario.launcher("completion", "zsh").out
-
-
-def test_what_the_completion_script_asks_for_is_not_in_the_help():
-    text = parser("completion").format_help()
-    assert "SHELL" in text
-    assert "--names" not in text
 
 
 def test_completion_offers_the_names_that_there_are(scenario):

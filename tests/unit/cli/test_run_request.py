@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from launcher.cli.main import main
-from launcher.cli.run_request import EXAMPLE, read_request
+from launcher.cli.run_component import EXAMPLE, read_request
 from launcher.errors import UsageError
 
 ECHO = {"component_name": "utils.echo", "scheduler": "local_cwd", "scheduler_args": {}}

@@ -5,7 +5,7 @@ import re
 import pytest
 from pydantic_core import PydanticCustomError
 
-from launcher.cli.argument_types import duration
+from launcher.cli.arguments import duration
 from launcher.jobfile.model.quantities import MEMORY_PATTERN, memory_mib, seconds
 
 
