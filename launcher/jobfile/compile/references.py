@@ -16,7 +16,7 @@ from launcher.jobfile.model.fields import WHERE_RUN, Place
 from launcher.jobfile.text.document import Path
 from launcher.specs import RUN_MACROS, find_macros, substitute, substitute_partial
 from launcher.specs.macros import MacroError, is_run_macro
-from launcher.specs.sensitive import is_sensitive
+from launcher.specs.secret import is_sensitive
 
 JOB_DIR = "job.dir"
 MAX_GROWTH = 1 << 20

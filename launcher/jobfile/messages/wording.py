@@ -23,7 +23,7 @@ from launcher.jobfile.model.base import MOUNT_TYPES, VAR_TYPES
 from launcher.jobfile.model.quantities import compose_mount, cores
 from launcher.jobfile.text.document import Path
 from launcher.jobfile.text.source import blank_after_colon, blank_name
-from launcher.specs.sensitive import may_hold_secret
+from launcher.specs.secret import may_hold_secret
 from launcher.specs.text import shell_words
 from launcher.text import is_number
 
@@ -156,8 +156,7 @@ def _is_text(value: Any) -> bool:
 
 def _arguments_by_name(name: object, values: object, problems: Collector) -> str:
     """A hint for `args` that are no mapping, with an argument of the component where it is one of ours."""
-    from launcher.components.defaults import argument_names
-    from launcher.components.finder import builtin_component
+    from launcher.components.finder import argument_names, builtin_component
 
     example: dict[str, object] = {"NAME": "value"}
     ours = builtin_component(name) if isinstance(name, str) and ":" not in name else None

@@ -10,7 +10,7 @@ from launcher.jobfile.messages.names import listing, nearest, place_name, sugges
 from launcher.jobfile.model.base import MOUNT_TYPES, VAR_TYPES, VERSION
 from launcher.jobfile.model.fields import elsewhere, fields_at
 from launcher.jobfile.text.document import Path
-from launcher.specs.sensitive import is_sensitive
+from launcher.specs.secret import is_sensitive
 
 LABEL_RULE = "lower-case letters, digits and `-`, at most 63, none of them `-` at either end"
 ENV_RULE = "a name is not empty and holds no `=` and no NUL"

@@ -23,8 +23,7 @@ from launcher.schedulers.docker.log_reader import shortly_before
 from launcher.schedulers.docker.names import expected_replicas, is_replica
 from launcher.schedulers.last_line import TAIL_BYTES, last_line
 from launcher.schedulers.logs import STDERR
-from launcher.specs.secret import reference_in
-from launcher.specs.sensitive import SHORTEST_LITERAL, is_sensitive
+from launcher.specs.secret import SHORTEST_LITERAL, is_sensitive, reference_in
 
 _LATE_S = 0.5  # by how much the event of an end may lag behind `inspect`
 _DEADLY = ("2", "3", "9", "15")
