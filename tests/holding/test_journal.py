@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ from launcher.holding.journal import JournalWriter, as_json, read_events
     [
         "",
         "plain",
-        'a "b" \\',
+        'a "b"',
+        "\\",
         "a\n\t\x00\x7f",
         "ünï 😀",
         None,
@@ -45,6 +47,16 @@ def test_a_shared_record_goes_on_after_a_line_that_a_full_disk_has_cut(tmp_path:
     assert first.unwritten == []
     assert [each["e"] for each in read_events(path.read_bytes())] == ["one", "two", "three"]
     assert path.read_bytes().count(b"\n") == 4
+
+
+def test_a_record_with_one_writer_is_written_through_its_descriptor(tmp_path: Path) -> None:
+    path = tmp_path / "events"
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    writer = JournalWriter(str(path), fd=fd)
+    assert writer.append({"e": "one", "t": 1})
+    assert writer.append({"e": "two", "t": 2})
+    assert [each["e"] for each in read_events(path.read_bytes())] == ["one", "two"]
+    writer.close()
 
 
 def test_a_line_without_kind_or_time_is_no_event() -> None:
