@@ -2,7 +2,7 @@
 
 import pytest
 
-from launcher.holding.probes import UNPROBED, Probing, bad_answer, bad_end
+from launcher.holding.probes import UNPROBED, Probing, bad_answer, bad_end, old_file
 
 
 def test_pauses_double_up_to_the_one_that_the_role_asks_for() -> None:
@@ -53,3 +53,7 @@ def test_an_answer_is_good_with_2xx_and_3xx(answer: bytes, why: str) -> None:
 )
 def test_a_command_has_to_exit_with_0(code: int, why: str) -> None:
     assert bad_end("check", code) == why
+
+
+def test_a_file_of_an_earlier_run_is_named() -> None:
+    assert old_file("up") == "the file up is older than the replica"

@@ -365,3 +365,13 @@ def test_an_app_is_quiet_from_its_sweep_until_a_replica_is_taken_to_be_started()
     assert (app.take_to_start(0), app.is_quiet) == ([], True)
     assert [each.name for each in app.take_to_start(1)] == ["a/0"]
     assert not app.is_quiet
+
+
+def test_a_report_of_readiness_that_comes_after_the_end_of_a_replica_does_not_count() -> None:
+    app = App()
+    run = {"role": "a", "k": 0, "t": 1}
+    for event in ({"e": "created", "roles": [["a", 1]], "t": 1}, {"e": "starting", "t": 1}):
+        app.take(event)
+    for event in ({"e": "spawn", **run}, {"e": "exit", "code": 0, **run}, {"e": "ready", **run}):
+        app.take(event)
+    assert not app.roles["a"].replicas[0].is_ready

@@ -309,7 +309,7 @@ def whole_app(facts: Facts, view: View) -> SeenApp:
             for each in app.replicas
         ]
         record.num_restarts = record.num_restarts or app.num_restarts
-    record.replicas = [_replica(each) for each in rows]
+    record.replicas = [_replica(each if "message" in each else _judged(each)) for each in rows]
     return seen
 
 
@@ -340,6 +340,16 @@ def _events(facts: Facts) -> list[dict[str, Any]]:
     """The recorded events of the app; its creation, where facts have none."""
     roles = list(Counter(role for role, _ in names_of(facts)).items())
     return facts.get("events") or [{"e": "created", "roles": roles}]
+
+
+def _judged(found: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of an outcome that an older conductor wrote, which left the state of an end to its readers."""
+    code = 128 + found["signal"] if found["signal"] else found["code"]
+    why = found["stopped"] or found["late"] or found["why"] or found["lost"]
+    state = "succeeded" if code == 0 and not why else "failed"
+    if found["stopped"] or found["state"] != "ended":
+        state = "cancelled"
+    return {**found, "code": code, "state": state, "message": why}
 
 
 def _replica(found: Mapping[str, Any]) -> ReplicaRecord:
