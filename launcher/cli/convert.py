@@ -13,7 +13,6 @@ from launcher.cli.init import label
 from launcher.cli.render.job_text import role_fields
 from launcher.cli.run_component import called
 from launcher.components import Component, ComponentArgs
-from launcher.components.build import build
 from launcher.errors import LauncherError, UsageError
 from launcher.jobfile.compile.build import script_of
 from launcher.jobfile.compile.files import compile_text
@@ -63,7 +62,7 @@ def run(args: Any, console: Console) -> int:
     found = called(args.component, args.component_args or (), console)
     if found is None:
         return 0
-    app, common = build(*found), _common(args)
+    app, common = found[0].build(found[1]), _common(args)
     whys = []
     for what in (_roles(app), _call(args.component, *found)):
         text = _text({"name": args.name or _label(app), **common, **what})

@@ -106,7 +106,7 @@ def show(logs: Logs, console: Console) -> None:
 
 
 def _for_terminal(found: Iterable[bytes]) -> Iterator[bytes]:
-    from launcher.cli.render.terminal_text import TerminalText
+    from launcher.cli.render.log_lines import TerminalText
 
     text = TerminalText()
     yield from map(text.feed, found)

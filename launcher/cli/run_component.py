@@ -19,8 +19,7 @@ from launcher.components import (
     component_help,
     get_component,
 )
-from launcher.components.build import build
-from launcher.components.command_line import ArgumentProblem, assign
+from launcher.components.call import ArgumentProblem, assign
 from launcher.errors import UsageError
 from launcher.runner import config, get_runner
 from launcher.runner.config import component_defaults
@@ -90,7 +89,7 @@ def _made(
     Raises LauncherError: unknown component, invalid arguments, or an error of the component.
     """
     found = called(name, words, console, values)
-    return build(*found) if found else None
+    return found[0].build(found[1]) if found else None
 
 
 def called(

@@ -7,7 +7,7 @@ from typing import Any
 
 from launcher.apply.event_schema import event_schema
 from launcher.cli.console import Console
-from launcher.cli.render.findings_schema import findings_schema
+from launcher.cli.render.findings import findings_schema
 from launcher.jobfile import job_schema
 from launcher.plan.codec import plan_schema
 

@@ -16,10 +16,9 @@ from launcher.apply.follow import Watching
 from launcher.cli.console import Console, OutputClosed, OutputError
 from launcher.cli.live_display import LiveDisplay
 from launcher.cli.render.image_text import IMAGE_EVENTS
-from launcher.cli.render.log_lines import Shaper, prefixes
+from launcher.cli.render.log_lines import Shaper, prefixes, terminal_text
 from launcher.cli.render.outcomes import errors_text, event_line, outcomes_text, outputs_text, result_json
 from launcher.cli.render.plan_text import plan_text
-from launcher.cli.render.terminal_text import terminal_text
 from launcher.inventory import recorded
 from launcher.inventory.find import shortest_name
 from launcher.inventory.listing import present

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
         get_components,
         module_relname,
     )
-    from launcher.components.help import component_help, get_fn_docstring
     from launcher.components.linter import (
         ArgTypeValidator,
         ComponentFnVisitor,
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
         get_validators,
         validate,
     )
+    from launcher.components.signature import component_help, get_fn_docstring
     from launcher.components.source import read_conf_file
     from launcher.components.structured_arg import StructuredJArgument, StructuredNameArgument
 
@@ -55,7 +55,7 @@ _NAMES_OF = {
     "component": "Component ComponentNotFoundException ComponentValidationException",
     "finder": "CustomComponentsFinder ModuleComponentsFinder get_builtin_source get_component "
     "get_components module_relname",
-    "help": "component_help get_fn_docstring",
+    "signature": "component_help get_fn_docstring",
     "linter": "ArgTypeValidator ComponentFnVisitor ComponentFunctionValidator DocstringValidator "
     "LinterMessage ReturnTypeValidator get_validators validate",
     "source": "read_conf_file",

@@ -1,30 +1,44 @@
 """Call a component with arguments from a command line, a document and configuration: all typed and checked.
 
 A command line wins over a document (`config`), that over defaults from configuration files
-(`cmpnt_defaults`), and those over the defaults of the signature.
+(`cmpnt_defaults`), and those over the defaults of the signature. On a command line: `--name value`
+and `--name=value`; a unique prefix of a name suffices; parameters of one letter also as `-x value`. The first
+bare word, and all behind it, are for `*args`; so is all behind `--`.
 """
 
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from launcher.components.command_line import ArgumentProblem, assign
-from launcher.components.help import component_help
-from launcher.components.signature import EMPTY, Parameter, Parameters, parameters_of
-from launcher.components.types import (
-    Spelt,
-    WrongValueException,
-    from_text,
-    from_value,
-    type_name,
-)
+from launcher.components.signature import Parameter, Parameters, component_help, parameters_of
+from launcher.components.types import EMPTY, Spelt, WrongValueException, from_text, from_value, type_name
 from launcher.errors import LauncherError, UsageError
 from launcher.specs.app import AppDef
 from launcher.text import dotted, name_hint
 
 Component = Callable[..., Any]
+
+_HELP = "--help"
+
+
+class ArgumentProblem(NamedTuple):
+    """A problem of the arguments of a component.
+
+    Attributes:
+        name: the parameter, or the text in its place.
+        code: `unknown-field`, `missing-field` or `wrong-type`.
+        path: of a wrong value in a document, from the parameter on: ("env", "LR").
+    """
+
+    name: str
+    code: str
+    message: str
+    hint: str | None = None
+    path: tuple[str | int, ...] = ()
 
 
 class ComponentArgumentException(UsageError, ValueError):
@@ -54,13 +68,6 @@ class ComponentArgs(NamedTuple):
     kwargs: dict[str, Any]
 
 
-class DocumentArguments(NamedTuple):
-    """A value for every parameter, or the problems."""
-
-    values: dict[str, Any]
-    problems: list[ArgumentProblem]
-
-
 def materialize_appdef(
     cmpnt_fn: Component,
     cmpnt_args: Sequence[str],
@@ -87,8 +94,7 @@ def component_args_from_str(
     config: Mapping[str, Any] | None = None,
 ) -> ComponentArgs:
     """The command-line arguments of a component as arguments of the call. See `materialize_appdef`."""
-    parameters = parameters_of(cmpnt_fn)
-    return arranged(parameters, _parsed(cmpnt_fn, parameters, cmpnt_args, cmpnt_args_defaults, config))
+    return _parsed(cmpnt_fn, cmpnt_args, cmpnt_args_defaults, config).for_call()
 
 
 def parse_args(
@@ -98,21 +104,7 @@ def parse_args(
     config: Mapping[str, Any] | None = None,
 ) -> Namespace:
     """The command-line arguments of a component by parameter, each of its type. See `materialize_appdef`."""
-    return Namespace(**_parsed(cmpnt_fn, parameters_of(cmpnt_fn), cmpnt_args, cmpnt_defaults, config))
-
-
-def from_document(parameters: Parameters, values: Mapping[str, Any], spelt: Spelt) -> DocumentArguments:
-    """Arguments from a document, whose values are typed: text is never a number there.
-
-    Where text is expected, a number becomes its text in the document. A mapping of texts may hold references
-    to secrets, `{"secret": "env:NAME"}`; the component gets a `Secret`, for the `env` of a role.
-
-    Args:
-        spelt: path and value of a number or truth value → its text in the document.
-    """
-    problems: list[ArgumentProblem] = []
-    taken = _from_values(parameters, values, problems, spelt)
-    return DocumentArguments(_completed(parameters, taken, problems), problems)
+    return Namespace(**_parsed(cmpnt_fn, cmpnt_args, cmpnt_defaults, config).values)
 
 
 def call(cmpnt_fn: Component, arguments: ComponentArgs, name: str | None = None) -> AppDef:
@@ -121,11 +113,7 @@ def call(cmpnt_fn: Component, arguments: ComponentArgs, name: str | None = None)
     Args:
         name: what messages call it; else the function's name.
     """
-    positional, rest, kwargs = (
-        _own(arguments.positional_args),
-        _own(arguments.var_args),
-        _own(arguments.kwargs),
-    )
+    positional, rest, kwargs = map(_own, arguments)
     app = cmpnt_fn(*positional.values(), *rest, **kwargs)
     if not isinstance(app, AppDef):
         name = name or getattr(cmpnt_fn, "__name__", "component")
@@ -136,131 +124,128 @@ def call(cmpnt_fn: Component, arguments: ComponentArgs, name: str | None = None)
     return app
 
 
-def arranged(parameters: Parameters, values: Mapping[str, Any]) -> ComponentArgs:
-    """Values by parameter, in the form of a call."""
-    found = ComponentArgs({}, [], {})
-    for name, parameter in parameters.items():
-        if parameter.is_rest:
-            found.var_args.extend(values[name])
-        elif parameter.is_keyword_only:
-            found.kwargs[name] = values[name]
-        else:
-            found.positional_args[name] = values[name]
+def from_document(parameters: Parameters, given: Mapping[str, Any], spelt: Spelt) -> Arguments:
+    """Arguments from a document, whose values are typed: text is never a number there.
+
+    Where text is expected, a number becomes its text in the document. A mapping of texts may hold references
+    to secrets, `{"secret": "env:NAME"}`; the component gets a `Secret`, for the `env` of a role.
+
+    Args:
+        spelt: path and value of a number or truth value → its text in the document.
+    """
+    found = Arguments(parameters)
+    found.take_values(given, spelt)
+    found.complete()
     return found
 
 
 def _parsed(
     function: Component,
-    parameters: Parameters,
     words: Sequence[str],
     defaults: Mapping[str, Any] | None,
     config: Mapping[str, Any] | None,
-) -> dict[str, Any]:
+) -> Arguments:
     name = getattr(function, "__name__", "component")
-    assigned = assign(_checked_words(name, words), parameters)
+    found = Arguments(parameters_of(function))
+    is_list = isinstance(words, Sequence) and not isinstance(words, str)
+    if not is_list or not all(isinstance(word, str) for word in words):
+        hint = 'for example ["--msg", "hello"]; the Runner also takes a dict, a value for each argument'
+        message = f"arguments are a list of words, got {words!r}"
+        raise ComponentArgumentException(name, [ArgumentProblem("", "wrong-type", message, hint)])
+    assigned = assign(words, found.parameters)
     if assigned.wants_help:
         print(component_help(name, function, defaults), end="")
         raise SystemExit(0)
-    problems = assigned.problems
-    values = _from_values(parameters, config or {}, problems)
-    texts: dict[str, str | list[str]] = {**assigned.texts}
-    if assigned.rest is not None:
-        texts.update({p.name: assigned.rest for p in parameters.values() if p.is_rest})
+    found.problems = assigned.problems
+    found.take_values(config or {})
     configured: dict[str, Any] = {}
     for defaulted, value in (defaults or {}).items():
-        if defaulted not in parameters:
-            problems.append(_unknown(defaulted, parameters, ", and configuration sets it"))
-        elif defaulted not in texts and defaulted not in values:
+        if defaulted not in found.parameters:
+            found.add_unknown(defaulted, ", and configuration sets it")
+        elif defaulted not in assigned.texts and defaulted not in found.values:
             configured[defaulted] = value
-    values.update(_from_values(parameters, configured, problems))
-    values.update(_from_texts(parameters, texts, problems))
-    completed = _completed(parameters, values, problems)
-    if problems:
-        raise ComponentArgumentException(name, problems)
-    return completed
+    found.take_values(configured)
+    found.take_texts(assigned.texts)
+    found.complete()
+    if found.problems:
+        raise ComponentArgumentException(name, found.problems)
+    return found
 
 
-def _checked_words(component: str, words: Sequence[str]) -> Sequence[str]:
-    """Check that the arguments are a list of texts; a text itself is a sequence of letters and refused."""
-    if (
-        isinstance(words, Sequence)
-        and not isinstance(words, str)
-        and all(isinstance(word, str) for word in words)
-    ):
-        return words
-    hint = 'for example ["--msg", "hello"]; the Runner also takes a dict, a value for each argument'
-    message = f"arguments are a list of words, got {words!r}"
-    raise ComponentArgumentException(component, [ArgumentProblem("", "wrong-type", message, hint)])
+@dataclass(slots=True)
+class Arguments:
+    """The arguments of one call: a value for each parameter when they are complete. Collects problems.
 
+    Attributes:
+        values: an unreadable value is None.
+    """
 
-def _from_values(
-    parameters: Parameters,
-    given: Mapping[str, Any],
-    problems: list[ArgumentProblem],
-    spelt: Spelt | None = None,
-) -> dict[str, Any]:
-    def read(parameter: Parameter, value: Any) -> Any:
-        if not parameter.is_rest:
-            return from_value(value, parameter.type, spelt, (parameter.name,))
-        words = value.split() if spelt is None and isinstance(value, str) else value
-        return from_value(words, _rest_type(parameter), spelt, (parameter.name,))
+    parameters: Parameters
+    values: dict[str, Any] = field(default_factory=dict)
+    problems: list[ArgumentProblem] = field(default_factory=list)
 
-    return dict(_each(parameters, given, problems, read))
+    def take_values(self, given: Mapping[str, Any], spelt: Spelt | None = None) -> None:
+        def read(parameter: Parameter, value: Any) -> Any:
+            if not parameter.is_rest:
+                return from_value(value, parameter.type, spelt, (parameter.name,))
+            words = value.split() if spelt is None and isinstance(value, str) else value
+            item: Any = str if parameter.type is EMPTY else parameter.type
+            return from_value(words, list[item], spelt, (parameter.name,))
 
+        self._take(given, read)
 
-def _from_texts(
-    parameters: Parameters, texts: Mapping[str, str | list[str]], problems: list[ArgumentProblem]
-) -> dict[str, Any]:
-    def read(parameter: Parameter, text: Any) -> Any:
-        if not parameter.is_rest:
-            return from_text(text, parameter.type)
-        words = text.split() if isinstance(text, str) else text
-        return [from_text(word, parameter.type) for word in words]
+    def take_texts(self, given: Mapping[str, Any]) -> None:
+        def read(parameter: Parameter, text: Any) -> Any:
+            if not parameter.is_rest:
+                return from_text(text, parameter.type)
+            return [from_text(word, parameter.type) for word in text]
 
-    return dict(_each(parameters, texts, problems, read))
+        self._take(given, read)
 
+    def _take(self, given: Mapping[str, Any], read: Callable[[Parameter, Any], Any]) -> None:
+        for name, value in given.items():
+            parameter = self.parameters.get(name)
+            if parameter is None:
+                self.add_unknown(name)
+                continue
+            self.values[name] = None
+            try:
+                self.values[name] = read(parameter, value)
+            except WrongValueException as error:
+                hint = error.hint or parameter.text or None
+                message = f"`{dotted(error.path)}`: {error}"
+                self.problems.append(ArgumentProblem(name, "wrong-type", message, hint, error.path))
+            except ValueError as error:
+                hint = parameter.text or None
+                self.problems.append(ArgumentProblem(name, "wrong-type", f"`{name}`: {error}", hint, (name,)))
 
-def _each(
-    parameters: Parameters,
-    given: Mapping[str, Any],
-    problems: list[ArgumentProblem],
-    read: Callable[[Parameter, Any], Any],
-) -> Iterator[tuple[str, Any]]:
-    """Name and value of every argument. An unreadable value is None, and a problem says why."""
-    for name, value in given.items():
-        if name not in parameters:
-            problems.append(_unknown(name, parameters))
-            continue
-        hint = parameters[name].text or None
-        try:
-            yield name, read(parameters[name], value)
-        except WrongValueException as error:
-            message = f"`{dotted(error.path)}`: {error}"
-            problems.append(ArgumentProblem(name, "wrong-type", message, error.hint or hint, error.path))
-            yield name, None
-        except ValueError as error:
-            problems.append(ArgumentProblem(name, "wrong-type", f"`{name}`: {error}", hint, (name,)))
-            yield name, None
+    def add_unknown(self, name: str, where: str = "") -> None:
+        message = f"there is no argument `{name}`{where}"
+        hint = name_hint(name, self.parameters)
+        self.problems.append(ArgumentProblem(name, "unknown-field", message, hint))
 
+    def complete(self) -> None:
+        """Give each parameter a value, in the order of the signature: the given one, else its default."""
+        named = {problem.name for problem in self.problems}
+        given, self.values = self.values, {}
+        for name, parameter in self.parameters.items():
+            is_missing = parameter.is_required and name not in given
+            if is_missing and name not in named:
+                message = f"`{name}` ({type_name(parameter.type)}) is required and was not given"
+                self.problems.append(ArgumentProblem(name, "missing-field", message, parameter.text or None))
+            self.values[name] = None if is_missing else given.get(name, _own(parameter.default))
 
-def _unknown(name: str, parameters: Parameters, where: str = "") -> ArgumentProblem:
-    message = f"there is no argument `{name}`{where}"
-    return ArgumentProblem(name, "unknown-field", message, name_hint(name, parameters))
-
-
-def _completed(
-    parameters: Parameters, values: Mapping[str, Any], problems: list[ArgumentProblem]
-) -> dict[str, Any]:
-    """A value for every parameter: the given one, else the default of the signature."""
-    named = {problem.name for problem in problems}
-    for name, parameter in parameters.items():
-        if parameter.is_required and name not in values and name not in named:
-            message = f"`{name}` ({type_name(parameter.type)}) is required and was not given"
-            problems.append(ArgumentProblem(name, "missing-field", message, parameter.text or None))
-    return {
-        name: values[name] if name in values else None if parameter.is_required else _own(parameter.default)
-        for name, parameter in parameters.items()
-    }
+    def for_call(self) -> ComponentArgs:
+        """The complete arguments in the form of a call."""
+        found = ComponentArgs({}, [], {})
+        for name, parameter in self.parameters.items():
+            if parameter.is_rest:
+                found.var_args.extend(self.values[name])
+            elif parameter.is_keyword_only:
+                found.kwargs[name] = self.values[name]
+            else:
+                found.positional_args[name] = self.values[name]
+        return found
 
 
 def _own(value: Any) -> Any:
@@ -272,5 +257,99 @@ def _own(value: Any) -> Any:
     return value
 
 
-def _rest_type(parameter: Parameter) -> Any:
-    return list[str] if parameter.type is EMPTY else list[parameter.type]  # type: ignore[name-defined]
+@dataclass(slots=True)
+class CommandLine:
+    """The words of a command line, by parameter.
+
+    Attributes:
+        texts: parameter → text, the last one if it is given twice; of `*args` the words.
+        repeated: the parameters that are given twice.
+    """
+
+    texts: dict[str, str | list[str]] = field(default_factory=dict)
+    repeated: list[str] = field(default_factory=list)
+    wants_help: bool = False
+    problems: list[ArgumentProblem] = field(default_factory=list)
+
+
+def assign(words: Sequence[str], parameters: Parameters) -> CommandLine:
+    """Assign each word to its parameter. Problems are collected, not raised."""
+    found = CommandLine()
+    rest = next((parameter.name for parameter in parameters.values() if parameter.is_rest), None)
+    options = [name for name in parameters if name != rest]
+    queue = deque(words)
+    while queue:
+        word = queue.popleft()
+        if word == _HELP and "help" not in options:
+            found.wants_help = True
+        elif word.startswith("-") and word not in ("-", "--"):
+            _take_option(word, queue, options, found)
+        else:
+            left = [*queue] if word == "--" else [word, *queue]
+            if rest is not None:
+                found.texts[rest] = left
+            elif left:
+                message = f"`{left[0]}` belongs to no argument"
+                found.problems.append(ArgumentProblem(left[0], "unknown-field", message, _listed(options)))
+            break
+    return found
+
+
+def _take_option(word: str, queue: deque[str], options: list[str], found: CommandLine) -> None:
+    name, value = _split(word, options)
+    meant = _meant(name, options)
+    if len(meant) != 1:
+        message = f"there is no argument `{word.partition('=')[0]}`"
+        hint = name_hint(name, options)
+        if meant:
+            message, hint = f"`--{name}` fits more than one argument", _listed(meant)
+        found.problems.append(ArgumentProblem(name, "unknown-field", message, hint))
+        # The word after an unknown option is taken for its value.
+        if value is None and queue and not queue[0].startswith("-"):
+            queue.popleft()
+        return
+    option = meant[0]
+    if value is None:
+        if not queue or queue[0] == "--" or _is_option(queue[0], options):
+            problem = ArgumentProblem(
+                option, "missing-field", f"`--{option}` needs a value", f"--{option}=VALUE"
+            )
+            found.problems.append(problem)
+            return
+        value = queue.popleft()
+    if option in found.texts:
+        found.repeated.append(option)
+    found.texts[option] = value
+
+
+def _split(word: str, options: list[str]) -> tuple[str, str | None]:
+    """("name", "value") of `--name=value`, `-x=value` and `-xvalue`; the value is None when it follows."""
+    if not word.startswith("--") and word[1] in options and len(word) > 2:
+        return word[1], word[2:].removeprefix("=")
+    name, equals, value = word.lstrip("-").partition("=")
+    return name, value if equals else None
+
+
+def _meant(name: str, options: list[str]) -> list[str]:
+    """The options that a name or prefix, with `-` for `_` too, may stand for."""
+    spelt = name.replace("-", "_")
+    for exact in (name, spelt):
+        if exact in options:
+            return [exact]
+    return [option for option in options if spelt and option.startswith(spelt)]
+
+
+def _is_option(word: str, options: list[str]) -> bool:
+    """Whether a word is the full name of a parameter, so no value. A negative number is a value."""
+    if word == _HELP and "help" not in options:
+        return True
+    name = word.partition("=")[0]
+    if name.startswith("--"):
+        return name[2:] in options
+    return len(name) == 2 and name[0] == "-" and name[1] in options
+
+
+def _listed(options: list[str]) -> str:
+    if not options:
+        return "the component takes no arguments"
+    return f"its arguments: {', '.join('--' + option for option in options)}"

@@ -6,8 +6,12 @@ import shlex
 
 import launcher.specs as specs
 from launcher.components.image import TORCH_IMAGE
-from launcher.components.names import get_role_name, parse_nnodes
-from launcher.components.structured_arg import StructuredJArgument, StructuredNameArgument
+from launcher.components.structured_arg import (
+    StructuredJArgument,
+    StructuredNameArgument,
+    get_role_name,
+    parse_nnodes,
+)
 from launcher.specs.macros import macros
 
 _TORCH_DEBUG_FLAGS = {

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from launcher.components.build import build
-from launcher.components.call import ComponentArgs, arranged, from_document
-from launcher.components.command_line import ArgumentProblem
+from launcher.components.call import ArgumentProblem, ComponentArgs, from_document
 from launcher.components.component import (
     Component,
     ComponentNotFoundException,
@@ -109,7 +107,7 @@ def evaluate(find: Callable[[], Component], call: Call) -> Evaluation:
     if arguments.problems or not call.is_called:
         return answer
     try:
-        return _called(answer, component, arranged(parameters, arguments.values))
+        return _called(answer, component, arguments.for_call())
     except LauncherError as error:
         refused = _refused_mounts(call.args, error)
         if refused is not None:
@@ -138,9 +136,9 @@ def _is_refused(text: str) -> bool:
 
 def _called(answer: Evaluation, component: Component, arguments: ComponentArgs) -> Evaluation:
     """Raises LauncherError where the component does."""
-    app = build(component, arguments)
+    app = component.build(arguments)
     first = plain(app)
-    changes = first_difference(first, plain(build(component, arguments)))
+    changes = first_difference(first, plain(component.build(arguments)))
     if changes:
         message = f"component `{component.name}` makes another app each time it is called: {changes} changes"
         hint = "take the time, or a random number, as an argument: a plan would never come to an end"

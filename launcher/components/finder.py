@@ -6,23 +6,19 @@ Files are parsed to list their components; a module is imported only when its co
 from __future__ import annotations
 
 import ast
-import functools
-import os
-import sys
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from hashlib import sha256
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import entry_points
 from types import ModuleType
 from typing import Any, NamedTuple
 
 from launcher.components.component import Component, ComponentNotFoundException, ComponentValidationException
-from launcher.components.docstring import parse_docstring
-from launcher.components.linter import ComponentFunctionValidator, LinterMessage, lint
-from launcher.components.modules import defined, defined_in, load_function, module_files, spec_of
-from launcher.components.neighbours import Neighbours
+from launcher.components.linter import ComponentFunctionValidator, lint, syntax_error
+from launcher.components.loading import Load, defined_in, executing, importing, module_files, spec_of
+from launcher.components.signature import parse_docstring
 from launcher.components.source import ComponentFile, locate, read_component_file
+from launcher.specs.projectfile import Fault
 from launcher.text import name_hint
 
 GROUP = "launcher.components"
@@ -59,7 +55,7 @@ class ModuleComponentsFinder(ComponentsFinder):
         """All components, including those with mistakes. Raises ComponentNotFoundException."""
         return [
             _component(
-                self._name(module, function), parsed, function, _importing(module, function), validators
+                self._name(module, function), parsed, function, importing(module, function), validators
             )
             for module, path in self._files()
             for parsed in [read_component_file(path)]
@@ -77,7 +73,7 @@ class ModuleComponentsFinder(ComponentsFinder):
         parsed = read_component_file(path) if path else None
         if parsed is None or function not in parsed.functions:
             return None
-        return _component(name, parsed, function, _importing(module, function), validators)
+        return _component(name, parsed, function, importing(module, function), validators)
 
     def unreadable(self) -> Iterator[str]:
         """The files that cannot be parsed: `FILE:LINE: WHY`."""
@@ -124,7 +120,7 @@ class CustomComponentsFinder(ComponentsFinder):
                 f"{self._filepath} has no function `{self._function}`", hint=hint
             )
         name = f"{self._filepath}:{self._function}"
-        return [_component(name, parsed, self._function, _executing(parsed, self._function), validators)]
+        return [_component(name, parsed, self._function, executing(parsed, self._function), validators)]
 
 
 class Survey(NamedTuple):
@@ -228,6 +224,61 @@ def module_relname(module: str | ModuleType, relative_to: str | ModuleType) -> s
     return name.removeprefix(f"{base}.")
 
 
+def unknown_defaults(tables: Mapping[str, Any]) -> Iterator[Fault]:
+    """Check the tables `[components."NAME"]` of a launcher.toml: unknown components and arguments.
+
+    Components of files are checked when called: only `launcher run` can resolve a relative path.
+    """
+    for name, table in tables.items():
+        if isinstance(table, dict) and ":" not in name:
+            yield from _of_component(name, table)
+
+
+def _of_component(name: str, table: Mapping[str, Any]) -> Iterator[Fault]:
+    path = ("components", name)
+    try:
+        component = get_component(name)
+    except ComponentValidationException as error:
+        yield Fault(path, "invalid-value", f"`{name}` is no component: {error}")
+        return
+    except ComponentNotFoundException:
+        yield Fault(path, "unknown-variant", f"there is no component `{name}`", tuple(get_components()))
+        return
+    if component.name != name:
+        message = f"component `{component.name}` is named otherwise, so this table is never read"
+        yield Fault(path, "unknown-variant", message, (component.name,))
+        return
+    found = argument_names(component)
+    if found is None:
+        return
+    known = (*found.named, *([found.rest] if found.rest else []))
+    for key in table:
+        if key not in known:
+            message = f"component `{name}` has no argument `{key}`"
+            yield Fault((*path, key), "unknown-field", message, known)
+
+
+class ArgumentNames(NamedTuple):
+    """Attributes:
+    named: in their order.
+    rest: the name of `*args`.
+    """
+
+    named: tuple[str, ...]
+    rest: str | None
+
+
+def argument_names(component: Component) -> ArgumentNames | None:
+    """The arguments in the source; None where a decorator may have changed them."""
+    function = read_component_file(component.path).functions[component.fn_name]
+    if function.decorator_list:
+        return None
+    declared = function.args
+    named = [*declared.posonlyargs, *declared.args, *declared.kwonlyargs]
+    rest = declared.vararg.arg if declared.vararg else None
+    return ArgumentNames(tuple(argument.arg for argument in named), rest)
+
+
 def _finders() -> Iterator[ModuleComponentsFinder]:
     """Finders; installed packages come first. An entry point whose name begins with `_` gives no prefix."""
     for point in entry_points(group=GROUP):
@@ -290,52 +341,10 @@ def _candidates(parsed: ComponentFile) -> list[str]:
 
 
 def _component(
-    name: str,
-    parsed: ComponentFile,
-    function: str,
-    load: Callable[[], Callable[..., Any]],
-    validators: Validators,
+    name: str, parsed: ComponentFile, function: str, load: Load, validators: Validators
 ) -> Component:
     if parsed.error is not None:
-        error = parsed.error
-        wrong = [LinterMessage("SyntaxError", error.msg, error.lineno or 1, (error.offset or 1) - 1)]
-        return Component(name, "", function, load, wrong, parsed.path)
+        return Component(name, "", function, load, [syntax_error(parsed.error)], parsed.path)
     node = parsed.functions[function]
     description, _ = parse_docstring(ast.get_docstring(node))
     return Component(name, description, function, load, list(lint(node, validators)), parsed.path)
-
-
-def _importing(module: str, function: str) -> Callable[[], Callable[..., Any]]:
-    return lambda: load_function(module, function)
-
-
-def _executing(parsed: ComponentFile, function: str) -> Callable[[], Callable[..., Any]]:
-    def load() -> Callable[..., Any]:
-        digest = sha256(f"{parsed.path}\0{parsed.text}".encode()).hexdigest()[:16]
-        name = f"launcher_component_{digest}"
-        beside = _neighbours.setdefault(name, Neighbours(os.path.dirname(parsed.path)))
-        if name not in sys.modules:
-            module = ModuleType(name)
-            module.__file__ = parsed.path
-            module.__package__ = ""
-            # Dataclasses and typing look their module up by name, while it is being executed too.
-            sys.modules[name] = module
-            try:
-                with beside.importable():
-                    exec(compile(parsed.text, parsed.path, "exec", dont_inherit=True), module.__dict__)
-            except BaseException:
-                del sys.modules[name]
-                raise
-        found = defined(vars(sys.modules[name]), function, parsed.path)
-
-        @functools.wraps(found)
-        def component(*args: Any, **kwargs: Any) -> Any:
-            with beside.importable():
-                return found(*args, **kwargs)
-
-        return component
-
-    return load
-
-
-_neighbours: dict[str, Neighbours] = {}

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from launcher.components.docstring import parse_docstring
+from launcher.components.signature import parse_docstring
 from launcher.components.source import Function, read_component_file
 from launcher.components.types import from_value
 
@@ -147,8 +147,7 @@ def validate(
     """
     parsed = read_component_file(path)
     if parsed.error is not None:
-        error = parsed.error
-        return [LinterMessage("SyntaxError", error.msg, error.lineno or 1, (error.offset or 1) - 1)]
+        return [syntax_error(parsed.error)]
     found = parsed.functions.get(component_function)
     if found is None:
         return [LinterMessage("NotFound", f"Function {component_function} not found", 1, 0)]
@@ -157,6 +156,10 @@ def validate(
     except (MemoryError, RecursionError):  # the file could be parsed, and its tree is too deep to look at
         text = f"an expression in function '{component_function}' is nested too deeply"
         return [LinterMessage("SyntaxError", text, found.lineno, found.col_offset)]
+
+
+def syntax_error(error: SyntaxError) -> LinterMessage:
+    return LinterMessage("SyntaxError", error.msg, error.lineno or 1, (error.offset or 1) - 1)
 
 
 def _arguments(function: ast.FunctionDef) -> list[ast.arg]:

@@ -1,19 +1,28 @@
-"""The parameters of a component, with their real types, defaults and descriptions."""
+"""The parameters of a component with types, defaults and texts, and the help of the component."""
 
 from __future__ import annotations
 
 import inspect
+import re
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from textwrap import dedent, fill
 from types import SimpleNamespace
 from typing import Any
 
-from launcher.components.docstring import parse_docstring
+from launcher.components.types import EMPTY, type_name
 from launcher.errors import LauncherError
 
-EMPTY: Any = inspect.Parameter.empty
-"""No default."""
+_ARGUMENTS = r"(?:Args|Arguments|Parameters|Params|Keyword Args|Keyword Arguments)::? *\n"
+_OTHERS = r"(?:Returns?|Raises|Yields|Examples?|Notes?)::? *\n(?= )"
+_SECTION = re.compile(rf"^{_ARGUMENTS}((?:(?: .*)?\n)*)", re.MULTILINE)
+_DESCRIPTION_END = re.compile(rf"^(?:{_ARGUMENTS}|{_OTHERS}|:\w+(?:\s+[^:\n]*)?:)", re.MULTILINE)
+_ITEM = re.compile(r"(?P<name>\*{0,2}\w+)\s*(?:\([^)]*\))?\s*:\s*(?P<text>.*)$")
+_FIELD = re.compile(r":(?P<what>\w+)(?:\s+(?P<words>[^:]*))?:\s*(?P<text>.*)$")
+
+_INDENT = " " * 6
+_WIDTH = 100
 
 
 class ComponentSignatureException(LauncherError, TypeError):
@@ -85,3 +94,121 @@ def _type(function: Callable[..., object], called: str, name: str, annotation: A
             f"the type of `{name}` in component `{called}` cannot be found: {error}",
             hint="import it at the top of the file, not under TYPE_CHECKING",
         ) from error
+
+
+def parse_docstring(docstring: str | None) -> tuple[str, dict[str, str]]:
+    """(description, parameter → text) of a docstring in Google's or in reST style.
+
+    The description is all that stands before the first section. A section's title has an indented body below
+    it: `Usage:` before more plain text is none.
+    """
+    text = inspect.cleandoc(docstring or "") + "\n"
+    end = _DESCRIPTION_END.search(text)
+    head, rest = (text[: end.start()], text[end.start() :]) if end else (text, "")
+    texts: dict[str, str] = {}
+    for body in _SECTION.findall(rest):
+        texts.update(_texts(dedent(body).splitlines(), _item))
+    texts.update(_texts(rest.splitlines(), _field))
+    return head.strip(), texts
+
+
+def _texts(lines: Iterable[str], begun: Callable[[str], tuple[str, str] | None]) -> dict[str, str]:
+    """Parameter → text, where `begun` returns the name and text that begin on a line; others continue it."""
+    texts = {"": ""}  # what belongs to no parameter is collected under ""
+    name = ""
+    for line in lines:
+        found = begun(line)
+        if found:
+            name, texts[name] = found[0], found[1].strip()
+        else:
+            texts[name] = f"{texts[name]} {line.strip()}".strip()
+    del texts[""]
+    return texts
+
+
+def _item(line: str) -> tuple[str, str] | None:
+    """`name: text` or `name (type): text`."""
+    found = _ITEM.match(line)
+    return (found["name"].lstrip("*"), found["text"]) if found else None
+
+
+def _field(line: str) -> tuple[str, str] | None:
+    """`:param name: text` or `:param type name: text`. What is not indented ends it."""
+    found = _FIELD.match(line)
+    if not found:
+        return None if line.startswith(" ") else ("", "")
+    words = (found["words"] or "").split()
+    is_parameter = found["what"] in {"param", "arg", "argument"} and words
+    return (words[-1].lstrip("*") if is_parameter else "", found["text"])
+
+
+def get_fn_docstring(fn: Callable[..., object]) -> tuple[str, dict[str, str]]:
+    """(description, parameter → text). A parameter without a text has " "."""
+    description, texts = parse_docstring(fn.__doc__)
+    name = getattr(fn, "__name__", "component")
+    tip = f"{name} TIP: improve this help string: add a docstring\nin Google's style, with a section Args:"
+    return description or tip, {parameter: texts.get(parameter) or " " for parameter in parameters_of(fn)}
+
+
+def component_help(
+    name: str,
+    function: Callable[..., object],
+    defaults: Mapping[str, Any] | None = None,
+    *,
+    width: int = _WIDTH,
+) -> str:
+    """The help of a component as text, each argument with its type and default, ends in a newline.
+
+    Args:
+        defaults: parameter → value from configuration; they stand in the place of the signature's.
+        width: columns that lines are to fit in; of more than 100 the rest is not used.
+    """
+    columns = min(width, _WIDTH)
+    description, _ = get_fn_docstring(function)
+    parameters = parameters_of(function).values()
+    lines = [f"usage: launcher run {name}"]
+    # Behind the first bare word all is the rest's.
+    for parameter in sorted(parameters, key=lambda parameter: parameter.is_rest):
+        word = _usage(parameter)
+        if len(lines[-1]) + 1 + len(word) > columns:  # lines are broken between arguments, never in one
+            lines.append(_INDENT + word)
+        else:
+            lines[-1] += f" {word}"
+    # Lines that are too long are broken; what fits, such as an example, stays as it was laid out.
+    said = [line if len(line) <= columns else fill(line, columns) for line in description.split("\n")]
+    lines += ["", *said, *(["", "arguments:"] if parameters else [])]
+    for parameter in parameters:
+        default = _shown_default(parameter, (defaults or {}).get(parameter.name))
+        dashes = "" if parameter.is_rest else "--"
+        short = f"-{parameter.name}, " if dashes and len(parameter.name) == 1 else ""
+        lines.append(f"  {short}{dashes}{parameter.name} {type_name(parameter.type)}{default}")
+        if parameter.text:
+            lines.append(fill(parameter.text, columns, initial_indent=_INDENT, subsequent_indent=_INDENT))
+    return "\n".join(lines) + "\n"
+
+
+def _usage(parameter: Parameter) -> str:
+    if parameter.is_rest:
+        return f"[{parameter.name.upper()} …]"
+    word = f"--{parameter.name} {parameter.name.upper()}"
+    return word if parameter.is_required else f"[{word}]"
+
+
+def _shown_default(parameter: Parameter, configured: Any) -> str:
+    """` (default: …)` behind an argument, as it would be written on the command line; "" without one."""
+    value = parameter.default if configured is None else configured
+    if value is EMPTY:
+        return " (required)"
+    if value is None or (parameter.is_rest and configured is None):
+        return ""
+    if configured is None and isinstance(value, (dict, list, tuple)) and not value:
+        return " (default: empty)"
+    if isinstance(value, bool):
+        shown = str(value).lower()
+    elif isinstance(value, (list, tuple)):
+        shown = ",".join(map(str, value))
+    elif isinstance(value, dict):
+        shown = ",".join(f"{key}={inner}" for key, inner in value.items())
+    else:
+        shown = str(value) if value != "" else "''"
+    return f" (default: {shown})"

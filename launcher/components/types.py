@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import types
 import typing
 from collections.abc import Callable
 from typing import Any, get_args, get_origin
 
-from launcher.components.signature import EMPTY
-from launcher.specs.option import get_type_name, to_bool, to_number
+from launcher.specs.runopts import get_type_name, to_bool, to_number
 from launcher.specs.secret import MalformedSecretException, Secret
 from launcher.specs.text import shell_words, to_dict
 
+EMPTY: Any = inspect.Parameter.empty
+"""No type, no default."""
+
 _FREE = (EMPTY, Any, object)
 """Any type; text stays text."""
+
+_CONTAINERS = (list, dict, tuple)
 
 Path = tuple[str | int, ...]
 Spelt = Callable[[Path, Any], str]
@@ -156,17 +161,15 @@ def _paired(items: list[Any], tp: Any) -> list[tuple[Any, Any]]:
 
 
 def _shown(value: Any) -> str:
-    kinds: tuple[tuple[type, Callable[[Any], str]], ...] = (
-        (type(None), lambda _: "nothing"),
-        (bool, lambda v: str(v).lower()),
-        (str, lambda v: f"the text `{v}`"),
-        (list, lambda _: "a list"),
-        (dict, lambda _: "a mapping"),
-    )
-    for kind, show in kinds:
-        if isinstance(value, kind):
-            return show(value)
+    match value:
+        case None:
+            return "nothing"
+        case bool():
+            return str(value).lower()
+        case str():
+            return f"the text `{value}`"
+        case list():
+            return "a list"
+        case dict():
+            return "a mapping"
     return repr(value)
-
-
-_CONTAINERS = (list, dict, tuple)

@@ -13,8 +13,7 @@ from typing import Any, Literal
 
 from launcher.plan.align import align, atom
 from launcher.plan.notation import field, show, show_at, show_both
-from launcher.specs.secret import reference_in
-from launcher.specs.sensitive import HIDDEN, hide, hide_item, is_sensitive
+from launcher.specs.secret import HIDDEN, hide, hide_item, is_sensitive, reference_in
 
 Op = Literal["+", "-", "~"]
 

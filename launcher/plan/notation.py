@@ -9,8 +9,7 @@ from typing import Any, Final
 
 from launcher.specs.macros import with_brackets
 from launcher.specs.rolefields import DOCUMENT_FIELDS
-from launcher.specs.secret import reference_in
-from launcher.specs.sensitive import HIDDEN
+from launcher.specs.secret import HIDDEN, reference_in
 
 _ROLE = r"roles(?:\.[A-Za-z0-9_-]+|\[\"(?:[^\"\\]|\\.)*\"\])\."
 _AMOUNT = rf"({_ROLE}resource\.)(cpu_millis|memory_bytes)\Z"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from launcher.plan.notation import field, show_at, show_both
-from launcher.specs.sensitive import HIDDEN
+from launcher.specs.secret import HIDDEN
 
 ReasonCode = Literal[
     "no_attempt",

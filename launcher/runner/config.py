@@ -19,9 +19,8 @@ from launcher.errors import LauncherError, SchedulerError
 from launcher.files import PROJECT_FILE, project_file, read_regular
 from launcher.schedulers.registry import get_scheduler, get_scheduler_factories
 from launcher.specs.app import CfgVal
-from launcher.specs.option import get_type_name, runopt
 from launcher.specs.projectfile import TABLES, Fault, faults
-from launcher.specs.runopts import runopts
+from launcher.specs.runopts import get_type_name, runopt, runopts
 from launcher.text import name_hint
 
 CONFIG_FILE = PROJECT_FILE
@@ -159,9 +158,9 @@ class _Source:
     def check_components(self) -> None:
         """Raise ConfigError for defaults of unknown components or arguments."""
         if tables := self.tables("components"):
-            from launcher.components.defaults import faults
+            from launcher.components.finder import unknown_defaults
 
-            self._refuse(faults(tables))
+            self._refuse(unknown_defaults(tables))
 
     def _refuse(self, found: Iterable[Fault]) -> None:
         for fault in found:

@@ -16,6 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from launcher.schedulers.docker.client.objects import Container
     from launcher.turns.line import Ticket
 
 _AGAIN_S = 5.0  # how long not to clear a share again: each change in the line asks for it
@@ -90,12 +91,18 @@ def _end_processes(ticket: Ticket) -> None:
 
 
 def _ask_engine(ticket: Ticket) -> None:
-    """Free the share of an app that has ended; an app that has not gets a watcher, which takes it again."""
-    from launcher.schedulers.docker.apps import inspect_app
+    """Free the share of an app that has ended, or whose holders died before they started it.
+
+    An app that runs gets a watcher, which takes the share again.
+    """
+    from launcher.schedulers.docker.apps import find
     from launcher.schedulers.docker.client.engine import connect
     from launcher.schedulers.docker.client.errors import EngineUnreachable
     from launcher.schedulers.docker.share import is_of
     from launcher.schedulers.docker.watching.client import ensure_watched
+
+    def is_its(containers: Iterable[Container]) -> bool:
+        return any(is_of(ticket, each.labels) for each in containers)
 
     os.environ["DOCKER_HOST"] = ticket.engine
     os.environ["LAUNCHER_HOME"] = os.path.abspath(os.path.join(ticket.folder, *[os.pardir] * 3))
@@ -103,12 +110,14 @@ def _ask_engine(ticket: Ticket) -> None:
     while time.monotonic() < deadline:
         try:
             engine = connect()
-            seen, containers = inspect_app(engine, ticket.app)
-            if seen is None or seen.final or not any(is_of(ticket, each.labels) for each in containers):
-                table.forget(ticket)
-            elif seen.needs_watcher:
+            app = find(engine, ticket.app)
+            if app is not None and app.view.needs_watcher and is_its(app.containers):
                 ensure_watched(engine, ticket.app)
-            return
+                return
+            if app is None or app.view.final or not app.owner or not is_its(app.containers):
+                table.forget(ticket)
+                return
         except EngineUnreachable:
-            time.sleep(pause_s)
-            pause_s *= 2
+            pass
+        time.sleep(pause_s)  # or its client is about to start it
+        pause_s *= 2

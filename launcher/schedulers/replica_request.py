@@ -14,8 +14,7 @@ from launcher.specs.app import AppDef, CfgVal, Role
 from launcher.specs.macros import SYMBOLIC_APP_ID, escape, macros, map_text, substitute
 from launcher.specs.order import host_variable, rules_of, serving
 from launcher.specs.outputs import OUTPUT_VARIABLE, SYMBOLIC_OUTPUT
-from launcher.specs.secret import Secret
-from launcher.specs.sensitive import hide
+from launcher.specs.secret import Secret, hide
 
 RANK0_ENV = "LAUNCHER_RANK0_HOST"
 

@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from launcher.specs.mounts import BindMount, DeviceMount, MountType, VolumeMount, parse_mounts
     from launcher.specs.named_resources_aws import AWS_NAMED_RESOURCES, instance_type_from_resource
     from launcher.specs.named_resources_generic import GENERIC_NAMED_RESOURCES
-    from launcher.specs.option import get_type_name, runopt
     from launcher.specs.probe import Probe
     from launcher.specs.resources import (
         UnknownResourceException,
@@ -61,7 +60,7 @@ if TYPE_CHECKING:
         named_resources,
         resource,
     )
-    from launcher.specs.runopts import InvalidRunConfigException, runopts
+    from launcher.specs.runopts import InvalidRunConfigException, get_type_name, runopt, runopts
     from launcher.specs.secret import MalformedSecretException, Secret
     from launcher.specs.status import AppStatus, AppStatusError, ReplicaStatus, RoleStatus, roll_up
 
@@ -163,12 +162,11 @@ _NAMES_OF = {
     "launch": "Launch Lifecycle OnChange OnEnd ProjectRef Trigger WorkspaceRef",
     "macros": "RUN_MACROS SYMBOLIC_APP_ID find_macros macros substitute substitute_partial",
     "mounts": "BindMount DeviceMount MountType VolumeMount parse_mounts",
-    "option": "get_type_name runopt",
     "probe": "Probe",
     "resources": "UnknownResourceException get_named_resources named_resources resource",
     "named_resources_aws": "AWS_NAMED_RESOURCES instance_type_from_resource",
     "named_resources_generic": "GENERIC_NAMED_RESOURCES",
-    "runopts": "InvalidRunConfigException runopts",
+    "runopts": "InvalidRunConfigException get_type_name runopt runopts",
     "secret": "MalformedSecretException Secret",
     "status": "AppStatus AppStatusError ReplicaStatus RoleStatus roll_up",
 }

@@ -26,8 +26,7 @@ from launcher.specs.handle import (
 )
 from launcher.specs.macros import macros
 from launcher.specs.mounts import BindMount, DeviceMount, MountType, VolumeMount
-from launcher.specs.option import get_type_name, runopt
-from launcher.specs.runopts import InvalidRunConfigException, runopts
+from launcher.specs.runopts import InvalidRunConfigException, get_type_name, runopt, runopts
 from launcher.specs.status import AppStatus, AppStatusError, ReplicaStatus, RoleStatus
 
 __all__ = [

@@ -5,7 +5,6 @@ For programs written for TorchX; launcher itself does not import it.
 
 from __future__ import annotations
 
-from launcher.components.help import get_fn_docstring
 from launcher.components.linter import (
     ArgTypeValidator,
     ComponentFnVisitor,
@@ -15,6 +14,7 @@ from launcher.components.linter import (
     get_validators,
     validate,
 )
+from launcher.components.signature import get_fn_docstring
 from launcher.components.source import read_conf_file
 
 __all__ = [

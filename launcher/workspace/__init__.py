@@ -10,12 +10,11 @@ from launcher.lazy import on_use
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from launcher.workspace.api import WorkspaceMixin
-    from launcher.workspace.context import WorkspaceError, content_digest
+    from launcher.workspace.context import WorkspaceError, content_digest, walk_workspace
     from launcher.workspace.dir_workspace import DirWorkspaceMixin, TmpDirWorkspaceMixin
     from launcher.workspace.ignore import Ignore, read_ignore
     from launcher.workspace.projects import Workspace
     from launcher.workspace.triggers import trigger_digest
-    from launcher.workspace.walk import walk_workspace
 
 __all__ = [
     "DirWorkspaceMixin",
@@ -40,7 +39,7 @@ _HOMES = {
     "content_digest": "context",
     "read_ignore": "ignore",
     "trigger_digest": "triggers",
-    "walk_workspace": "walk",
+    "walk_workspace": "context",
 }
 
 __getattr__, __dir__ = on_use(__name__, _HOMES)

@@ -8,8 +8,8 @@ from typing import Generic, TypeVar
 
 from launcher.specs.app import AppDef, CfgVal, Role
 from launcher.specs.runopts import runopts
+from launcher.workspace.context import walk_workspace
 from launcher.workspace.projects import Workspace, merged
-from launcher.workspace.walk import walk_workspace
 
 __all__ = ["Workspace", "WorkspaceMixin", "walk_workspace"]
 

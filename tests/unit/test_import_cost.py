@@ -48,9 +48,7 @@ NOT_FOR_A_SAVED_PLAN = {
 """What only a failure, an interrupt, a workspace or a reader of logs needs."""
 
 NOT_FOR_A_RUN = {"launcher.apply", "launcher.plan", "launcher.runner.config", "launcher.workspace.context"}
-NOT_FOR_A_RUN |= {
-    f"launcher.components.{name}" for name in ("call", "command_line", "finder", "help", "linter")
-}
+NOT_FOR_A_RUN |= {f"launcher.components.{name}" for name in ("call", "finder", "linter", "signature")}
 """What `run` of a job file without a workspace has no use for: plans, and components."""
 
 EVERYDAY = [

@@ -1,19 +1,86 @@
-"""Render the changes since an earlier attempt as lines; of long texts, only the parts that differ."""
+"""Render the roles of a job, and its changes since an earlier attempt: of long texts only what differs."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from launcher.cli.render.document import flat
-from launcher.cli.render.roles import what_runs
-from launcher.cli.render.tables import width
+from launcher.cli.render.tables import GAP, width
 from launcher.plan.diff import Change
-from launcher.plan.notation import field, is_workspace_digest, show_both
+from launcher.plan.notation import field, is_workspace_digest, show, show_both
 from launcher.plan.texts import differences
-from launcher.specs.sensitive import HIDDEN
+from launcher.specs.macros import with_brackets
+from launcher.specs.secret import HIDDEN, hide
 from launcher.text import printable
 from launcher.workspace.manifest import Manifest, amount, changed_files, known
+
+_LEAST = 20  # minimum columns of a command line
+_BARE = r"[^\s\"'\\`]+\Z"
+
+
+def role_lines(document: Mapping[str, Any], columns: int) -> Iterator[str]:
+    """`greeter ×2  sh -c "echo …"  local_cwd` for each role, in columns; long commands are cut at their end.
+
+    Below a role stands whether it is a service, and what it waits for: `after server (ready)`. Hides literals
+    under sensitive-looking names, as plans do.
+    """
+    rows = [
+        (
+            show_name(role),
+            command(role),
+            " ".join(filter(None, (document["scheduler"], role.get("image", "")))),
+        )
+        for role in document["roles"]
+    ]
+    names, _, places = (max((width(row[k]) for row in rows), default=0) for k in range(3))
+    room = max(_LEAST, columns - names - places - 2 * len(GAP))
+    size = min(room, max((width(row[1]) for row in rows), default=0))
+    for role, (name, line, place) in zip(document["roles"], rows, strict=True):
+        short = line if width(line) <= size else line[: size - 1] + "…"
+        yield GAP.join((_padded(name, names), _padded(short, size), place))
+        if order := _order(role):
+            yield f"{' ' * names}{GAP}{order}"
+
+
+def _order(role: Mapping[str, Any]) -> str:
+    """`service, after db (ready), data (succeeded)`; "" for a role that starts at once and counts."""
+    waits = ", ".join(f"{other} ({condition})" for other, condition in role.get("depends_on", {}).items())
+    return ", ".join(filter(None, ("service" if role.get("service") else "", waits and f"after {waits}")))
+
+
+def what_runs(role: Mapping[str, Any]) -> str:
+    """`×2  python eval.py`, for a role of a document."""
+    return GAP.join(filter(None, (_times(role), command(role), role.get("image", ""))))
+
+
+def show_name(role: Mapping[str, Any]) -> str:
+    return f"{role['name']} {_times(role)}".rstrip()
+
+
+def _times(role: Mapping[str, Any]) -> str:
+    count = role.get("num_replicas", 1)
+    return "" if count == 1 else f"×{count}"
+
+
+def command(role: Mapping[str, Any]) -> str:
+    """The command line of a role of a document, on one line."""
+    return " ".join(map(_quoted, [role["entrypoint"], *hide(role.get("args", []), "args")]))
+
+
+def _quoted(word: str) -> str:
+    """Quote a word with blanks or quotes; as JSON if it needs escapes."""
+    if word.isprintable() and re.match(_BARE, word):
+        return with_brackets(word)
+    if word.isprintable() and "'" not in word and ('"' in word or "\\" in word):
+        return f"'{with_brackets(word)}'"
+    return show(word)
+
+
+def _padded(text: str, size: int) -> str:
+    return text + " " * (size - width(text))
+
 
 MOST_FILES = 10
 """Changed files of a workspace that are listed; more are counted."""

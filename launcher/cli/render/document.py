@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from launcher.plan.notation import field, show, show_at
-from launcher.specs.secret import reference_in
-from launcher.specs.sensitive import hide
+from launcher.specs.secret import hide, reference_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from typing import Any
 from launcher.jobfile.compile.trace import Trace
 from launcher.jobfile.model.role import RoleSpec
 from launcher.specs import Launch, Resource, Role, WorkspaceRef
-from launcher.specs.secret import Secret
-from launcher.specs.sensitive import hide
+from launcher.specs.secret import Secret, hide
 from launcher.specs.yamltext import to_yaml
 from launcher.text import dotted
 

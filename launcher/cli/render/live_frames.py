@@ -11,8 +11,8 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from launcher.cli.console import OutputClosed, OutputError
+from launcher.cli.render.log_lines import terminal_text
 from launcher.cli.render.tables import width
-from launcher.cli.render.terminal_text import terminal_text
 
 if TYPE_CHECKING:
     from launcher.cli.console import Console

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 from launcher.cli.render.changes import diff_lines
 from launcher.cli.render.document import flat
-from launcher.cli.render.edited import edited_lines
-from launcher.cli.render.plan_text import action, namer
+from launcher.cli.render.plan_text import action, edited_lines, namer
 from launcher.cli.render.tables import text_of
 from launcher.cli.render.values import listing
 from launcher.plan.model import Plan

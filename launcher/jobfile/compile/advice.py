@@ -17,7 +17,7 @@ from launcher.jobfile.text.source import BLANKS, blank_name
 from launcher.jobfile.text.toml_positions import newer_toml
 from launcher.specs import find_macros
 from launcher.specs.check import SET_FOR_REPLICAS
-from launcher.specs.sensitive import is_sensitive, may_hold_secret
+from launcher.specs.secret import is_sensitive, may_hold_secret
 from launcher.specs.text import shell_words
 
 _PAIRS = {"“": "”", "„": "“”", "”": "”", "‘": "’", "‚": "‘’"}

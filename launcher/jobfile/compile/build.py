@@ -30,8 +30,8 @@ from launcher.specs.rolefields import ROLE_FIELDS
 
 # Imported with the first component: a job file without one does not pay for what calls them.
 if TYPE_CHECKING:
+    from launcher.components.call import ArgumentProblem
     from launcher.components.calls import Calls
-    from launcher.components.command_line import ArgumentProblem
     from launcher.components.evaluate import Evaluation
 
 _COMPONENT: Path = ("component",)

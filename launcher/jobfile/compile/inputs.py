@@ -37,25 +37,20 @@ class Folders:
         self, spec: str | Mapping[str, str] | None, directory: str, problems: Collector
     ) -> WorkspaceRef | None:
         """The workspace of a job file in `directory`, which its paths are relative to. None where it is not
-        usable."""
+        usable. One folder that becomes the whole workspace is the same as its path alone."""
         if spec is None or problems.is_assumed(("workspace",)):
             return None
         if isinstance(spec, str):
-            digest = self._digest(spec, directory, ("workspace",), problems, wants_folder=True)
+            digest = self._digest(spec, directory, ("workspace",), problems)
             return None if digest is None else WorkspaceRef(spec, digest)
-        return self._together(spec, directory, problems)
-
-    def _together(self, spec: Mapping[str, str], directory: str, problems: Collector) -> WorkspaceRef | None:
-        """Several projects; one folder that becomes the whole workspace is the same as its path alone."""
         from launcher.workspace.projects import target_path
 
         found, seen = [], _Seen(directory, problems)
         for path, target in spec.items():
             if problems.holds_assumed(("workspace", path)):
                 continue
-            digest = self._digest(path, directory, ("workspace", path), problems, at="key")
-            place = seen.place(path, target)
-            if digest is not None and place is not None:
+            digest = self._digest(path, directory, ("workspace", path), problems)
+            if seen.is_placed(path, target) and digest is not None:
                 found.append(ProjectRef(path, target_path(target) or ".", digest))
         if len(found) < len(spec):
             return None
@@ -64,32 +59,27 @@ class Folders:
             return WorkspaceRef(first.path, first.digest)
         return WorkspaceRef("", "", tuple(found))
 
-    def _digest(
-        self,
-        path: str,
-        directory: str,
-        where: Path,
-        problems: Collector,
-        *,
-        at: At = "value",
-        wants_folder: bool = False,
-    ) -> str | None:
+    def _digest(self, path: str, directory: str, where: Path, problems: Collector) -> str | None:
+        """The digest of the project at `path`: of a folder, or of a file too where it is one of several."""
+        is_one_of_several = len(where) > 1
+        at: At = "key" if is_one_of_several else "value"
         absolute = _absolute(path, directory)
-        if not (os.path.isdir if wants_folder else os.path.lexists)(absolute):
+        if not (os.path.lexists if is_one_of_several else os.path.isdir)(absolute):
             found = "is no folder" if os.path.exists(absolute) else "does not exist"
-            message = f"the workspace `{path}` {found}"
-            problems.add(where, "invalid-value", message, at=at, hint="it is relative to the job file")
-            return None
-        wrong = _unbounded(absolute, directory)
-        if wrong:
-            hint = "name a folder that holds the job's files alone"
-            problems.add(where, "invalid-value", f"the workspace `{path}` {wrong}", at=at, hint=hint)
-            return None
-        digest = self._content(absolute)
-        if isinstance(digest, LauncherError):
+            message, hint = f"the workspace `{path}` {found}", "it is relative to the job file"
+        elif wrong := _unbounded(absolute, directory):
+            message, hint = (
+                f"the workspace `{path}` {wrong}",
+                "name a folder that holds the job's files alone",
+            )
+        else:
+            digest = self._content(absolute)
+            if isinstance(digest, str):
+                return digest
             problems.add(where, "unreadable", str(digest), at=at, hint=digest.hint or "")
             return None
-        return digest
+        problems.add(where, "invalid-value", message, at=at, hint=hint)
+        return None
 
     def _content(self, path: str) -> str | LauncherError:
         if not self.is_read:
@@ -121,9 +111,8 @@ class Folders:
             try:
                 self._triggers[key] = trigger_digest(directory, globs, root, self._reader().hashes)
             except LauncherError as error:
-                problems.add(
-                    ("lifecycle", "rerun_on"), "unreadable", str(error), at="key", hint=error.hint or ""
-                )
+                path = ("lifecycle", "rerun_on")
+                problems.add(path, "unreadable", str(error), at="key", hint=error.hint or "")
                 return ""
         return self._triggers[key]
 
@@ -205,39 +194,36 @@ def _stays_inside(lifecycle: LifecycleSpec, directory: str, root: str, problems:
     return good
 
 
+@dataclass(slots=True)
 class _Seen:
-    """Where the projects of one workspace go, no two of them to one place."""
+    """The places of the projects of one workspace, no two of them in one place."""
 
-    def __init__(self, directory: str, problems: Collector) -> None:
-        self._directory = directory
-        self._problems = problems
-        self._by_place: dict[str, str] = {}
-        self._by_path: dict[str, str] = {}
+    directory: str
+    problems: Collector
+    by_place: dict[str, str] = field(default_factory=dict)
+    by_path: dict[str, str] = field(default_factory=dict)
 
-    def place(self, path: str, target: str) -> str | None:
-        """None where it cannot go, which is noted."""
+    def is_placed(self, path: str, target: str) -> bool:
+        """Whether a project can go where it is put; else that is noted."""
         from launcher.workspace.projects import place_of
 
-        absolute, where = _absolute(path, self._directory), ("workspace", path)
+        absolute, where = _absolute(path, self.directory), ("workspace", path)
         try:
             place = place_of(absolute, target)
         except LauncherError as error:
-            self._problems.add(where, "invalid-value", str(error), hint=error.hint or "")
-            return None
-        first = self._by_path.setdefault(absolute, path)
+            self.problems.add(where, "invalid-value", str(error), hint=error.hint or "")
+            return False
+        first = self.by_path.setdefault(absolute, path)
         if first != path:
-            self._again(where, f"`{path}` is `{first}` again", first, "it goes into one folder")
-            return None
-        first = self._by_place.setdefault(place, path)
-        if first != path:
+            message, hint = f"`{path}` is `{first}` again", "it goes into one folder"
+        else:
+            first = self.by_place.setdefault(place, path)
             message = f"`{path}` and `{first}` both go to `{place or '.'}` in the workspace"
-            self._again(where, message, first, "give each a folder of its own")
-            return None
-        return place
-
-    def _again(self, where: Path, message: str, first: str, hint: str) -> None:
-        related = (self._problems.place(("workspace", first), "the other one is here"),)
-        self._problems.add(where, "constraint", message, at="key", hint=hint, related=related)
+            hint = "give each a folder of its own"
+        if first != path:
+            related = (self.problems.place(("workspace", first), "the other one is here"),)
+            self.problems.add(where, "constraint", message, at="key", hint=hint, related=related)
+        return first == path
 
 
 def _unbounded(path: str, directory: str) -> str:

@@ -42,23 +42,21 @@ def resolve_elsewhere(launches: Sequence[Launch], neighbours: Neighbours) -> lis
     """
     known = {launch.key for launch in launches}
     found: dict[tuple[str, JobKey], Meaning] = {}
-
-    def meaning(launch: Launch, need: Need) -> Meaning:
-        place = launch.directory, launch.key._replace(job=need.job)
-        if place not in found:
-            itself = Meaning(frozenset({need.job}))
-            found[place] = itself if place[1] in known else neighbours.meaning(launch, need.job)
-        return found[place]
-
-    return [_resolved(launch, {need: meaning(launch, need) for need in launch.needs}) for launch in launches]
-
-
-def _resolved(launch: Launch, meanings: Mapping[Need, Meaning]) -> Launch:
-    unresolved = {need.job: meaning.unresolved for need, meaning in meanings.items() if meaning.unresolved}
-    needs = expanded(launch.needs, lambda need: meanings[need].jobs)
-    if needs == launch.needs and not unresolved:
-        return launch
-    return replace(launch, needs=needs, unresolved=unresolved)
+    out = []
+    for launch in launches:
+        meanings = {}
+        for need in launch.needs:
+            key = launch.key._replace(job=need.job)
+            place = launch.directory, key
+            if place not in found:
+                itself = Meaning(frozenset({need.job}))
+                found[place] = itself if key in known else neighbours.meaning(launch, need.job)
+            meanings[need] = found[place]
+        needs = expanded({need: meaning.jobs for need, meaning in meanings.items()})
+        unresolved = {need.job: why for need, (_, why) in meanings.items() if why}
+        is_same = needs == launch.needs and not unresolved
+        out.append(launch if is_same else replace(launch, needs=needs, unresolved=unresolved))
+    return out
 
 
 class Meaning(NamedTuple):
@@ -87,20 +85,18 @@ def unknown_needs(
             if launch.key._replace(job=need.job) in jobs or place in seen:
                 continue
             known = neighbours.of(launch)
-            if not any(each.declares(need.job) for each in known):
-                seen.add(place)
-                yield launch, _unknown(launch, need.job, traces[launch.key], known)
-
-
-def _unknown(launch: Launch, name: str, trace: Trace, known: Sequence[Declared]) -> Diagnostic:
-    problems, (path, at) = Collector(trace.document), trace.needs[name]
-    message = f"no job file of project `{launch.key.project}` declares job `{name}`"
-    names = sorted({each for file in known if launch.key.job not in file.jobs for each in file.names})
-    label, hint = did_you_mean(name, names) or "", listing("jobs", names)
-    if name in (role.name for role in launch.app.roles):
-        label = "it is a role of this job: roles wait for each other with `depends_on`"
-    problems.add(path, "unknown-need", message, at=at, label=label, hint=hint)
-    return problems.found[0]
+            if any(each.declares(need.job) for each in known):
+                continue
+            seen.add(place)
+            trace = traces[launch.key]
+            problems, (path, at) = Collector(trace.document), trace.needs[need.job]
+            message = f"no job file of project `{launch.key.project}` declares job `{need.job}`"
+            names = sorted({each for file in known if launch.key.job not in file.jobs for each in file.names})
+            label, hint = did_you_mean(need.job, names) or "", listing("jobs", names)
+            if need.job in (role.name for role in launch.app.roles):
+                label = "it is a role of this job: roles wait for each other with `depends_on`"
+            problems.add(path, "unknown-need", message, at=at, label=label, hint=hint)
+            yield launch, problems.found[0]
 
 
 @dataclass(slots=True)
@@ -167,21 +163,18 @@ class Neighbours:
         return self._paths[folder]
 
     def _read(self, path: str, target: str) -> Declared | None:
+        home = self._homes.of(os.path.dirname(path))
         if path not in self._documents:
-            self._documents[path] = self._parsed(path)
+            shown = os.path.relpath(path, self.cwd)
+            source = leads_out(shown, path, os.path.realpath(home.root)) or read_source(shown, path)
+            self._documents[path] = None if isinstance(source, Diagnostic) else parse(source)
         document = self._documents[path]
         if document is None:
             return None
         try:
-            return declared_in(document, target, self.inputs, self._homes.of(os.path.dirname(path)))
+            return declared_in(document, target, self.inputs, home)
         except CommandError:  # from git
             return None
-
-    def _parsed(self, path: str) -> Document | None:
-        shown = os.path.relpath(path, self.cwd)
-        root = os.path.realpath(self._homes.of(os.path.dirname(path)).root)
-        source = leads_out(shown, path, root) or read_source(shown, path)
-        return None if isinstance(source, Diagnostic) else parse(source)
 
 
 def _files_of_project(folder: str) -> list[str]:
@@ -249,7 +242,7 @@ def resolve_needs(launches: Sequence[Launch]) -> tuple[list[Launch], list[Circle
 
 
 class Names:
-    """What the names in `needs` stand for: indexes of launches of the same project and target."""
+    """Name in `needs` → indexes of launches of the same project and target."""
 
     def __init__(self, launches: Sequence[Launch]) -> None:
         self.launches = launches
@@ -259,24 +252,22 @@ class Names:
             if launch.matrix:
                 self._matrices.setdefault(launch.key._replace(job=launch.matrix), []).append(index)
 
-    def of(self, launch: Launch, need: Need) -> Sequence[int]:
-        key = launch.key._replace(job=need.job)
+    def of(self, launch: Launch, job: str) -> Sequence[int]:
+        key = launch.key._replace(job=job)
         return [self._jobs[key]] if key in self._jobs else self._matrices.get(key, ())
 
     def resolved(self, launch: Launch) -> tuple[Need, ...]:
         """The needs of a launch by the names of jobs, sorted."""
+        jobs = {
+            need: [self.launches[each].key.job for each in self.of(launch, need.job)] for need in launch.needs
+        }
+        return expanded({need: found or [need.job] for need, found in jobs.items()})
 
-        def jobs_of(need: Need) -> list[str]:
-            return [self.launches[index].key.job for index in self.of(launch, need)] or [need.job]
 
-        return expanded(launch.needs, jobs_of)
-
-
-def expanded(needs: Sequence[Need], jobs_of: Callable[[Need], Collection[str]]) -> tuple[Need, ...]:
-    """Needs by the names of jobs, each once, sorted. What a job's own name says goes before its matrix's."""
+def expanded(needs: Mapping[Need, Collection[str]]) -> tuple[Need, ...]:
+    """Need → the jobs that it stands for, as needs of one job each, sorted. A job's own name goes first."""
     found: dict[str, Need] = {}
-    for need in needs:
-        jobs = jobs_of(need)
+    for need, jobs in needs.items():
         if [*jobs] == [need.job]:
             found[need.job] = need
         for job in jobs:
@@ -292,7 +283,7 @@ def _circles(launches: Sequence[Launch], names: Names) -> Iterator[Circle]:
 
     def steps(index: int) -> Iterator[tuple[int, Need]]:
         launch = launches[index]
-        return ((other, need) for need in launch.needs for other in names.of(launch, need))
+        return ((other, need) for need in launch.needs for other in names.of(launch, need.job))
 
     for first in range(len(launches)):
         stack = [] if first in done else [(first, steps(first))]
@@ -352,22 +343,23 @@ def out_of_reach(
             if place in seen:
                 continue
             seen.add(place)
-            needed = next((launches[index] for index in names.of(launch, Need(job))), None)
             problems = Collector(trace.document)
+            needed = next((launches[index] for index in names.of(launch, job)), None)
             if needed is None:
                 declared = neighbours.of(launch) if neighbours is not None else ()
-                if any(each.name == job and job not in each.jobs for each in declared):
-                    _note_matrix(job, path, written, problems)
-            elif needed.key.job != job:
-                _note_matrix(job, path, written, problems)
-            elif reach is not None and (why := reach(launch.scheduler, needed.scheduler)):
+                is_matrix = any(each.name == job and job not in each.jobs for each in declared)
+            else:
+                is_matrix = needed.key.job != job
+            if is_matrix:
+                message = f"`{written}`: `{job}` is a matrix, and each of its jobs has a folder of its own"
+                hint = (
+                    "the variable LAUNCHER_NEEDS lists each job that this one needs with its output folder,"
+                    " as JSON"
+                )
+                label = "read LAUNCHER_NEEDS"
+                problems.add(path, "unknown-reference", message, label=label, hint=hint, part=written)
+            elif needed and reach is not None and (why := reach(launch.scheduler, needed.scheduler)):
                 message = f"`{written}`: {needed.scheduler} keeps the output folder of `{job}`, and {why}"
                 label = f"run it and `{job}` on one engine"
                 problems.add(path, "needs-across-engines", message, label=label, part=written)
             yield from ((launch, found) for found in problems.found)
-
-
-def _note_matrix(name: str, path: Path, written: str, problems: Collector) -> None:
-    message = f"`{written}`: `{name}` is a matrix, and each of its jobs has a folder of its own"
-    hint = "the variable LAUNCHER_NEEDS lists each job that this one needs with its output folder, as JSON"
-    problems.add(path, "unknown-reference", message, label="read LAUNCHER_NEEDS", hint=hint, part=written)

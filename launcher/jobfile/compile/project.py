@@ -156,9 +156,9 @@ def _check_fields(
     found = [*faults(value, schedulers)]
     components = value.get("components")
     if components and isinstance(components, dict) and is_looked_up:
-        from launcher.components import defaults
+        from launcher.components.finder import unknown_defaults
 
-        found += defaults.faults(components)
+        found += unknown_defaults(components)
     for fault in found:
         name = fault.path[-1]
         problems.unknown(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from launcher.jobfile.compile.matrix import fitted, slug
@@ -16,7 +16,7 @@ from launcher.jobfile.model.fields import WHERE_RUN, Place
 from launcher.jobfile.text.document import Path
 from launcher.specs import RUN_MACROS, find_macros, substitute, substitute_partial
 from launcher.specs.macros import MacroError, is_run_macro
-from launcher.specs.sensitive import is_sensitive
+from launcher.specs.secret import is_sensitive
 
 JOB_DIR = "job.dir"
 MAX_GROWTH = 1 << 20
@@ -31,15 +31,6 @@ _PHASES = ("var.", "matrix.", "job.", "git.", "target.")
 
 
 _JOB_NAME = Place(job_names=True)
-
-
-def _in_job_name(name: str, value: Value) -> str:
-    """How a value reads as part of a job's name: as in the names that a matrix makes.
-
-    Texts that are no value of an axis stand as they are, since they may be names of jobs themselves.
-    """
-    is_slugged = name.startswith("matrix.") or not isinstance(value.value, str)
-    return slug(value.value) if is_slugged else value.text
 
 
 class References:
@@ -100,78 +91,87 @@ class References:
         if place.as_written:
             return self.document.raw(path)
         if isinstance(value, float) and not math.isfinite(value):
-            self._wrong(
-                path, "invalid-value", f"{place_name(path)} is no finite number", label="write a number"
-            )
+            message = f"{place_name(path)} is no finite number"
+            self.problems.add(path, "invalid-value", message, label="write a number", is_final=True)
         elif not isinstance(value, bool | int | float):
             return self.document.raw(path)  # a TOML date is what YAML has: text
         return value
 
     def _nothing(self, place: Place, path: Path) -> None:
         label = 'write a value, "" for an empty text, or delete the line'
-        if (place.fields is not None and not place.as_written) or (
-            place.each is not None and not place.as_written
-        ):
+        if not place.as_written and (place.fields is not None or place.each is not None):
             label = "indent its fields below it, or delete the line"
-        self._wrong(path, "wrong-type", f"{place_name(path)} has no value", label=label, at="key")
+        message = f"{place_name(path)} has no value"
+        self.problems.add(path, "wrong-type", message, label=label, at="key", is_final=True)
 
     def _key(self, key: str, path: Path) -> None:
         if any(True for _ in find_macros(key)):
             message = "references stand in values, not in keys"
-            self.problems.add(path, "reference-phase", message, at="key")
-            self.problems.broken.add(path)
+            self.problems.add(path, "reference-phase", message, at="key", is_final=True)
 
     def _text(self, text: str, place: Place, path: Path) -> Any:
         if "\0" in text:
-            self._wrong(path, "invalid-value", f"{place_name(path)} holds a NUL character", label="delete it")
+            message = f"{place_name(path)} holds a NUL character"
+            self.problems.add(path, "invalid-value", message, label="delete it", is_final=True)
             return text
         found = list(find_macros(text))
-        self._advise(text, place, path)
+        if place.mode != "never" and path != ("description",):
+            self._advise(text, path)
         before = len(self.problems.found)
         known = [name for name, start, end in found if self._is_known(name, text[start:end], place, path)]
         if len(self.problems.found) > before or any(self.values[name].value is None for name in known):
             self.problems.broken.add(path)  # reported here, or where the variable is defined
             return text
-        self._remember(known, path)
+        values = {name: self.values[name] for name in known}
+        if known:
+            self.problems.sources[path] = tuple(known)
+        if any(value.is_assumed for value in values.values()):
+            self.problems.assumed.add(path)
         if len(known) == 1 and found[0][1:] == (0, len(text)) and not place.as_written:
-            self.problems.spelt[path] = self.values[known[0]].text
-            return self._typed(self.values[known[0]], place)
-        if place.job_names:
-            parts = {name: _in_job_name(name, self.values[name]) for name in known}
-            return fitted(self._filled(text, parts, place, path)) if parts else text
-        return self._filled(text, {name: self.values[name].text for name in known}, place, path)
+            value = values[known[0]]
+            self.problems.spelt[path] = value.text
+            # The value of a reference that stands alone, with its type.
+            is_text = isinstance(value.value, str) and place.mode != "plain"
+            return substitute_partial("$<value>", {"value": value.value}) if is_text else value.value
+        if not place.job_names:
+            return self._filled(text, {name: value.text for name, value in values.items()}, place, path)
+        # As in the names that a matrix makes. Texts that are no value of an axis may be names of jobs.
+        parts = {
+            name: slug(value.value)
+            if name.startswith("matrix.") or not isinstance(value.value, str)
+            else value.text
+            for name, value in values.items()
+        }
+        return fitted(self._filled(text, parts, place, path)) if parts else text
 
-    def _advise(self, text: str, place: Place, path: Path) -> None:
-        """Note what only looks like a reference."""
-        if place.mode == "never" or path == ("description",):
-            return
-        for written, name in _near_references(text, self._is_name):
-            message = f"`{written}` is no reference, and stays as it is"
-            hint = f"for the text itself write `${written}`" if written.startswith("${") else ""
-            self.problems.add(
-                path,
-                "lookalike-reference",
-                message,
-                label=f"write `$<{name}>`",
-                hint=hint,
-                part=written,
+    def _advise(self, text: str, path: Path) -> None:
+        """Note the texts that only look like a reference, such as `$<app_id`.
+
+        Only names that leave no doubt count: known ones, and behind `$<` also those of the form `var.x`.
+        Braces are of the shell, and of templates: behind them a name must be known, and have a dot.
+        """
+        for found in _NEAR.finditer(text):
+            name, written = found["open"] or found["brace"], found[0]
+            is_open = found["open"] is not None
+            is_meant = (is_open and name.startswith(_PHASES)) or (
+                (is_open or "." in name) and self._is_name(name)
             )
+            if written != f"$<{name}>" and is_meant:
+                message = f"`{written}` is no reference, and stays as it is"
+                label = f"write `$<{name}>`"
+                hint = f"for the text itself write `${written}`" if written.startswith("${") else ""
+                self.problems.add(path, "lookalike-reference", message, label=label, hint=hint, part=written)
 
     def _is_name(self, name: str) -> bool:
         return name in self.values or name in GIT_NAMES or is_run_macro(name) or name == JOB_DIR
 
-    def _typed(self, value: Value, place: Place) -> Any:
-        """The value of a reference that stands alone, with its type."""
-        if not isinstance(value.value, str) or place.mode == "plain":
-            return value.value
-        return substitute_partial("$<value>", {"value": value.value})
-
     def _filled(self, text: str, values: Mapping[str, str], place: Place, path: Path) -> str:
         self._grown += sum(map(len, values.values()))
         if self._grown > MAX_GROWTH:
-            message = f"references make the texts of this job larger than {MAX_GROWTH >> 20} MiB"
             if not self._is_full:
-                self._wrong(path, "too-large", message, label="put long text into a file that the job reads")
+                message = f"references make the texts of this job larger than {MAX_GROWTH >> 20} MiB"
+                label = "put long text into a file that the job reads"
+                self.problems.add(path, "too-large", message, label=label)
             self._is_full = True
             self.problems.broken.add(path)
             return text
@@ -180,7 +180,7 @@ class References:
         try:
             return substitute_partial(text, values) if values else text
         except MacroError as error:
-            self._wrong(path, "invalid-value", str(error))
+            self.problems.add(path, "invalid-value", str(error), is_final=True)
             return text
 
     def _is_known(self, name: str, written: str, place: Place, path: Path) -> bool:
@@ -259,34 +259,7 @@ class References:
         entry = self.problems.entry("vars", {variable: {"type": "str", "from_env": name}})
         return f"write `$<var.{variable}>`, and declare it", f"`{entry}`"
 
-    def _remember(self, names: Iterable[str], path: Path) -> None:
-        found = tuple(names)
-        if found:
-            self.problems.sources[path] = found
-        if any(self.values[name].is_assumed for name in found):
-            self.problems.assumed.add(path)
-
     def _note(
         self, path: Path, code: str, message: str, written: str, *, label: str = "", hint: str = ""
     ) -> None:
         self.problems.add(path, code, message, at=self._at, label=label, hint=hint, part=written)
-
-    def _wrong(self, path: Path, code: str, message: str, *, label: str = "", at: At = "value") -> None:
-        """Note a problem after which nothing else is said of the value."""
-        self.problems.add(path, code, message, label=label, at=at)
-        self.problems.broken.add(path)
-
-
-def _near_references(text: str, is_known: Callable[[str], bool]) -> Iterator[tuple[str, str]]:
-    """The texts that only look like a reference, such as `$<app_id`, each with the name that it looks like.
-
-    Only names that leave no doubt count: known ones, and behind `$<` also those of the form `var.x`. Braces
-    are of the shell, and of templates: behind them a name must be known, and have a dot.
-    """
-    for found in _NEAR.finditer(text):
-        name, written = found["open"] or found["brace"], found[0]
-        if written == f"$<{name}>":
-            continue
-        is_open = found["open"] is not None
-        if (is_open and name.startswith(_PHASES)) or ((is_open or "." in name) and is_known(name)):
-            yield written, name

@@ -19,7 +19,7 @@ from launcher.jobfile.model.job_file import BoolVar, FloatVar, IntVar, StrVar
 from launcher.jobfile.text.document import Path
 from launcher.jobfile.text.parse import parse
 from launcher.jobfile.text.source import read_source
-from launcher.specs.sensitive import HIDDEN, is_sensitive
+from launcher.specs.secret import HIDDEN, is_sensitive
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from launcher.jobfile.compile.project import Home
 from launcher.jobfile.messages.collector import Collector
-from launcher.jobfile.messages.names import got, listing, place_name, suggest
+from launcher.jobfile.messages.names import got, place_name, suggest
 from launcher.jobfile.messages.wording_fields import bad_label
 from launcher.jobfile.model.base import LABEL
 from launcher.jobfile.model.fields import fields_at, place_at
@@ -162,19 +162,16 @@ class Variants:
         if target not in self.targets:
             return Variant(target, self._document(base), common=self._common(base))
         over = without(root.part("targets").part(target), *_FIXED)
-        over = Placed({**over.value, **self._vars(over.value, target)}, over.spot)
-        if self._other_scheduler(base.value, over.value):
+        own = _defaults_of_vars(over.value.get("vars"), value.get("vars"))
+        if "vars" in over.value:
+            over = Placed({**over.value, "vars": own}, over.spot)
+        before = base.value.get("scheduler", DEFAULT_SCHEDULER)
+        if "scheduler" in over.value and before != (over.value["scheduler"] or DEFAULT_SCHEDULER):
             base = without(base, "cfg")
         merged = laid_over(base, over)
-        return Variant(
-            target,
-            self._document(merged),
-            frozenset(
-                name for name, part in over.value.get("vars", {}).items() if part.get("default") is not None
-            ),
-            self.document.extent(("targets", target)),
-            self._common(merged),
-        )
+        defaulted = frozenset(name for name, part in own.items() if part["default"] is not None)
+        inside = self.document.extent(("targets", target))
+        return Variant(target, self._document(merged), defaulted, inside, self._common(merged))
 
     def _document(self, merged: Placed) -> Document:
         return self._holding(swept(_with_defaults(merged)))
@@ -216,26 +213,26 @@ class Variants:
         self._check_removals(path, overlay, value, ())
         if overlay.get("defaults") is not None:
             self._check_defaults(overlay["defaults"], (*path, "defaults"))
-        self._vars_checked(path, overlay.get("vars"), value.get("vars"))
+        if overlay.get("vars") is not None:
+            self._check_vars((*path, "vars"), overlay["vars"], value.get("vars"))
 
     def _check_removals(self, at: Path, overlay: Mapping[str, Any], base: Any, path: Path) -> None:
-        """A `null` that takes nothing away, under no field there is, is misspelt."""
+        """Note each `null` that takes nothing away, under no field there is: it is misspelt."""
         known = base if isinstance(base, dict) else {}
         fields = fields_at(path)
         for key, inner in overlay.items():
+            here = (*at, key)
             if key.startswith("x-") or (*path, key) == ("vars",):
                 continue  # variables are checked by themselves
             if isinstance(inner, dict):
-                self._check_removals((*at, key), inner, known.get(key), (*path, key))
+                self._check_removals(here, inner, known.get(key), (*path, key))
             elif inner is None and key not in known and fields and key not in fields:
                 message = f"`{key}` is not a field of {place_name(path)}"
-                hint = listing("fields here", fields)
-                label = suggest(key, fields)
-                self.problems.add((*at, key), "unknown-field", message, at="key", label=label, hint=hint)
+                self.problems.unknown(here, "unknown-field", message, key, fields, "fields here")
             elif inner is None and key not in known and self._is_free(path):
                 message = f"there is no `{key}` here to remove"
                 label = suggest(key, known) or ("write {} to add it" if path == ("needs",) else "")
-                self.problems.add((*at, key), "unknown-field", message, at="key", label=label)
+                self.problems.add(here, "unknown-field", message, at="key", label=label)
 
     def _is_free(self, path: Path) -> bool:
         """Whether the names in the mapping at `path` are the file's own, and defaults add none."""
@@ -243,53 +240,26 @@ class Variants:
         is_role_part = len(path) > 1 and path[0] == "roles" and "defaults" in (self.document.value or {})
         return place is not None and place.fields is None and not place.nulls and not is_role_part
 
-    def _vars_checked(self, path: Path, given: Any, declared: Any) -> None:
-        if given is None:
-            return
+    def _check_vars(self, path: Path, given: Any, declared: Any) -> None:
         if not isinstance(given, dict):
-            example = self.problems.written({"epochs": {"default": 1}})
-            self._wrong((*path, "vars"), given, f"such as {example}")
+            self._wrong(path, given, f"such as {self.problems.written({'epochs': {'default': 1}})}")
             return
         known = declared if isinstance(declared, dict) else {}
         for name, part in given.items():
-            at: Path = (*path, "vars", name)
+            at: Path = (*path, name)
             if name not in known:
-                message = f"no variable `{name}` is declared, and target `{path[-1]}` gives it a default"
-                hint = listing("declared", known)
-                self.problems.add(
-                    at, "unknown-variable", message, at="key", label=suggest(name, known), hint=hint
-                )
+                message = f"no variable `{name}` is declared, and target `{path[1]}` gives it a default"
+                self.problems.unknown(at, "unknown-variable", message, name, known, "declared")
             elif not isinstance(part, dict):
                 self._wrong(at, part, f"such as {self.problems.written({'default': 1})}")
             else:
-                self._only_default(at, part, str(path[-1]))
-
-    def _only_default(self, at: Path, part: Mapping[str, Any], target: str) -> None:
-        for key in part:
-            if key != "default" and not key.startswith("x-"):
-                message = f"target `{target}` can give variable `{at[-1]}` another default, and nothing else"
-                label = suggest(key, ["default"]) or "write it in `vars` of the job"
-                self.problems.add((*at, key), "unknown-field", message, at="key", label=label)
-
-    def _vars(self, overlay: Mapping[str, Any], target: str) -> dict[str, Any]:
-        """The part of an overlay's `vars` that is right: defaults of declared variables."""
-        given, declared = overlay.get("vars"), (self.document.value or {}).get("vars")
-        if "vars" not in overlay:
-            return {}
-        if not isinstance(given, dict) or not isinstance(declared, dict):
-            return {"vars": {}}
-        return {
-            "vars": {
-                name: {"default": part["default"]}
-                for name, part in given.items()
-                if isinstance(declared.get(name), dict) and isinstance(part, dict) and "default" in part
-            }
-        }
-
-    def _other_scheduler(self, base: Mapping[str, Any], over: Mapping[str, Any]) -> bool:
-        if "scheduler" not in over:
-            return False
-        return bool(base.get("scheduler", DEFAULT_SCHEDULER) != (over["scheduler"] or DEFAULT_SCHEDULER))
+                for key in part:
+                    if key != "default" and not key.startswith("x-"):
+                        message = (
+                            f"target `{path[1]}` can give variable `{name}` another default, and nothing else"
+                        )
+                        label = suggest(key, ["default"]) or "write it in `vars` of the job"
+                        self.problems.add((*at, key), "unknown-field", message, at="key", label=label)
 
     def _check_defaults(self, defaults: Any, path: Path) -> None:
         if not isinstance(defaults, dict):
@@ -310,15 +280,25 @@ class Variants:
         self.problems.add(path, "wrong-type", message, at="key", label=label)
 
 
+def _defaults_of_vars(given: Any, declared: Any) -> dict[str, Any]:
+    """The part of an overlay's `vars` that is right: defaults of declared variables."""
+    if not isinstance(given, dict) or not isinstance(declared, dict):
+        return {}
+    return {
+        name: {"default": part["default"]}
+        for name, part in given.items()
+        if isinstance(declared.get(name), dict) and isinstance(part, dict) and "default" in part
+    }
+
+
 def chosen_target(asked: str | None, targets: Sequence[str], home: Home, problems: Collector) -> str:
     """The target to compile for. One that there is not is noted."""
+    path: Path = ("targets",)
     if asked is not None:
         if asked != DEFAULT_TARGET and asked not in targets:
             message = f"the file declares no target `{asked}`"
-            hint = listing("targets", targets) or "it declares no target at all: leave --target out"
-            problems.add(
-                ("targets",), "unknown-target", message, at="key", label=suggest(asked, targets), hint=hint
-            )
+            otherwise = "it declares no target at all: leave --target out"
+            problems.unknown(path, "unknown-target", message, asked, targets, "targets", otherwise=otherwise)
         return asked
     usual = home.config.target
     if usual is None or usual == DEFAULT_TARGET or not targets:
@@ -326,16 +306,9 @@ def chosen_target(asked: str | None, targets: Sequence[str], home: Home, problem
     if usual not in targets:
         message = f"the file declares no target `{usual}`, which is the project's"
         config = home.config.document
-        place = Collector(config).place(("target",), "named here", at="value") if config else None
-        problems.add(
-            ("targets",),
-            "unknown-target",
-            message,
-            at="key",
-            label=suggest(usual, targets),
-            hint=f"declare it, or pass --target {DEFAULT_TARGET}",
-            related=(place,) if place else (),
-        )
+        related = (Collector(config).place(("target",), "named here", at="value"),) if config else ()
+        label, hint = suggest(usual, targets), f"declare it, or pass --target {DEFAULT_TARGET}"
+        problems.add(path, "unknown-target", message, at="key", label=label, hint=hint, related=related)
     return usual
 
 
@@ -345,9 +318,8 @@ def _with_defaults(job: Placed) -> Placed:
         return job
     common = job.part("defaults")
     job = without(job, "defaults")
-    if not isinstance(common.value, dict) or not isinstance(common.value.get("role"), dict):
-        return job
-    if not isinstance(job.value.get("roles"), dict):
+    has_role = isinstance(common.value, dict) and isinstance(common.value.get("role"), dict)
+    if not has_role or not isinstance(job.value.get("roles"), dict):
         return job
     roles = job.part("roles")
     for name, role in roles.value.items():

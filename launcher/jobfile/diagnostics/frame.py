@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 
-from launcher.specs.sensitive import is_sensitive
+from launcher.specs.secret import is_sensitive
 from launcher.text import paint, printable
 
 

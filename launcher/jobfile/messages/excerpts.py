@@ -12,7 +12,7 @@ from typing import Any
 from launcher.jobfile.diagnostics.diagnostic import Diagnostic, Related
 from launcher.jobfile.text.document import Document, Spot
 from launcher.jobfile.text.source import Source
-from launcher.specs.sensitive import is_sensitive
+from launcher.specs.secret import is_sensitive
 
 _VALUES = ("default", "choices")
 _REFERENCES = ("$", "env:", "file:")

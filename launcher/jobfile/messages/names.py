@@ -7,7 +7,7 @@ from typing import Any
 
 from launcher.jobfile.model.job_file import foreign_names
 from launcher.jobfile.text.document import Path
-from launcher.specs.sensitive import may_hold_secret
+from launcher.specs.secret import may_hold_secret
 from launcher.text import nearest as _nearest
 
 _SHOWN = 60

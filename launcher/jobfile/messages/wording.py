@@ -23,7 +23,7 @@ from launcher.jobfile.model.base import MOUNT_TYPES, VAR_TYPES
 from launcher.jobfile.model.quantities import compose_mount, cores
 from launcher.jobfile.text.document import Path
 from launcher.jobfile.text.source import blank_after_colon, blank_name
-from launcher.specs.sensitive import may_hold_secret
+from launcher.specs.secret import may_hold_secret
 from launcher.specs.text import shell_words
 from launcher.text import is_number
 
@@ -36,7 +36,8 @@ def list_remedy(path: Path, value: Any, problems: Collector) -> str:
     field = str(path[-1]) if path else ""
     if isinstance(value, str) and may_hold_secret(value):
         return "make each word an item of a list"
-    if field == "args" and isinstance(value, str) and _is_list_without_blanks(value):
+    # The lines `-m` and `- train` became one text: the first has no blank behind its hyphen.
+    if field == "args" and isinstance(value, str) and re.match(r"-[^\W_].* - ", value, re.DOTALL):
         return "write a space after each `-`"
     items = _READERS.get(field, _parted)(value)
     if items is None:
@@ -45,16 +46,6 @@ def list_remedy(path: Path, value: Any, problems: Collector) -> str:
     # Double quotes mean the same in YAML and in TOML.
     shown = json.dumps(items, ensure_ascii=False) if are_texts else problems.written(items)
     return f"write {shown}" if len(shown) <= _LONGEST else ""
-
-
-def trigger_remedy(value: str, problems: Collector) -> str:
-    """A label for a text among the items of `rerun_on` that looks like a file."""
-    return f"write {problems.written({'files': [value]})}" if re.search(r"[./*?\[]", value) else ""
-
-
-def _is_list_without_blanks(text: str) -> bool:
-    """Whether the lines `-m` and `- train` became one text: the first has no blank behind its hyphen."""
-    return text[:1] == "-" and text[1:2].isalnum() and " - " in text
 
 
 def _arguments(value: Any) -> list[str] | None:
@@ -115,65 +106,57 @@ _TRUTH_WORDS: Mapping[str, str] = {
 
 
 def wrong_type(kind: str, path: Path, value: Any, problems: Collector) -> None:
-    wanted = WANTED[kind]
     label, hint = _type_remedy(kind, path, value, problems)
-    message = f"{place_name(path)} must be {wanted}, not {got(value)}"
+    message = f"{place_name(path)} must be {WANTED[kind]}, not {got(value)}"
     problems.add(path, "wrong-type", message, label=label, hint=hint)
 
 
 def _type_remedy(kind: str, path: Path, value: Any, problems: Collector) -> tuple[str, str]:
     """A label and a hint for a value of the wrong type."""
-    if kind == "string_type" and isinstance(value, int | float):
-        written = problems.document.raw(path) if path not in problems.sources else show(value)
-        return f'write "{written}" for the text', ""
-    if kind == "string_type" and path[2:3] == ("env",) and len(path) == 4 and isinstance(value, list | dict):
-        return "one value, such as a text or a number", ""
-    if kind == "float_type" and isinstance(value, str) and path[-1:] == ("cpu",) and cores(value):
-        return f"write {cores(value)}", "cores, which may be a fraction"
-    if kind in ("int_type", "float_type") and isinstance(value, str):
-        return (
-            ("take the quotes away", "") if _is_number(value) and not problems.sources.get(path) else ("", "")
-        )
-    if kind == "bool_type":
-        word = _TRUTH_WORDS.get(str(value).lower())
-        return (f"write {word}", "") if word else ("", "")
-    if kind == "list_type":
-        return list_remedy(path, value, problems), ""
-    if kind == "dict_type" and isinstance(value, list) and path[-1:] == ("roles",):
-        return "", f"roles stand by name: `{problems.entry('trainer', {'entrypoint': '…'})}`"
-    if kind == "dict_type" and isinstance(value, list) and path[-1:] == ("env",):
-        return "", f"variables stand by name: `{problems.entry('NAME', 'value')}`"
-    if kind == "dict_type" and path == ("args",) and "component" in (problems.document.value or {}):
-        return "", _arguments_by_name((problems.document.value or {})["component"], value, problems)
-    if kind == "string_type" and path[-1:] == ("entrypoint",) and isinstance(value, list):
-        return "", _command_remedy(value, problems)
-    if kind == "string_type" and path[-1:] == ("run",) and isinstance(value, list):
-        return "write the commands as the lines of one text", ""
-    if kind.startswith(("model", "dict")) and isinstance(value, str) and blank_after_colon(value):
-        name = blank_name(blank_after_colon(value))
-        return f"write a plain space after the colon: this is a {name}", ""
-    if kind.startswith("model") and path[:1] == ("needs",):
-        return f"such as {problems.written({'rerun': 'never'})}", ""
-    if kind.startswith(("model", "dict")) and path:
-        return wrongly_indented(path, problems)
+    key = path[-1] if path else ""
+    match kind, value:
+        case "string_type", int() | float():
+            written = problems.document.raw(path) if path not in problems.sources else show(value)
+            return f'write "{written}" for the text', ""
+        case "string_type", list() | dict() if path[2:3] == ("env",) and len(path) == 4:
+            return "one value, such as a text or a number", ""
+        case "string_type", list() if key == "entrypoint" and value and all(map(_is_text, value)):
+            return "", f"the program alone stands here: {problems.command(value)}"
+        case "string_type", list() if key == "run":
+            return "write the commands as the lines of one text", ""
+        case "float_type", str() if key == "cpu" and cores(value):
+            return f"write {cores(value)}", "cores, which may be a fraction"
+        case "int_type" | "float_type", str():
+            is_number = re.fullmatch(r"[-+]?[0-9]+(\.[0-9]+)?", value) is not None
+            return "take the quotes away" if is_number and not problems.sources.get(path) else "", ""
+        case "bool_type", _:
+            word = _TRUTH_WORDS.get(str(value).lower())
+            return f"write {word}" if word else "", ""
+        case "list_type", _:
+            return list_remedy(path, value, problems), ""
+        case "dict_type", list() if key == "roles":
+            return "", f"roles stand by name: `{problems.entry('trainer', {'entrypoint': '…'})}`"
+        case "dict_type", list() if key == "env":
+            return "", f"variables stand by name: `{problems.entry('NAME', 'value')}`"
+        case "dict_type", _ if path == ("args",) and "component" in (problems.document.value or {}):
+            return "", _arguments_by_name((problems.document.value or {})["component"], value, problems)
+        case _, str() if kind.startswith(("model", "dict")) and blank_after_colon(value):
+            name = blank_name(blank_after_colon(value))
+            return f"write a plain space after the colon: this is a {name}", ""
+        case _ if kind.startswith("model") and path[:1] == ("needs",):
+            return f"such as {problems.written({'rerun': 'never'})}", ""
+        case _ if kind.startswith(("model", "dict")) and path:
+            return wrongly_indented(path, problems)
     return "", ""
 
 
-def _is_number(text: str) -> bool:
-    return re.fullmatch(r"[-+]?[0-9]+(\.[0-9]+)?", text) is not None
-
-
-def _command_remedy(words: list[Any], problems: Collector) -> str:
-    """A command in one list, as other tools have it."""
-    if not words or not all(isinstance(word, str) for word in words):
-        return ""
-    return f"the program alone stands here: {problems.command(words)}"
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
 
 
 def _arguments_by_name(name: object, values: object, problems: Collector) -> str:
     """A hint for `args` that are no mapping, with an argument of the component where it is one of ours."""
-    from launcher.components.defaults import argument_names
-    from launcher.components.finder import builtin_component
+    from launcher.components.finder import argument_names, builtin_component
 
     example: dict[str, object] = {"NAME": "value"}
     ours = builtin_component(name) if isinstance(name, str) and ":" not in name else None
@@ -244,10 +227,8 @@ def _pattern(path: Path, value: Any, context: Mapping[str, Any], problems: Colle
         label = f"write `/{value}`"
         problems.add(path, "invalid-value", f"{show(value)} is no path of a server", label=label)
     elif path[-1] == "permissions":
-        label = "such as `rw`"
-        problems.add(
-            path, "invalid-value", f"{show(value)} is no set of permissions", label=label, hint="r, w and m"
-        )
+        message = f"{show(value)} is no set of permissions"
+        problems.add(path, "invalid-value", message, label="such as `rw`", hint="r, w and m")
     else:
         message = f"{show(value)} cannot name an environment variable"
         problems.add(path, "invalid-name", message, hint=ENV_RULE)
@@ -259,12 +240,11 @@ def _literal(path: Path, value: Any, context: Mapping[str, Any], problems: Colle
         message = f"{place_name(path)} must be text, not {got(value)}"
         problems.add(path, "wrong-type", message, hint=listing("one of", allowed))
         return
-    message = f"{place_name(path)} cannot be {show(value)}"
-    hint = listing("one of", allowed)
     label = suggest(value, allowed)
-    if path[-2:-1] == ("rerun_on",):
-        label = label or trigger_remedy(value, problems)
-    problems.add(path, "unknown-variant", message, label=label, hint=hint)
+    if path[-2:-1] == ("rerun_on",) and re.search(r"[./*?\[]", value):
+        label = label or f"write {problems.written({'files': [value]})}"  # it looks like a file
+    message = f"{place_name(path)} cannot be {show(value)}"
+    problems.unknown(path, "unknown-variant", message, value, allowed, "one of", at="value", label=label)
 
 
 def _neither_form(path: Path, value: Any, problems: Collector) -> None:
@@ -302,10 +282,9 @@ def _tag(path: Path, value: Any, context: Mapping[str, Any], problems: Collector
         message = f"{place_name((*path, 'type'))} must be text, not {got(value['type'])}"
         problems.add((*path, "type"), "wrong-type", message, hint=listing("one of", kinds))
     else:
-        kind = value["type"]
-        label = suggest(kind, kinds)
-        message = f"{place_name((*path, 'type'))} cannot be {show(kind)}"
-        problems.add((*path, "type"), "unknown-variant", message, label=label, hint=listing("one of", kinds))
+        at, kind = (*path, "type"), value["type"]
+        message = f"{place_name(at)} cannot be {show(kind)}"
+        problems.unknown(at, "unknown-variant", message, kind, kinds, "one of", at="value")
 
 
 def _var_shape(value: Any) -> dict[str, Any]:
@@ -315,15 +294,13 @@ def _var_shape(value: Any) -> dict[str, Any]:
 
 def _too_short(path: Path, value: Any, context: Mapping[str, Any], problems: Collector) -> None:
     if isinstance(value, str):
-        problems.add(path, "invalid-value", f"{place_name(path)} is empty", label="write a value")
+        code, label = "invalid-value", "write a value"
     else:
-        message = f"{place_name(path)} is empty"
-        problems.add(
-            path, "missing-field", message, label="write at least one" if path != ("roles",) else _ROLE
+        code, label = (
+            "missing-field",
+            "a job has at least one role" if path == ("roles",) else "write at least one",
         )
-
-
-_ROLE = "a job has at least one role"
+    problems.add(path, code, f"{place_name(path)} is empty", label=label)
 
 
 def _too_small(path: Path, value: Any, context: Mapping[str, Any], problems: Collector) -> None:

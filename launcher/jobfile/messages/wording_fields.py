@@ -10,7 +10,7 @@ from launcher.jobfile.messages.names import listing, nearest, place_name, sugges
 from launcher.jobfile.model.base import MOUNT_TYPES, VAR_TYPES, VERSION
 from launcher.jobfile.model.fields import elsewhere, fields_at
 from launcher.jobfile.text.document import Path
-from launcher.specs.sensitive import is_sensitive
+from launcher.specs.secret import is_sensitive
 
 LABEL_RULE = "lower-case letters, digits and `-`, at most 63, none of them `-` at either end"
 ENV_RULE = "a name is not empty and holds no `=` and no NUL"
@@ -29,11 +29,9 @@ _NEEDED: Mapping[str, str] = {
 
 
 def wrongly_indented(path: Path, problems: Collector) -> tuple[str, str]:
-    """`roles: {trainer: …, image: x}`: the last name is no role but a field of one."""
+    """A label and a hint for `roles: {trainer: …, image: x}`: the last name is no role but a field of one."""
     found = elsewhere(path[:-1], str(path[-1]))
-    if found is None:
-        return "", ""
-    return _belongs(path[:-1], str(path[-1]), found, problems)
+    return _belongs(path[:-1], str(path[-1]), found, problems) if found is not None else ("", "")
 
 
 def _belongs(path: Path, key: str, found: Path, problems: Collector) -> tuple[str, str]:
@@ -124,15 +122,10 @@ def unknown_field(path: Path, problems: Collector) -> None:
         label, hint = suggest(key, fields), _ORDER
     message = f"`{key}` is not a field of {place_name(parent)}"
     if key in fields:  # it is one of another type of variable or mount
-        kind = _type_of(parent, problems.document.value)
+        kind = mapping.get("type")
         message += f" of type {kind}" if kind else " as it stands"
         label, hint = "delete it", ""
     problems.add(path, "unknown-field", message, at="key", label=label, hint=hint)
-
-
-def _type_of(path: Path, value: Any) -> str:
-    """The `type` of the variable or mount at a path of the document; "" where it has none."""
-    return str(_value_at(path, value).get("type", ""))
 
 
 def _value_at(path: Path, value: Any) -> Any:

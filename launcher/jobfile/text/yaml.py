@@ -23,17 +23,10 @@ from ruamel.yaml.events import (
     StreamStartEvent,
 )
 
-from launcher.jobfile.diagnostics.diagnostic import Diagnostic
+from launcher.jobfile.diagnostics.diagnostic import Diagnostic, Related
 from launcher.jobfile.text.document import MAX_DEPTH, MAX_NODES, Document, Spot, too_deep, too_many
 from launcher.jobfile.text.source import BLANKS, Source, blank_name
-from launcher.jobfile.text.yaml_syntax import (
-    describe_key,
-    describe_syntax,
-    duplicate_key,
-    unknown_alias,
-    unmergeable,
-    unsupported_tag,
-)
+from launcher.jobfile.text.yaml_syntax import describe_key, describe_syntax
 
 _WORDS: dict[str, bool | None] = {
     "": None,
@@ -216,8 +209,10 @@ class TreeBuilder:
                 continue
             is_merge = key == "<<" and type(event) is ScalarEvent and event.implicit[0]
             if key in entries and key not in merged:
-                first = entries[key]
-                self.problems.append(duplicate_key(self.source, key, (at, end), (first[0], first[1])))
+                message, label = f"`{key}` stands twice in this mapping", "delete one of them"
+                hint = "one `<<` takes several mappings: `<<: [*a, *b]`" if key == "<<" else ""
+                related = (self.source.related(*entries[key][:2], "the first one is here"),)
+                self._note(at, end, "duplicate-key", message, label=label, hint=hint, related=related)
                 continue
             if is_merge:
                 self._merge(values, entries, merged, value, place, (at, end))
@@ -268,10 +263,11 @@ class TreeBuilder:
         sources = value if isinstance(value, list) else [value]
         spots = place.items if isinstance(value, list) and place.items is not None else [place]
         if len(sources) > MAX_MERGES:
-            raise self._stop(*key, "too-large", f"a merge key takes at most {MAX_MERGES} mappings", "")
+            raise self._stop(*key, "too-large", f"a merge key takes at most {MAX_MERGES} mappings")
         for source, spot in zip(sources, spots, strict=True):
             if not isinstance(source, dict) or spot.entries is None:
-                self.problems.append(unmergeable(self.source, spot.start, spot.end))
+                message = "`<<` merges mappings, and this is none"
+                self._note(spot.start, spot.end, "yaml-syntax", message)
                 continue
             for name, inner in source.items():
                 if name not in values:
@@ -283,10 +279,13 @@ class TreeBuilder:
     def _alias(self, event: Any, depth: int) -> tuple[Any, Spot, int]:
         start, end = event.start_mark.index, event.end_mark.index
         known = self.anchors.get(event.anchor, False)
-        if known is False:
-            raise _Stop(unknown_alias(self.source, start, end, event.anchor))
+        if known is False:  # usually a file pattern without quotes
+            shown = self.source.text[start:end]
+            message = f"`{shown}` repeats the value marked `&{event.anchor}`, and none is marked so above"
+            label = f'put text in quotes: "{shown}"'
+            raise _Stop(self.source.diagnostic(start, end, "yaml-syntax", message, label=label))
         if known is None:
-            raise self._stop(start, end, "yaml-syntax", f"`*{event.anchor}` holds itself", "")
+            raise self._stop(start, end, "yaml-syntax", f"`*{event.anchor}` holds itself")
         assert not isinstance(known, bool)
         value, spot, size, levels = known
         self.nodes += size
@@ -297,10 +296,29 @@ class TreeBuilder:
         return value, spot, levels
 
     def _bad_tag(self, event: Any) -> None:
+        """Note any tag but !!str, !!seq and !!map where they belong."""
         start, end = event.start_mark.index, event.end_mark.index
-        self.problems.append(unsupported_tag(self.source, start, end, str(event.tag)))
+        shown = self.source.text[start:end].split(maxsplit=1)[0] if end > start else str(event.tag)
+        hint = "job files know !!str, !!seq and !!map; put text with a leading `!` in quotes"
+        self._note(start, end, "yaml-syntax", f"the tag `{shown}` is not supported", hint=hint)
 
-    def _stop(self, start: int, end: int, code: str, message: str, hint: str) -> _Stop:
+    def _note(
+        self,
+        start: int,
+        end: int,
+        code: str,
+        message: str,
+        *,
+        label: str = "",
+        hint: str = "",
+        related: tuple[Related, ...] = (),
+    ) -> None:
+        end = max(end, start + 1)
+        self.problems.append(
+            self.source.diagnostic(start, end, code, message, label=label, hint=hint, related=related)
+        )
+
+    def _stop(self, start: int, end: int, code: str, message: str, hint: str = "") -> _Stop:
         return _Stop(self.source.diagnostic(start, max(end, start + 1), code, message, hint=hint))
 
 

@@ -30,6 +30,12 @@ class _Trouble(NamedTuple):
         return self.source.text[self.at : self.at + 1]
 
     @property
+    def first(self) -> str:
+        """The character that the construct begins with."""
+        start = self.at if self.began is None else self.began
+        return self.source.text[start : start + 1]
+
+    @property
     def line_before(self) -> str:
         """The text of the line up to the place."""
         return self.source.text[self.source.text.rfind("\n", 0, self.at) + 1 : self.at]
@@ -81,8 +87,7 @@ def _stray_character(trouble: _Trouble) -> Diagnostic | None:
 def _unclosed_quote(trouble: _Trouble) -> Diagnostic | None:
     if trouble.began is None:
         return None
-    quote = trouble.source.text[trouble.began : trouble.began + 1]
-    label = "close it, or double it to mean the character itself" if quote == "'" else "close it"
+    label = "close it, or double it to mean the character itself" if trouble.first == "'" else "close it"
     return trouble.says(trouble.began, trouble.began + 1, "this quote is never closed", label)
 
 
@@ -96,13 +101,11 @@ def _flow(trouble: _Trouble) -> Diagnostic | None:
         return trouble.says(at, at + 2, "`{{` begins a mapping in YAML, no template", hint=hint)
     if trouble.began is None:
         return None
-    bracket = text[trouble.began : trouble.began + 1]
+    bracket = trouble.first
     later_line = "\n" in text[trouble.began : at]
     if "stream end" in trouble.said or (later_line and "':'" in trouble.said):
-        closing = "]" if bracket == "[" else "}"
-        return trouble.says(
-            trouble.began, trouble.began + 1, f"`{bracket}` is never closed", f"close it with `{closing}`"
-        )
+        label = f"close it with `{']' if bracket == '[' else '}'}`"
+        return trouble.says(trouble.began, trouble.began + 1, f"`{bracket}` is never closed", label)
     if "':'" in trouble.said:
         return trouble.here("a second `:` in one entry", "put text with a colon in quotes")
     return trouble.here(
@@ -113,12 +116,9 @@ def _flow(trouble: _Trouble) -> Diagnostic | None:
 def _mapping_in_value(trouble: _Trouble) -> Diagnostic | None:
     """`: ` where a value is going on: text that needs quotes, or a line with the wrong indentation."""
     before = trouble.line_before
-    inner = re.search(r"[^\s:]:\s+(?=\S)", before)
-    if inner:
+    if re.search(r"[^\s:]:\s+(?=\S)", before):
         return trouble.here("a second `: ` on one line", "put text with `: ` in quotes")
-    indent = len(before) - len(before.lstrip(" "))
-    line_start = trouble.at - len(before)
-    start = line_start + indent
+    start = trouble.at - len(before.lstrip(" "))
     label = "is it indented deeper than its neighbours?"
     return trouble.says(start, trouble.at, "the indentation of this line fits no line above", label)
 
@@ -134,15 +134,11 @@ def _no_colon(trouble: _Trouble) -> Diagnostic | None:
         at = trouble.source.text.index(f":{blank}", trouble.began) + 1
         message = f"a {blank_name(blank)} after the colon makes this no `key: value`"
         return trouble.says(at, at + 1, message, "write a plain space")
-    dedented = _dedented(trouble, trouble.began)
-    if dedented is not None:
+    if dedented := _dedented(trouble, trouble.began):
         return dedented
     tight = re.match(r"\s*(?:- )?([\w.-]+):\S", line)
-    if tight:
-        return trouble.says(
-            trouble.began, end, "this line is no `key: value`", f"write a space after `{tight[1]}:`"
-        )
-    return trouble.says(trouble.began, end, "this line is no `key: value`", "a colon is missing")
+    label = f"write a space after `{tight[1]}:`" if tight else "a colon is missing"
+    return trouble.says(trouble.began, end, "this line is no `key: value`", label)
 
 
 def _dedented(trouble: _Trouble, start: int) -> Diagnostic | None:
@@ -201,28 +197,21 @@ def _escape(trouble: _Trouble) -> Diagnostic | None:
 def _anchor(trouble: _Trouble) -> Diagnostic | None:
     if trouble.began is None:
         return None
-    char = trouble.source.text[trouble.began : trouble.began + 1]
-    what = "an alias" if char == "*" else "an anchor"
-    return trouble.says(
-        trouble.began,
-        trouble.began + 1,
-        f"`{char}` begins {what}, and its name is missing",
-        "put text in quotes",
-    )
+    what = "an alias" if trouble.first == "*" else "an anchor"
+    message = f"`{trouble.first}` begins {what}, and its name is missing"
+    return trouble.says(trouble.began, trouble.began + 1, message, "put text in quotes")
 
 
 def _tag(trouble: _Trouble) -> Diagnostic | None:
     start = trouble.at if trouble.began is None else trouble.began
     word = _word(trouble.source.text, start)
-    return trouble.says(
-        start, start + len(word), f"`{word}` is read as a tag", "put text with a leading `!` in quotes"
-    )
+    label = "put text with a leading `!` in quotes"
+    return trouble.says(start, start + len(word), f"`{word}` is read as a tag", label)
 
 
 def _block_scalar(trouble: _Trouble) -> Diagnostic | None:
     start = trouble.at if trouble.began is None else trouble.began
-    char = trouble.source.text[start : start + 1]
-    message = f"after `{char}` the text begins on the next line"
+    message = f"after `{trouble.first}` the text begins on the next line"
     return trouble.says(start, trouble.at + 1, message, "or put it in quotes")
 
 
@@ -277,58 +266,17 @@ _KNOWN: tuple[tuple[str, Callable[[_Trouble], Diagnostic | None]], ...] = (
 )
 
 
-Range = tuple[int, int]
-
-
-def duplicate_key(source: Source, key: str, at: Range, first: Range) -> Diagnostic:
-    """A key that stands twice in one mapping."""
-    related = source.related(*first, "the first one is here")
-    message, label = f"`{key}` stands twice in this mapping", "delete one of them"
-    hint = "one `<<` takes several mappings: `<<: [*a, *b]`" if key == "<<" else ""
-    return source.diagnostic(*at, "duplicate-key", message, label=label, hint=hint, related=(related,))
-
-
-def unsupported_tag(source: Source, start: int, end: int, tag: str) -> Diagnostic:
-    """Any tag but !!str, !!seq and !!map where they belong."""
-    shown = source.text[start:end].split(maxsplit=1)[0] if end > start else tag
-    hint = "job files know !!str, !!seq and !!map; put text with a leading `!` in quotes"
-    message = f"the tag `{shown}` is not supported"
-    return source.diagnostic(start, max(end, start + 1), "yaml-syntax", message, hint=hint)
-
-
-def unmergeable(source: Source, start: int, end: int) -> Diagnostic:
-    message = "`<<` merges mappings, and this is none"
-    return source.diagnostic(start, max(end, start + 1), "yaml-syntax", message)
-
-
 def describe_key(source: Source, start: int, end: int, key: Any) -> Diagnostic:
     """A key that is no text: a number, a word like `true`, or a whole collection (`{{ x }}`)."""
     if source.text.startswith("{{", max(0, start - 1)) and source.text[start : start + 1] == "{":
         hint = "references are written `$<var.NAME>`; text with braces needs quotes"
-        return source.diagnostic(
-            max(0, start - 1),
-            start + 1,
-            "yaml-syntax",
-            "`{{` begins a mapping in YAML, no template",
-            hint=hint,
-        )
+        message = "`{{` begins a mapping in YAML, no template"
+        return source.diagnostic(max(0, start - 1), start + 1, "yaml-syntax", message, hint=hint)
+    shown, end = source.text[start:end].strip(), max(end, start + 1)
     if isinstance(key, dict | list):
         message = "a mapping or list cannot be a key"
-        return source.diagnostic(start, max(end, start + 1), "yaml-syntax", message, label="write a name")
-    shown = source.text[start:end].strip()
+        return source.diagnostic(start, end, "yaml-syntax", message, label="write a name")
     kind = "a truth value" if isinstance(key, bool) else "nothing" if key is None else "a number"
     label = f'write `"{shown}"`' if shown else "write a name before the colon"
     message = f"keys are text, and `{shown}` is {kind}" if shown else "the key is missing"
-    return source.diagnostic(start, max(end, start + 1), "wrong-type", message, label=label)
-
-
-def unknown_alias(source: Source, start: int, end: int, name: str) -> Diagnostic:
-    """`*name` without an anchor above it: usually a file pattern without quotes."""
-    shown = source.text[start:end]
-    return source.diagnostic(
-        start,
-        end,
-        "yaml-syntax",
-        f"`{shown}` repeats the value marked `&{name}`, and none is marked so above",
-        label=f'put text in quotes: "{shown}"',
-    )
+    return source.diagnostic(start, end, "wrong-type", message, label=label)

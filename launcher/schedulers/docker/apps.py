@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from launcher.schedulers.appfolder import is_id
@@ -67,10 +68,6 @@ class DockerApp:
         return record.folder(self.app_id)
 
     @property
-    def has_recorded_end(self) -> bool:
-        return self.journal is not None and self.journal.end_recorded
-
-    @property
     def expected_replicas(self) -> list[tuple[str, int]]:
         return expected_replicas(self.labels)
 
@@ -84,11 +81,6 @@ class DockerApp:
         found = in_state(of_labels(self.app_id, self.labels), self.view)
         found.abandoned = self.is_abandoned
         return found
-
-    def ports_of(self, role: str) -> Mapping[str, int]:
-        """The role's `port_map`: name → port in the container."""
-        roles = self.labels.document.get("roles", ())
-        return next((each.get("port_map", {}) for each in roles if each["name"] == role), {})
 
 
 def facts(engine: EngineView, labels: Mapping[str, str]) -> dict[str, Any]:
@@ -121,6 +113,7 @@ def find(
     """
     if not is_id(app_id):
         return None
+    read = partial(_app, engine, app_id, lock_held=lock_held, take_over=take_over, named=True)
     stone, app = None, previous
     for attempt in range(_MAX_READS):
         if attempt or previous is not None:
@@ -129,19 +122,7 @@ def find(
         containers = list_containers(engine, app_id)
         if inspected:
             containers = engine.inspect_within(containers, INSPECT_S)
-        last, app = (
-            app,
-            _app(
-                engine,
-                app_id,
-                containers,
-                journal,
-                stone,
-                lock_held=lock_held,
-                take_over=take_over,
-                named=True,
-            ),
-        )
+        last, app = app, read(containers, journal, stone)
         if not confirm or (app is not None and not needs_confirmation(app)):
             break
         if (attempt or previous is not None) and _conclusion(app) == _conclusion(last):
@@ -150,10 +131,7 @@ def find(
 
 
 def find_all(
-    engine: EngineView,
-    *labels: str,
-    stones: Mapping[str, Tombstone] | None = None,
-    take_over: bool = False,
+    engine: EngineView, *labels: str, stones: Mapping[str, Tombstone] | None = None, take_over: bool = False
 ) -> list[DockerApp]:
     """Every app as the engine's list shows it, newest first: one read, without confirmation as in `find`.
 
@@ -166,19 +144,13 @@ def find_all(
     by_app: dict[str, list[Container]] = {app_id: [] for app_id in journals}
     for container in own_containers(engine, engine.containers(*(labels or (APP_ID,)))):
         by_app.setdefault(container.labels.get(APP_ID, ""), []).append(container)
-    stones = stones or {}
+    stones, texts = stones or {}, [key.removeprefix(PREFIX) for key in labels if "=" not in key]
+    read = partial(_app, engine, take_over=take_over)
     found = (
-        _app(
-            engine,
-            app_id,
-            many,
-            journals.get(app_id),
-            stones.get(app_id) if many else None,
-            take_over=take_over,
-        )
+        read(app_id, many, journals.get(app_id), stones.get(app_id) if many else None)
         for app_id, many in by_app.items()
     )
-    apps = [each for each in found if each is not None and _has(each.labels, labels)]
+    apps = [each for each in found if each is not None and all(map(each.labels.text, texts))]
     return sorted(apps, key=lambda each: each.labels.created_at, reverse=True)
 
 
@@ -189,27 +161,12 @@ def inspect(engine: EngineView, app: DockerApp, *, take_over: bool = False) -> D
 
 def needs_confirmation(app: DockerApp) -> bool:
     """Whether one read is not enough to act on: the app seems to have ended, or to have lost its owner."""
-    view = app.view
-    if view.ended:
-        return not view.final or _is_unseen(app)
-    if app.paused_by is not None and not all(each.inspected for each in app.containers):
+    view, is_inspected = app.view, all(each.inspected for each in app.containers)
+    if view.ended:  # of a job, its containers alone may not tell how
+        return not view.final or (app.journal is None and app.labels.is_job and not is_inspected)
+    if app.paused_by is not None and not is_inspected:
         return True
     return not app.owner and (view.state != "running" or view.unstarted > 0)
-
-
-def _is_unseen(app: DockerApp) -> bool:
-    """Whether the end of a job is known from its containers alone, as listed."""
-    return app.journal is None and app.labels.is_job and not all(each.inspected for each in app.containers)
-
-
-def _is_unasked(view: DockerAppView) -> bool:
-    """Whether the app is lost although all of its containers are there."""
-    return view.state == "lost" and not view.drift and any(each.lost for each in view.replicas)
-
-
-def _is_watched(app: DockerApp) -> bool:
-    """Whether a watcher of this machine holds the app."""
-    return record.is_locked(app.app_dir) or record.is_locked_elsewhere(app.app_id, app.labels.owner)
 
 
 def _conclusion(app: DockerApp | None) -> object:
@@ -232,95 +189,92 @@ def _app(
 ) -> DockerApp | None:
     found = tuple(containers)
     labels = _labels(engine, app_id, found, stone)
-    if labels is None:
+    view = labels and _view(engine, labels, found, journal, stone, lock_held=lock_held, named=named)
+    if not (labels and view):
         return None
-    is_declared = journal is not None and journal.is_declared
-    complete = not named or is_declared or (stone is not None and not found)
-    effective = journal
-    if stone is not None and (journal is None or journal.outcome is None):
-        effective = Journal([*(journal.events if journal is not None else ()), tombstones.end_of(stone)])
-    unseen = effective is None or effective.outcome is None
-    expected = () if complete else expected_replicas(labels)
-    view = status.view(found, effective, expected_replicas=expected, labels=labels)
-    if unseen and view is not None and view.is_unrecorded:
-        engine.answer_anew()  # one that is stopping may be what ended it, and is not younger yet
-        view = status.view(
-            found,
-            effective,
-            expected_replicas=expected,
-            labels=labels,
-            engine_started_at=engine.started_at(),
-        )
-    if view is None:
-        return None
-    if stone is not None and view.started_at is None:
-        view = replace(view, started_at=stone.started_at)
-    if (
-        not (found or view.final or lock_held)
-        and view.message == status.GONE
-        and record.is_locked(record.folder(app_id))
-    ):
-        view = status.DockerAppView(state="waiting")  # its watcher is about to record that
     app = DockerApp(labels, found, view, journal)
-    if unseen and view.ended and not lock_held:
-        if _is_watched(app):
-            if _is_unasked(view) or _is_compared(app):  # its watcher knows more, and records the end
+    if view.ended and not lock_held and stone is None and (journal is None or journal.outcome is None):
+        if record.is_locked(app.app_dir) or record.locked_elsewhere(app_id, labels.owner):
+            is_unasked = view.state == "lost" and not view.drift and any(each.lost for each in view.replicas)
+            if is_unasked or (view.state == "succeeded" and INPUTS in labels):
+                # Its watcher knows more, or compares input files, and records the end.
                 running = replace(view, state="running", message="", ended_at=None, final=False)
                 return replace(app, view=running, is_ending=True)
         elif (known := record.journal(app.app_dir)) is not None and known.outcome is not None:
             # Its watcher has recorded more since the journal was read, and left.
-            return _app(
-                engine, app_id, found, known, stone, lock_held=lock_held, take_over=take_over, named=named
-            )
+            return _app(engine, app_id, found, known, None, take_over=take_over, named=named)
     if journal is None and stone is None and (paused_by := _paused_by(app, take_over=take_over)):
         return replace(app, view=status.paused(view), paused_by=paused_by)
     return replace(app, owner=_owner(app, lock_held=lock_held, take_over=take_over))
 
 
-def _is_compared(app: DockerApp) -> bool:
-    """Whether it has succeeded, and its watcher compares its input files before it records that."""
-    return app.view.state == "succeeded" and INPUTS in app.labels
+def _view(
+    engine: EngineView,
+    labels: Labels,
+    found: Sequence[Container],
+    journal: Journal | None,
+    stone: Tombstone | None,
+    *,
+    lock_held: bool,
+    named: bool,
+) -> DockerAppView | None:
+    """The state by journal, tombstone and containers. `named`: removed replicas are named where possible."""
+    if stone is not None and (journal is None or journal.outcome is None):
+        effective: Journal | None = Journal([*(journal.events if journal else ()), tombstones.end_of(stone)])
+    else:
+        effective = journal
+    complete = (journal is not None and journal.is_declared) or (stone is not None and not found)
+    expected = expected_replicas(labels) if named and not complete else ()
+    shown = partial(status.view, found, effective, expected_replicas=expected, labels=labels)
+    view = shown()
+    if view is not None and view.is_unrecorded and (effective is None or effective.outcome is None):
+        engine.answer_anew()  # one that is stopping may be what ended it, and is not younger yet
+        view = shown(engine_started_at=engine.started_at())
+    if view is None:
+        return None
+    if stone is not None and view.started_at is None:
+        view = replace(view, started_at=stone.started_at)
+    is_gone = not (found or view.final or lock_held) and view.message == status.GONE
+    if is_gone and record.is_locked(record.folder(labels.app_id)):
+        return DockerAppView(state="waiting")  # its watcher is about to record that
+    return view
 
 
 def _labels(
     engine: EngineView, app_id: str, found: Sequence[Container], stone: Tombstone | None
 ) -> Labels | None:
-    """The labels of a replica, if there is one: another client's reservation may exist for a moment."""
+    """The labels of a replica, if there is one: another client's reservation may exist for a moment.
+
+    Those on record, of an app of this engine that has no containers any more.
+    """
     if found:
         return read_labels(next((each for each in found if is_replica(each)), found[0]).labels)
-    return _recorded(engine, record.folder(app_id)) or (stone.labels if stone is not None else None)
-
-
-def _recorded(engine: EngineView, app_dir: str) -> Labels | None:
-    """The labels of an app of this engine that has no containers any more."""
-    recorded = record.read_attempt(app_dir)
-    if recorded is None or recorded.get("engine") != engine.engine_id():
-        return None
-    return read_labels(recorded.get("labels") or {})
+    recorded = record.read_attempt(record.folder(app_id)) or {}
+    is_here = "engine" in recorded and recorded["engine"] == engine.engine_id()
+    labels = read_labels(recorded.get("labels") or {}) if is_here else None
+    return labels or (stone.labels if stone is not None else None)
 
 
 def _owner(app: DockerApp, *, lock_held: bool, take_over: bool) -> str:
     view = app.view
-    if view.state in WAITING_STATES:
-        return _holder(app, take_over=take_over)
+    if view.state in WAITING_STATES:  # its watcher; one on another machine counts as alive
+        waiting = waiting_container(app.containers)
+        holder = Labels(waiting.labels).holder if waiting is not None else record.holder(app.app_dir)
+        return str(holder) if holder is not None and holder.is_alive(math.inf, take_over=take_over) else ""
     if view.state not in ("reserved", "created") and not (view.state == "running" and view.unstarted):
         return ""
     progress_at = max((each.created_at or 0.0 for each in app.containers), default=None)
-    for submitter in _submitters(app):
+    # Its owner, and the owner of a reservation that another client is making or giving up.
+    labels = [*(Labels(each.labels) for each in app.containers), app.labels]
+    of_all = {each.text("owner"): each.owner for each in labels}
+    for submitter in filter(None, of_all.values()):
         if submitter.is_alive(progress_at, take_over=take_over):
             return str(submitter)
-        if record.is_locked_elsewhere(app.app_id, submitter):
+        if record.locked_elsewhere(app.app_id, submitter):
             return f"a watcher below {submitter.home}"
     if not lock_held and record.is_locked(app.app_dir):
         return str(record.holder(app.app_dir) or "another process")
     return ""
-
-
-def _holder(app: DockerApp, *, take_over: bool) -> str:
-    """The watcher that holds an attempt; "" when it is dead. One on another machine counts as alive."""
-    waiting = waiting_container(app.containers)
-    holder = Labels(waiting.labels).holder if waiting is not None else record.holder(app.app_dir)
-    return str(holder) if holder is not None and holder.is_alive(math.inf, take_over=take_over) else ""
 
 
 def _paused_by(app: DockerApp, *, take_over: bool) -> Owner | None:
@@ -334,23 +288,10 @@ def _paused_by(app: DockerApp, *, take_over: bool) -> Owner | None:
     if owner is None or not status.has_retries(app.view, app.labels.retries):
         return None
     if owner.host == os.uname().nodename and (not owner.is_here or os.access(owner.home, os.R_OK)):
-        return owner if record.is_locked_elsewhere(app.app_id, owner) else None
+        return owner if record.locked_elsewhere(app.app_id, owner) else None
     longest_s, ended_at = status.longest_pause_s(app.view, app.labels.retries), app.view.ended_at
-    lasts = (
-        longest_s and not take_over and (ended_at is None or time.time() < ended_at + longest_s + _MARGIN_S)
-    )
-    return owner if lasts else None
-
-
-def _submitters(app: DockerApp) -> list[Owner]:
-    """Its owner, and the owner of a reservation that another client is making or giving up."""
-    of_all = {Labels(each.labels).text("owner"): Labels(each.labels) for each in app.containers}
-    of_all.setdefault(app.labels.text("owner"), app.labels)
-    return [owner for labels in of_all.values() if (owner := labels.owner) is not None]
-
-
-def _has(labels: Labels, wanted: Iterable[str]) -> bool:
-    return all(labels.text(key.removeprefix(PREFIX)) for key in wanted if "=" not in key)
+    is_over = ended_at is not None and time.time() >= ended_at + longest_s + _MARGIN_S
+    return owner if longest_s and not take_over and not is_over else None
 
 
 def attempt_of(app: DockerApp) -> Attempt | None:
@@ -358,7 +299,7 @@ def attempt_of(app: DockerApp) -> Attempt | None:
     attempt, view = app.labels.attempt, app.view
     if attempt is None:
         return None
-    if view.ended and not view.final and record.is_locked_elsewhere(app.app_id, app.labels.owner):
+    if view.ended and not view.final and record.locked_elsewhere(app.app_id, app.labels.owner):
         # Its watcher has the journal, which separates cancelled from failed replicas, and records the end.
         return replace(attempt, state="running", started_at=view.started_at)
     return replace(
@@ -397,16 +338,12 @@ def own_containers(engine: EngineView, containers: Iterable[Container]) -> list[
     """
     oldest: dict[str, Container] = {}
     for each in containers:
-        if not (has_own_name(each) or _is_renamed(engine, each)):
-            continue
+        if not has_own_name(each):
+            image = engine.image(each.image_id) if each.image_id else None
+            if image is None or image.labels.get(APP_ID) == each.labels.get(APP_ID):
+                continue
         name = own_name(each)
         first = oldest.setdefault(name, each)
         if (each.created_at or 0.0) <= (first.created_at or 0.0):
             oldest[name] = each
     return list(oldest.values())
-
-
-def _is_renamed(engine: EngineView, container: Container) -> bool:
-    """Whether launcher made a container, which then got another name."""
-    image = engine.image(container.image_id) if container.image_id else None
-    return image is not None and image.labels.get(APP_ID) != container.labels.get(APP_ID)

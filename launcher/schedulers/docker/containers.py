@@ -64,11 +64,7 @@ class ContainerSetup:
         self._output = ""  # the output volume that was made here
 
     def create(
-        self,
-        job: DockerJob,
-        common: Mapping[str, str],
-        environ: Mapping[str, str],
-        dealt: Sequence[str] = (),
+        self, job: DockerJob, common: Mapping[str, str], environ: Mapping[str, str], dealt: Sequence[str] = ()
     ) -> None:
         """Create all objects with the labels `common`, and check images and executables.
 
@@ -84,7 +80,10 @@ class ContainerSetup:
             job = outputs.with_needs(self.engine, job)
             configs = [self._config(each, job, common, environ) for each in job.containers]
             there = self._images(job)
-            self._surroundings(job, common)
+            if any(each.kwargs.get("network") == NETWORK for each in job.containers):
+                network.ensure(self.engine)
+            self._make_scratch(job.scratch, common)
+            self._output = outputs.ensure(self.engine, job, common)
             later = made_by_others(job.role_rules)  # what they run may come into being before they start
             firsts = {each.role: i for i, each in reversed(list(enumerate(job.containers)))}
             checked = {i for role, i in firsts.items() if role not in later}
@@ -92,7 +91,7 @@ class ContainerSetup:
             def make(i: int) -> None:
                 self._create(job.app_id, i, job.containers[i], configs[i])
                 if i in checked:  # while the others are created
-                    self._check(i, job.containers[i], configs[i], there)
+                    self._check(i, job.containers[i], configs[i], there[job.containers[i].image])
 
             run_parallel(make, range(len(configs)))
             self._open_folders(job, there)
@@ -109,12 +108,9 @@ class ContainerSetup:
         """Remove the created objects, running or not."""
         run_parallel(lambda made: self.engine.remove(made, force=True), self._made.values())
         self._made.clear()
-        if self._volume:
-            self.engine.remove_volume(self._volume)
-            self._volume = ""
-        if self._output:
-            self.engine.remove_volume(self._output)
-            self._output = ""
+        for volume in filter(None, (self._volume, self._output)):
+            self.engine.remove_volume(volume)
+        self._volume = self._output = ""
 
     def _config(
         self,
@@ -141,12 +137,6 @@ class ContainerSetup:
 
         names = list(dict.fromkeys(each.image for each in job.containers))
         return dict(zip(names, run_parallel(have, names), strict=True))
-
-    def _surroundings(self, job: DockerJob, common: Mapping[str, str]) -> None:
-        if any(each.kwargs.get("network") == NETWORK for each in job.containers):
-            network.ensure(self.engine)
-        self._make_scratch(job.scratch, common)
-        self._output = outputs.ensure(self.engine, job, common)
 
     def _make_scratch(self, name: str, common: Mapping[str, str]) -> None:
         """Create the scratch volume. An earlier app of this id, removed by hand, may have left its own."""
@@ -191,19 +181,14 @@ class ContainerSetup:
             self.engine.put_archive(self._made[writable[0]], "/", _folder(folder.lstrip("/"), 0o1777))
 
     def _check(
-        self,
-        position: int,
-        container: DockerContainer,
-        config: Mapping[str, Any],
-        there: Mapping[str, Image],
+        self, position: int, container: DockerContainer, config: Mapping[str, Any], image: Image
     ) -> None:
         """Check that the first container of a role has its executable."""
-        image = there[container.image]
         if not pull.has_executable(self.engine, self._made[position], image, config):
             what = pull.executable(image, config)
             raise StartError(
                 f"cannot start {where(container)}: there is no executable `{what}` in {container.image}"
-                f"\n  command: {command(container)}",
+                f"\n  command: {command(container)}"
             )
 
 
@@ -254,12 +239,9 @@ def copied(patterns: Iterable[str] | None, environ: Mapping[str, str]) -> dict[s
 
 def environment_of(container: DockerContainer, job: DockerJob, environ: Mapping[str, str]) -> dict[str, str]:
     """What a container copies from `environ`, and its own variables with the values of secrets."""
-    return {**copied(job.copy_env, environ), **with_values(container.kwargs.get("environment", {}))}
-
-
-def with_values(env: Mapping[str, str]) -> dict[str, str]:
-    """The environment with the values of its secrets in place of their references."""
-    return {name: resolve(value) if isinstance(value, Secret) else value for name, value in env.items()}
+    own = container.kwargs.get("environment", {}).items()
+    values = {name: resolve(value) if isinstance(value, Secret) else value for name, value in own}
+    return {**copied(job.copy_env, environ), **values}
 
 
 def _folder(path: str, mode: int) -> bytes:

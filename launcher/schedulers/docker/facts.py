@@ -40,16 +40,8 @@ from launcher.holding.replica import ENDED, RUNNING, Replica
 from launcher.schedulers.docker.client.errors import cause_of
 from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.journal import HeldApp, Journal, restart_of_engine
-from launcher.schedulers.docker.labels import Labels
-from launcher.schedulers.docker.names import (
-    AT_END,
-    CANCELLED,
-    STOPPED,
-    TIMED_OUT,
-    is_replica,
-    mark_of,
-    where,
-)
+from launcher.schedulers.docker.labels import Labels, is_by_engine
+from launcher.schedulers.docker.names import AT_END, CANCELLED, STOPPED, TIMED_OUT, is_replica, mark_of, where
 
 Event = dict[str, Any]
 Where = tuple[str, int]
@@ -120,17 +112,6 @@ def declaration(labels: Labels, counts: Mapping[str, int]) -> Event:
         for role, (_, _, delay_s) in zip(counts, policies, strict=True)
     }
     return {**created(roles, known, labels.timeout_s), "t": round(labels.created_at * 1e9)}
-
-
-def is_by_engine(rule: tuple[int, str, int], *, is_probed: bool) -> bool:
-    """Whether the engine restarts the replicas of a role: of the policy REPLICA, without a pause.
-
-    Only the watcher knows whether a replica has failed that is probed.
-    """
-    _, policy, delay_s = rule
-    return policy not in ("APPLICATION", "ROLE", "REPLICA") or (
-        policy == "REPLICA" and not (delay_s or is_probed)
-    )
 
 
 def has_begun(containers: Sequence[Container], app: HeldApp, *, is_complete: bool = True) -> bool:

@@ -37,31 +37,27 @@ def finished(engine: EngineView) -> list[AppRecord]:
     Apps of other state folders come from the engine's list, without the time of their end: that would take a
     request for each of them, and callers have it from the ledger.
     """
-    found = apps.find_all(engine)
-    awaited = {
-        need.app_id for app in found if app.view.state in WAITING_STATES for need in app.labels.waits_for
-    }
-    listed = [app for app in found if app.view.ended and app.app_id not in awaited]
-    known = [app if _is_known(app) else apps.inspect(engine, app) for app in listed]
-    return [_finished(app) for app in known if is_over(app)]
-
-
-def _is_known(app: DockerApp) -> bool:
-    """Whether inspecting the app would add nothing to its record here, or nothing that is needed here."""
-    return app.journal is None or bool(app.view.final and app.view.ended_at)
+    there = apps.find_all(engine)
+    waiting = [app for app in there if app.view.state in WAITING_STATES]
+    awaited = {need.app_id for app in waiting for need in app.labels.waits_for}
+    listed = [app for app in there if app.view.ended and app.app_id not in awaited]
+    records = []
+    for app in listed:
+        # Inspecting adds nothing to the record of an app that is complete, or nothing that is needed here.
+        is_known = app.journal is None or (app.view.final and app.view.ended_at)
+        seen = app if is_known else apps.inspect(engine, app)
+        if is_over(seen):
+            found = seen.to_record()
+            found.ended_at = found.ended_at or found.created_at
+            found.own = seen.journal is not None
+            records.append(found)
+    return records
 
 
 def is_over(app: DockerApp) -> bool:
     """Whether the app has ended for good: no container runs, and no watcher is about to record the end."""
     waits = not app.view.final and record.is_locked(app.app_dir)
     return app.view.ended and not app.view.live and not waits
-
-
-def _finished(app: DockerApp) -> AppRecord:
-    record = app.to_record()
-    record.ended_at = record.ended_at or record.created_at
-    record.own = app.journal is not None
-    return record
 
 
 def remove(engine: Engine, app_id: str) -> None:
@@ -91,6 +87,7 @@ def remove(engine: Engine, app_id: str) -> None:
 
 
 def _claim(app_dir: str) -> RecordLock:
+    """Take the lock of a record, once a watcher that has recorded the end has exited."""
     deadline = time.monotonic() + _PATIENCE_S
     while True:
         try:
@@ -120,11 +117,7 @@ def sweep(engine: Engine, *, now: float | None = None) -> list[str]:
     """Remove scratch volumes without an app, the network and workspace images, if unused; returns which."""
     record.sweep()
     outputs.remove_copiers(engine)
-    remove = {
-        "volume": engine.remove_volume,
-        "network": engine.remove_network,
-        "image": engine.remove_image,
-    }
+    remove = {"volume": engine.remove_volume, "network": engine.remove_network, "image": engine.remove_image}
     gone = []
     for each in _shared(engine, now):
         if each.why:
@@ -153,7 +146,9 @@ def _shared(engine: EngineView, now: float | None) -> list[_SharedObject]:
     containers = engine.containers()
     ours = [each for each in containers if APP_ID in each.labels]
     being_made = any(each.labels.get(PART) == RESERVATION_PART for each in ours)
-    in_use = not all(each.ended for each in ours) or _is_any_app_locked()
+    # A locked app may be between two starts, without containers that show its network.
+    is_any_locked = any(record.is_locked(record.folder(app_id)) for app_id in record.app_ids())
+    in_use = is_any_locked or not all(each.ended for each in ours)
     old = (time.time() if now is None else now) - FRESH_S
     known = {each.labels[APP_ID] for each in ours} | set(record.app_ids())
 
@@ -181,8 +176,3 @@ def _shared(engine: EngineView, now: float | None) -> list[_SharedObject]:
             names = names or [image.id]
             found.append(_SharedObject("image", names[0], names, why(image, used)))
     return found
-
-
-def _is_any_app_locked() -> bool:
-    """Whether any app is locked: it may be between two starts, without containers that show its network."""
-    return any(record.is_locked(record.folder(app_id)) for app_id in record.app_ids())

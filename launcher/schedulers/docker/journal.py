@@ -245,7 +245,20 @@ def is_old(line: Mapping[str, Any]) -> bool:
 
 
 class OldJournal:
-    """Translates the lines of one journal, one after the other."""
+    """Translates the lines of one journal of version 0.1, one after the other.
+
+    They had a vocabulary of their own, and times in seconds, where events have integers, nanoseconds::
+
+        {"e": "wait", "for": ["prepare"]}                   waiting
+        {"e": "go"}                                         starting
+        {"e": "stop", "why": "peer", "of": [ID…], …}        stopping, then halt
+        {"e": "restart", "role": "r", "policy": "ROLE", "was": {ID: START}, "again": [["r", 0]]}
+        {"e": "exit", "role": "r", "k": 0, "started_at": START, "ended_at": T, "restarts": 0, …}
+        {"e": "hand", "id": ID, "started_at": START}        `hand` of the exit that follows
+        {"e": "end", "state": "failed", "message": …, "code": 3, "drift": "", "at": T}
+
+    They had no line for a start: a `spawn` comes before the first line that names a run.
+    """
 
     def __init__(self) -> None:
         self._runs: dict[Where, tuple[str | None, float | None]] = {}

@@ -267,6 +267,17 @@ def _mapping(text: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+def is_by_engine(rule: tuple[int, str, int], *, is_probed: bool) -> bool:
+    """Whether the engine restarts the replicas of a role: of the policy REPLICA, without a pause.
+
+    Only the watcher knows whether a replica has failed that is probed.
+    """
+    _, policy, delay_s = rule
+    return policy not in ("APPLICATION", "ROLE", "REPLICA") or (
+        policy == "REPLICA" and not (delay_s or is_probed)
+    )
+
+
 def _is_rule(value: object) -> bool:
     """Whether it is [max_retries, policy], or with a pause [max_retries, policy, seconds]."""
     return (

@@ -1,7 +1,8 @@
 """Read one container's log with times; each read continues after the last one.
 
 The engine ends a followed log with the run of the container, even if it is started again. So a follower waits
-for the next event, and continues after the last record that it has read.
+for the next event, and continues after the last record that it has read. All followers of an app share one
+event stream, `FollowedApp`.
 """
 
 from __future__ import annotations
@@ -133,7 +134,8 @@ class LogReader:
         patience.persist(followed.begin)
         while not self._closed:
             # Checked before the read, which then returns all output.
-            last = followed.over or self._is_past()
+            is_past = self._part.until is not None and time.time() > self._part.until
+            last = followed.over or is_past
             starts = followed.starts(self._container)
             whole = not starts and followed.had_ended(self._container)
             try:
@@ -160,7 +162,10 @@ class LogReader:
         stream = open_log(
             self._engine, self._container, self._part, since=resumed_ns, follow=follow, timestamps=True
         )
-        with self._opened(stream):
+        self._open = stream
+        if self._closed:  # meanwhile, by another thread
+            stream.close()
+        with stream:
             for name, payload in stream:
                 time_ns, data = split_timestamp(payload)
                 if again and time_ns == resumed_ns:
@@ -170,25 +175,11 @@ class LogReader:
                     yield from self._mark_next_run(time_ns)
                 elif self._starts and time_ns >= self._starts[0]:
                     yield from self._marks(time_ns)
-                self._note(time_ns)
+                if time_ns > self._latest_ns:
+                    self._latest_ns, self._of_latest = time_ns, 0
+                self._of_latest += time_ns == self._latest_ns
                 yield LogRecord(time_ns, name, data)
         self._whole = self._marked and (had_ended or follow) and not self._closed
-
-    def _is_past(self) -> bool:
-        """Whether output from now on is later than `until`."""
-        return self._part.until is not None and time.time() > self._part.until
-
-    def _opened(self, stream: ResponseStream) -> ResponseStream:
-        self._open = stream
-        if self._closed:  # meanwhile, by another thread
-            stream.close()
-        return stream
-
-    def _note(self, time_ns: int) -> None:
-        if time_ns > self._latest_ns:
-            self._latest_ns, self._of_latest = time_ns, 1
-        elif time_ns == self._latest_ns:
-            self._of_latest += 1
 
     def _check_start(self) -> bool:
         """Read when the container was started; returns whether that run has ended."""
@@ -233,26 +224,15 @@ def split_timestamp(payload: bytes) -> tuple[int, bytes]:
     """
     global _seen
     text, epoch = _seen
-    if payload[:_SECONDS] != text:  # most lines are of the same second as the one before
-        text, epoch = payload[:_SECONDS], _epoch(payload)
-        _seen = text, epoch
     try:
+        if payload[:_SECONDS] != text:  # most lines are of the same second as the one before
+            day, hour = payload[:_SECONDS].split(b"T")
+            epoch = calendar.timegm((*map(int, day.split(b"-")), *map(int, hour.split(b":"))))
+            _seen = payload[:_SECONDS], epoch
         return epoch * 10**9 + int(payload[_SECONDS + 1 : _STAMP - 2]), payload[_STAMP:]
-    except ValueError:
-        raise _broken(payload) from None
-
-
-def _epoch(payload: bytes) -> int:
-    try:
-        day, hour = payload[:_SECONDS].split(b"T")
-        return calendar.timegm((*map(int, day.split(b"-")), *map(int, hour.split(b":"))))
     except (ValueError, TypeError):
-        raise _broken(payload) from None
-
-
-def _broken(payload: bytes) -> EngineError:
-    said = payload.decode("utf-8", "replace").strip()
-    return EngineError(f"the engine cannot read on in the log: {said}")
+        said = payload.decode("utf-8", "replace").strip()
+        raise EngineError(f"the engine cannot read on in the log: {said}") from None
 
 
 _FIRST_CHECK_S, _LAST_CHECK_S = 1.0, 30.0
@@ -391,7 +371,10 @@ class FollowedApp:
         try:
             while not (self._over or self._closed):
                 try:
-                    self._read(events)
+                    for event in events:
+                        if self._apply(event):
+                            self._pause_s = _FIRST_CHECK_S
+                            self._check_end(wait=True)
                     return
                 except EngineError as error:
                     patience.wait(error)
@@ -401,12 +384,6 @@ class FollowedApp:
             with self._changed:
                 self._error = error
                 self._changed.notify_all()
-
-    def _read(self, events: EventStream) -> None:
-        for event in events:
-            if self._apply(event):
-                self._pause_s = _FIRST_CHECK_S
-                self._check_end(wait=True)
 
     def _apply(self, event: Event) -> bool:
         """Apply an event. Returns whether the app may have ended by it."""
@@ -432,7 +409,12 @@ class FollowedApp:
                 self._changed.wait(0.05)
             return
         try:
-            over = self._looks_over()
+            try:
+                over = self._is_over()
+            except EngineError as error:
+                if not may_pass(error):
+                    raise
+                over = False  # the event stream shows whether the engine has gone
             with self._changed:
                 self._over = self._over or over
                 self._next_check = time.monotonic() + self._pause_s
@@ -440,11 +422,3 @@ class FollowedApp:
                 self._changed.notify_all()
         finally:
             self._checking.release()
-
-    def _looks_over(self) -> bool:
-        try:
-            return self._is_over()
-        except EngineError as error:
-            if not may_pass(error):
-                raise
-            return False  # the event stream shows whether the engine has gone

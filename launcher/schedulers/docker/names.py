@@ -1,4 +1,7 @@
-"""Names of an app's objects at the engine, which has one flat space of short names for all clients."""
+"""Names of an app's objects at the engine, which has one flat space of short names for all clients.
+
+The name of a container that launcher has stopped ends in a mark: the reason, where exit codes do not show it.
+"""
 
 from __future__ import annotations
 
@@ -95,13 +98,7 @@ TIMED_OUT = ".timed-out"
 STOPPED = ".stopped"
 AT_END = ".ended"
 ALL_MARKS = (CANCELLED, TIMED_OUT, STOPPED, AT_END)
-MARKS = {
-    "cancel": CANCELLED,
-    "parent": CANCELLED,
-    "hand": CANCELLED,
-    "timeout": TIMED_OUT,
-    "end": AT_END,
-}
+MARKS = {"cancel": CANCELLED, "parent": CANCELLED, "hand": CANCELLED, "timeout": TIMED_OUT, "end": AT_END}
 """Reason of a stop → suffix of the container's name from then on; STOPPED for any other reason."""
 
 

@@ -8,7 +8,7 @@ from launcher.schedulers.docker import apps, rows, tombstones
 from launcher.schedulers.docker.apps import DockerApp
 from launcher.schedulers.docker.client.errors import EngineError
 from launcher.schedulers.docker.client.view import INSPECTIONS, EngineView, run_parallel
-from launcher.schedulers.docker.labels import PREFIX
+from launcher.schedulers.docker.labels import PREFIX, Labels
 from launcher.schedulers.docker.names import error_file
 from launcher.schedulers.docker.status import DockerReplica
 from launcher.schedulers.docker.tombstones import Tombstone
@@ -65,12 +65,12 @@ def records(engine: EngineView) -> list[AppRecord]:
 
     The list alone does not show which containers wait to be restarted.
     """
-    found = [apps.inspect(engine, app) if _is_unclear(app) else app for app in apps.find_all(engine)]
+
+    def is_unclear(app: DockerApp) -> bool:
+        return app.paused_by is not None or (app.view.ended and not app.view.final)
+
+    found = [apps.inspect(engine, app) if is_unclear(app) else app for app in apps.find_all(engine)]
     return [app.to_record() for app in found]
-
-
-def _is_unclear(app: DockerApp) -> bool:
-    return app.paused_by is not None or (app.view.ended and not app.view.final)
 
 
 def observe(
@@ -84,16 +84,17 @@ def observe(
     stones = tombstones.read_all(engine)
     found = apps.find_all(engine, f"{PREFIX}job", stones=stones, take_over=take_over)
     latest = _latest(found, stones.values(), set(keys))
-    wanted = [app for app in found if app.app_id not in settled and _is_asked_for(app, latest)]
+
+    def is_asked_for(app: DockerApp) -> bool:
+        unsettled = not app.view.ended or (app.journal is not None and not app.journal.end_recorded)
+        return app.app_id not in settled and (unsettled or app.app_id in latest)
 
     def confirmed(app: DockerApp) -> DockerApp | None:
-        return (
-            apps.find(engine, app.app_id, take_over=take_over, previous=app)
-            if apps.needs_confirmation(app)
-            else app
-        )
+        if not apps.needs_confirmation(app):
+            return app
+        return apps.find(engine, app.app_id, take_over=take_over, previous=app)
 
-    current = run_parallel(confirmed, wanted, INSPECTIONS)
+    current = run_parallel(confirmed, filter(is_asked_for, found), INSPECTIONS)
     attempts = [apps.attempt_of(app) for app in current if app is not None]
     there = {app.app_id for app in found} | set(settled)
     attempts += [
@@ -101,11 +102,6 @@ def observe(
     ]
     here = [attempt for attempt in attempts if attempt is not None]
     return [*here, *rows.live_elsewhere(engine, keys, settled)]
-
-
-def _is_asked_for(app: DockerApp, latest: Collection[str]) -> bool:
-    unsettled = not app.view.ended or (app.journal is not None and not app.journal.end_recorded)
-    return unsettled or app.app_id in latest
 
 
 def _latest(found: Iterable[DockerApp], stones: Iterable[Tombstone], keys: Collection[JobKey]) -> set[str]:
@@ -133,16 +129,16 @@ def error_files(engine: EngineView, found: DockerApp) -> dict[tuple[str, int], s
     some = [each for each in view.replicas if each.state in blamed and each.id]
     some.sort(key=lambda each: (each.state != "failed", each.ended_at or 0.0))
     del some[_MOST_FILES:]
-    texts = run_parallel(lambda each: _error_file(engine, each), some)
+
+    def text_of(replica: DockerReplica) -> str:
+        path = error_file(replica.role, replica.k)
+        try:
+            return error_text(engine.read_file(replica.id, path, MOST_BYTES) or b"")
+        except EngineError:
+            return ""
+
+    texts = run_parallel(text_of, some)
     return {(each.role, each.k): text for each, text in zip(some, texts, strict=True) if text}
-
-
-def _error_file(engine: EngineView, replica: DockerReplica) -> str:
-    path = error_file(replica.role, replica.k)
-    try:
-        return error_text(engine.read_file(replica.id, path, MOST_BYTES) or b"")
-    except EngineError:
-        return ""
 
 
 def _replica_record(
@@ -156,13 +152,15 @@ def _replica_record(
         num_restarts=replica.num_restarts,
         started_at=replica.started_at,
         ended_at=replica.ended_at,
-        message=replica.message or replica.waits or _published_ports(replica, found.ports_of(replica.role)),
+        message=replica.message or replica.waits or _published_ports(replica, found.labels),
         host=replica.hostname,
         structured_error_msg=errors.get((replica.role, replica.k), ""),
     )
 
 
-def _published_ports(replica: DockerReplica, ports: Mapping[str, int]) -> str:
+def _published_ports(replica: DockerReplica, labels: Labels) -> str:
     """The addresses of its ports on the engine's machine: `http at 127.0.0.1:49153`."""
-    found = ((name, replica.ports.get(port)) for name, port in ports.items())
+    roles = labels.document.get("roles", ())
+    ports = (each.get("port_map", {}).items() for each in roles if each["name"] == replica.role)
+    found = ((name, replica.ports.get(port)) for name, port in next(ports, ()))
     return ", ".join(f"{name} at {at[0]}:{at[1]}" for name, at in found if at is not None)

@@ -15,6 +15,7 @@ from launcher.schedulers.docker.client.configuration import endpoint, shares_fol
 from launcher.schedulers.docker.client.engine import Engine, writable
 from launcher.schedulers.docker.client.errors import Conflict
 from launcher.schedulers.docker.client.view import EngineView
+from launcher.schedulers.docker.images.pull import any_of
 from launcher.schedulers.docker.labels import PREFIX, SCHEDULER, Labels
 from launcher.schedulers.docker.names import OUTPUT, is_of_need, output_of, output_of_need, output_volume
 from launcher.schedulers.docker.request.job import DockerContainer, DockerJob
@@ -49,15 +50,15 @@ def sources_of_needs(attempt: Attempt, host: str) -> dict[str, str]:
     Args:
         host: the address of the engine.
     """
+
+    def source(scheduler: str, name: str) -> str:
+        if scheduler == SCHEDULER:
+            return output_volume(name)
+        keeper = get_scheduler(scheduler, "") if shares_folders(host) else None
+        return keeper.output_folder(name) if isinstance(keeper, StagedScheduler) else ""
+
     names = read_outputs(attempt)
-    return {need.job: _source(need.scheduler, names[need.job], host) for need in attempt.needs}
-
-
-def _source(scheduler: str, name: str, host: str) -> str:
-    if scheduler == SCHEDULER:
-        return output_volume(name)
-    keeper = get_scheduler(scheduler, "") if shares_folders(host) else None
-    return keeper.output_folder(name) if isinstance(keeper, StagedScheduler) else ""
+    return {need.job: source(need.scheduler, names[need.job]) for need in attempt.needs}
 
 
 def has_own(job: DockerJob) -> bool:
@@ -82,7 +83,7 @@ def ensure(engine: Engine, job: DockerJob, common: Mapping[str, str]) -> str:
                 engine.create_volume(source, {**of_job, LABEL: source}, since=Labels(common).asked_at)
             made = source if there is None else ""
             continue
-        if _exists(engine, source):
+        if os.path.isdir(source) if _is_path(source) else engine.volume(source) is not None:
             continue
         need = target.rpartition("/")[2]
         where = f"there is no folder {source}" if _is_path(source) else f"the engine has no volume {source}"
@@ -93,22 +94,18 @@ def ensure(engine: Engine, job: DockerJob, common: Mapping[str, str]) -> str:
     return made
 
 
-def _exists(engine: Engine, source: str) -> bool:
-    return os.path.isdir(source) if _is_path(source) else engine.volume(source) is not None
-
-
 def _is_path(source: str) -> bool:
     return source.startswith("/")
 
 
 def without_needs(job: DockerJob) -> DockerJob:
     """The job without the output folders of needs, which may not exist before it starts."""
-    return replace(job, containers=[_without_needs(each) for each in job.containers], needs={})
 
+    def without(container: DockerContainer) -> DockerContainer:
+        own = [each for each in container.kwargs.get("mounts") or [] if not is_of_need(each)]
+        return replace(container, kwargs={**container.kwargs, "mounts": own})
 
-def _without_needs(container: DockerContainer) -> DockerContainer:
-    own = [each for each in container.kwargs.get("mounts") or [] if not is_of_need(each)]
-    return replace(container, kwargs={**container.kwargs, "mounts": own})
+    return replace(job, containers=[without(each) for each in job.containers], needs={})
 
 
 def with_needs(engine: Engine, job: DockerJob) -> DockerJob:
@@ -122,38 +119,24 @@ def with_needs(engine: Engine, job: DockerJob) -> DockerJob:
         if (os.path.isdir(source) if _is_path(source) else source in volumes)
     }
     variable = needs_variable(job.needs, {need: output_of_need(need) for need in there})
-    return replace(job, containers=[_with_needs(each, there, variable) for each in job.containers])
 
+    def filled(container: DockerContainer) -> DockerContainer:
+        mounts = list(container.kwargs.get("mounts") or [])
+        taken = {each.get("target") for each in mounts}
+        for need, source in there.items():
+            if (target := output_of_need(need)) not in taken:
+                kind = "bind" if _is_path(source) else "volume"
+                mounts.append({"type": kind, "source": source, "target": target, "read_only": True})
+        environment = {**container.kwargs.get("environment", {}), **variable}
+        return replace(container, kwargs={**container.kwargs, "mounts": mounts, "environment": environment})
 
-def _with_needs(
-    container: DockerContainer, there: Mapping[str, str], variable: Mapping[str, str]
-) -> DockerContainer:
-    mounts = list(container.kwargs.get("mounts") or [])
-    taken = {each.get("target") for each in mounts}
-    for need, source in there.items():
-        if (target := output_of_need(need)) not in taken:
-            kind = "bind" if _is_path(source) else "volume"
-            mounts.append({"type": kind, "source": source, "target": target, "read_only": True})
-    environment = {**container.kwargs.get("environment", {}), **variable}
-    return replace(container, kwargs={**container.kwargs, "mounts": mounts, "environment": environment})
+    return replace(job, containers=[filled(each) for each in job.containers])
 
 
 ARCHIVED = OUTPUT.rpartition("/")[2]
 """The folder of an archive that has the files."""
 _COPIER = f"{PREFIX}copier"
 """Marks the container that an archive is read from; its value is the process that made it."""
-
-
-def _image_at_hand(engine: EngineView, images: Iterable[str]) -> str:
-    for name in images:
-        if (found := engine.image(name)) is not None:
-            return found.id
-    for other in engine.images():
-        return other.id
-    raise SchedulerError(
-        "the engine has no image, and reading a volume takes a container of one",
-        hint="pull any image: docker pull busybox",
-    )
 
 
 def remove_copiers(engine: Engine) -> None:
@@ -222,10 +205,17 @@ def _archive(engine: Engine, name: str, images: Iterable[str]) -> Iterator[bytes
     Raises SchedulerError when the engine has no image.
     """
     remove_copiers(engine)
+    named = (found.id for found in map(engine.image, images) if found is not None)
+    image = next(named, "") or any_of(engine)
+    if not image:
+        raise SchedulerError(
+            "the engine has no image, and reading a volume takes a container of one",
+            hint="pull any image: docker pull busybox",
+        )
     volume = output_volume(name)
     mount = {"Type": "volume", "Source": volume, "Target": OUTPUT, "ReadOnly": True}
     body = {
-        "Image": _image_at_hand(engine, images),
+        "Image": image,
         "Cmd": ["true"],
         "Labels": {_COPIER: this_process().to_json()},
         "HostConfig": {"Mounts": [{**mount, "VolumeOptions": {"NoCopy": True}}], "NetworkMode": "none"},

@@ -85,15 +85,15 @@ def is_locked(app_dir: str) -> bool:
     return AppFolder(app_dir).is_locked()
 
 
-def is_locked_elsewhere(app_id: str, owner: Owner | None) -> bool:
-    """Whether a process holds the app's lock in another state folder of this machine: its owner's.
+def locked_elsewhere(app_id: str, owner: Owner | None) -> str:
+    """The app's folder below another state folder of this machine, its owner's, while a process locks it.
 
-    False where that folder cannot be read.
+    "" where no process does, or that folder cannot be read.
     """
     if owner is None or not owner.is_here or owner.home in ("", paths.home()):
-        return False
+        return ""
     there = AppFolder(folder_below(owner.home, app_id))
-    return os.access(there.lock, os.R_OK) and there.is_locked()
+    return there.path if os.access(there.lock, os.R_OK) and there.is_locked() else ""
 
 
 def app_ids() -> list[str]:

@@ -6,9 +6,8 @@ clients with one state folder, and names its holder.
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from launcher.errors import ReservedError, SchedulerError
 from launcher.schedulers.docker import apps, record, rows, tombstones
@@ -29,166 +28,158 @@ _PATIENCE_S = 10.0
 
 
 class ReservedId:
-    """An app id that this process holds.
+    """An app id that this process holds: reserved when this is made.
+
+    Args:
+        labels: of all containers of the attempt.
+        take_over: as in `StagedScheduler`.
+        fresh: gets the name of an image that is pulled here; see `pull.ensure_images`.
 
     Attributes:
         marker: id of the container with the app id as its name; "" when an app is resumed.
         resumed: the app, when a dead owner had started a part of it.
+
+    Raises ReservedError, StateError, EngineError, with nothing left behind.
     """
 
-    def __init__(self, lock: RecordLock, marker: str = "", resumed: DockerApp | None = None) -> None:
-        self.lock = lock
-        self.marker = marker
-        self.resumed = resumed
-
-
-def reserve(
-    engine: Engine,
-    attempt: Attempt,
-    labels: Mapping[str, str],
-    *,
-    take_over: bool = False,
-    report: Report | None = None,
-    fresh: set[str] | None = None,
-) -> ReservedId:
-    """Reserve the attempt's app id. Raises ReservedError, StateError, EngineError, with nothing left behind.
-
-    Args:
-        fresh: gets the name of an image that is pulled here; see `pull.ensure_images`.
-    """
-    app_dir = record.folder(attempt.app_id)
-    lock = _claim(engine, attempt.app_id, app_dir, take_over)
-    is_new = record.read_attempt(app_dir) is None
-    try:
-        return _take(engine, attempt, labels, lock, take_over, lambda: _image(engine, attempt, report, fresh))
-    except BaseException:
-        if is_new:
-            record.remove(app_dir)
-            rows.remove(attempt.app_id)
-        lock.release()
-        raise
-
-
-def _claim(engine: Engine, app_id: str, app_dir: str, take_over: bool) -> RecordLock:
-    """Take the lock. Waits for the watcher of a killed client: it removes what the client created."""
-    deadline = time.monotonic() + _PATIENCE_S
-    while True:
+    def __init__(
+        self,
+        engine: Engine,
+        attempt: Attempt,
+        labels: Mapping[str, str],
+        *,
+        take_over: bool = False,
+        report: Report | None = None,
+        fresh: set[str] | None = None,
+    ) -> None:
+        self._engine = engine
+        self._attempt = attempt
+        self._labels = labels
+        self._take_over = take_over
+        self._report = report
+        self._fresh = fresh
+        self.marker = ""
+        self.resumed: DockerApp | None = None
+        self.lock = self._claim()
+        is_new = record.read_attempt(self.lock.app_dir) is None
         try:
-            return record.claim(app_dir)
-        except record.HeldError as error:
-            found = apps.find(engine, app_id, lock_held=True, take_over=take_over)
-            state = found.view.state if found else "reserved"
-            is_undone = found is None or not (found.owner or found.view.started)
-            if not is_undone or time.monotonic() > deadline:
-                raise ReservedError(app_id, state, str(error.holder or "")) from error
-
-
-def _take(
-    engine: Engine,
-    attempt: Attempt,
-    labels: Mapping[str, str],
-    lock: RecordLock,
-    take_over: bool,
-    choose_image: Callable[[], str],
-) -> ReservedId:
-    image = choose_image()
-    for left in reversed(range(_TRIES)):
-        found = apps.find(engine, attempt.app_id, lock_held=True, take_over=take_over)
-        if found is not None and (resumed := _clear(engine, found, attempt, lock, take_over)):
-            return ReservedId(lock, resumed=resumed)
-        record.clear(lock.app_dir)
-        record.write_attempt(lock.app_dir, apps.facts(engine, labels))
-        rows.add(labels)
-        body = {"Image": image, "Cmd": ["true"], "Labels": {**labels, **RESERVATION_LABELS}}
-        try:
-            marker = engine.create(attempt.app_id, body)
-        except NameTaken as error:
-            if is_foreign(engine, attempt.app_id):
-                doing = f"cannot reserve {attempt.app_id}"
-                raise name_taken(engine, attempt.app_id, attempt.app_id, doing) from error
-            continue  # by a client on another machine, or with another state folder, just now
-        except EngineError as error:
-            if left and isinstance(error, ImageNotFound):
-                image = choose_image()  # another client has removed the image in the meantime
-                continue
-            raise SchedulerError(f"cannot reserve {attempt.app_id}: {error}", hint=error.hint) from error
-        try:
-            free = _is_free(engine, attempt, marker)
+            self._take()
         except BaseException:
-            engine.remove(marker)
+            if is_new:
+                record.remove(self.lock.app_dir)
+                rows.remove(attempt.app_id)
+            self.lock.release()
             raise
-        if free:
-            return ReservedId(lock, marker=marker)
-        engine.remove(marker)
-    raise ReservedError(attempt.app_id, "reserved")
 
+    def release(self) -> None:
+        """Release the app id; an app that was to be resumed stays as it is."""
+        if self.marker:
+            self._engine.remove_volume(scratch_volume(self._attempt.app_id))
+            self._engine.remove(self.marker)
+            if self.lock.is_valid:
+                record.remove(self.lock.app_dir)
+            rows.remove(self._attempt.app_id)
+        self.lock.release()
 
-def _is_free(engine: Engine, attempt: Attempt, marker: str) -> bool:
-    """Whether the app id is free, checked again after taking the name: before that, another client may have
-    held the name, created all of the attempt and released the name; or its reservation was renamed.
+    def _find(self) -> DockerApp | None:
+        return apps.find(self._engine, self._attempt.app_id, lock_held=True, take_over=self._take_over)
 
-    Raises ReservedError when that attempt, or a later one of the job, has already ended.
-    """
-    for stone in tombstones.read_all(engine, attempt.key).values():
-        if stone.number >= attempt.number:
-            raise ReservedError(stone.app_id, stone.outcome.state)
-    return all(each.id == marker for each in list_containers(engine, attempt.app_id))
+    def _claim(self) -> RecordLock:
+        """Take the lock. Waits for the watcher of a killed client: it removes what the client created."""
+        app_id, deadline = self._attempt.app_id, time.monotonic() + _PATIENCE_S
+        while True:
+            try:
+                return record.claim(record.folder(app_id))
+            except record.HeldError as error:
+                found = self._find()
+                state = found.view.state if found else "reserved"
+                is_undone = found is None or not (found.owner or found.view.started)
+                if not is_undone or time.monotonic() > deadline:
+                    raise ReservedError(app_id, state, str(error.holder or "")) from error
 
+    def _take(self) -> None:
+        """Take the name at the engine, or the app that is to be resumed."""
+        engine, app_id, app_dir = self._engine, self._attempt.app_id, self.lock.app_dir
+        image = self._image()
+        for left in reversed(range(_TRIES)):
+            found = self._find()
+            if found is not None and self._clear(found):
+                self.resumed = found
+                return
+            record.clear(app_dir)
+            record.write_attempt(app_dir, apps.facts(engine, self._labels))
+            rows.add(self._labels)
+            body = {"Image": image, "Cmd": ["true"], "Labels": {**self._labels, **RESERVATION_LABELS}}
+            try:
+                marker = engine.create(app_id, body)
+            except NameTaken as error:
+                if is_foreign(engine, app_id):
+                    raise name_taken(engine, app_id, app_id, f"cannot reserve {app_id}") from error
+                continue  # by a client on another machine, or with another state folder, just now
+            except EngineError as error:
+                if left and isinstance(error, ImageNotFound):
+                    image = self._image()  # another client has removed the image in the meantime
+                    continue
+                raise SchedulerError(f"cannot reserve {app_id}: {error}", hint=error.hint) from error
+            try:
+                if self._is_free(marker):
+                    self.marker = marker
+                    return
+            finally:
+                if not self.marker:
+                    engine.remove(marker)
+        raise ReservedError(app_id, "reserved")
 
-def _clear(
-    engine: Engine, found: DockerApp, attempt: Attempt, lock: RecordLock, take_over: bool
-) -> DockerApp | None:
-    """Remove what a dead owner created and never started. Returns the app when its start is to be completed.
+    def _is_free(self, marker: str) -> bool:
+        """Whether the app id is free, checked again after taking the name: before that, another client may
+        have held the name, created all of the attempt and released the name; or its reservation was renamed.
 
-    Raises ReservedError when its owner is alive, or when the app was started otherwise, however it ended.
-    """
-    view = found.view
-    if found.owner:
-        raise ReservedError(attempt.app_id, view.state, found.owner)
-    if view.state == "running" and view.unstarted and found.labels.digest == attempt.digest:
-        return found
-    if view.state not in UNSTARTED_STATES:
-        raise ReservedError(attempt.app_id, view.state)
-    waiting = waiting_container(found.containers)
-    if (
-        waiting is not None
-        and tombstones.decide(engine, waiting, tombstones.RESUME, take_over=take_over) != tombstones.RESUME
-    ):
-        raise ReservedError(attempt.app_id, view.state)  # another client gives it up at this moment
-    if waiting is not None:
-        # First: a record of waiting without that container reads as a cancellation.
-        record.clear(lock.app_dir)
-    try:
-        # Not the scratch volume: it may be another client's by now, and `create` replaces it.
-        run_parallel(lambda each: engine.remove(each.id), found.containers)
-    except Conflict as error:  # started just now
-        raise ReservedError(attempt.app_id, "running") from error
-    if waiting is not None:
-        tombstones.forget(engine, attempt.app_id)
-    return None
+        Raises ReservedError when that attempt, or a later one of the job, has already ended.
+        """
+        attempt = self._attempt
+        for stone in tombstones.read_all(self._engine, attempt.key).values():
+            if stone.number >= attempt.number:
+                raise ReservedError(stone.app_id, stone.outcome.state)
+        return all(each.id == marker for each in list_containers(self._engine, attempt.app_id))
 
+    def _clear(self, found: DockerApp) -> bool:
+        """Remove what a dead owner created and never started. Whether the app's start is to be completed.
 
-def release(engine: Engine, reserved: ReservedId) -> None:
-    """Release an app id; an app that was to be resumed stays as it is."""
-    if reserved.marker:
-        engine.remove_volume(scratch_volume(os.path.basename(reserved.lock.app_dir)))
-        engine.remove(reserved.marker)
-        if reserved.lock.is_valid:
-            record.remove(reserved.lock.app_dir)
-        rows.remove(os.path.basename(reserved.lock.app_dir))
-    reserved.lock.release()
+        Raises ReservedError when its owner is alive, or when the app was started otherwise, however it ended.
+        """
+        view, engine, app_id = found.view, self._engine, self._attempt.app_id
+        if found.owner:
+            raise ReservedError(app_id, view.state, found.owner)
+        if view.state == "running" and view.unstarted and found.labels.digest == self._attempt.digest:
+            return True
+        if view.state not in UNSTARTED_STATES:
+            raise ReservedError(app_id, view.state)
+        waiting = waiting_container(found.containers)
+        if waiting is not None:
+            decided = tombstones.decide(engine, waiting, tombstones.RESUME, take_over=self._take_over)
+            if decided != tombstones.RESUME:
+                raise ReservedError(app_id, view.state)  # another client gives it up at this moment
+            # First: a record of waiting without that container reads as a cancellation.
+            record.clear(self.lock.app_dir)
+        try:
+            # Not the scratch volume: it may be another client's by now, and `create` replaces it.
+            run_parallel(lambda each: engine.remove(each.id), found.containers)
+        except Conflict as error:  # started just now
+            raise ReservedError(app_id, "running") from error
+        if waiting is not None:
+            tombstones.forget(engine, app_id)
+        return False
 
-
-def _image(engine: Engine, attempt: Attempt, report: Report | None, fresh: set[str] | None) -> str:
-    """An image for a container that never runs: the first role's, which is needed anyway."""
-    roles, cfg = attempt.document["roles"], attempt.document.get("cfg", {})
-    name = roles[0].get("image", "")
-    if name and engine.image(name) is not None:
-        return str(name)
-    policy = str(cfg.get("image_pull", pull.MISSING))
-    if not name or policy == pull.NEVER:
-        if not (name := pull.any_of(engine) or name):
-            raise SchedulerError("the engine has no image to reserve an app id with")
-        return str(name)
-    pull.ensure_image(engine, name, pull.MISSING, report, fresh)
-    return str(name)
+    def _image(self) -> str:
+        """An image for a container that never runs: the first role's, which is needed anyway."""
+        document = self._attempt.document
+        name = str(document["roles"][0].get("image", ""))
+        if name and self._engine.image(name) is not None:
+            return name
+        policy = str(document.get("cfg", {}).get("image_pull", pull.MISSING))
+        if not name or policy == pull.NEVER:
+            if not (name := pull.any_of(self._engine) or name):
+                raise SchedulerError("the engine has no image to reserve an app id with")
+            return name
+        pull.ensure_image(self._engine, name, pull.MISSING, self._report, self._fresh)
+        return name

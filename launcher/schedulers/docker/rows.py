@@ -117,11 +117,6 @@ def read(app_id: str) -> AppRecord | None:
     return found
 
 
-def is_locked(app_id: str) -> bool:
-    """Whether a process here, the watcher or the submitting client, keeps the record up to date."""
-    return record.is_locked(record.folder(app_id))
-
-
 def attempt_elsewhere(engine: EngineView, app_id: str) -> Attempt | None:
     """The attempt of an app at another engine, as last recorded.
 
@@ -164,9 +159,8 @@ def elsewhere(engine: EngineView, app_id: str) -> SeenApp | None:
 
 def live_elsewhere(engine: EngineView, keys: Collection[JobKey], settled: Collection[str]) -> list[Attempt]:
     """The live attempts of these jobs at other engines."""
-    wanted, known = set(keys), set(settled)
-    found = (attempt_elsewhere(engine, app_id) for app_id in record.app_ids() if app_id not in known)
-    return [each for each in found if each is not None and each.key in wanted and each.is_live]
+    there = (attempt_elsewhere(engine, app_id) for app_id in record.app_ids() if app_id not in settled)
+    return [each for each in there if each is not None and each.key in keys and each.is_live]
 
 
 def refuse_elsewhere(engine: EngineView, app_id: str) -> None:

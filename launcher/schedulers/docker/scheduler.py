@@ -80,12 +80,7 @@ class DockerScheduler(BackendScheduler["DockerJob"]):
 
     def _report(self, app_id: str) -> Callable[[str, Mapping[str, Any]], None]:
         """The callback for the progress of an app's images."""
-
-        def report(kind: str, facts: Mapping[str, Any]) -> None:
-            if self.on_progress is not None:
-                self.on_progress(app_id, kind, facts)
-
-        return report
+        return lambda kind, facts: self.on_progress and self.on_progress(app_id, kind, facts)
 
     # Dry run and submission
 
@@ -254,12 +249,12 @@ class DockerScheduler(BackendScheduler["DockerJob"]):
 
     def refresh(self, app_ids: Iterable[str]) -> Iterable[AppRecord]:
         """Read the records of these apps; apps without a watcher are read from the engine's list."""
-        from launcher.schedulers.docker import rows
+        from launcher.schedulers.docker import record, rows
 
         unwatched = []
         for app_id in app_ids:
             seen = rows.read(app_id)
-            if seen is not None and (not seen.is_live or rows.is_locked(app_id)):
+            if seen is not None and (not seen.is_live or record.is_locked(record.folder(app_id))):
                 if seen.state == "reserved":
                     seen.state = "unknown"  # the record has no line between reservation and start
                 yield seen

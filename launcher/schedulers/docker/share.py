@@ -22,10 +22,7 @@ from launcher.turns.table import Place
 def take(ask: Ask, engine: str, *, later: bool = False) -> Place:
     """Take the app's place, unless its watcher is to do that later.
 
-    Raises StateError where its table cannot be written.
-
-    Args:
-        engine: the URL of the engine that is to run it.
+    Raises StateError where its table cannot be written. `engine`: the URL of the engine that is to run it.
     """
     ask.engine, ask.folder = engine, ask.folder or record.folder(ask.app)
     place = Place(ask)
@@ -43,15 +40,12 @@ def take_again(labels: Mapping[str, str], engine: str) -> Place | None:
     """Take the share that a running app held while its last watcher lived, whatever else was dealt out since.
 
     None for an app that held none, or where that is not possible: the app runs on without it.
-
-    Args:
-        labels: of one of its containers; `engine`: as `take`.
     """
     owner = Labels(labels).owner
     if SHARE not in labels or owner is None or not owner.is_here:
         return None
     try:
-        return take(_held(labels), engine)
+        return take(Ask.from_dict(json.loads(labels[SHARE])), engine)
     except (ValueError, TypeError, KeyError, StateError):
         return None
 
@@ -59,14 +53,10 @@ def take_again(labels: Mapping[str, str], engine: str) -> Place | None:
 def is_of(ticket: Ticket, labels: Mapping[str, str]) -> bool:
     """Whether a container belongs to the app of a ticket, rather than to one of another state folder."""
     try:
-        home = _held(labels).home
+        home = Ask.from_dict(json.loads(labels[SHARE])).home
         return not home or ticket.is_of(home)
     except (ValueError, TypeError, KeyError):
         return True
-
-
-def _held(labels: Mapping[str, str]) -> Ask:
-    return Ask.from_dict(json.loads(labels[SHARE]))
 
 
 def label_of(place: Place | None) -> dict[str, str]:

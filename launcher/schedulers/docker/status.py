@@ -27,12 +27,7 @@ from launcher.schedulers.docker.facts import (
 )
 from launcher.schedulers.docker.journal import HeldApp, Journal, RecordedOutcome
 from launcher.schedulers.docker.labels import Labels
-from launcher.schedulers.docker.names import (
-    is_replica,
-    is_reservation,
-    queued_name,
-    where,
-)
+from launcher.schedulers.docker.names import is_replica, is_reservation, queued_name, where
 from launcher.specs.attempt import AttemptState
 
 GONE = "its reservation was removed"
@@ -142,8 +137,7 @@ def view(
     """
     # A container that is being removed counts as gone: neither its start nor its exit code is known.
     found = tuple(each for each in containers if each.state != "removing" or not is_replica(each))
-    recorded = Journal() if journal is None else journal
-    parts = tuple(each for each in found if is_replica(each))
+    recorded, parts = journal or Journal(), tuple(each for each in found if is_replica(each))
     if not found and recorded.is_before_start:
         gone = DockerAppView(state="cancelled", message=GONE, ended_at=recorded.app.last_at or None)
         return gone if recorded.held else None
@@ -161,8 +155,8 @@ def view(
     fields = _shown_app(app, parts, outcome)
     is_over = fields["state"] in ENDED_STATES
     final = outcome is not None or (is_over and fields["state"] != "lost" and not is_held)
-    has_started = has_started or outcome is not None
-    return DockerAppView(**fields, final=final, started=has_started, is_unrecorded=is_unrecorded)
+    fields |= {"final": final, "started": has_started or outcome is not None}
+    return DockerAppView(**fields, is_unrecorded=is_unrecorded)
 
 
 def _take_containers(app: HeldApp, containers: Sequence[Container], engine_started_at: float | None) -> bool:
@@ -296,10 +290,9 @@ def _shown(app: HeldApp, replica: Replica, container: Container | None) -> Docke
         return _replica(replica, container, "cancelled", message or app.stop_reason)
     if message:
         return _replica(replica, container, "pending", waits=message)
-    is_again = replica.restarts > 0
-    return _replica(
-        replica, container, "running" if is_again else "pending", waits=RESTARTED if is_again else ""
-    )
+    if replica.restarts > 0:
+        return _replica(replica, container, "running", waits=RESTARTED)
+    return _replica(replica, container, "pending")
 
 
 def _replica(

@@ -39,7 +39,7 @@ from launcher.schedulers.docker.names import queued_name, waiting_name
 from launcher.schedulers.docker.record import RecordLock
 from launcher.schedulers.docker.request.derive import bind_request, build_request, check_head
 from launcher.schedulers.docker.request.job import DockerContainer, DockerJob, job_labels
-from launcher.schedulers.docker.reserve import release, reserve
+from launcher.schedulers.docker.reserve import ReservedId
 from launcher.schedulers.docker.watching.client import WatcherClient, place_again, wait_for_exit
 from launcher.schedulers.owner import this_process
 from launcher.specs import needs
@@ -107,14 +107,9 @@ class Submission:
         if waits_for or (self._place is not None and not self._place.starts):
             self.accepted = "waiting" if waits_for else "queued"
             self._try_out(job, common, waits_for)
-        else:
-            self._create(job, common)
-
-    def _create(self, job: DockerJob, common: Mapping[str, str]) -> None:
+            return
         dealt: tuple[str, ...] = ()
         if self._place is not None:
-            from launcher.schedulers.docker import share
-
             dealt, common = self._place.dealt, {**common, **share.label_of(self._place)}
         self._spawn(job.app_id)
         self._setup.create(job, common, os.environ, dealt)
@@ -257,10 +252,6 @@ def _handover(job: DockerJob, environ: Mapping[str, str]) -> dict[str, Any]:
     """The bound request as JSON, with all values: it stays in memory, since it has those of secrets.
 
     Its images are pulled again only when they are missing.
-
-    Args:
-        environ: the variables that `copy_env` selects from.
-
     Raises SchedulerError for a secret that cannot be read.
     """
     whole = [
@@ -342,7 +333,7 @@ class DockerReservation(BackendReservation):
         self._engine = engine
         self._report = report
         self._labels = attempt_labels(attempt, this_process())
-        self.reserved = reserve(
+        self.reserved = ReservedId(
             engine, attempt, self._labels, take_over=take_over, report=report, fresh=self.fresh
         )
         self.resumed = self.reserved.resumed is not None
@@ -392,4 +383,4 @@ class DockerReservation(BackendReservation):
         if self._submission is not None:
             self._submission.abort()
         else:
-            release(self._engine, self.reserved)
+            self.reserved.release()

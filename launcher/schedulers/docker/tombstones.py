@@ -1,4 +1,6 @@
-"""Outcomes of jobs, stored at the engine: one empty volume per job, with its last outcome in the labels.
+"""Outcomes of jobs, and decisions about attempts that wait, stored at the engine: labels of empty volumes.
+
+A tombstone is one volume per job, with its last outcome.
 
 Clients with other state folders have no journal and no ledger row of an attempt. Once `launcher gc` or
 `docker rm` has removed its containers, only this volume keeps them from running it again. It is written
@@ -178,6 +180,13 @@ def _number(text: str) -> float | None:
         return float(text)
     return None
 
+
+# -- how a waiting attempt goes on -------------------------------------------------------------------------
+
+# Decided once, although its watcher and any client may decide at one moment: the engine creates one volume of
+# a name. The name holds the id of the container that stands for the attempt, so that a decision for one is
+# never read for another. When a process dies that has decided to start the attempt or to submit it again, the
+# next volume decides.
 
 START = "start"
 """Its watcher starts it."""

@@ -8,8 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from launcher.schedulers.replica_request import alike, shown_value
-from launcher.specs.secret import Secret
-from launcher.specs.sensitive import hide
+from launcher.specs.secret import Secret, hide
 from launcher.text import plural
 
 DEFAULT_GRACE_S = 10.0

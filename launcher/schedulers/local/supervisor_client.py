@@ -17,8 +17,7 @@ from launcher.schedulers import pids
 from launcher.schedulers.local import rundir
 from launcher.schedulers.local.control import CONTROL_FD, LOCK_FD, Inbox, pack
 from launcher.schedulers.local.popen import PopenRequest, ReplicaParam
-from launcher.specs.secret import Secret
-from launcher.specs.sensitive import SHORTEST_LITERAL, is_sensitive
+from launcher.specs.secret import SHORTEST_LITERAL, Secret, is_sensitive
 
 if TYPE_CHECKING:
     from launcher.specs.attempt import AttemptState

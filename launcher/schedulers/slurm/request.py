@@ -42,8 +42,7 @@ from launcher.specs.app import AppDef, CfgVal, Role
 from launcher.specs.macros import SYMBOLIC_APP_ID, escape, hosts_of
 from launcher.specs.order import HOST_VARIABLES
 from launcher.specs.outputs import SYMBOLIC_OUTPUT, has_output
-from launcher.specs.secret import Secret
-from launcher.specs.sensitive import HIDDEN, hide, is_sensitive
+from launcher.specs.secret import HIDDEN, Secret, hide, is_sensitive
 from launcher.specs.yamltext import to_yaml
 
 APP_DIR = f"{MARK}dir{MARK}"

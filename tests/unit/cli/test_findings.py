@@ -7,8 +7,15 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from launcher.cli.render.findings import FORMATS, counts, envelope, exit_code, findings, in_short
-from launcher.cli.render.findings_schema import findings_schema
+from launcher.cli.render.findings import (
+    FORMATS,
+    counts,
+    envelope,
+    exit_code,
+    findings,
+    findings_schema,
+    in_short,
+)
 from launcher.cli.render.sarif import sarif_log
 from launcher.jobfile import Diagnostic, Related, Span
 

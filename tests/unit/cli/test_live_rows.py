@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from launcher.cli.render.live_rows import counted, rows
+from launcher.cli.render.progress import counted, rows
 
 
 def shown(states: dict[str, str], recent: tuple[str, ...] = (), height: int = 40) -> list[str]:

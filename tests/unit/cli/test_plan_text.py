@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from launcher.cli.render.changes import command
 from launcher.cli.render.markdown import plan_markdown
 from launcher.cli.render.plan_text import plan_text
-from launcher.cli.render.roles import command
 from launcher.specs import Probe, Role
 from launcher.specs.needs import Need, StoodOn
 from tests.unit.cli.worlds import attempt, launch, plan

@@ -4,8 +4,12 @@ import pytest
 
 import launcher
 from launcher.components import get_component, get_components, materialize_appdef
-from launcher.components.names import get_role_name, parse_nnodes
-from launcher.components.structured_arg import StructuredJArgument, StructuredNameArgument
+from launcher.components.structured_arg import (
+    StructuredJArgument,
+    StructuredNameArgument,
+    get_role_name,
+    parse_nnodes,
+)
 from launcher.specs import BindMount, Resource, check_app
 
 NEEDED = {

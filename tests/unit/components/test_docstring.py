@@ -1,6 +1,6 @@
 """Description and argument texts come out of docstrings as people write them."""
 
-from launcher.components.docstring import parse_docstring
+from launcher.components.signature import parse_docstring
 
 
 def test_google_style():

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from launcher.components import ComponentNotFoundException, ComponentValidationException, get_component
-from launcher.components.build import ComponentFailedException, build
 from launcher.components.call import component_args_from_str
+from launcher.components.component import ComponentFailedException
 from launcher.components.signature import ComponentSignatureException
 from launcher.errors import LauncherError
 from launcher.specs import AppDef
@@ -22,7 +22,7 @@ def component(folder: Path, text: str, name: str = "c.py:f"):
 
 
 def app(found, *words: str) -> AppDef:
-    return build(found, component_args_from_str(found.fn, words))
+    return found.build(component_args_from_str(found.fn, words))
 
 
 LATE = "import common\ndef f() -> AppDef:\n    import later\n    return AppDef(common.NAME + later.NAME)\n"
@@ -135,6 +135,6 @@ def test_every_call_has_its_own_lists(tmp_path: Path) -> None:
     text += "    return AppDef('f', metadata={'n': len(a) + len(e['a'])})\n"
     found = component(tmp_path, text)
     arguments = component_args_from_str(found.fn, [])
-    assert [build(found, arguments).metadata for _ in range(2)] == [{"n": 2}] * 2
+    assert [found.build(arguments).metadata for _ in range(2)] == [{"n": 2}] * 2
     assert app(found).metadata == {"n": 2}
     assert app(found, "--a", "b").metadata == {"n": 3}

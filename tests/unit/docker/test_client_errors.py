@@ -258,7 +258,7 @@ def test_a_view_has_no_way_to_write(tmp_path: Path):
         for holder in (view, *vars(view).values()):
             assert not {"post", "put", "delete", "patch", *WRITING} & set(dir(holder)), holder
         with pytest.raises(ValueError, match="only reads"):
-            view._wire._send("POST", "/containers/create", "create")
+            view._wire.send("POST", "/containers/create", "create")
     finally:
         view.close()
         fake.close()

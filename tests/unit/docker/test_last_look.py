@@ -28,12 +28,12 @@ def test_a_success_is_never_seen_without_the_comparison_of_its_inputs(
         record.append(app_dir, "inputs", changed="train.py was changed")
         record.append(app_dir, "ended", state="succeeded", message="", code=0)
 
-    def is_watched(app: apps.DockerApp) -> bool:
+    def is_locked(_: str) -> bool:
         if is_last_moment:
             leave()
         return not is_last_moment
 
-    monkeypatch.setattr(apps, "_is_watched", is_watched)
+    monkeypatch.setattr(record, "is_locked", is_locked)
     found = [container(k, "exited 0") for k in range(2)]
     for each in found:
         each.labels[INPUTS] = "in1:x"

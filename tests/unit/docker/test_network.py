@@ -58,7 +58,7 @@ def test_a_foreign_network_is_not_made(own: Bench, shared: str) -> None:
 def test_one_of_two_networks_is_taken_when_two_clients_made_it_at_once(own: Bench, shared: str) -> None:
     network.ensure(own.engine)
     body = {"Name": shared, "CheckDuplicate": False, "Labels": own.labels()}
-    own.engine._writer.post("/networks/create", "create a twin", json=body)
+    own.engine._wire.send("POST", "/networks/create", "create a twin", json=body)
     made = on(own, shared, "true")
     network.start(own.engine, made)
     assert own.ended(made).exit_code == 0

@@ -322,6 +322,37 @@ def test_a_watcher_killed_at_any_act_is_no_loss(case, table, launcher_home, monk
     assert rests(case) == []
 
 
+DIES_WITH_ITS_SHARE = """
+import os
+from launcher.turns.table import Place
+def look(self, real=Place.look):
+    decision = real(self)
+    if decision.starts:
+        os.kill(os.getpid(), 9)
+    return decision
+Place.look = look
+"""
+
+
+def test_an_app_in_line_gets_the_share_of_a_watcher_that_died_before_it_started_anything(
+    case: DockerCase, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of that app has run, and no command needs to look at it first."""
+    staged: Any = case.scheduler
+    held = table.hold()
+    with monkeypatch.context() as armed:
+        armed.setattr(
+            client, "_MAIN", client._MAIN.replace("; main()", f"; exec({DIES_WITH_ITS_SHARE!r}); main()")
+        )
+        first, _ = submit(case, table, case.app(), "first", cpu=2)
+    second, _ = submit(case, table, case.app(), "second", cpu=2)
+    held.leave()
+    assert ended(case, staged, second)[0] == "succeeded"
+    assert state_of(case, first) == "queued"
+    assert not staged.attempt(first.app_id).owner
+    until(lambda: table.seen() == {})
+
+
 def devices(attempt: Attempt) -> list[list[str]]:
     """The GPUs that each replica's container asks for."""
     bodies = [Daemon().inspect(one.id)["HostConfig"] for one in replicas([attempt])]

@@ -23,8 +23,7 @@ from launcher.specs import (
     macros,
     renormalise,
 )
-from launcher.specs.secret import reference_in
-from launcher.specs.sensitive import HIDDEN, hide
+from launcher.specs.secret import HIDDEN, hide, reference_in
 
 VALUES = macros.Values(img_root="/i", app_id="a", replica_id="0", rank0_env="R")
 

@@ -69,8 +69,7 @@ def _checked(host: str, source: str) -> str:
     option = scheme == "ssh" and rest.rpartition("@")[2].startswith(("-", "/"))  # never pass an option to ssh
     if not colons or scheme not in _SCHEMES or not rest.strip("/") or option:
         raise EngineUnreachable(
-            f"{source} is `{host}`, which is not the address of a Docker engine",
-            hint=SHAPES,
+            f"{source} is `{host}`, which is not the address of a Docker engine", hint=SHAPES
         )
     return host
 
@@ -84,15 +83,27 @@ def _tls_of(environ: Mapping[str, str]) -> dict[str, Any]:
     return _tls(folder, verify=bool(verify), source="DOCKER_CERT_PATH")
 
 
-def _tls(folder: str, *, verify: bool, source: str) -> dict[str, Any]:
-    ca, cert, key = (os.path.join(folder, name) for name in _TLS_FILES)
-    missing = [path for path in ((ca, cert, key) if verify else (cert, key)) if not os.path.isfile(path)]
-    if missing:
+def _tls(folder: str, *, verify: bool, source: str = "") -> dict[str, Any]:
+    """TLS with the files of a folder.
+
+    Args:
+        source: the name of the setting that names the folder, which must have all files. Without it the
+            folder may have a CA only: then the engine asks for no client certificate.
+    """
+    paths = [os.path.join(folder, name) for name in _TLS_FILES]
+    there = [path if os.path.isfile(path) else None for path in paths]
+    missing = [path for path in paths[0 if verify else 1 :] if path not in there]
+    if source and missing:
         raise EngineUnreachable(
             f"there is no {missing[0]}, which the TLS of the Docker engine needs",
             hint=f"{source} names the folder with {', '.join(_TLS_FILES)}",
         )
-    return {"client_cert": (cert, key), "ca_cert": ca if verify else None, "verify": verify}
+    ca, cert, key = there
+    return {
+        "client_cert": (cert, key) if cert and key else None,
+        "ca_cert": ca if verify else None,
+        "verify": verify,
+    }
 
 
 def _context(config: str, name: str, source: str) -> Endpoint:
@@ -108,20 +119,8 @@ def _context(config: str, name: str, source: str) -> Endpoint:
         )
     folder = os.path.join(config, "contexts", "tls", digest, "docker")
     verify = not docker.get("SkipTLSVerify")
-    tls = _context_tls(folder, verify) if os.path.isdir(folder) or not verify else {}
+    tls = _tls(folder, verify=verify) if os.path.isdir(folder) or not verify else {}
     return Endpoint(_checked(docker["Host"], f"the host of Docker context {name}"), tls)
-
-
-def _context_tls(folder: str, verify: bool) -> dict[str, Any]:
-    """TLS of a context. It may have a CA only: then the engine asks for no client certificate."""
-    ca, cert, key = (
-        path if os.path.isfile(path) else None for path in (os.path.join(folder, n) for n in _TLS_FILES)
-    )
-    return {
-        "client_cert": (cert, key) if cert and key else None,
-        "ca_cert": ca if verify else None,
-        "verify": verify,
-    }
 
 
 def _names(config: str) -> list[str]:

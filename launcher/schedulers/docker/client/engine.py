@@ -6,9 +6,10 @@ import json
 import math
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from typing import IO, Any, Literal, overload
+from operator import itemgetter
+from typing import IO, Any, Literal, TypeVar, overload
 
 from launcher.errors import SchedulerError
 from launcher.schedulers.docker.client.configuration import endpoint
@@ -23,7 +24,9 @@ from launcher.schedulers.docker.client.streams import (
     transfer,
 )
 from launcher.schedulers.docker.client.view import EngineView, quoted
-from launcher.schedulers.docker.client.wire import Reader, Writer
+from launcher.schedulers.docker.client.wire import Wire
+
+T = TypeVar("T")
 
 WORK_S = (
     300.0  # for what changes something: a busy engine takes its time, and giving up leaves us not knowing
@@ -36,10 +39,6 @@ _AS_IT_WAS = 304
 class Engine(EngineView):
     """An `EngineView` that can also change containers, networks, volumes and images."""
 
-    def __init__(self, writer: Writer) -> None:
-        super().__init__(writer)
-        self._writer = writer
-
     # Containers
 
     def create(self, name: str, config: Mapping[str, Any]) -> str:
@@ -48,7 +47,7 @@ class Engine(EngineView):
         Raises NameTaken, ImageNotFound.
         """
         params, doing = {"name": name}, f"create {name}"
-        return self._writer.make("/containers/create", doing, _id, params=params, json=config, timeout=WORK_S)
+        return self._make("/containers/create", doing, _id, params=params, json=config)
 
     def start(self, container: str) -> None:
         """Start a container, for the first time or again. A running one stays as it is."""
@@ -71,7 +70,7 @@ class Engine(EngineView):
         """Remove a container and its anonymous volumes; `force` kills it first. It may be gone already."""
         path, params = f"/containers/{quoted(container)}", {"force": "1" if force else "0", "v": "1"}
         try:
-            self._writer.delete(path, f"remove {container}", params=params, timeout=WORK_S)
+            self._do("DELETE", path, f"remove {container}", params=params)
         except NotFound:
             return
         except Conflict as error:
@@ -94,9 +93,7 @@ class Engine(EngineView):
     def put_archive(self, container: str, path: str, tar: bytes) -> None:
         """Unpack a tar archive at the folder `path` of a container, started or not."""
         where = f"/containers/{quoted(container)}/archive"
-        self._writer.put(
-            where, f"write to {path} in {container}", params={"path": path}, data=tar, timeout=WORK_S
-        )
+        self._do("PUT", where, f"write to {path} in {container}", params={"path": path}, data=tar)
 
     def execute(self, container: str, argv: Sequence[str]) -> str:
         """Start a command in a running container, as its own process: environment, user, working directory.
@@ -106,13 +103,18 @@ class Engine(EngineView):
         """
         doing = f"run {argv[0]} in {container}"
         path, body = f"/containers/{quoted(container)}/exec", {"Cmd": list(argv)}
-        made = self._writer.make(path, doing, _id, json=body, timeout=WORK_S)
-        self._writer.post(f"/exec/{quoted(made)}/start", doing, json={"Detach": True}, timeout=WORK_S)
+        made = self._make(path, doing, _id, json=body)
+        self._do("POST", f"/exec/{quoted(made)}/start", doing, json={"Detach": True})
         return made
 
     def _post(self, container: str, verb: str, **options: Any) -> Any:
-        path = f"/containers/{quoted(container)}/{verb}"
-        return self._writer.post(path, f"{verb} {container}", **{"timeout": WORK_S, **options})
+        return self._do("POST", f"/containers/{quoted(container)}/{verb}", f"{verb} {container}", **options)
+
+    def _do(self, method: str, path: str, doing: str, **options: Any) -> Any:
+        return self._wire.send(method, path, doing, **{"timeout": WORK_S, **options})
+
+    def _make(self, path: str, doing: str, read: Callable[[Any], T], **options: Any) -> T:
+        return self._wire.json(path, doing, read, method="POST", timeout=WORK_S, **options)
 
     # Networks and volumes
 
@@ -125,7 +127,7 @@ class Engine(EngineView):
         if not (found := self._networks(name)):
             body = {"Name": name, "Driver": "bridge", "CheckDuplicate": True, "Labels": dict(labels)}
             try:
-                self._writer.post("/networks/create", f"create network {name}", json=body, timeout=WORK_S)
+                self._do("POST", "/networks/create", f"create network {name}", json=body)
             except Conflict:
                 pass
             found = self._networks(name)
@@ -140,14 +142,16 @@ class Engine(EngineView):
         params = {"filters": json.dumps({"name": [name]})}  # matches parts of names, too
 
         def ids(found: list[dict[str, Any]]) -> list[str]:
-            return [each["Id"] for each in sorted(found, key=_age) if each["Name"] == name]
+            return [
+                each["Id"] for each in sorted(found, key=itemgetter("Created", "Id")) if each["Name"] == name
+            ]
 
         return self._wire.json("/networks", "list networks", ids, params=params)
 
     def connect(self, network: str, container: str) -> None:
         """Connect a container to a network, by the name or id of each; replaces its last one of that name."""
         path, doing = f"/networks/{quoted(network)}/connect", f"connect {container} to network {network}"
-        self._writer.post(path, doing, json={"Container": container}, timeout=WORK_S)
+        self._do("POST", path, doing, json={"Container": container})
 
     def remove_network(self, network: str) -> None:
         """Remove a network by name or id; it may be gone already. Raises Conflict when containers use it."""
@@ -168,7 +172,7 @@ class Engine(EngineView):
 
     def _create_volume(self, name: str, labels: Mapping[str, str]) -> Labelled:
         body, doing = {"Name": name, "Labels": dict(labels)}, f"create volume {name}"
-        return self._writer.make("/volumes/create", doing, labelled, json=body, timeout=WORK_S)
+        return self._make("/volumes/create", doing, labelled, json=body)
 
     def remove_volume(self, name: str) -> None:
         """Remove a volume; it may be gone already. Raises Conflict when containers use it."""
@@ -176,7 +180,7 @@ class Engine(EngineView):
 
     def _remove(self, path: str, doing: str, **params: str) -> None:
         try:
-            self._writer.delete(path, doing, params=params, timeout=WORK_S)
+            self._do("DELETE", path, doing, params=params)
         except NotFound:
             pass
 
@@ -186,7 +190,7 @@ class Engine(EngineView):
         """Give an image another name, `repository:tag`."""
         repository, tag = split_tag(name)
         path, params = f"/images/{quoted(image, safe='/:@')}/tag", {"repo": repository, "tag": tag}
-        self._writer.post(path, f"tag image {image} as {name}", params=params)
+        self._do("POST", path, f"tag image {image} as {name}", params=params)
 
     def remove_image(self, name: str) -> None:
         """Remove an image by name or id; it may be gone already. Raises Conflict when a container uses it."""
@@ -245,7 +249,7 @@ class Engine(EngineView):
     def _messages(self, path: str, doing: str, **options: Any) -> Iterator[Iterator[dict[str, Any]]]:
         """The JSON messages of a long operation. The engine cancels it when the caller leaves early."""
         options["headers"] = {**options.get("headers", {}), **OPTIONS["headers"]}
-        answer = self._writer.post(path, doing, **{**OPTIONS, **options})
+        answer = self._wire.send("POST", path, doing, **{**OPTIONS, **options})
         with ResponseStream(self.host, answer) as stream:
             yield objects(stream.pieces())
 
@@ -254,12 +258,7 @@ def _id(made: Mapping[str, Any]) -> str:
     return str(made["Id"])
 
 
-def _age(network: Mapping[str, Any]) -> tuple[str, str]:
-    return network["Created"], network["Id"]
-
-
-def _no_report(_kind: str, _facts: Mapping[str, Any]) -> None:
-    """Drop a report."""
+def _no_report(_kind: str, _facts: Mapping[str, Any]) -> None: ...
 
 
 def _archive_pieces(context: Iterable[bytes]) -> Iterator[bytes]:
@@ -292,7 +291,8 @@ def connect(*, readonly: bool = False, environ: Mapping[str, str] | None = None)
     """
     environ = os.environ if environ is None else environ
     where, version = endpoint(environ), environ.get("DOCKER_API_VERSION")
-    return EngineView(Reader(where, version)) if readonly else Engine(Writer(where, version))
+    wire = Wire(where, version, readonly=readonly)
+    return EngineView(wire) if readonly else Engine(wire)
 
 
 def has_docker() -> bool:

@@ -178,10 +178,7 @@ def explained(error: EngineError, text: str) -> SchedulerError:
 
 def package_missing(name: str, what: str) -> EngineError:
     """The error for a Python package that is not installed; `what` cannot be done without it."""
-    return EngineError(
-        f"{what}: that needs the Python package `{name}`",
-        hint="pip install 'docker>=7'",
-    )
+    return EngineError(f"{what}: that needs the Python package `{name}`", hint="pip install 'docker>=7'")
 
 
 def is_half_started(error: EngineError) -> bool:

@@ -87,6 +87,7 @@ class Container:
 
 def from_list(entry: Mapping[str, Any]) -> Container:
     """The container of one entry of `GET /containers/json`."""
+    ended = _EXIT_CODE.match(entry.get("Status", ""))
     return Container(
         id=entry["Id"],
         name=_own_name(entry.get("Names") or ()),
@@ -94,7 +95,7 @@ def from_list(entry: Mapping[str, Any]) -> Container:
         image_id=entry.get("ImageID", ""),
         state=_state(entry.get("State", "")),
         labels=entry.get("Labels") or {},
-        exit_code=_exit_code(entry.get("Status", "")),
+        exit_code=int(ended[1]) if ended else None,
         created_at=float(entry["Created"]) if "Created" in entry else None,
         ports={
             port["PrivatePort"]: (port.get("IP", ""), port["PublicPort"])
@@ -155,11 +156,6 @@ def epoch(text: str | None) -> float | None:
 def _own_name(names: Iterable[str]) -> str:
     """Its own name: names of links to it have a second slash (`/web/db`)."""
     return next((name[1:] for name in names if name.count("/") == 1), "")
-
-
-def _exit_code(status: str) -> int | None:
-    match = _EXIT_CODE.match(status)
-    return int(match[1]) if match else None
 
 
 def _addresses(data: Mapping[str, Any]) -> tuple[str, ...]:

@@ -9,10 +9,10 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from http.client import HTTPResponse, IncompleteRead
+from http.client import IncompleteRead
 from struct import Struct
 from threading import RLock
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from launcher.schedulers.docker.client.errors import (
     BuildFailed,
@@ -100,7 +100,11 @@ class _Tap:
             self._answer.close()
 
     def pieces(self) -> Iterator[bytes]:
-        arriving = _arriving(self._answer.raw)
+        raw, source = self._answer.raw, cast("Any", self._answer.raw.fp)  # the buffered socket
+        if raw.chunked and source is not None:
+            arriving = dechunked(lambda: bytes(source.read1(_PIECE)))
+        else:
+            arriving = iter(lambda: raw.read1(_PIECE), b"")
         try:
             while True:
                 with self._reading:
@@ -113,13 +117,6 @@ class _Tap:
                 raise _gone(self._host, error) from None
         finally:
             self._release()
-
-
-def _arriving(raw: HTTPResponse) -> Iterator[bytes]:
-    source: Any = raw.fp  # the buffered socket
-    if raw.chunked and source is not None:
-        return dechunked(lambda: bytes(source.read1(_PIECE)))
-    return iter(lambda: raw.read1(_PIECE), b"")
 
 
 def dechunked(read: Callable[[], bytes]) -> Iterator[bytes]:
@@ -316,7 +313,8 @@ def transfer(
     moved, reported, due = Transfer(), (0, 0), 0.0
     report(kind, {"image": image, "done": 0, "total": 0})
     for message in messages:
-        _refused(message, doing)
+        if "error" in message:
+            raise refusal(0, _reason(message), doing)
         moved.update(message)
         now = (moved.done, moved.total)
         if now != reported and (time.monotonic() >= due or moved.done == moved.total):
@@ -350,11 +348,6 @@ def _text(message: Mapping[str, Any]) -> str:
         return str(message["stream"])
     moving = message.get("progressDetail")  # of a pull of a base image: too many messages
     return "" if moving or "status" not in message else f"{message['status']}\n"
-
-
-def _refused(message: Mapping[str, Any], doing: str) -> None:
-    if "error" in message:
-        raise refusal(0, _reason(message), doing)
 
 
 def _reason(message: Mapping[str, Any]) -> str:

@@ -269,8 +269,12 @@ class Session:
                 answer.limit(idle_s)
             else:
                 answer.content  # noqa: B018 (reads it)
-        except (OSError, HTTPException) as error:
-            raise self._dialer_error() or error from None
+        except (OSError, HTTPException):
+            if not (said := self._dialer.error_output()):
+                raise
+            hint = f"`docker --host {self._host} version` should answer without asking anything"
+            text = f"cannot reach the Docker engine at {self._host}: {said}"
+            raise EngineUnreachable(text, hint=hint) from None
         return answer
 
     def _connection(self, timeout: float | None, *, fresh: bool) -> _Connection:
@@ -291,13 +295,6 @@ class Session:
             self._idle.append(connection)
         else:
             connection.close()
-
-    def _dialer_error(self) -> EngineUnreachable | None:
-        """The error for a broken connection, from the error output of the dialer; None without any."""
-        if not (said := self._dialer.error_output()):
-            return None
-        hint = f"`docker --host {self._host} version` should answer without asking anything"
-        return EngineUnreachable(f"cannot reach the Docker engine at {self._host}: {said}", hint=hint)
 
     def close(self) -> None:
         while self._idle:

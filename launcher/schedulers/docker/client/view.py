@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from launcher.schedulers.docker.client.objects import Container, Exec, Image, Labelled, PathStat
     from launcher.schedulers.docker.client.streams import EventStream, LogStream
-    from launcher.schedulers.docker.client.wire import Reader
+    from launcher.schedulers.docker.client.wire import Wire
 
     T = TypeVar("T")
     R = TypeVar("R")
@@ -42,8 +42,8 @@ _LINKS = 8  # each response has followed a chain of links to its end; more is a 
 class EngineView:
     """Reads from one engine. Every method raises EngineError when the request fails."""
 
-    def __init__(self, reader: Reader) -> None:
-        self._wire = reader
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
         self._id = ""
 
     @property
@@ -70,24 +70,17 @@ class EngineView:
 
         It makes its default network anew then, and keeps it as long as containers run.
         """
-
-        def created(network: dict[str, Any]) -> float | None:
-            return epoch(network.get("Created"))
-
-        # An engine may be configured to make no such network.
-        return self._wire.find("/networks/bridge", "ask the engine since when it runs", created)
+        doing = "ask the engine since when it runs"  # it may be configured to make no such network
+        return self._wire.find("/networks/bridge", doing, lambda network: epoch(network.get("Created")))
 
     def keeps_containers(self) -> bool:
         """Whether containers run on while the engine is away: it was configured to (live-restore)."""
-
-        def live_restore(about: dict[str, Any]) -> bool:
-            return about.get("LiveRestoreEnabled") is True
-
-        return self._wire.json("/info", "ask the engine whether its containers outlive it", live_restore)
+        doing = "ask the engine whether its containers outlive it"
+        return self._wire.json("/info", doing, lambda about: about.get("LiveRestoreEnabled") is True)
 
     def answer_anew(self) -> None:
         """Raise EngineUnreachable unless the engine answers on a new connection: one that stops does not."""
-        self._wire.get("/_ping", "ask the engine whether it goes on", fresh=True, timeout=_ANEW_S)
+        self._wire.send("GET", "/_ping", "ask the engine whether it goes on", fresh=True, timeout=_ANEW_S)
 
     def close(self) -> None:
         """Close the connections."""
@@ -96,13 +89,10 @@ class EngineView:
     # Containers
 
     def containers(self, *labels: str) -> list[Container]:
-        """Every container with all of these labels (`key` or `key=value`), in any state, newest first.
-
-        Without removed containers: an engine may list one that ended during its removal, without a name,
-        until the engine is restarted.
-        """
+        """Every container with all of these labels (`key` or `key=value`), in any state, newest first."""
 
         def each(entries: list[dict[str, Any]]) -> list[Container]:
+            # One that ended during its removal may be listed, without a name, until the engine is restarted.
             return [from_list(entry) for entry in entries if entry["Names"]]
 
         params = {"all": "1", **_having(labels)}
@@ -148,7 +138,7 @@ class EngineView:
         now = self._second()  # a clock that is ahead of the engine's must not hide what happens next
         since = now if since is None else min(since, now)
         params = {"since": f"{since:.9f}", "filters": json.dumps(filters)}
-        return EventStream(self.host, self._wire.get("/events", "watch", params=params, **LIVE))
+        return EventStream(self.host, self._wire.send("GET", "/events", "watch", params=params, **LIVE))
 
     def _second(self) -> float:
         """The current second of the engine's clock.
@@ -158,7 +148,7 @@ class EngineView:
         """
         from email.utils import parsedate_to_datetime
 
-        date = self._wire.head("/_ping", "ask the engine for its time").headers.get("Date")
+        date = self._wire.send("HEAD", "/_ping", "ask the engine for its time").headers.get("Date")
         try:
             return parsedate_to_datetime(date or "").timestamp()
         except (ValueError, TypeError):
@@ -194,36 +184,31 @@ class EngineView:
         if tty is None:
             found = self.inspect(container)
             tty = found is not None and found.tty
-        params: dict[str, Any] = {"stdout": _bit(stdout), "stderr": _bit(stderr), "follow": _bit(follow)}
-        params |= {"timestamps": _bit(timestamps), "tail": "all" if tail is None else str(tail)}
-        params |= {
-            key: _moment(value) for key, value in (("since", since), ("until", until)) if value is not None
-        }
+        params: dict[str, Any] = {"stdout": int(stdout), "stderr": int(stderr), "follow": int(follow)}
+        params |= {"timestamps": int(timestamps), "tail": "all" if tail is None else tail}
+        for key, at in (("since", since), ("until", until)):
+            if at is not None:
+                params[key] = f"{at // 10**9}.{at % 10**9:09}"
         path, doing = f"/containers/{quoted(container)}/logs", f"read the log of {container}"
-        return LogStream(self.host, self._wire.get(path, doing, params=params, **LIVE), tty=tty)
+        return LogStream(self.host, self._wire.send("GET", path, doing, params=params, **LIVE), tty=tty)
 
     # Files in containers, started or not
 
     def path_stat(self, container: str, path: str) -> PathStat | None:
         """The path in the container, links followed; None when there is no such path or container."""
+        where = f"/containers/{quoted(container)}/archive"
         for _ in range(_LINKS):
-            header = self._head_archive(container, path)
-            if header is None:
+            doing = f"look at {path} in {container}"
+            try:
+                answer = self._wire.send("HEAD", where, doing, params={"path": path})
+            except NotFound:
                 return None
-            with self._wire.decoding(f"look at {path} in {container}"):
-                found = path_stat(header, path)
+            with self._wire.decoding(doing):
+                found = path_stat(str(answer.headers.get("X-Docker-Container-Path-Stat")), path)
             if not found.link:
                 return found
             path = found.link
         return None
-
-    def _head_archive(self, container: str, path: str) -> str | None:
-        where, doing = f"/containers/{quoted(container)}/archive", f"look at {path} in {container}"
-        try:
-            answer = self._wire.head(where, doing, params={"path": path})
-        except NotFound:
-            return None
-        return str(answer.headers.get("X-Docker-Container-Path-Stat"))
 
     def read_file(self, container: str, path: str, most: int) -> bytes | None:
         """The first `most` bytes of a file in the container, links followed; None when there is none."""
@@ -236,7 +221,7 @@ class EngineView:
             return None
         where, doing = f"/containers/{quoted(container)}/archive", f"read {path} in {container}"
         try:
-            answer = self._wire.get(where, doing, params={"path": found.path}, **OPTIONS)
+            answer = self._wire.send("GET", where, doing, params={"path": found.path}, **OPTIONS)
         except NotFound:  # removed between the two requests
             return None
         with (
@@ -253,7 +238,7 @@ class EngineView:
         from launcher.schedulers.docker.client.streams import OPTIONS, ResponseStream
 
         where, doing = f"/containers/{quoted(container)}/archive", f"read {path} in {container}"
-        answer = self._wire.get(where, doing, params={"path": path}, **OPTIONS)
+        answer = self._wire.send("GET", where, doing, params={"path": path}, **OPTIONS)
         with ResponseStream(self.host, answer) as stream:
             yield from stream.pieces()
 
@@ -291,15 +276,6 @@ class EngineView:
 
 def _having(labels: Iterable[str]) -> dict[str, str]:
     return {"filters": json.dumps({"label": list(labels)})} if labels else {}
-
-
-def _bit(flag: bool) -> str:
-    return "1" if flag else "0"
-
-
-def _moment(time_ns: int) -> str:
-    """A time in the engine's form: seconds, a point, nanoseconds."""
-    return f"{time_ns // 10**9}.{time_ns % 10**9:09}"
 
 
 def quoted(text: str, safe: str = "") -> str:

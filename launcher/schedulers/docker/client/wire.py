@@ -1,6 +1,7 @@
 """Requests to one engine.
 
-Every response that is not a success, and every failure of a connection, is raised as an EngineError.
+Every response that is not a success, and every failure of a connection, is raised as an EngineError. A
+process that follows an app, or holds it, makes a request again with `Patience` while the engine is away.
 """
 
 from __future__ import annotations
@@ -53,32 +54,40 @@ _READS = frozenset({"GET", "HEAD"})
 _VERSION = re.compile(r"\d+\.\d+\Z")
 
 
-class Reader:
-    """Sends GET and HEAD requests, and has no way to send others."""
+class Wire:
+    """Sends requests to one engine. `readonly`: GET and HEAD alone."""
 
-    methods = _READS
-
-    def __init__(self, endpoint: Endpoint, version: str | None = None) -> None:
+    def __init__(self, endpoint: Endpoint, version: str | None = None, *, readonly: bool = False) -> None:
         self.host = endpoint.host
-        self._session = _session(endpoint)
+        self._readonly = readonly
+        try:
+            self._session = Session(endpoint.host, dialer(endpoint), CONNECTIONS)
+        except (OSError, ValueError) as error:
+            where = f"cannot use the Docker engine at {endpoint.host}"
+            raise EngineUnreachable(f"{where}: {error}", hint=SHAPES) from None
         self._given = version
         self._version = ""  # of the API, once both sides have agreed on one
         self._asking = Lock()
 
-    def get(self, path: str, doing: str, **options: Any) -> Any:
-        return self._send("GET", path, doing, **options)
-
-    def head(self, path: str, doing: str, **options: Any) -> Any:
-        return self._send("HEAD", path, doing, **options)
-
     def json(
-        self, path: str, doing: str, read: Callable[[Any], T] = lambda found: found, **options: Any
+        self, path: str, doing: str, read: Callable[[Any], T], *, method: str = "GET", **options: Any
     ) -> T:
-        """The result of `read` for the JSON of a GET response.
+        """The result of `read` for the JSON of a response.
 
         Raises NonsenseAnswer for a response that is not JSON, or that `read` cannot decode.
         """
-        return self._decoded("GET", path, doing, read, **options)
+
+        def decode(answer: Response) -> T:
+            with self.decoding(doing):
+                try:
+                    found = json.loads(answer.content)
+                except ValueError:
+                    text = f"the Docker engine at {self.host} answered something that is not JSON"
+                    raise NonsenseAnswer(text) from None
+                return read(found)
+
+        found: T = self.send(method, path, doing, decode=decode, **options)
+        return found
 
     def find(self, path: str, doing: str, read: Callable[[Any], T]) -> T | None:
         """As `json`; None when there is no such thing."""
@@ -114,15 +123,7 @@ class Reader:
     def close(self) -> None:
         self._session.close()
 
-    def _decoded(self, method: str, path: str, doing: str, read: Callable[[Any], T], **options: Any) -> T:
-        def decode(answer: Response) -> T:
-            with self.decoding(doing):
-                return read(_json_of(answer, self.host))
-
-        found: T = self._send(method, path, doing, decode=decode, **options)
-        return found
-
-    def _send(
+    def send(
         self,
         method: str,
         path: str,
@@ -132,9 +133,13 @@ class Reader:
         **options: Any,
     ) -> Any:
         """The response, or what `decode` makes of it. A request that only reads is made again."""
-        if method not in self.methods:
+        if self._readonly and method not in _READS:
             raise ValueError(f"{method} {path}: this connection only reads")
-        target = self._prefix(doing) + path
+        with self._asking:
+            if not self._version:
+                newest = repeated(lambda: self._newest(doing))
+                self._version = self._given or newest
+        target = f"/v{self._version}{path}"
 
         def once() -> Any:
             with self.translating_errors(doing):
@@ -155,13 +160,6 @@ class Reader:
             raise refusal(answer.status_code, _explanation(answer), doing)
         return answer
 
-    def _prefix(self, doing: str) -> str:
-        with self._asking:
-            if not self._version:
-                newest = repeated(lambda: self._newest(doing))
-                self._version = self._given or newest
-        return f"/v{self._version}"
-
     def _newest(self, doing: str) -> str:
         """The newest API version of both sides; older ones need an engine that still supports them.
 
@@ -179,26 +177,7 @@ class Reader:
             # Docker's engine names itself in each response. Other engines, and proxies, need another request.
             if not answer.headers.get("Server", "").startswith("Docker/"):
                 _check_maker(self._session, self.host)
-        return str(min(theirs, _NEWEST, key=_numbers))
-
-
-class Writer(Reader):
-    """Sends requests of every method."""
-
-    methods = _READS | {"POST", "PUT", "DELETE"}
-
-    def post(self, path: str, doing: str, **options: Any) -> Any:
-        return self._send("POST", path, doing, **options)
-
-    def make(self, path: str, doing: str, read: Callable[[Any], T], **options: Any) -> T:
-        """As `json`, for a POST."""
-        return self._decoded("POST", path, doing, read, **options)
-
-    def put(self, path: str, doing: str, **options: Any) -> Any:
-        return self._send("PUT", path, doing, **options)
-
-    def delete(self, path: str, doing: str, **options: Any) -> Any:
-        return self._send("DELETE", path, doing, **options)
+        return str(min(theirs, _NEWEST, key=lambda version: [int(part) for part in version.split(".")]))
 
 
 def repeated(work: Callable[[], T]) -> T:
@@ -208,26 +187,13 @@ def repeated(work: Callable[[], T]) -> T:
         try:
             return work()
         except EngineError as error:
-            if not _is_asked_again(error) or time.monotonic() - began > _RETRY_WITHIN_S:
+            # An engine that answers has failed: one that is away, or lacks a thing, is not asked again.
+            is_final = isinstance(error, (EngineUnreachable, NotFound))
+            is_asked_again = isinstance(error, ConnectionBroke) if is_final else may_pass(error)
+            if not is_asked_again or time.monotonic() - began > _RETRY_WITHIN_S:
                 raise
         time.sleep(pause_s)
     return work()
-
-
-def _is_asked_again(error: EngineError) -> bool:
-    """Whether an engine that answers has failed: one that is away, or lacks a thing, is not asked again."""
-    if isinstance(error, (EngineUnreachable, NotFound)):
-        return isinstance(error, ConnectionBroke)
-    return may_pass(error)
-
-
-def _session(endpoint: Endpoint) -> Session:
-    """The session that sends requests; sends nothing yet."""
-    try:
-        return Session(endpoint.host, dialer(endpoint), CONNECTIONS)
-    except (OSError, ValueError) as error:
-        where = f"cannot use the Docker engine at {endpoint.host}"
-        raise EngineUnreachable(f"{where}: {error}", hint=SHAPES) from None
 
 
 def _check_maker(session: Session, host: str) -> None:
@@ -261,10 +227,6 @@ def other_engine(data: object) -> str:
     return " ".join(filter(None, (str(engine["Name"]), str(engine.get("Version") or ""))))
 
 
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split(".") if part.isdigit())
-
-
 def _explanation(answer: Response) -> str:
     text = answer.text or answer.reason or ""
     try:
@@ -274,20 +236,13 @@ def _explanation(answer: Response) -> str:
     return str(data.get("message") or text) if isinstance(data, dict) else str(text)
 
 
-def _json_of(answer: Response, host: str) -> Any:
-    try:
-        return json.loads(answer.content)
-    except ValueError:
-        raise NonsenseAnswer(f"the Docker engine at {host} answered something that is not JSON") from None
-
-
 def _foreign(error: Exception) -> bool:
     """Whether a library or the system raised it; errors of launcher itself keep their traceback."""
     module = type(error).__module__.partition(".")[0]
     return isinstance(error, OSError) or module in ("http", "tarfile")
 
 
-# Patience
+# -- while the engine is away ------------------------------------------------------------------------------
 
 
 GIVE_UP_S = 600.0

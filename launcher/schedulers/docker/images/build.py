@@ -1,7 +1,8 @@
 """Build a workspace into images: the names of the images that an app needs, and the build itself.
 
 The name is a hash of all inputs: the workspace's digest, the base image, the Dockerfile. So a plan shows it
-before anything is built, and an existing image is not built again.
+before anything is built, and an existing image is not built again. `DockerWorkspaceMixin` builds them for
+schedulers of other packages that run images.
 """
 
 from __future__ import annotations
@@ -108,11 +109,6 @@ def dockerfile_of(folder: str) -> Dockerfile:
         except OSError as error:
             raise unreadable(path, error) from error
     return Dockerfile("Dockerfile", _OURS, _FILES)
-
-
-def begins_stage(step: str) -> bool:
-    """Whether a step of a build is its FROM, which creates no image."""
-    return _FROM.match(step) is not None
 
 
 # The images of an app
@@ -335,7 +331,7 @@ class _Layers:
     def read(self, kind: str, facts: Mapping[str, Any]) -> None:
         line = str(facts.get("line", ""))
         if line.startswith("Step "):
-            self._is_new = not begins_stage(line.partition(" : ")[2])
+            self._is_new = not _FROM.match(line.partition(" : ")[2])
         elif line == " ---> Using cache":
             self._is_new = False
         elif self._is_new and (layer := _LAYER.match(line)):

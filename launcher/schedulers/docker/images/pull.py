@@ -38,13 +38,8 @@ def ensure_images(
     Raises ImageNotFound for an image that the engine does not have, and that may not or cannot be pulled.
     """
     distinct = list(dict.fromkeys(names))
-    return dict(
-        zip(
-            distinct,
-            run_parallel(lambda name: ensure_image(engine, name, policy, report, fresh), distinct),
-            strict=True,
-        )
-    )
+    found = run_parallel(lambda name: ensure_image(engine, name, policy, report, fresh), distinct)
+    return dict(zip(distinct, found, strict=True))
 
 
 def ensure_image(
@@ -90,7 +85,8 @@ def has_executable(engine: EngineView, container: str, image: Image, config: Map
     argv = _argv(image, config)
     if not argv:
         return True  # the engine reports that
-    return any(_is_executable(engine, container, path) for path in _places(argv[0], image, config))
+    found = (engine.path_stat(container, path) for path in _places(argv[0], image, config))
+    return any(each is not None and each.executable for each in found)
 
 
 def executable(image: Image, config: Mapping[str, Any]) -> str:
@@ -112,11 +108,6 @@ def _places(command: str, image: Image, config: Mapping[str, Any]) -> list[str]:
     env = dict(entry.partition("=")[::2] for entry in config.get("Env") or ())
     path = env.get("PATH", image.env.get("PATH", _PATH))
     return [posixpath.join(folder, part, command) for part in path.split(":")]
-
-
-def _is_executable(engine: EngineView, container: str, path: str) -> bool:
-    found = engine.path_stat(container, path)
-    return found is not None and found.executable
 
 
 def changed_tags(engine: EngineView, unchanged: Mapping[str, AppDef]) -> dict[str, list[str]]:

@@ -1,4 +1,8 @@
-"""Derive the request of local_docker from an AppDef. Pure."""
+"""Derive the request of local_docker from an AppDef, and bind it to an app id and to GPUs. Pure.
+
+A request has the symbolic app id until it is scheduled, so that one dry run can be scheduled more than
+once. Each edit of it takes effect, or is refused when it is bound.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from typing import Any
 
 from launcher.errors import SchedulerError
 from launcher.schedulers.devices import get_device_mounts
-from launcher.schedulers.docker.labels import DEFAULT_GRACE_S, PREFIX, SCHEDULER, replica_labels
+from launcher.schedulers.docker.labels import DEFAULT_GRACE_S, PREFIX, SCHEDULER, is_by_engine, replica_labels
 from launcher.schedulers.docker.names import (
     NETWORK,
     OUTPUT,
@@ -30,12 +34,7 @@ from launcher.schedulers.docker.request.job import (
     environment,
     labels,
 )
-from launcher.schedulers.docker.request.rules import (
-    check,
-    notes,
-    resolves_names,
-    shares_host_name,
-)
+from launcher.schedulers.docker.request.rules import check, notes, resolves_names, shares_host_name
 from launcher.schedulers.replica_request import (
     RANK0_ENV,
     Surroundings,
@@ -141,6 +140,7 @@ def _container(
         "user": cfg.get("user"),
         "working_dir": cfg.get("workdir"),
     }
+    size, files = option(cfg, "log_max_size", str, "100m"), option(cfg, "log_max_files", int, 5)
     given = {variable: escape(value) for variable, value in option(cfg, "env", dict, {}).items()}
     kwargs = {
         "name": name,
@@ -155,7 +155,8 @@ def _container(
         "mounts": _mounts(job, filled, around.values),
         "privileged": bool(cfg.get("privileged")),
         "init": option(cfg, "init", bool, True),
-        "log_config": _log_config(cfg),
+        # The log driver json-file bounds its files, and every engine can read them back.
+        "log_config": {"type": "json-file", "config": {"max-size": size, "max-file": str(files)}},
         **{key: value for key, value in optional.items() if value},
     }
     left = command[1:] if own_entrypoint else command
@@ -170,17 +171,13 @@ def _ports(role: Role, network: str, policy: str) -> dict[str, tuple[str, int | 
     }
 
 
-def _log_config(cfg: Mapping[str, CfgVal]) -> dict[str, Any]:
-    """The log driver json-file: it bounds its files, and every engine can read them back."""
-    size, files = option(cfg, "log_max_size", str, "100m"), option(cfg, "log_max_files", int, 5)
-    return {"type": "json-file", "config": {"max-size": size, "max-file": str(files)}}
-
-
 def _limits(resource: Resource) -> dict[str, Any]:
     """Memory, CPUs and GPUs of one replica; what is left open (-1) or 0 is not limited."""
     out: dict[str, Any] = {}
     if resource.memMB > 0:
-        out["mem_limit"] = out["shm_size"] = _size(resource.memMB)
+        is_whole = resource.memMB == int(resource.memMB)
+        size = f"{int(resource.memMB)}m" if is_whole else f"{round(resource.memMB * _MIB)}b"
+        out["mem_limit"] = out["shm_size"] = size
     if resource.cpu > 0:
         out["nano_cpus"] = round(resource.cpu * 1e9)
     if resource.gpu > 0:
@@ -192,18 +189,10 @@ def _limits(resource: Resource) -> dict[str, Any]:
 
 
 def _restart_policy(role: Role) -> dict[str, Any] | None:
-    """The engine restarts a replica by itself only where it does so at once, and nothing else with it.
-
-    It takes no replica that was not ready in time for failed.
-    """
-    watched = role.retry_delay or role.ready is not None
-    if role.max_retries > 0 and role.retry_policy == "REPLICA" and not watched:
-        return {"Name": "on-failure", "MaximumRetryCount": role.max_retries}
-    return None
-
-
-def _size(mebibytes: float) -> str:
-    return f"{int(mebibytes)}m" if mebibytes == int(mebibytes) else f"{round(mebibytes * _MIB)}b"
+    rule = (role.max_retries, role.retry_policy, role.retry_delay)
+    if role.max_retries <= 0 or not is_by_engine(rule, is_probed=role.ready is not None):
+        return None
+    return {"Name": "on-failure", "MaximumRetryCount": role.max_retries}
 
 
 def _mounts(job: DockerJob, role: Role, folders: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -233,6 +222,9 @@ def _devices(role: Role) -> list[str]:
     found = [each for each in role.mounts if isinstance(each, DeviceMount)]
     found += get_device_mounts(role.resource.devices)
     return [f"{each.src_path}:{each.dst_path}:{each.permissions}" for each in found]
+
+
+# -- an app id ---------------------------------------------------------------------------------------------
 
 
 def bind_request(job: DockerJob, app_id: str, outputs: Mapping[str, str] | None = None) -> DockerJob:
@@ -276,7 +268,8 @@ def _bind_container(
     bind, bind_source = binder(app_id, known), binder(app_id, {**known, **outputs})
     named = {symbolic_name(role, 0): host for role, host in hosts.items()}
     kwargs["environment"] = {
-        name: named[value] if _names_host(name) and value in named else bind(value)
+        # A host, unlike other text, has a name that may have to be cut.
+        name: named.get(value) or bind(value) if name.startswith((RANK0_ENV, HOST_VARIABLES)) else bind(value)
         for name, value in environment(kwargs.get("environment") or {}).items()
     }
     if not outputs:
@@ -298,11 +291,6 @@ def _bind_container(
 def symbolic_name(role: str, k: int) -> str:
     """The name of a container under the symbolic app id."""
     return f"{SYMBOLIC_APP_ID}-{stem(role)}-{k}"
-
-
-def _names_host(variable: str) -> bool:
-    """Whether the value of a variable is a host: unlike other text, its name may have to be cut."""
-    return variable == RANK0_ENV or variable.startswith(HOST_VARIABLES)
 
 
 def _check_edits(container: DockerContainer, name: str) -> None:
@@ -344,7 +332,7 @@ def check_head(job: DockerJob, derived: DockerJob) -> None:
             raise SchedulerError(f"`{name}` of a request cannot be edited", hint=hint)
 
 
-# GPUs
+# -- GPUs --------------------------------------------------------------------------------------------------
 
 
 def with_gpus(job: DockerJob, dealt: Sequence[str]) -> DockerJob:
@@ -352,41 +340,26 @@ def with_gpus(job: DockerJob, dealt: Sequence[str]) -> DockerJob:
 
     A replica for which too few were dealt, as without a turn, leaves the choice to the engine.
     """
-    from launcher.turns.deal import shares
+    from launcher.turns.deal import GPUS, shares
 
-    wanted = [sum(_number(each) for each in _asked(container)) for container in job.containers]
-    found = [[device for device in text.split(",") if device] for text in shares(dealt, wanted)]
-    return replace(job, containers=[_filled(*pair) for pair in zip(job.containers, found, strict=True)])
+    def is_symbolic(request: Mapping[str, Any]) -> bool:
+        return request.get("device_ids") == [GPUS] and isinstance(request.get("count"), int)
 
+    def number(request: Mapping[str, Any]) -> int:
+        return max(request["count"], 0) if is_symbolic(request) else 0
 
-def _filled(container: DockerContainer, devices: Sequence[str]) -> DockerContainer:
-    requests, begin = [], 0
-    for each in container.kwargs.get("device_requests") or ():
-        if _is_symbolic(each):
-            end = begin + _number(each)
-            requests.append(_request(each, devices[begin:end]))
-            begin = end
-        else:
+    def filled(container: DockerContainer, devices: Sequence[str]) -> DockerContainer:
+        requests = []
+        for each in container.kwargs.get("device_requests") or ():
+            count = number(each)
+            own, devices = devices[:count], devices[count:]
+            if is_symbolic(each):  # the engine takes a count or ids, not both
+                left_out = "count" if len(own) == count else "device_ids"
+                given = {**each, "device_ids": list(own)}
+                each = {name: value for name, value in given.items() if name != left_out}
             requests.append(each)
-    return replace(container, kwargs={**container.kwargs, "device_requests": requests})
+        return replace(container, kwargs={**container.kwargs, "device_requests": requests})
 
-
-def _request(symbolic: Mapping[str, Any], devices: Sequence[str]) -> dict[str, Any]:
-    """The engine takes a count or ids, not both."""
-    left_out = "count" if len(devices) == _number(symbolic) else "device_ids"
-    filled = {**symbolic, "device_ids": list(devices)}
-    return {name: value for name, value in filled.items() if name != left_out}
-
-
-def _asked(container: DockerContainer) -> list[Mapping[str, Any]]:
-    return [each for each in container.kwargs.get("device_requests") or () if _is_symbolic(each)]
-
-
-def _is_symbolic(request: Mapping[str, Any]) -> bool:
-    from launcher.turns.deal import GPUS
-
-    return request.get("device_ids") == [GPUS] and isinstance(request.get("count"), int)
-
-
-def _number(request: Mapping[str, Any]) -> int:
-    return max(int(request["count"]), 0)
+    wanted = [sum(map(number, each.kwargs.get("device_requests") or ())) for each in job.containers]
+    found = [[device for device in text.split(",") if device] for text in shares(dealt, wanted)]
+    return replace(job, containers=[filled(*pair) for pair in zip(job.containers, found, strict=True)])

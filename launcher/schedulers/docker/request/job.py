@@ -1,4 +1,9 @@
-"""`DockerJob`, the request of a Docker app, and its text for users."""
+"""`DockerJob`, the request of a Docker app: its text for users, and the bodies that the engine gets. Pure.
+
+Containers have the arguments of the Docker SDK's `containers.create`. Values that the engine's API has in the
+same form need no function; each function raises TypeError, ValueError, KeyError or AttributeError for a value
+of the wrong form.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +12,13 @@ import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from launcher.errors import SchedulerError
 from launcher.schedulers.docker.labels import DEFAULT_GRACE_S, PREFIX, order_label
 from launcher.schedulers.replica_request import shown_value
-from launcher.specs.secret import Secret
-from launcher.specs.sensitive import hide
+from launcher.specs.secret import Secret, hide
 from launcher.specs.yamltext import to_yaml
 from launcher.text import did_you_mean
 
@@ -196,18 +201,6 @@ def device(value: str | Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def device_request(value: Mapping[str, Any]) -> dict[str, Any]:
-    return _renamed(value, ("driver", "count", "device_ids", "capabilities", "options"))
-
-
-def ulimit(value: Mapping[str, Any]) -> dict[str, Any]:
-    return _renamed(value, ("name", "soft", "hard"))
-
-
-def log_config(value: Mapping[str, Any]) -> dict[str, Any]:
-    return _renamed(value, ("type", "config"))
-
-
 def healthcheck(value: Mapping[str, Any]) -> dict[str, Any]:
     made = _renamed(value, ("test", "interval", "timeout", "retries", "start_period"))
     if isinstance(made.get("Test"), str):
@@ -266,14 +259,6 @@ def _pairs(value: Iterable[tuple[str, str]]) -> list[str]:
     return [f"{name}:{other or name}" for name, other in value]
 
 
-def texts(value: Iterable[object]) -> list[str]:
-    return [str(each) for each in value]
-
-
-def texts_by_name(value: Mapping[str, object]) -> dict[str, str]:
-    return {name: str(each) for name, each in value.items()}
-
-
 def names(value: str | Iterable[str]) -> list[str]:
     """A list, or a text with commas."""
     return value.split(",") if isinstance(value, str) else list(value)
@@ -308,6 +293,7 @@ def _as_given(names: str) -> dict[str, Field]:
     return {name: (_camel(name), _same) for name in names.split()}
 
 
+_DEVICE_REQUEST = ("driver", "count", "device_ids", "capabilities", "options")
 _CONFIG = _as_given(
     """
     domainname hostname mac_address network_disabled working_dir
@@ -335,16 +321,16 @@ _HOST = _as_given(
     "cpu_rt_runtime": ("CPURealtimeRuntime", _same),
     "device_read_bps": ("BlkioDeviceReadBps", _same),
     "device_read_iops": ("BlkioDeviceReadIOps", _same),
-    "device_requests": ("DeviceRequests", _each(device_request)),
+    "device_requests": ("DeviceRequests", _each(partial(_renamed, known=_DEVICE_REQUEST))),
     "device_write_bps": ("BlkioDeviceWriteBps", _same),
     "device_write_iops": ("BlkioDeviceWriteIOps", _same),
     "devices": ("Devices", _each(device)),
     "dns_opt": ("DnsOptions", _same),
     "extra_hosts": ("ExtraHosts", hosts),
-    "group_add": ("GroupAdd", texts),
+    "group_add": ("GroupAdd", lambda value: [str(each) for each in value]),
     "kernel_memory": ("KernelMemory", size),
     "links": ("Links", links),
-    "log_config": ("LogConfig", log_config),
+    "log_config": ("LogConfig", partial(_renamed, known=("type", "config"))),
     "mem_limit": ("Memory", size),
     "mem_reservation": ("MemoryReservation", size),
     "mem_swappiness": ("MemorySwappiness", _same),
@@ -354,9 +340,9 @@ _HOST = _as_given(
     "ports": ("PortBindings", ports),
     "read_only": ("ReadonlyRootfs", _same),
     "shm_size": ("ShmSize", size),
-    "sysctls": ("Sysctls", texts_by_name),
+    "sysctls": ("Sysctls", lambda value: {name: str(each) for name, each in value.items()}),
     "tmpfs": ("Tmpfs", tmpfs),
-    "ulimits": ("Ulimits", _each(ulimit)),
+    "ulimits": ("Ulimits", _each(partial(_renamed, known=("name", "soft", "hard")))),
     "uts_mode": ("UTSMode", _same),
     "volumes": ("Binds", binds),
     "volumes_from": ("VolumesFrom", names),
@@ -412,21 +398,16 @@ def check_parameters(kwargs: Mapping[str, Any]) -> None:
 
 
 def _fields(kwargs: Mapping[str, Any], fields: Mapping[str, Field]) -> dict[str, Any]:
-    return {
-        fields[name][0]: _converted(name, kwargs[name], fields[name][1]) for name in kwargs if name in fields
-    }
-
-
-def _converted(name: str, value: Any, convert: Callable[[Any], Any]) -> Any:
-    try:
-        return convert(value)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        # Without the value: it may contain a token, as the options of a log driver do.
-        raise SchedulerError(f"cannot create a container with this `{name}`: {_reason(error)}") from error
-
-
-def _reason(error: Exception) -> str:
-    return f"{error} is missing" if isinstance(error, KeyError) else str(error)
+    found = {}
+    for name in (each for each in kwargs if each in fields):
+        engine_name, convert = fields[name]
+        try:
+            found[engine_name] = convert(kwargs[name])
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            why = f"{error} is missing" if isinstance(error, KeyError) else error
+            # Without the value: it may contain a token, as the options of a log driver do.
+            raise SchedulerError(f"cannot create a container with this `{name}`: {why}") from error
+    return found
 
 
 def _given(fields: Mapping[str, Any]) -> dict[str, Any]:

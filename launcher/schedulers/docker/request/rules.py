@@ -1,4 +1,4 @@
-"""The rules of local_docker: problems that it refuses, and notes about what it does differently."""
+"""The run options of local_docker, the problems that it refuses, and notes about what it does differently."""
 
 from __future__ import annotations
 
@@ -200,8 +200,8 @@ def options() -> runopts:
     opts = runopts()
     _of_containers(opts)
     _of_commands(opts)
-    _of_images(opts)
-    _of_logs_and_time(opts)
+    _of_images_and_logs(opts)
+    add_times(opts, DEFAULT_GRACE_S)
     return opts
 
 
@@ -262,7 +262,7 @@ def _of_commands(opts: runopts) -> None:
     )
 
 
-def _of_images(opts: runopts) -> None:
+def _of_images_and_logs(opts: runopts) -> None:
     opts.add(
         "image_pull",
         str,
@@ -278,9 +278,6 @@ def _of_images(opts: runopts) -> None:
         wants="a repository such as ghcr.io/team/app, without a tag",
     )
     opts.add("quiet", bool, "do not report pulling, building and pushing", default=False)
-
-
-def _of_logs_and_time(opts: runopts) -> None:
     opts.add(
         "log_max_size",
         str,
@@ -290,4 +287,3 @@ def _of_logs_and_time(opts: runopts) -> None:
         wants="a size such as 100m or 1g",
     )
     opts.add("log_max_files", int, "log files per replica; older output is deleted", default=5, minimum=1)
-    add_times(opts, DEFAULT_GRACE_S)

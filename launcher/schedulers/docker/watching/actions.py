@@ -105,9 +105,8 @@ def _cancel_paused(engine: Engine, seen: DockerAppView, labels: Labels) -> bool:
         return False
     waiting = {each.id for each in app.view.replicas if each.waits}
     _mark(engine, [each for each in app.containers if each.id in waiting], "cancel")
-    owner = app.paused_by
-    if record.is_locked_elsewhere(app.app_id, owner):
-        wait_for_exit(record.folder_below(owner.home, app.app_id), _MARGIN_S)
+    if there := record.locked_elsewhere(app.app_id, app.paused_by):
+        wait_for_exit(there, _MARGIN_S)
     return True
 
 
@@ -212,7 +211,8 @@ class Actions:
         there = {where(each): each for each in containers}
         due = [(each.role.name, each.k) for each in app.take_to_start(len(app.to_start))]
         todo = [there[each] for each in due if each in there and there[each].state != "removing"]
-        if not todo or self._is_cancelled():
+        journal = record.journal(self._app_dir)  # a client may have asked for a stop since the app was read
+        if not todo or (journal is not None and (journal.app.cancel or journal.app.stop) is not None):
             return False
         # A watcher of version 0.1 recorded a restart before it stopped the runs before.
         halt(self._engine, self._app_dir, [each for each in todo if each.live])
@@ -223,11 +223,6 @@ class Actions:
                 run = {"role": role, "k": k, "id": container.id, "start": container.started_at}
                 self._recorder.append({"e": "exit", **run, "code": None, **how})
         return True
-
-    def _is_cancelled(self) -> bool:
-        """Whether a client has asked for a stop since the app was read."""
-        journal = record.journal(self._app_dir)
-        return journal is not None and (journal.app.cancel is not None or journal.app.stop is not None)
 
     def _start_one(self, container: Container) -> str:
         """Why it could not be started; "" when it was, or is gone, as the next read will show."""

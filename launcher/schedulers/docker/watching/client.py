@@ -116,9 +116,6 @@ class WatcherClient:
         """Record that the app is about to be started: from here on its start is completed, not undone.
 
         Recorded by the client, since the watcher may be busy with its imports while the containers run.
-
-        Args:
-            declared: the declaration of the app.
         """
         record.begin(self.app_dir, declared, "starting")
         self._send({"op": "go"})
@@ -172,7 +169,6 @@ class WatcherClient:
         self.close()
 
     def _has_ended(self) -> bool:
-        """Whether it has ended."""
         if not self._ended:
             try:
                 self._ended = os.waitpid(self.pid, os.WNOHANG)[0] != 0
@@ -267,13 +263,10 @@ def _spawn(lock: RecordLock, control: int, bells: Sequence[int]) -> int:
         *((os.POSIX_SPAWN_DUP2, copy, BELLS_FD + number) for number, copy in enumerate(copies[2:])),
     ]
     argv = [sys.executable, "-I", "-X", f"utf8={sys.flags.utf8_mode}", "-c", _MAIN, lock.app_dir]
-    env = {name: text for name, text in os.environ.items() if _is_passed(name)}
+    passed = (name for name in os.environ if name in _PASSED_ENV or name.startswith(_PASSED_ENV_PREFIXES))
+    env = {name: os.environ[name] for name in passed}
     try:
         return os.posix_spawn(sys.executable, argv, env, file_actions=actions, setsid=True)
     finally:
         for fd in copies:
             os.close(fd)
-
-
-def _is_passed(name: str) -> bool:
-    return name in _PASSED_ENV or name.startswith(_PASSED_ENV_PREFIXES)

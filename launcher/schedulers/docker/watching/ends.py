@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from queue import Empty, SimpleQueue
 from threading import Thread
-from typing import Any
 
 from launcher.holding.phrases import INPUTS_CUT_SHORT
 from launcher.schedulers.docker import apps, record, rows, tombstones
@@ -59,7 +59,7 @@ def write_end(engine: Engine, app_dir: str, seen: DockerAppView, labels: Mapping
 def record_end(engine: Engine, app_id: str) -> None:
     """Record how an app without a watcher ended, if it has."""
     found = apps.find(engine, app_id)
-    if found is None or record.is_locked_elsewhere(app_id, found.labels.owner):
+    if found is None or record.locked_elsewhere(app_id, found.labels.owner):
         return
     if found.view.ended and not found.view.live and not found.view.final:
         write_end(engine, found.app_dir, found.view, found.containers[0].labels if found.containers else {})
@@ -76,9 +76,13 @@ def record_ends(engine: Engine) -> list[Attempt]:
 
 
 def _end_of(engine: Engine, app: DockerApp) -> Attempt | None:
-    if app.has_recorded_end:
+    if app.journal is not None and app.journal.end_recorded:
         if not app.containers:
-            _remove_record(app)
+            with suppress(record.HeldError):
+                lock = record.claim(app.app_dir)
+                record.remove(app.app_dir)
+                rows.remove(app.app_id)
+                lock.release()
         return None
     if app.view.needs_watcher:
         ensure_watched(engine, app.app_id)
@@ -98,17 +102,6 @@ def _end_of(engine: Engine, app: DockerApp) -> Attempt | None:
         # An attempt of a job is resumed or removed by the next apply; no client resumes this app.
         remove_app(engine, app.app_id, force=False)
     return None
-
-
-def _remove_record(app: DockerApp) -> None:
-    """Remove the record of an app whose end is known and whose containers were removed."""
-    try:
-        lock = record.claim(app.app_dir)
-    except record.HeldError:
-        return
-    record.remove(app.app_dir)
-    rows.remove(app.app_id)
-    lock.release()
 
 
 # -- the end of an attempt that waits: nothing of it has run -----------------------------------------------
@@ -160,17 +153,12 @@ def changed_inputs(app_dir: str, labels: Mapping[str, str]) -> str:
     """The input files that have changed since the plan, as text; "" for none.
 
     A cancellation ends a comparison that takes long.
-
-    Args:
-        labels: of a container of the app.
     """
     if not labels.get(INPUTS):
         return ""
     recorded = (record.read_attempt(app_dir) or {}).get("inputs")
-    return _changed(app_dir, recorded) if recorded else _UNKNOWN
-
-
-def _changed(app_dir: str, recorded: list[Any]) -> str:
+    if not recorded:
+        return _UNKNOWN
     from launcher.workspace.inputs import changed_since  # most apps have none, and watchers stay small
 
     digest, directory, root, globs = recorded
@@ -213,20 +201,19 @@ def remove_objects(engine: Engine, app_id: str, *, force: bool) -> bool:
         return owner is None or labels.get(OWNER) == owner
 
     found = [each for each in list_containers(engine, app_id) if is_own(each.labels)]
-    replicas = [each for each in found if is_replica(each)]
-    if not force and any(each.was_started for each in replicas):
+
+    def remove(kind: Callable[[Container], bool]) -> None:
+        run_parallel(lambda each: engine.remove(each.id, force=force), filter(kind, found))
+
+    if not force and any(each.was_started for each in found if is_replica(each)):
         return False
     try:
-        _remove(engine, replicas, force=force)
+        remove(is_replica)
         for volume in engine.volumes(f"{APP_ID}={app_id}"):
             if is_own(volume.labels):
                 engine.remove_volume(volume.name)
-        _remove(engine, [each for each in found if is_waiting(each)], force=force)
-        _remove(engine, [each for each in found if is_reservation(each)], force=force)
+        remove(is_waiting)
+        remove(is_reservation)
     except Conflict:  # started just now
         return False
     return True
-
-
-def _remove(engine: Engine, containers: Iterable[Container], *, force: bool) -> None:
-    run_parallel(lambda each: engine.remove(each.id, force=force), containers)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -22,8 +23,7 @@ from launcher.schedulers.docker.log_reader import shortly_before
 from launcher.schedulers.docker.names import expected_replicas, is_replica
 from launcher.schedulers.last_line import TAIL_BYTES, last_line
 from launcher.schedulers.logs import STDERR
-from launcher.specs.secret import reference_in
-from launcher.specs.sensitive import SHORTEST_LITERAL, is_sensitive
+from launcher.specs.secret import SHORTEST_LITERAL, is_sensitive, reference_in
 
 _LATE_S = 0.5  # by how much the event of an end may lag behind `inspect`
 _DEADLY = ("2", "3", "9", "15")
@@ -101,21 +101,14 @@ class EventQueue:
 
     def disconnected(self, error: Exception) -> None:
         """Forget the connection. The next one begins with the events that came meanwhile."""
-        self._drain()
+        with suppress(Empty):
+            while True:  # the events that arrived before the connection broke
+                if isinstance(item := self._queue.get_nowait(), Event):
+                    self._apply(item)
         self.watched = self.watched or not isinstance(error, EngineSilent)
         self._dead.clear()
         self._complete.clear()
         self._queue = SimpleQueue()  # what still arrives on the last connection is dropped
-
-    def _drain(self) -> None:
-        """Apply the events that arrived before the connection broke."""
-        while True:
-            try:
-                item = self._queue.get_nowait()
-            except Empty:
-                return
-            if isinstance(item, Event):
-                self._apply(item)
 
     def wait(self, deadline: float | None) -> None:
         """Sleep until the next event, or until `deadline` (epoch seconds).
@@ -123,21 +116,15 @@ class EventQueue:
         Raises the error that broke the connection.
         """
         timeout_s = None if deadline is None else max(0.0, deadline - time.time())
-        try:
+        with suppress(Empty):
             self._apply(self._queue.get(timeout=timeout_s))
             while True:
                 self._apply(self._queue.get_nowait())
-        except Empty:
-            return
 
     def is_by_itself(self, ended: Container) -> bool:
         """Whether this run of the container ended without a signal, while the engine was up."""
         at, _ = self.by_itself.get(ended.id, (0.0, None))
         return bool(at) and at >= (ended.started_at or 0.0)
-
-    def code_of_itself(self, ended: Container) -> int | None:
-        """The exit code of such an end; None where no event had it."""
-        return self.by_itself[ended.id][1] if self.is_by_itself(ended) else None
 
     def wait_for_cause(self, ended: Container) -> None:
         """Wait for the late events of an end: a signal from outside, or out of memory."""
@@ -151,11 +138,9 @@ class EventQueue:
             self._wait_until(min(now, ended.ended_at or now) + _LATE_S, lambda: ended.id in self.oom)
 
     def _wait_until(self, deadline: float, is_done: Callable[[], bool]) -> None:
-        while not is_done():
-            try:
+        with suppress(Empty):
+            while not is_done():
                 self._apply(self._queue.get(timeout=max(0.0, deadline - time.time())))
-            except Empty:
-                return
 
     def _apply(self, item: Event | Exception | None) -> None:
         if item is None:
@@ -165,13 +150,8 @@ class EventQueue:
         container = item.container_id
         self.changed.add(container)
         self.seen_until = item.time
-        if item.action == "kill":
-            self._note_kill(item)
-        deadly = item.action == "kill" and item.attributes.get("signal") in _DEADLY
-        if deadly or item.action == "stop":
-            journal = record.journal(self._app_dir)
-            if journal is None or container not in journal.app.stop_requested:
-                self.stopped_externally.add(container)
+        if item.action in ("kill", "stop"):
+            self._note_signal(item)
         elif item.action == "die":
             self._dead.add(container)
             self.codes[container] = _code_in(item)
@@ -186,13 +166,17 @@ class EventQueue:
             self.killed.discard(container)
             self.by_itself.pop(container, None)
 
-    def _note_kill(self, event: Event) -> None:
-        """Record a signal that is not ours: the engine may be stopping, and this process may be killed."""
-        journal = record.journal(self._app_dir)
-        if journal is None or event.container_id not in journal.app.stop_requested:
-            self.killed.add(event.container_id)
-            if journal is not None and journal.app.killed.get(event.container_id, 0.0) < event.time:
-                record.append(self._app_dir, "kill", id=event.container_id, at=event.time)
+    def _note_signal(self, event: Event) -> None:
+        """Note a signal that is not ours. A kill is recorded: the engine may be stopping, and we with it."""
+        container, journal = event.container_id, record.journal(self._app_dir)
+        if journal is not None and container in journal.app.stop_requested:
+            return
+        if event.action == "kill":
+            self.killed.add(container)
+            if journal is not None and journal.app.killed.get(container, 0.0) < event.time:
+                record.append(self._app_dir, "kill", id=container, at=event.time)
+        if event.action == "stop" or event.attributes.get("signal") in _DEADLY:
+            self.stopped_externally.add(container)
 
 
 class AppObserver:
@@ -231,7 +215,7 @@ class AppObserver:
             events.wait_for_cause(ended)
         facts = dict(alone(ended))
         facts["oom"] = ended.oom or ended.id in events.oom
-        if (by_event := events.code_of_itself(ended)) is not None:
+        if events.is_by_itself(ended) and (by_event := events.by_itself[ended.id][1]) is not None:
             facts["code"] = by_event
         lost = self._why_lost(ended, journal, facts["code"])
         by_hand = ended.id in events.stopped_externally or journal.app.was_stopped_by_hand(ended.id, start)
@@ -246,22 +230,16 @@ class AppObserver:
 
     def _why_lost(self, ended: Container, journal: Journal, code: int) -> str:
         """See `facts.why_lost`."""
-        is_unknown = code == _UNKNOWN
-        if is_unknown or ended.id in self._events.killed:
+        events, is_unknown = self._events, code == _UNKNOWN
+        if is_unknown or ended.id in events.killed:
             self._engine.answer_anew()
-        return why_lost(
-            ended,
-            journal.app,
-            self._engine.started_at(),
-            watched=self._events.watched,
-            by_itself=not is_unknown and (self._events.is_by_itself(ended) or self._ran_on(ended, journal)),
-        )
-
-    def _ran_on(self, ended: Container, journal: Journal) -> bool:
-        """Whether the engine was away, and has let this run go on until it ended."""
-        events = self._events
-        is_killed = ended.id in events.killed or journal.app.was_killed(ended.id, ended.started_at)
-        return events.watched and not is_killed and self._engine.keeps_containers()
+        by_itself = not is_unknown and events.is_by_itself(ended)
+        if not (is_unknown or by_itself) and events.watched and ended.id not in events.killed:
+            # The engine was away: has it let this run go on until it ended?
+            is_killed = journal.app.was_killed(ended.id, ended.started_at)
+            by_itself = not is_killed and self._engine.keeps_containers()
+        now = self._engine.started_at()
+        return why_lost(ended, journal.app, now, watched=events.watched, by_itself=by_itself)
 
 
 def _code_in(die: Event) -> int | None:
@@ -292,7 +270,11 @@ def said(engine: Engine, ended: Container, journal: Journal) -> str:
 
 def _stderr(engine: Engine, ended: Container, journal: Journal) -> tuple[bytes, bool]:
     """The end of the container's stderr, and whether that is all of it."""
-    since = None if (begun := _begun(ended, journal)) is None else int(begun * 1e9)
+    try:
+        begun: float | None = starts_of(ended, journal)[-1][1]
+    except (LogsUnsupported, IndexError):
+        begun = None if ended.started_at is None else shortly_before(ended.started_at)
+    since = None if begun is None else int(begun * 1e9)
     tail, count, size = b"", 0, 0
     with engine.log_frames(ended.id, since=since, tail=_SAID_LINES, tty=ended.tty) as frames:
         for stream, payload in frames:  # both streams: the engine counts the lines of both
@@ -301,13 +283,6 @@ def _stderr(engine: Engine, ended: Container, journal: Journal) -> tuple[bytes, 
                 size += len(payload)
                 tail = (tail + payload)[-TAIL_BYTES:]
     return tail, count < _SAID_LINES and size <= TAIL_BYTES
-
-
-def _begun(ended: Container, journal: Journal) -> float | None:
-    try:
-        return starts_of(ended, journal)[-1][1]
-    except (LogsUnsupported, IndexError):
-        return None if ended.started_at is None else shortly_before(ended.started_at)
 
 
 def _secrets(engine: Engine, ended: Container) -> tuple[str, ...]:

@@ -93,7 +93,13 @@ class Prober:
 
     def follow(self, containers: Iterable[Container], app: HeldApp) -> None:
         """Begin to probe the replicas that run now, and end with those that run no more."""
-        wanted = {} if app.stop is not None else dict(self._to_probe(containers, app))
+        wanted: dict[tuple[str, float | None], tuple[Container, Mapping[str, Any]]] = {}
+        for each in containers if app.stop is None else ():
+            role, k = where(each)
+            replica = app.roles[role].replicas[k]
+            is_open = replica.state == RUNNING and not (replica.is_ready or replica.late)
+            if role in self._rules and is_open and each.state == "running":
+                wanted[each.id, each.started_at] = each, self._rules[role]
         for run in [run for run in self._runs if run not in wanted]:
             self._runs.pop(run).over.set()
         now = time.time()
@@ -126,16 +132,6 @@ class Prober:
                 self._results.put((run.container, run.late() if why else ""))
                 self._wake()
             return
-
-    def _to_probe(
-        self, containers: Iterable[Container], app: HeldApp
-    ) -> Iterator[tuple[tuple[str, float | None], tuple[Container, Mapping[str, Any]]]]:
-        for each in containers:
-            role, k = where(each)
-            replica = app.roles[role].replicas[k]
-            is_open = replica.state == RUNNING and not (replica.is_ready or replica.late)
-            if role in self._rules and is_open and each.state == "running":
-                yield (each.id, each.started_at), (each, self._rules[role])
 
 
 def why_not_ready(engine: Engine, container: Container, probe: Mapping[str, Any], *, limit_s: float) -> str:
@@ -216,13 +212,9 @@ def _why_no_file(engine: Engine, seen: Container, name: str) -> str:
         return f"the file {name} cannot be seen: {error.cause}"
     if found is None:
         return no_file(name)
-    return old_file(name) if (found.written_at or 0.0) < _began_at(seen) else ""
-
-
-def _began_at(seen: Container) -> float:
-    """A time before the first write of this run, and after all of the runs before it."""
-    before = seen.last_run_ended_at or seen.created_at or 0.0
-    return max(before, (seen.started_at or 0.0) - _EARLY_S)
+    # A time before the first write of this run, and after all of the runs before it.
+    began_at = max(seen.last_run_ended_at or seen.created_at or 0.0, (seen.started_at or 0.0) - _EARLY_S)
+    return old_file(name) if (found.written_at or 0.0) < began_at else ""
 
 
 # -- port and http -----------------------------------------------------------------------------------------

@@ -11,7 +11,6 @@ from launcher.schedulers.docker.client.view import EngineView
 from launcher.schedulers.docker.client.wire import Patience
 from launcher.schedulers.docker.labels import APP_ID
 from launcher.schedulers.docker.watching.client import wait_for_exit
-from launcher.schedulers.owner import Owner
 from launcher.specs.attempt import UNSTARTED_STATES, WAITING_STATES
 
 _EXIT_S = 30.0
@@ -30,18 +29,24 @@ def wait_for_end(engine: EngineView, app_id: str, deadline: float | None) -> Doc
 def _wait_for_end(engine: EngineView, app_id: str, deadline: float | None) -> DockerApp | None:
     found = apps.find(engine, app_id)
     while found is not None:
-        if found.paused_by is not None:
-            _look_again(found.paused_by, app_id, deadline)
+        if found.paused_by is not None:  # no event may follow
+            left = _left(deadline, _LOOK_S)
+            if there := record.locked_elsewhere(app_id, found.paused_by):
+                wait_for_exit(there, left)
+            else:
+                time.sleep(left)
         elif _is_left(found):
-            _wait_for_record(found, deadline)
+            _wait_for_watchers(found, _left(deadline, _LOOK_S))
         elif not found.view.ended:
             found = _listen(engine, app_id, deadline) or found
         if found.view.ended:
-            _wait_for_watchers(found, deadline)
+            _wait_for_watchers(found, _left(deadline, _EXIT_S))
             if found.view.final and not found.view.live:
                 return found  # no watcher is left that could record more
         found = apps.find(engine, app_id)
-        if found is None or _is_over(found) or (deadline is not None and time.monotonic() > deadline):
+        if found is None or (deadline is not None and time.monotonic() > deadline):
+            return found
+        if found.view.final or (found.view.ended and not _is_watched_elsewhere(found)):
             return found
     return None
 
@@ -85,36 +90,16 @@ def _is_left(found: DockerApp) -> bool:
     return found.is_ending or _is_given_up(found)
 
 
-def _wait_for_record(found: DockerApp, deadline: float | None) -> None:
-    """Wait until its watcher has exited, here or below another folder, but for a moment only."""
-    owner = found.labels.owner
-    if owner is not None and record.is_locked_elsewhere(found.app_id, owner):
-        wait_for_exit(record.folder_below(owner.home, found.app_id), _left(deadline, _LOOK_S))
-    wait_for_exit(found.app_dir, _left(deadline, _LOOK_S))
+def _is_watched_elsewhere(found: DockerApp) -> bool:
+    """Whether a watcher of another state folder may be about to record how it ended."""
+    return bool(record.locked_elsewhere(found.app_id, found.labels.owner))
 
 
-def _look_again(owner: Owner, app_id: str, deadline: float | None) -> None:
-    """Wait until another read of a paused app may show more: no event may follow."""
-    left = _left(deadline, _LOOK_S)
-    until = time.monotonic() + left
-    if record.is_locked_elsewhere(app_id, owner):
-        wait_for_exit(record.folder_below(owner.home, app_id), left)
-    else:
-        time.sleep(max(0.0, until - time.monotonic()))
-
-
-def _is_over(found: DockerApp) -> bool:
-    """Whether the app has ended and no watcher of another state folder is about to record how."""
-    watched = record.is_locked_elsewhere(found.app_id, found.labels.owner)
-    return found.view.ended and (found.view.final or not watched)
-
-
-def _wait_for_watchers(found: DockerApp, deadline: float | None) -> None:
-    left = _left(deadline, _EXIT_S)
-    wait_for_exit(found.app_dir, left)
-    owner = found.labels.owner
-    if owner is not None and record.is_locked_elsewhere(found.app_id, owner):
-        wait_for_exit(record.folder_below(owner.home, found.app_id), left)
+def _wait_for_watchers(found: DockerApp, most_s: float) -> None:
+    """Wait until its watchers have exited, here and below another folder, for so long each."""
+    wait_for_exit(found.app_dir, most_s)
+    if there := record.locked_elsewhere(found.app_id, found.labels.owner):
+        wait_for_exit(there, most_s)
 
 
 def _listen(engine: EngineView, app_id: str, deadline: float | None) -> DockerApp | None:

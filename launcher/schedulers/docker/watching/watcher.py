@@ -24,12 +24,7 @@ from launcher.schedulers.docker import record
 from launcher.schedulers.docker.client.engine import Engine, connect
 from launcher.schedulers.docker.client.errors import EngineError, EngineSilent, EngineUnreachable
 from launcher.schedulers.docker.client.objects import Container
-from launcher.schedulers.docker.client.wire import (
-    GIVE_UP_S,
-    LONGEST_PAUSE_S,
-    SHORTEST_PAUSE_S,
-    Patience,
-)
+from launcher.schedulers.docker.client.wire import GIVE_UP_S, LONGEST_PAUSE_S, SHORTEST_PAUSE_S, Patience
 from launcher.schedulers.docker.facts import containers_to_events, has_begun, open_app
 from launcher.schedulers.docker.journal import HeldApp, Journal
 from launcher.schedulers.docker.labels import APP_ID, Labels
@@ -59,7 +54,11 @@ class Watcher:
         self._app_dir = lock.app_dir
         self._app_id: str = order["app_id"]
         self._reads_client: bool = order["attached"]
-        self._place = _inherited(order)
+        self._place: Place | None = None
+        if "place" in order:
+            from launcher.schedulers.docker import share
+
+            self._place = share.from_json(order["place"], BELLS_FD)
         self._resumed: bool = order["resumed"]
         self._ops = ops
         self._events = EventQueue(self._app_dir)
@@ -187,8 +186,8 @@ class Watcher:
         if journal.outcome is not None or not (found or journal.events):
             return True
         labels = self._labels()
-        if labels.order and self._is_replaced(labels, journal):
-            return True
+        if labels.order and journal.adopted and record.locked_elsewhere(self._app_id, labels.owner):
+            return True  # its own record has a watcher again, which alone is to start what waits
         app = open_app(labels, found, journal, self._observer.expected_replicas)
         self._record_facts(app, journal)
         decide(app, self._recorder, time.time())
@@ -204,12 +203,12 @@ class Watcher:
         if is_written and self._actions.start(app, found):
             self._observer.invalidate()
             return False
-        self._wait(app, labels, is_written=is_written)
+        self._probe(app, labels)
+        self._wait(app, is_written=is_written)
         return False
 
-    def _wait(self, app: HeldApp, labels: Labels, *, is_written: bool) -> None:
+    def _wait(self, app: HeldApp, *, is_written: bool) -> None:
         """Wait for the next event, or until the app has something to do."""
-        self._probe(app, labels)
         again_at = None if is_written else time.time() + AGAIN_S
         if app.stop is not None or app.to_stop:  # a stop that had no effect
             again_at = again_at or time.time() + LONGEST_PAUSE_S
@@ -247,10 +246,6 @@ class Watcher:
             return Labels(self._found[0].labels)
         return Labels((record.read_attempt(self._app_dir) or {}).get("labels") or {})
 
-    def _is_replaced(self, labels: Labels, journal: Journal) -> bool:
-        """Whether the app's own record has a watcher again, which alone is to start what waits."""
-        return journal.adopted and record.is_locked_elsewhere(self._app_id, labels.owner)
-
     def _write_end(self, event: dict[str, Any]) -> None:
         if self._place is not None:
             self._place.leave()  # no container is left, and comparing input files takes a while
@@ -277,14 +272,6 @@ class _Recorder(Recorder):
             self._write_end(event)
             return self.is_written()
         return super().append(event)
-
-
-def _inherited(order: Mapping[str, Any]) -> Place | None:
-    if "place" not in order:
-        return None
-    from launcher.schedulers.docker import share
-
-    return share.from_json(order["place"], BELLS_FD)
 
 
 def main() -> None:
