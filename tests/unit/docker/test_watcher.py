@@ -285,27 +285,6 @@ def test_an_app_that_another_home_watches_is_left_to_it(app, tmp_path, monkeypat
         assert not ensure_watched(made.engine, made.app_id)
 
 
-def test_a_pruned_replica_that_had_succeeded_is_no_loss(app: Make) -> None:
-    made = app({"r": ["true", "sleep 1000"]})
-    made.start()
-    made.until(
-        lambda: (record_events := record.journal(made.app_dir)) is not None and _has_end(record_events)
-    )
-    made.engine.remove(made.name("r", 0))
-    seen = made.view()
-    assert (seen.state, seen.drift) == ("running", "")
-
-
-def test_a_paused_app_runs_and_can_be_cancelled(app: Make) -> None:
-    made = app({"r": [SLEEP]})
-    made.start()
-    made.engine._post(made.name(), "pause")
-    seen = made.view()
-    assert seen.state == "running"
-    stop.cancel(made.engine, made.app_id)
-    assert made.end().state == "cancelled"
-
-
 def test_the_watcher_sleeps_and_is_small(app: Make) -> None:
     made = app({"r": [SLEEP]})
     made.start()
@@ -315,13 +294,6 @@ def test_the_watcher_sleeps_and_is_small(app: Make) -> None:
     switches = _switches(pid)
     time.sleep(1.0)  # nothing happens: that is what is looked at
     assert _switches(pid) == switches
-
-
-def test_the_watcher_has_nothing_of_the_users_environment(app: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MY_TOKEN", "canary")
-    made = app({"r": [SLEEP]})
-    made.start()
-    assert b"canary" not in Path(f"/proc/{made.watcher_pid()}/environ").read_bytes()
 
 
 def test_a_client_and_its_watcher_killed_leave_an_app_that_goes_on(app: Make, launcher_home: Path) -> None:
@@ -337,10 +309,6 @@ def test_a_client_and_its_watcher_killed_leave_an_app_that_goes_on(app: Make, la
     assert wait_for_exit(made.app_dir, PATIENCE_S)
     seen = made.view()
     assert (seen.state, seen.unstarted, seen.needs_watcher) == ("running", 1, True)
-
-
-def _has_end(journal: Journal) -> bool:
-    return any(event["e"] == "exit" for event in journal.events)
 
 
 def _let_end(made: HandMade, role: str = "r", k: int = 0) -> None:
