@@ -29,11 +29,6 @@ def test_a_launch_has_the_globs_as_written_and_the_hash_of_the_files(tmp_path: P
     assert launch(tmp_path, job('[train.py, "conf/**/*.yaml"]')).inputs_digest != made.inputs_digest
 
 
-def test_a_job_without_inputs_has_no_hash(tmp_path: Path) -> None:
-    assert launch(tmp_path, HEAD + ROLES).inputs_digest == ""
-    assert launch(tmp_path, job("[]")).inputs_digest == ""
-
-
 def test_variables_matrix_and_targets_fill_them_in(tmp_path: Path) -> None:
     text = job(
         "[$<matrix.of>.py, $<var.dir>]",
