@@ -11,8 +11,8 @@ from launcher.schedulers.docker.labels import REPLICA as LABEL_REPLICA_ID
 from launcher.schedulers.docker.labels import ROLE as LABEL_ROLE_NAME
 from launcher.schedulers.docker.labels import VERSION as LABEL_VERSION
 from launcher.schedulers.docker.names import NETWORK
-from launcher.schedulers.docker.options import DockerOpts
 from launcher.schedulers.docker.request.job import DockerContainer, DockerJob
+from launcher.schedulers.docker.request.rules import DockerOpts
 from launcher.schedulers.docker.scheduler import DockerScheduler, create_scheduler
 
 __all__ = [

@@ -91,7 +91,6 @@ ON_BRANCH = {
     "launcher.runner.runner": "workspaces, for apps without one",
     "launcher.schedulers.docker.client.configuration": "warnings, for registries without credentials",
     "launcher.schedulers.docker.client.transport": "subprocess, without SSH; urllib.request, without a proxy",
-    "launcher.schedulers.docker.request.bind": "launcher.turns, for apps without GPUs",
     "launcher.schedulers.docker.request.derive": "launcher.turns, for apps without GPUs",
     "launcher.schedulers.docker.submission": "the tables of turns, for apps that take none",
     "launcher.schedulers.docker.watching.hold": "what creates containers, while an app waits",

@@ -15,7 +15,7 @@ from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.client.view import EngineView
 from launcher.schedulers.docker.journal import Journal
 from launcher.schedulers.docker.labels import APP_ID, INPUTS, PREFIX, Labels, read_labels
-from launcher.schedulers.docker.replicas import (
+from launcher.schedulers.docker.names import (
     expected_replicas,
     has_own_name,
     is_replica,

@@ -31,7 +31,7 @@ from launcher.schedulers.docker.client.view import run_parallel
 from launcher.schedulers.docker.images import pull
 from launcher.schedulers.docker.labels import APP_ID, TURN, Labels
 from launcher.schedulers.docker.names import NETWORK, OUTPUT, SCRATCH
-from launcher.schedulers.docker.request.bind import with_gpus
+from launcher.schedulers.docker.request.derive import with_gpus
 from launcher.schedulers.docker.request.job import DockerContainer, DockerJob
 from launcher.schedulers.docker.watching.probes import taken_port
 from launcher.schedulers.order import made_by_others

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 
+from launcher.schedulers.docker.client.objects import Container
+from launcher.schedulers.docker.labels import PART, REPLICA, RESERVATION_PART, ROLE, WAITING_PART, Labels
 from launcher.schedulers.ids import normalise
 
 NETWORK = "launcher"
@@ -86,3 +88,74 @@ def _fit(name: str, whole: str, end: str) -> str:
 
 def _mark(text: str) -> str:
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_MARK]
+
+
+CANCELLED = ".cancelled"
+TIMED_OUT = ".timed-out"
+STOPPED = ".stopped"
+AT_END = ".ended"
+ALL_MARKS = (CANCELLED, TIMED_OUT, STOPPED, AT_END)
+MARKS = {
+    "cancel": CANCELLED,
+    "parent": CANCELLED,
+    "hand": CANCELLED,
+    "timeout": TIMED_OUT,
+    "end": AT_END,
+}
+"""Reason of a stop → suffix of the container's name from then on; STOPPED for any other reason."""
+
+
+def where(container: Container) -> tuple[str, int]:
+    """The role and the replica number of a container."""
+    role, k = container.labels.get(ROLE, ""), container.labels.get(REPLICA, "")
+    return role, int(k) if k.isdecimal() else 0
+
+
+def own_name(container: Container) -> str:
+    """The name that a container with these labels was created with."""
+    labels = Labels(container.labels)
+    if is_reservation(container):
+        return labels.app_id
+    if is_waiting(container):
+        in_line = queued_name(labels.app_id)
+        return in_line if container.name == in_line else waiting_name(labels.app_id)
+    return container_name(labels.app_id, labels.role, labels.replica)
+
+
+def mark_of(container: Container) -> str:
+    """The mark of its stop, one of ALL_MARKS; "" for none. A user may give a container any other name."""
+    if not container.name.endswith(ALL_MARKS):
+        return ""
+    mark = container.name[container.name.rindex(".") :]
+    return mark if container.name == own_name(container) + mark else ""
+
+
+def has_own_name(container: Container) -> bool:
+    """Whether it has the name that launcher gave it."""
+    return container.name.removesuffix(mark_of(container)) == own_name(container)
+
+
+def is_reservation(container: Container) -> bool:
+    """Whether it reserves the app id, until all other containers exist."""
+    return container.labels.get(PART) == RESERVATION_PART
+
+
+def is_waiting(container: Container) -> bool:
+    """Whether it stands for an attempt that waits for others, or for its turn."""
+    return container.labels.get(PART) == WAITING_PART
+
+
+def waiting_container(containers: Iterable[Container]) -> Container | None:
+    """The container that stands for an attempt while it waits."""
+    return next((each for each in containers if is_waiting(each)), None)
+
+
+def is_replica(container: Container) -> bool:
+    """Whether it is none of these two, which are never started."""
+    return not (is_reservation(container) or is_waiting(container))
+
+
+def expected_replicas(labels: Labels) -> list[tuple[str, int]]:
+    """Every (role, replica) that an app should have, in order. Unpacks the document: call once for an app."""
+    roles = labels.document.get("roles", ())
+    return [(role["name"], k) for role in roles for k in range(role.get("num_replicas", 1))]

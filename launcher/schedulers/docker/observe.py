@@ -10,7 +10,7 @@ from launcher.schedulers.docker.client.errors import EngineError
 from launcher.schedulers.docker.client.view import INSPECTIONS, EngineView, run_parallel
 from launcher.schedulers.docker.labels import PREFIX
 from launcher.schedulers.docker.names import error_file
-from launcher.schedulers.docker.replicas import DockerReplica
+from launcher.schedulers.docker.status import DockerReplica
 from launcher.schedulers.docker.tombstones import Tombstone
 from launcher.schedulers.record import SeenApp
 from launcher.specs.attempt import Attempt

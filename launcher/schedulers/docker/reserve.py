@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from launcher.errors import ReservedError, SchedulerError
-from launcher.schedulers.docker import apps, record, rows, tombstones, turn
+from launcher.schedulers.docker import apps, record, rows, tombstones
 from launcher.schedulers.docker.apps import DockerApp, list_containers
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import Conflict, EngineError, ImageNotFound, NameTaken
@@ -19,10 +19,9 @@ from launcher.schedulers.docker.client.streams import Report
 from launcher.schedulers.docker.client.view import run_parallel
 from launcher.schedulers.docker.containers import is_foreign, name_taken
 from launcher.schedulers.docker.images import pull
-from launcher.schedulers.docker.names import scratch_volume
+from launcher.schedulers.docker.labels import RESERVATION_LABELS
+from launcher.schedulers.docker.names import scratch_volume, waiting_container
 from launcher.schedulers.docker.record import RecordLock
-from launcher.schedulers.docker.replicas import waiting_container
-from launcher.schedulers.docker.request.labelling import RESERVATION_LABELS
 from launcher.specs.attempt import UNSTARTED_STATES, Attempt
 
 _TRIES = 5
@@ -151,7 +150,10 @@ def _clear(
     if view.state not in UNSTARTED_STATES:
         raise ReservedError(attempt.app_id, view.state)
     waiting = waiting_container(found.containers)
-    if waiting is not None and turn.decide(engine, waiting, turn.RESUME, take_over=take_over) != turn.RESUME:
+    if (
+        waiting is not None
+        and tombstones.decide(engine, waiting, tombstones.RESUME, take_over=take_over) != tombstones.RESUME
+    ):
         raise ReservedError(attempt.app_id, view.state)  # another client gives it up at this moment
     if waiting is not None:
         # First: a record of waiting without that container reads as a cancellation.
@@ -162,7 +164,7 @@ def _clear(
     except Conflict as error:  # started just now
         raise ReservedError(attempt.app_id, "running") from error
     if waiting is not None:
-        turn.forget(engine, attempt.app_id)
+        tombstones.forget(engine, attempt.app_id)
     return None
 
 

@@ -90,7 +90,7 @@ class DockerScheduler(BackendScheduler["DockerJob"]):
     # Dry run and submission
 
     def _run_opts(self) -> runopts:
-        from launcher.schedulers.docker.options import options
+        from launcher.schedulers.docker.request.rules import options
 
         return options()
 
@@ -205,7 +205,7 @@ class DockerScheduler(BackendScheduler["DockerJob"]):
         self, app_id: str, timeout_s: float | None = None, *, whole: bool = False
     ) -> SeenApp | None:
         """Waits on the engine's event stream."""
-        from launcher.schedulers.docker.client.persist import Patience
+        from launcher.schedulers.docker.client.wire import Patience
         from launcher.schedulers.docker.observe import brief_app, whole_app
         from launcher.schedulers.docker.watching.waiting import wait_for_end
 
@@ -283,11 +283,11 @@ class DockerScheduler(BackendScheduler["DockerJob"]):
 
     def stop(self, app_id: str, grace_s: float | None, *, interrupt: bool = False) -> None:
         """Returns when none of its containers runs."""
-        from launcher.schedulers.docker.watching import stop
+        from launcher.schedulers.docker.watching import actions
 
         if not interrupt:
             self.check_cancel(app_id)
-        stop.cancel(self.engine, app_id, grace_s=grace_s, interrupt=interrupt)
+        actions.cancel(self.engine, app_id, grace_s=grace_s, interrupt=interrupt)
 
     def leave(self, app_id: str) -> None:
         for submission in [each for each in self._submissions if each.app_id == app_id]:
@@ -352,7 +352,7 @@ class DockerScheduler(BackendScheduler["DockerJob"]):
         return gc.leftovers(self.view)
 
     def logs(self, app_id: str) -> AppLogs:
-        from launcher.schedulers.docker.logs.read import DockerLogs
+        from launcher.schedulers.docker.app_logs import DockerLogs
 
         return DockerLogs(self.view, app_id, self.on_restart)
 

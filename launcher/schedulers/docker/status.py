@@ -8,7 +8,7 @@ names are marked with what exit codes do not show.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from launcher.holding.events import pause_s
@@ -27,20 +27,52 @@ from launcher.schedulers.docker.facts import (
 )
 from launcher.schedulers.docker.journal import HeldApp, Journal, RecordedOutcome
 from launcher.schedulers.docker.labels import Labels
-from launcher.schedulers.docker.names import queued_name
-from launcher.schedulers.docker.replicas import (
-    RESTARTED,
-    DockerReplica,
+from launcher.schedulers.docker.names import (
     is_replica,
     is_reservation,
+    queued_name,
     where,
 )
 from launcher.specs.attempt import AttemptState
 
 GONE = "its reservation was removed"
 """Why an attempt has ended whose container was removed while it waited."""
+RESTARTED = "waits to be restarted"
 _WAITS = {"paused": "paused", "restarting": RESTARTED}
 _NEVER = 0.0  # readers decide nothing by the clock
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DockerReplica:
+    """One replica.
+
+    Attributes:
+        state: pending, running, succeeded, failed, cancelled or lost.
+        id: the id of its container; "" when that was removed.
+        num_restarts: restarts of this replica alone.
+        waits: why a replica is idle: paused, between two runs, or waiting for another role; "" otherwise.
+        message: why it has failed, was stopped or was lost; "" where the app's message says it.
+        lost: why its end tells nothing, see `facts.py`; "" for any other replica.
+    """
+
+    role: str
+    k: int
+    state: str = "pending"
+    id: str = ""
+    name: str = ""
+    exit_code: int | None = None
+    num_restarts: int = 0
+    hostname: str = ""
+    ports: Mapping[int, tuple[str, int]] = field(default_factory=dict)
+    started_at: float | None = None
+    ended_at: float | None = None
+    waits: str = ""
+    message: str = ""
+    lost: str = ""
+
+    @property
+    def label(self) -> str:
+        return f"{self.role}/{self.k}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,13 +25,20 @@ from launcher.schedulers.docker.client.streams import Report
 from launcher.schedulers.docker.containers import ContainerSetup, environment_of, start_all, trial
 from launcher.schedulers.docker.facts import declaration
 from launcher.schedulers.docker.images import pull
-from launcher.schedulers.docker.labels import HOLDER, IMAGES, PART, WAITING_PART, WAITS_FOR, Labels
+from launcher.schedulers.docker.labels import (
+    HOLDER,
+    IMAGES,
+    PART,
+    WAITING_PART,
+    WAITS_FOR,
+    Labels,
+    app_labels,
+    attempt_labels,
+)
 from launcher.schedulers.docker.names import queued_name, waiting_name
 from launcher.schedulers.docker.record import RecordLock
-from launcher.schedulers.docker.request.bind import bind_request, check_head
-from launcher.schedulers.docker.request.derive import build_request
-from launcher.schedulers.docker.request.job import DockerContainer, DockerJob
-from launcher.schedulers.docker.request.labelling import app_labels, attempt_labels, job_labels
+from launcher.schedulers.docker.request.derive import bind_request, build_request, check_head
+from launcher.schedulers.docker.request.job import DockerContainer, DockerJob, job_labels
 from launcher.schedulers.docker.reserve import release, reserve
 from launcher.schedulers.docker.watching.client import WatcherClient, place_again, wait_for_exit
 from launcher.schedulers.owner import this_process

@@ -9,12 +9,17 @@ app.
 
 from __future__ import annotations
 
+import json
+import math
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import EngineError, EngineUnreachable
+from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.journal import RecordedOutcome
-from launcher.schedulers.docker.labels import APP_ID, PREFIX, TOMBSTONE, Labels
+from launcher.schedulers.docker.labels import APP_ID, PREFIX, TOMBSTONE, TURN, Labels
+from launcher.schedulers.owner import from_json, this_process
 from launcher.specs.attempt import ENDED_STATES
 
 TYPE_CHECKING = False
@@ -28,6 +33,7 @@ if TYPE_CHECKING:
     from launcher.schedulers.docker.status import DockerAppView
     from launcher.specs.attempt import Attempt
     from launcher.specs.jobkey import JobKey
+
 
 _LEFT_OUT = frozenset(
     PREFIX + name
@@ -171,3 +177,60 @@ def _number(text: str) -> float | None:
     with suppress(ValueError):
         return float(text)
     return None
+
+
+START = "start"
+"""Its watcher starts it."""
+RESUME = "resume"
+"""A client removes it, since its watcher is dead, and submits it again."""
+OVER = ""
+"""It does not wait any more: its container is gone."""
+_BY = PREFIX + "by"
+
+
+def ending(state: str, message: str) -> str:
+    """The decision that it ends in this state."""
+    return json.dumps([state, message])
+
+
+def outcome(decision: str) -> tuple[str, str]:
+    """State and message of a decision that it ends."""
+    state, message = json.loads(decision)
+    return str(state), str(message)
+
+
+def is_end(decision: str) -> bool:
+    return decision not in (START, RESUME, OVER)
+
+
+def decide(engine: Engine, waiting: Container, decision: str, *, take_over: bool = False) -> str:
+    """Decide, unless another process has. Returns what is decided, or OVER.
+
+    Args:
+        waiting: the container that stands for the attempt.
+        take_over: a process on another machine counts as dead.
+    """
+    app_id = waiting.labels[APP_ID]
+    labels = {APP_ID: app_id, TURN: decision, _BY: this_process().to_json()}
+    number = 0
+    while True:
+        name = f"{app_id}.{waiting.id[:12]}.{number}"
+        if engine.create_volume(name, labels):
+            if engine.inspect(waiting.id) is not None:
+                return decision
+            forget(engine, app_id)
+            return OVER
+        taken = engine.volume(name)
+        if taken is None:  # decided, carried out and forgotten since
+            return OVER
+        decider = from_json(taken.labels.get(_BY, ""))
+        decided = taken.labels.get(TURN, OVER)
+        if is_end(decided) or (decider is not None and decider.is_alive(math.inf, take_over=take_over)):
+            return decided
+        number += 1
+
+
+def forget(engine: Engine, app_id: str) -> None:
+    """Remove what was decided, once the container is gone."""
+    for volume in engine.volumes(f"{APP_ID}={app_id}", TURN):
+        engine.remove_volume(volume.name)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from launcher.schedulers.docker.client.engine import Engine, connect
-from launcher.schedulers.docker.watching import stop
+from launcher.schedulers.docker.watching import actions
 from tests.contract.conftest import DockerCase
 from tests.engines.images import SHELL_IMAGE
 from tests.unit.docker.apps_by_hand import HandMade
@@ -50,4 +50,4 @@ def app(engine: Engine, token: str) -> Iterator[Callable[..., HandMade]]:
     for each in made:
         if each.lock is not None:
             each.lock.release()
-        stop.remove_app(engine, each.app_id, force=True)
+        actions.remove_app(engine, each.app_id, force=True)

@@ -6,8 +6,7 @@ import pytest
 
 from launcher.schedulers.docker.apps import own_containers
 from launcher.schedulers.docker.client.objects import Container, Image
-from launcher.schedulers.docker.names import container_name
-from launcher.schedulers.docker.replicas import mark_of
+from launcher.schedulers.docker.names import container_name, mark_of
 
 LABELS = {"launcher.app-id": "job-1-abcde", "launcher.role": "main", "launcher.part": "replica"}
 LONG_ROLE = "r" * 60

@@ -12,9 +12,9 @@ import pytest
 from launcher.schedulers.docker.client import streams
 from launcher.schedulers.docker.client.engine import Engine, connect
 from launcher.schedulers.docker.client.errors import NotFound
-from launcher.schedulers.docker.client.persist import Patience
 from launcher.schedulers.docker.client.streams import dechunked, frames, objects
-from launcher.schedulers.docker.logs.reader import split_timestamp
+from launcher.schedulers.docker.client.wire import Patience
+from launcher.schedulers.docker.log_reader import split_timestamp
 from tests.engines.port import engine_port
 from tests.engines.proxy import Proxy, everything
 from tests.unit.docker.engine_things import Bench

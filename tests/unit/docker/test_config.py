@@ -5,9 +5,8 @@ import contextlib
 import pytest
 
 from launcher.schedulers.docker.labels import read_labels
-from launcher.schedulers.docker.options import options
-from launcher.schedulers.docker.request.bind import bind_request, with_gpus
-from launcher.schedulers.docker.request.derive import build_request
+from launcher.schedulers.docker.request.derive import bind_request, build_request, with_gpus
+from launcher.schedulers.docker.request.rules import options
 from launcher.specs import AppDef, BindMount, DeviceMount, Resource, RetryPolicy, Role, VolumeMount
 from launcher.specs.secret import Secret
 from tests.engines import require

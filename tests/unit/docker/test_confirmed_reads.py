@@ -20,8 +20,8 @@ from launcher.schedulers.docker import apps, record
 from launcher.schedulers.docker.client.engine import Engine, connect
 from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.client.view import EngineView
-from launcher.schedulers.docker.request.labelling import RESERVATION_LABELS, attempt_labels, replica_labels
-from launcher.schedulers.docker.watching import stop
+from launcher.schedulers.docker.labels import RESERVATION_LABELS, attempt_labels, replica_labels
+from launcher.schedulers.docker.watching import actions
 from launcher.schedulers.owner import Owner, this_process
 from tests.contract.conftest import DockerCase
 from tests.contract.test_staged import attempt_of
@@ -79,7 +79,7 @@ def test_an_app_that_is_made_and_started_between_list_and_inspect_is_not_lost(en
     with meanwhile(tmp_path, INSPECT, change) as slow:
         found = apps.find(slow, app.app_id)
     assert (found.view.state, found.view.drift) == ("running", "")
-    stop.cancel(engine, app.app_id)
+    actions.cancel(engine, app.app_id)
 
 
 def test_a_start_that_goes_on_after_its_owner_died_is_not_interrupted(engine, token, tmp_path):
@@ -89,7 +89,7 @@ def test_a_start_that_goes_on_after_its_owner_died_is_not_interrupted(engine, to
     with meanwhile(tmp_path, LIST, lambda: [engine.start(each) for each in made] and None, nth=2) as slow:
         found = apps.find(slow, app.app_id)
     assert (found.view.state, found.view.unstarted) == ("running", 0)
-    stop.cancel(engine, app.app_id)
+    actions.cancel(engine, app.app_id)
 
 
 def test_a_watcher_below_another_state_folder_owns_what_its_client_left(engine, token, tmp_path):
@@ -104,7 +104,7 @@ def test_a_watcher_below_another_state_folder_owns_what_its_client_left(engine, 
     held.release()
     found = apps.find(engine, app.app_id)
     assert found.owner == ""
-    stop.remove_app(engine, app.app_id, force=True)
+    actions.remove_app(engine, app.app_id, force=True)
 
 
 def test_taking_back_leaves_what_another_client_made_under_the_same_id(engine: Engine, token: str) -> None:
@@ -115,7 +115,7 @@ def test_taking_back_leaves_what_another_client_made_under_the_same_id(engine: E
     record.write_attempt(ours.app_dir, {"labels": {"launcher.owner": this_process().to_json()}})
     ours.create()
     engine.start(theirs.create()[0])
-    assert stop.remove_app(engine, ours.app_id, force=True)
+    assert actions.remove_app(engine, ours.app_id, force=True)
     assert [each.name for each in ours.containers()] == [theirs.name("x")]
     engine.remove(ours.containers()[0].id, force=True)
 

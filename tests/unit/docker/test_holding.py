@@ -16,7 +16,7 @@ import pytest
 
 from launcher.errors import ReservedError, SchedulerError
 from launcher.schedulers import get_scheduler
-from launcher.schedulers.docker import gc, record, tombstones, turn
+from launcher.schedulers.docker import gc, record, tombstones
 from launcher.schedulers.docker.client.engine import connect
 from launcher.schedulers.docker.watching import client
 from launcher.specs import AppDef
@@ -390,17 +390,17 @@ def test_gc_keeps_what_a_waiting_attempt_needs(case, gate, launcher_home, token)
     assert good.app_id in [each.app_id for each in gc.finished(view)]
 
 
-@pytest.mark.parametrize("dead", [turn.START, turn.RESUME])
+@pytest.mark.parametrize("dead", [tombstones.START, tombstones.RESUME])
 def test_what_a_dead_process_decided_is_decided_again(case, gate, launcher_home, dead):
     staged: Any = case.scheduler
     first = prepare(case, staged, gate.script)
     attempt = hold(case, staged, case.app(), first)
     kill_watcher(attempt, launcher_home)
     program = (
-        "import sys; from launcher.schedulers.docker import turn, apps;"
+        "import sys; from launcher.schedulers.docker import tombstones, apps;"
         "from launcher.schedulers.docker.client.engine import connect;"
         "engine = connect(); [one] = apps.list_containers(engine, sys.argv[1]);"
-        "print(turn.decide(engine, one, sys.argv[2]))"
+        "print(tombstones.decide(engine, one, sys.argv[2]))"
     )
     ran = subprocess.run(
         [sys.executable, "-c", program, attempt.app_id, dead], check=True, stdout=subprocess.PIPE, text=True
@@ -420,7 +420,7 @@ def test_an_end_that_was_decided_is_carried_out_by_others(case, gate, launcher_h
 
     engine = connect()
     [one] = apps.list_containers(engine, attempt.app_id)
-    assert turn.decide(engine, one, turn.ending("skipped", "withdrawn")) == turn.ending(
+    assert tombstones.decide(engine, one, tombstones.ending("skipped", "withdrawn")) == tombstones.ending(
         "skipped", "withdrawn"
     )
     gate.open()

@@ -10,10 +10,9 @@ import pytest
 from launcher.errors import StartError
 from launcher.schedulers.checks import RejectedAppError
 from launcher.schedulers.docker.names import container_name
-from launcher.schedulers.docker.options import options
-from launcher.schedulers.docker.request.bind import bind_request
-from launcher.schedulers.docker.request.derive import build_request
+from launcher.schedulers.docker.request.derive import bind_request, build_request
 from launcher.schedulers.docker.request.job import DockerContainer, DockerJob
+from launcher.schedulers.docker.request.rules import options
 from launcher.schedulers.docker.scheduler import DockerScheduler
 from launcher.specs import AppDef, AppState, Probe, Role
 from tests.contract.conftest import DockerCase

@@ -6,14 +6,14 @@ import pytest
 
 from launcher.schedulers.docker import tombstones
 from launcher.schedulers.docker.client.objects import Labelled
-from launcher.schedulers.docker.labels import read_labels
-from launcher.schedulers.docker.options import options
-from launcher.schedulers.docker.request.labelling import (
+from launcher.schedulers.docker.labels import (
     RESERVATION_LABELS,
     app_labels,
     attempt_labels,
+    read_labels,
     replica_labels,
 )
+from launcher.schedulers.docker.request.rules import options
 from launcher.schedulers.docker.status import DockerAppView
 from launcher.schedulers.owner import this_process
 from launcher.specs import AppDef, Attempt, JobKey, RetryPolicy, Role, app_from_document

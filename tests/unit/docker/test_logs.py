@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from launcher.schedulers.backend import LogPart
+from launcher.schedulers.docker.app_logs import DockerLogs, last_lines, starts_of
 from launcher.schedulers.docker.client.engine import connect
 from launcher.schedulers.docker.client.errors import EngineError
 from launcher.schedulers.docker.client.view import EngineView
-from launcher.schedulers.docker.logs.read import DockerLogs, last_lines, starts_of
-from launcher.schedulers.docker.logs.reader import LogReader, LogsGone, split_timestamp
+from launcher.schedulers.docker.log_reader import LogReader, LogsGone, split_timestamp
 from launcher.schedulers.logs import LogRecord
 from tests.engines.proxy import Proxy
 from tests.unit.docker.engine_things import Bench

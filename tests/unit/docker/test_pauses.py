@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from launcher.schedulers.docker import apps, gc, record
-from launcher.schedulers.docker.watching import stop
+from launcher.schedulers.docker.watching import actions
 from launcher.schedulers.docker.watching.client import ensure_watched, wait_for_exit
 from launcher.schedulers.docker.watching.waiting import wait_for_end
 from tests.unit.docker.apps_by_hand import PATIENCE_S, SLEEP, HandMade
@@ -37,7 +37,7 @@ def test_the_others_of_a_role_are_stopped_and_wait(app: Make) -> None:
     made.until(lambda: [each.state for each in made.containers()] == ["running", "exited", "exited"])
     seen = made.view()
     assert [each.waits for each in seen.replicas] == ["", "waits to be restarted", "waits to be restarted"]
-    stop.cancel(made.engine, made.app_id)
+    actions.cancel(made.engine, made.app_id)
     assert made.end().state == "cancelled"
     assert made.states() == ["other/0 cancelled", "r/0 cancelled", "r/1 cancelled"]
 
@@ -61,7 +61,7 @@ def test_cancel_in_the_pause_without_a_watcher(app: Make) -> None:
     made = app({"r": ["exit 3"]}, retries=LONG)
     _in_pause(made)
     _kill_watcher(made)
-    stop.cancel(made.engine, made.app_id)
+    actions.cancel(made.engine, made.app_id)
     found = made.view()
     assert (found.state, found.final) == ("cancelled", True)
 
@@ -77,7 +77,7 @@ def test_another_home_leaves_an_app_in_its_pause_alone(app, tmp_path, monkeypatc
         assert [each.view.state for each in listed] == ["running"]
         assert made.app_id not in [each.app_id for each in gc.finished(made.engine)]
         assert not ensure_watched(made.engine, made.app_id)
-        stop.cancel(made.engine, made.app_id)
+        actions.cancel(made.engine, made.app_id)
         found = apps.find(made.engine, made.app_id)
         assert (found.view.state, found.paused_by) == ("cancelled", None)
     assert (made.end().state, made.states()) == ("cancelled", ["r/0 cancelled"])

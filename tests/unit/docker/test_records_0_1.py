@@ -11,7 +11,7 @@ import pytest
 
 from launcher.schedulers.docker.client.objects import Container, from_inspect, from_list
 from launcher.schedulers.docker.journal import Journal, fold
-from launcher.schedulers.docker.replicas import is_replica, where
+from launcher.schedulers.docker.names import is_replica, where
 from launcher.schedulers.docker.status import DockerAppView, view
 from tests.unit.docker.next_step import next_step
 

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from launcher.schedulers.docker.journal import Journal
-from launcher.schedulers.docker.replicas import DockerReplica
-from launcher.schedulers.docker.status import DockerAppView, view
+from launcher.schedulers.docker.status import DockerAppView, DockerReplica, view
 from tests.unit.docker.test_status import container
 
 STARTING: dict[str, Any] = {"e": "starting", "t": 10**9}

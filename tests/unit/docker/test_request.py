@@ -6,9 +6,8 @@ from dataclasses import replace
 import pytest
 
 from launcher.schedulers.checks import RejectedAppError
-from launcher.schedulers.docker.options import options
-from launcher.schedulers.docker.request.bind import bind_request
-from launcher.schedulers.docker.request.derive import build_request
+from launcher.schedulers.docker.request.derive import bind_request, build_request
+from launcher.schedulers.docker.request.rules import options
 from launcher.specs import (
     AppDef,
     BindMount,

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from launcher.schedulers.docker import record
+from launcher.schedulers.docker.app_logs import DockerLogs
 from launcher.schedulers.docker.client.engine import connect
-from launcher.schedulers.docker.logs.read import DockerLogs
 from launcher.schedulers.restarts import Restart, RestartNotes
 
 RETRIES = {"a": [2, "REPLICA"], "b": [1, "ROLE"]}

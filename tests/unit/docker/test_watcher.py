@@ -17,7 +17,7 @@ from launcher.schedulers.docker import network, record
 from launcher.schedulers.docker.client.errors import EngineError
 from launcher.schedulers.docker.facts import unended
 from launcher.schedulers.docker.journal import Journal
-from launcher.schedulers.docker.watching import stop
+from launcher.schedulers.docker.watching import actions
 from launcher.schedulers.docker.watching.client import ensure_watched, wait_for_exit
 from launcher.schedulers.docker.watching.watcher import Watcher
 from launcher.schedulers.owner import Owner
@@ -46,7 +46,7 @@ def test_each_restart_that_the_engine_makes_is_an_event(app: Make) -> None:
 def test_a_cancelled_app_is_known_as_such_with_its_record_gone(app: Make) -> None:
     made = app({"r": [SLEEP]})
     made.start()
-    stop.cancel(made.engine, made.app_id)
+    actions.cancel(made.engine, made.app_id)
     record.remove(made.app_dir)
     found = made.view()
     assert (found.state, found.final) == ("cancelled", True)
@@ -56,7 +56,7 @@ def test_cancelling_what_was_never_started_removes_it(app: Make) -> None:
     made = app({"r": [SLEEP]})
     made.create()
     made.engine.create_volume(f"{made.app_id}-scratch", {"launcher.app-id": made.app_id})
-    stop.cancel(made.engine, made.app_id)
+    actions.cancel(made.engine, made.app_id)
     assert made.containers() == []
     assert made.engine.volumes(made.label) == []
 
@@ -244,7 +244,7 @@ def test_what_ends_by_itself_before_it_is_stopped_has_ended_as_it_did(app: Make)
     outdated = made.containers()
     _let_end(made, "b", 1)
     made.until(lambda: all(each.ended for each in made.containers()))
-    stop.stop(made.engine, made.app_dir, unended(Journal().app, outdated), "peer", 0.0)
+    actions.stop(made.engine, made.app_dir, unended(Journal().app, outdated), "peer", 0.0)
     assert made.states() == ["b/0 failed", "b/1 failed"]
     assert [each.name for each in made.containers()] == [made.name("b", 0), made.name("b", 1)]
 

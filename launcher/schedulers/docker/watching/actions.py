@@ -1,24 +1,176 @@
-"""Carry out for a watcher what the machine asks: stop containers, and start them."""
+"""Stop the containers of an app, for any client that cancels it; stop and start them, for its watcher.
+
+Any number of clients and the watcher may stop an app at once: each step starts from the current state, and
+repeating one changes nothing. The intent is recorded, the containers are stopped, and their names marked with
+the reason.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from launcher.schedulers.docker import network, record
+from launcher.actor import actor
+from launcher.holding.events import stopping
+from launcher.holding.phrases import cancelled
+from launcher.schedulers.docker import apps, network, record
+from launcher.schedulers.docker.apps import inspect_app
 from launcher.schedulers.docker.client.engine import Engine
-from launcher.schedulers.docker.client.errors import EngineError, NotFound, is_half_started, may_pass
+from launcher.schedulers.docker.client.errors import (
+    Conflict,
+    EngineError,
+    EngineUnreachable,
+    NotFound,
+    is_half_started,
+    may_pass,
+)
 from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.client.view import run_parallel
 from launcher.schedulers.docker.facts import ENGINE_STOPPED, unended
-from launcher.schedulers.docker.journal import HeldApp
+from launcher.schedulers.docker.journal import HeldApp, Journal
 from launcher.schedulers.docker.labels import Labels
+from launcher.schedulers.docker.names import MARKS, STOPPED, mark_of, own_name, where
 from launcher.schedulers.docker.record import Recorder
-from launcher.schedulers.docker.replicas import where
-from launcher.schedulers.docker.watching import stop
+from launcher.schedulers.docker.status import DockerAppView, has_retries
+from launcher.schedulers.docker.watching.client import wait_for_exit
+from launcher.schedulers.docker.watching.ends import give_up, record_end, remove_app
+from launcher.specs.attempt import WAITING_STATES
 
 NEVER_BEGAN = "it never began to run"
+_ROUNDS = 20  # a watcher in the middle of a restart reads the intent after its next start
+_MARGIN_S = 30.0
+_LATE_S = 0.5
 
-Run = tuple[str, str, float | None]
+# -- any client --------------------------------------------------------------------------------------------
+
+
+def cancel(engine: Engine, app_id: str, grace_s: float | None = None, *, interrupt: bool = False) -> None:
+    """Stop the app; returns when none of its containers runs and its watcher has gone.
+
+    An app that has ended stays as it ended. An app that was never started is removed.
+
+    Args:
+        interrupt: the caller was attached to the app; it is recorded as interrupted.
+    """
+    app_dir = record.folder(app_id)
+    request = {"by": actor(), "interrupt": interrupt, "grace_s": grace_s}
+    intended = False
+    for _ in range(_ROUNDS):
+        seen, found = inspect_app(engine, app_id)
+        if seen is None or (seen.final and not seen.live):
+            if seen is None or not found or not _cancel_paused(engine, seen, Labels(found[0].labels)):
+                break
+            continue
+        if seen.state in WAITING_STATES:
+            if not give_up(engine, app_id, "cancelled", cancelled(request)):
+                wait_for_exit(app_dir, _LATE_S)  # it is being started, or its watcher records its end
+            continue
+        if not seen.started:
+            remove_app(engine, app_id, force=False)
+            continue
+        if not intended:
+            record.append(app_dir, "cancel", **request)
+            intended = True
+        if seen.live or not seen.ended:
+            why = _decide(app_dir, request, is_done=seen.done)
+            journal = record.journal(app_dir) or Journal()
+            stop(engine, app_dir, unended(journal.app, found), why, grace_s)
+        if wait_for_exit(app_dir, _MARGIN_S) and not seen.live:
+            record_end(engine, app_id)
+            break
+    wait_for_exit(app_dir, _MARGIN_S)
+
+
+def _decide(app_dir: str, request: Mapping[str, Any], *, is_done: bool) -> str:
+    """Record the stop that follows from a cancellation, unless one is on record; returns its reason."""
+    journal = record.journal(app_dir)
+    if journal is not None and journal.app.stop is not None:
+        return str(journal.app.stop["why"])
+    by, grace_s = request["by"], request["grace_s"]
+    if is_done:  # its work was done before: only its services are left
+        decision = stopping("end", "succeeded", "", code=0)
+    else:
+        decision = stopping("cancel", "cancelled", cancelled(request), by=by, grace_s=grace_s)
+    record.append(app_dir, **decision)
+    return str(decision["why"])
+
+
+def _cancel_paused(engine: Engine, seen: DockerAppView, labels: Labels) -> bool:
+    """Cancel an app that a watcher of another state folder is to restart.
+
+    The marks are the request: that watcher sees them, and records the end. False for any other app.
+    """
+    app = apps.find(engine, labels.app_id) if has_retries(seen, labels.retries) else None
+    if app is None or app.paused_by is None:
+        return False
+    waiting = {each.id for each in app.view.replicas if each.waits}
+    _mark(engine, [each for each in app.containers if each.id in waiting], "cancel")
+    owner = app.paused_by
+    if record.is_locked_elsewhere(app.app_id, owner):
+        wait_for_exit(record.folder_below(owner.home, app.app_id), _MARGIN_S)
+    return True
+
+
+def stop(
+    engine: Engine, app_dir: str, containers: Sequence[Container], why: str, grace_s: float | None = None
+) -> None:
+    """Stop these containers for good, and mark their names with the reason.
+
+    A container that ends by itself before it can be stopped gets no mark: its own exit counts.
+    """
+    spared = halt(engine, app_dir, [each for each in containers if each.was_started], grace_s)
+    _mark(engine, [each for each in containers if each.id not in spared], why)
+
+
+def halt(
+    engine: Engine, app_dir: str, containers: Sequence[Container], grace_s: float | None = None
+) -> set[str]:
+    """Stop containers that were started; returns the ids of those that had ended by themselves, or are gone.
+
+    The record has the request first, so that the end of a container counts as launcher's doing.
+
+    Args:
+        grace_s: None for that of the app.
+    """
+    if not containers:
+        return set()
+    allowed_s = Labels(containers[0].labels).grace_s if grace_s is None else grace_s
+    is_recorded = record.exists(app_dir)
+    if is_recorded:
+        runs = {each.id: each.started_at if each.live else None for each in containers}
+        record.append(app_dir, "halt", of=runs)
+
+    def stop_one(container: Container) -> bool:
+        """False when it had ended, or is gone."""
+        try:
+            return engine.stop(container.id, allowed_s)
+        except (NotFound, Conflict):  # Conflict: it is being removed
+            return False
+
+    stopped = run_parallel(stop_one, containers)
+    spared = {each.id for each, by_us in zip(containers, stopped, strict=True) if each.live and not by_us}
+    if is_recorded and spared:
+        record.append(app_dir, "spared", of=sorted(spared))
+    return spared
+
+
+def _mark(engine: Engine, containers: Sequence[Container], why: str) -> None:
+    """Mark the names of containers. The first mark stays; a name that cannot be changed is no failure."""
+
+    def mark_one(container: Container) -> None:
+        if mark_of(container):
+            return
+        try:
+            engine.rename(container.id, own_name(container) + MARKS.get(why, STOPPED))
+        except EngineUnreachable:
+            raise
+        except EngineError:  # gone, or another process has marked it first
+            return
+
+    run_parallel(mark_one, containers)
+
+
+# -- the watcher -------------------------------------------------------------------------------------------
 
 
 class Actions:
@@ -32,36 +184,28 @@ class Actions:
         self._engine = engine
         self._app_dir = app_dir
         self._recorder = recorder
-        self._stopped: list[Run] = []
-        self._started: dict[str, float | None] = {}
+        self.forget()
 
     def forget(self) -> None:
         """The engine was away, or has refused something: each request may be repeated once."""
-        self._stopped = []
-        self._started.clear()
+        self._stopped: list[tuple[str, str, float | None]] = []
+        self._started: dict[str, float | None] = {}
 
     def stop(self, app: HeldApp, containers: Sequence[Container]) -> bool:
-        """Stop all of an app that is to end."""
-        todo = unended(app, containers) if app.stop is not None else []
-        if not self._is_new(todo):
-            return False
-        assert app.stop is not None
-        grace_s = _grace(todo) if app.grace_s is None else app.grace_s
-        stop.stop(self._engine, self._app_dir, todo, app.stop["why"], grace_s)
-        return True
-
-    def halt(self, app: HeldApp, containers: Sequence[Container]) -> bool:
-        """Stop the replicas that a restart starts again, or that were not ready in time."""
-        names = {(each.role.name, each.k) for each in app.to_stop if each.is_active}
-        todo = [each for each in containers if each.live and where(each) in names]
-        if app.stop is not None or not self._is_new(todo):
-            return False
-        stop.halt(self._engine, self._app_dir, todo, _grace(todo))
-        return True
-
-    def _is_new(self, todo: Sequence[Container]) -> bool:
+        """Stop all of an app that is to end, or the replicas that start again or were not ready in time."""
+        if app.stop is not None:
+            todo = unended(app, containers)
+        else:
+            names = {(each.role.name, each.k) for each in app.to_stop if each.is_active}
+            todo = [each for each in containers if each.live and where(each) in names]
         asked, self._stopped = self._stopped, [(each.id, each.state, each.started_at) for each in todo]
-        return bool(todo) and self._stopped != asked
+        if not todo or self._stopped == asked:
+            return False
+        if app.stop is not None:
+            stop(self._engine, self._app_dir, todo, app.stop["why"], app.grace_s)
+        else:
+            halt(self._engine, self._app_dir, todo)
+        return True
 
     def start(self, app: HeldApp, containers: Sequence[Container]) -> bool:
         """Start the replicas that are due. The record says of which this was not possible."""
@@ -70,7 +214,8 @@ class Actions:
         todo = [there[each] for each in due if each in there and there[each].state != "removing"]
         if not todo or self._is_cancelled():
             return False
-        self._halt_last_runs(todo)
+        # A watcher of version 0.1 recorded a restart before it stopped the runs before.
+        halt(self._engine, self._app_dir, [each for each in todo if each.live])
         for container, why in zip(todo, run_parallel(self._start_one, todo), strict=True):
             if why:
                 role, k = where(container)
@@ -84,19 +229,17 @@ class Actions:
         journal = record.journal(self._app_dir)
         return journal is not None and (journal.app.cancel is not None or journal.app.stop is not None)
 
-    def _halt_last_runs(self, todo: Sequence[Container]) -> None:
-        """Stop the runs before: a watcher of version 0.1 recorded a restart before it stopped them."""
-        if live := [each for each in todo if each.live]:
-            stop.halt(self._engine, self._app_dir, live, _grace(live))
-
     def _start_one(self, container: Container) -> str:
         """Why it could not be started; "" when it was, or is gone, as the next read will show."""
         if self._started.get(container.id, -1.0) == container.started_at:
             return NEVER_BEGAN
-        if not container.was_started and self._was_started_since(container):
-            return ""
-        if why := self._taken_port(container):
-            return why
+        order = {role: rules for role, _, rules in Labels(container.labels).order}
+        if order and not container.was_started:
+            now = self._engine.inspect(container.id)
+            if now is not None and now.was_started:
+                return ""  # by another process meanwhile: it must not run twice
+            if why := self._taken_port(container, order):
+                return why
         try:
             network.start(self._engine, container.id)
         except EngineError as error:
@@ -109,23 +252,11 @@ class Actions:
         self._started[container.id] = container.started_at
         return ""
 
-    def _was_started_since(self, container: Container) -> bool:
-        """Whether a role that waited was started by another process meanwhile: it must not run twice."""
-        if not Labels(container.labels).order:
-            return False
-        now = self._engine.inspect(container.id)
-        return now is not None and now.was_started
-
-    def _taken_port(self, container: Container) -> str:
-        """See `probes.taken_port`: of replica 0, before its first start."""
+    def _taken_port(self, container: Container, order: Mapping[str, Mapping[str, Any]]) -> str:
+        """See `probes.taken_port`: of replica 0."""
         role, k = where(container)
-        if container.network != "host" or k or container.was_started:
+        if container.network != "host" or k:
             return ""
         from launcher.schedulers.docker.watching.probes import taken_port
 
-        rules = {name: rules for name, _, rules in Labels(container.labels).order}
-        return taken_port(self._engine, container.network, rules.get(role, {}).get("ready"))
-
-
-def _grace(containers: Sequence[Container]) -> float:
-    return Labels(containers[0].labels).grace_s
+        return taken_port(self._engine, container.network, order.get(role, {}).get("ready"))

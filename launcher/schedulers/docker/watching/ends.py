@@ -10,14 +10,14 @@ from threading import Thread
 from typing import Any
 
 from launcher.holding.phrases import INPUTS_CUT_SHORT
-from launcher.schedulers.docker import apps, record, rows, tombstones, turn
+from launcher.schedulers.docker import apps, record, rows, tombstones
 from launcher.schedulers.docker.apps import DockerApp, list_containers
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import Conflict
 from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.client.view import run_parallel
 from launcher.schedulers.docker.labels import APP_ID, INPUTS, OWNER, Labels
-from launcher.schedulers.docker.replicas import is_replica, is_reservation, is_waiting, waiting_container
+from launcher.schedulers.docker.names import is_replica, is_reservation, is_waiting, waiting_container
 from launcher.schedulers.docker.status import DockerAppView
 from launcher.schedulers.docker.watching.client import ensure_watched
 from launcher.specs.attempt import WAITING_STATES, Attempt, AttemptState
@@ -133,18 +133,18 @@ def give_up(engine: Engine, app_id: str, state: AttemptState, message: str) -> b
 
 def end(engine: Engine, waiting: Container, state: AttemptState, message: str) -> bool:
     """As `give_up`, by its container. The end that was decided first counts."""
-    decided = turn.decide(engine, waiting, turn.ending(state, message))
-    if turn.is_end(decided):
+    decided = tombstones.decide(engine, waiting, tombstones.ending(state, message))
+    if tombstones.is_end(decided):
         carry_out(engine, waiting, decided)
-    return turn.is_end(decided)
+    return tombstones.is_end(decided)
 
 
 def carry_out(engine: Engine, waiting: Container, decided: str) -> None:
     """Record the end that was decided, then remove the container: its outcome is always found."""
-    state, message = turn.outcome(decided)
+    state, message = tombstones.outcome(decided)
     record_unstarted(engine, waiting, state, message)  # type: ignore[arg-type]  # written by `end`
     engine.remove(waiting.id)
-    turn.forget(engine, waiting.labels[APP_ID])
+    tombstones.forget(engine, waiting.labels[APP_ID])
 
 
 def record_unstarted(engine: Engine, waiting: Container, state: AttemptState, message: str) -> None:

@@ -16,16 +16,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from launcher.errors import SchedulerError
 from launcher.holding.waiting import way_to_start
-from launcher.schedulers.docker import apps, record, tombstones, turn
+from launcher.schedulers.docker import apps, record, tombstones
 from launcher.schedulers.docker.apps import list_containers
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import EngineError, EngineUnreachable, may_pass
 from launcher.schedulers.docker.client.objects import Container
-from launcher.schedulers.docker.client.persist import Patience
+from launcher.schedulers.docker.client.wire import Patience
 from launcher.schedulers.docker.labels import APP_ID, OWNER, SCHEDULER
-from launcher.schedulers.docker.names import queued_name
+from launcher.schedulers.docker.names import is_replica, queued_name
 from launcher.schedulers.docker.record import RecordLock
-from launcher.schedulers.docker.replicas import is_replica
 from launcher.schedulers.docker.status import GONE
 from launcher.schedulers.docker.watching import ends
 from launcher.schedulers.docker.watching.waiting import wait_for_end
@@ -195,10 +194,10 @@ class Hold:
         return True
 
     def decide(self) -> bool:
-        decided = self._or_fail(partial(turn.decide, self._engine, self._waiting, turn.START))
-        if decided is None or decided == turn.START:
+        decided = self._or_fail(partial(tombstones.decide, self._engine, self._waiting, tombstones.START))
+        if decided is None or decided == tombstones.START:
             return decided is not None
-        if turn.is_end(decided):
+        if tombstones.is_end(decided):
             self._persist(partial(ends.carry_out, self._engine, self._waiting, decided))
         else:
             self._end_removed()
@@ -222,7 +221,7 @@ class Hold:
                 return  # another client has taken it over
         state, message = (stone.outcome.state, stone.outcome.message) if stone else ("cancelled", GONE)
         self._persist(partial(ends.record_unstarted, self._engine, self._waiting, state, message))
-        self._persist(partial(turn.forget, self._engine, self._app_id))
+        self._persist(partial(tombstones.forget, self._engine, self._app_id))
 
     def _or_fail(self, call: Callable[[], T]) -> T | None:
         """Make a call, for as long as an engine is waited for; None where the attempt has failed by that."""
@@ -236,7 +235,7 @@ class Hold:
 
     def _fail(self, error: SchedulerError) -> bool:
         why = str(error).partition("\n")[0]
-        self._persist(partial(ends.carry_out, self._engine, self._waiting, turn.ending("failed", why)))
+        self._persist(partial(ends.carry_out, self._engine, self._waiting, tombstones.ending("failed", why)))
         return False
 
     def _create(self) -> bool:
@@ -270,7 +269,7 @@ class Hold:
             setup.create(DockerJob(**{**self._job, "containers": containers}), labels, {}, dealt)
             self._is_created = True
         self._engine.remove(self._waiting.id)
-        turn.forget(self._engine, self._app_id)
+        tombstones.forget(self._engine, self._app_id)
 
 
 def _outcome(engine: Engine, need: StoodOn) -> tuple[str, str]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from launcher.schedulers.api import LogsUnsupported
 from launcher.schedulers.docker import record
+from launcher.schedulers.docker.app_logs import starts_of
 from launcher.schedulers.docker.apps import list_containers
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import EngineError, EngineSilent, EngineUnreachable
@@ -17,9 +18,8 @@ from launcher.schedulers.docker.client.streams import Event, EventStream
 from launcher.schedulers.docker.facts import alone, why_lost
 from launcher.schedulers.docker.journal import Journal
 from launcher.schedulers.docker.labels import Labels
-from launcher.schedulers.docker.logs.read import starts_of
-from launcher.schedulers.docker.logs.reader import shortly_before
-from launcher.schedulers.docker.replicas import expected_replicas, is_replica
+from launcher.schedulers.docker.log_reader import shortly_before
+from launcher.schedulers.docker.names import expected_replicas, is_replica
 from launcher.schedulers.last_line import TAIL_BYTES, last_line
 from launcher.schedulers.logs import STDERR
 from launcher.specs.secret import reference_in

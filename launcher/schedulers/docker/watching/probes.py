@@ -23,7 +23,7 @@ from launcher.schedulers.docker.client.errors import EngineError, EngineUnreacha
 from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.client.view import EngineView
 from launcher.schedulers.docker.journal import HeldApp
-from launcher.schedulers.docker.replicas import where
+from launcher.schedulers.docker.names import where
 
 ANSWER_S = 1.0
 """How long a connection and its answer may take, together."""

@@ -7,8 +7,8 @@ from threading import Timer
 
 from launcher.schedulers.docker import apps, record
 from launcher.schedulers.docker.apps import DockerApp
-from launcher.schedulers.docker.client.persist import Patience
 from launcher.schedulers.docker.client.view import EngineView
+from launcher.schedulers.docker.client.wire import Patience
 from launcher.schedulers.docker.labels import APP_ID
 from launcher.schedulers.docker.watching.client import wait_for_exit
 from launcher.schedulers.owner import Owner

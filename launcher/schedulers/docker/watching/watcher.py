@@ -24,7 +24,7 @@ from launcher.schedulers.docker import record
 from launcher.schedulers.docker.client.engine import Engine, connect
 from launcher.schedulers.docker.client.errors import EngineError, EngineSilent, EngineUnreachable
 from launcher.schedulers.docker.client.objects import Container
-from launcher.schedulers.docker.client.persist import (
+from launcher.schedulers.docker.client.wire import (
     GIVE_UP_S,
     LONGEST_PAUSE_S,
     SHORTEST_PAUSE_S,
@@ -192,7 +192,7 @@ class Watcher:
         app = open_app(labels, found, journal, self._observer.expected_replicas)
         self._record_facts(app, journal)
         decide(app, self._recorder, time.time())
-        if self._actions.stop(app, found) or self._actions.halt(app, found):
+        if self._actions.stop(app, found):
             self._observer.invalidate()
             return False
         is_written = self._recorder.is_written()

@@ -1,1 +1,0 @@
-"""The logs of replicas, read from the engine."""
