@@ -11,7 +11,7 @@ from launcher.schedulers.docker.client.engine import connect
 from launcher.schedulers.docker.client.errors import Conflict, EngineError, ImageNotFound, NameTaken, NotFound
 from launcher.schedulers.docker.client.view import run_parallel
 from tests.engines.images import SHELL_IMAGE
-from tests.unit.docker.engine_things import Bench
+from tests.scenarios.docker_engine.bench import Bench
 
 
 def test_a_created_container_is_listed_with_its_labels_and_was_never_started(own: Bench):

@@ -21,7 +21,7 @@ from launcher.schedulers.docker.client.streams import Transfer, transfer
 from tests.engines.docker import Daemon
 from tests.engines.images import SHELL_IMAGE
 from tests.ports import free_port
-from tests.unit.docker.engine_things import Bench
+from tests.scenarios.docker_engine.bench import Bench
 from tests.unit.docker.fake_engine import fake_engine, reply
 
 

@@ -28,7 +28,7 @@ from tests.contract.conftest import DockerCase
 from tests.contract.test_holding import Gate, ended, needing, prepare
 from tests.contract.test_staged import attempt_of
 from tests.engines.docker import Daemon, Thing
-from tests.unit.docker.test_holding import (
+from tests.scenarios.docker_engine.test_holding import (
     EVERY_ACT,
     containers,
     dying,

@@ -16,7 +16,7 @@ from launcher.schedulers.docker.client.view import EngineView
 from launcher.schedulers.docker.log_reader import LogReader, LogsGone, split_timestamp
 from launcher.schedulers.logs import LogRecord
 from tests.engines.proxy import Proxy
-from tests.unit.docker.engine_things import Bench
+from tests.scenarios.docker_engine.bench import Bench
 from tests.unit.docker.test_status import container, journal
 
 LONG = 100_000  # bytes: the engine keeps such a line in seven pieces
