@@ -16,19 +16,26 @@ from launcher.jobfile.model.job_file import JobFile, LifecycleSpec
 from launcher.jobfile.model.role import (
     BindMount,
     DeviceMount,
-    ProbeSpec,
     Resources,
     RoleSpec,
     SecretRef,
     VolumeMount,
 )
-from launcher.jobfile.text.document import Path
+from launcher.jobfile.text.document import Path, leaves
 from launcher.specs import NULL_RESOURCE, AppDef, Lifecycle, Resource, RetryPolicy, Role, check_app, mounts
 from launcher.specs.check import Problem
 from launcher.specs.probe import Condition, Probe
 from launcher.specs.resources import UnknownResourceException, get_named_resources, named_resources
 from launcher.specs.rolefields import ROLE_FIELDS
 
+# Imported with the first component: a job file without one does not pay for what calls them.
+if TYPE_CHECKING:
+    from launcher.components.calls import Calls
+    from launcher.components.command_line import ArgumentProblem
+    from launcher.components.evaluate import Evaluation
+
+_COMPONENT: Path = ("component",)
+_ARGS: Path = ("args",)
 UNKNOWN = "unknown"
 """Stands for the program of a role whose program is missing or wrong."""
 
@@ -51,70 +58,29 @@ def script_of(entrypoint: str, args: Sequence[str]) -> dict[str, str] | None:
     return None
 
 
-def check_commands(value: Mapping[str, Any], problems: Collector) -> None:
-    """Note the roles that have no program, or two of them."""
-    roles = value.get("roles")
-    for name, role in roles.items() if isinstance(roles, dict) else ():
-        if isinstance(role, dict):
-            _check_command(("roles", name), role, problems)
-
-
-def _check_command(at: Path, role: Mapping[str, Any], problems: Collector) -> None:
-    if "run" in role:
-        _check_script(at, role, problems)
-    elif "entrypoint" not in role:
-        missing_field(at, "entrypoint", problems)
-        problems.assumed.add((*at, "entrypoint"))
-
-
-def _check_script(at: Path, role: Mapping[str, Any], problems: Collector) -> None:
-    for field in ("entrypoint", "args"):
-        if field in role:
-            first = problems.place((*at, "run"), "the script is here")
-            message = f"a role with `run` has no `{field}`: the script is all that it runs"
-            label = "keep one of them"
-            path = (*at, field)
-            problems.add(path, "conflicting-fields", message, at="key", label=label, related=(first,))
-    text, shell = role["run"], role.get("shell", "sh")
-    words = text[2:].split("\n")[0].split() if isinstance(text, str) and text.startswith("#!") else []
-    program = (
-        os.path.basename(words[1] if words[0].endswith("/env") and words[1:] else words[0]) if words else ""
-    )
-    if program and program != shell:
-        message = f"`{shell}` runs the script, and its first line names `{program}`"
-        is_shell = program in _COMMANDS
-        label = f"add `{problems.entry('shell', program)}`" if is_shell else "take the line away"
-        hint = "" if is_shell else f"or keep it in a file, and name `{program}` in `entrypoint`"
-        problems.add((*at, "run"), "constraint", message, label=label, hint=hint)
-
-
-# Imported with the first component: a job file without one does not pay for what calls them.
-if TYPE_CHECKING:
-    from launcher.components.calls import Calls
-    from launcher.components.command_line import ArgumentProblem
-    from launcher.components.evaluate import Evaluation
-
-_COMPONENT: Path = ("component",)
-_ARGS: Path = ("args",)
-
-
-def check_shape(value: dict[str, object], problems: Collector) -> None:
-    """A job has roles or a component; arguments and defaults go with the one or the other."""
+def check_shape(value: Mapping[str, Any], problems: Collector) -> None:
+    """Note fields that go with roles where there is a component, and the other way round; and roles that have
+    no program, or two of them."""
     is_toml = problems.document.source.format == "toml"
     if "component" not in value:
         if "args" in value and not problems.is_broken(_ARGS):
             deeper = "move it below [roles.NAME]" if is_toml else "indent it deeper, into a role"
             label = deeper if "roles" in value else "add `component`"
             message = "`args` of a job are for its `component`, and it names none"
-            problems.add(_ARGS, "unknown-field", message, at="key", label=label)
-            problems.broken.add(_ARGS)
-        return
-    if "roles" in value:
+            problems.add(_ARGS, "unknown-field", message, at="key", label=label, is_final=True)
+    elif "roles" in value:
         _conflict("roles", "it makes the roles itself", problems)
+    roles = value.get("roles")
+    for name, role in roles.items() if isinstance(roles, dict) else ():
+        if isinstance(role, dict) and "run" in role:
+            _check_script(("roles", name), role, problems)
+        elif isinstance(role, dict) and "entrypoint" not in role:
+            missing_field(("roles", name), "entrypoint", problems)
+            problems.assumed.add(("roles", name, "entrypoint"))
 
 
 def check_defaults(value: Mapping[str, object], problems: Collector) -> None:
-    """What `defaults` has is for the roles of the file itself."""
+    """Note `defaults`, which are for the roles of the file itself, where a component makes the roles."""
     if "component" in value and "defaults" in value and "roles" not in value:
         _conflict("defaults", "they are for `roles`", problems)
 
@@ -124,6 +90,24 @@ def _conflict(other: str, why: str, problems: Collector) -> None:
     message = f"a job with a component has no `{other}`: {why}"
     label = "keep one of them"
     problems.add((other,), "conflicting-fields", message, at="key", label=label, related=(first,))
+
+
+def _check_script(at: Path, role: Mapping[str, Any], problems: Collector) -> None:
+    for field in ("entrypoint", "args"):
+        if field in role:
+            first = problems.place((*at, "run"), "the script is here")
+            message = f"a role with `run` has no `{field}`: the script is all that it runs"
+            label, path = "keep one of them", (*at, field)
+            problems.add(path, "conflicting-fields", message, at="key", label=label, related=(first,))
+    text, shell = role["run"], role.get("shell", "sh")
+    words = text[2:].split("\n")[0].split() if isinstance(text, str) and text.startswith("#!") else []
+    program = os.path.basename(words[words[0].endswith("/env") and len(words) > 1]) if words else ""
+    if program and program != shell:
+        message = f"`{shell}` runs the script, and its first line names `{program}`"
+        is_shell = program in _COMMANDS
+        label = f"add `{problems.entry('shell', program)}`" if is_shell else "take the line away"
+        hint = "" if is_shell else f"or keep it in a file, and name `{program}` in `entrypoint`"
+        problems.add((*at, "run"), "constraint", message, label=label, hint=hint)
 
 
 def build_component(
@@ -142,7 +126,8 @@ def build_component(
         return nothing
     # A placeholder is no value to call a component with.
     is_called = not problems.holds_assumed(_ARGS) and not problems.holds_broken(_ARGS)
-    spelt = {path: _spelt(path, value, problems) for path, value in _numbers((), job.args)}
+    numbers = (path for path, value in leaves(job.args) if isinstance(value, bool | int | float))
+    spelt = {path: _spelt((*_ARGS, *path), problems) for path in numbers}
     answer = calls.answer(Call(job.component or "", folder, job.args, spelt, is_called), root)
     if answer is None:
         message = f"component `{job.component}` is not called: only the built-in components may run here"
@@ -152,52 +137,31 @@ def build_component(
     for fault in answer.faults:
         problems.add(_COMPONENT, fault.code, fault.message, label=fault.label, hint=fault.hint)
     for problem in answer.problems:
-        _say(problem, answer, problems)
+        _note(problem, answer, problems)
     if answer.app is None:
         return nothing
     output = job.output or answer.app.output
     return replace(answer.app, name=name, metadata={**answer.app.metadata, **job.metadata}, output=output)
 
 
-def _say(problem: ArgumentProblem, answer: Evaluation, problems: Collector) -> None:
-    names = list(answer.types)
+def _note(problem: ArgumentProblem, answer: Evaluation, problems: Collector) -> None:
     path: Path = (*_ARGS, problem.name)
+    name, hint = problem.name, problem.hint or ""
     if problem.code == "unknown-field":
-        message = f"component `{answer.name}` has no argument `{problem.name}`"
-        hint = listing("its arguments", names) or "it takes none"
-        label = suggest(problem.name, names)
-        problems.add(path, problem.code, message, at="key", label=label, hint=hint)
+        message, otherwise = f"component `{answer.name}` has no argument `{name}`", "it takes none"
+        title = "its arguments"
+        problems.unknown(path, problem.code, message, name, answer.types, title, otherwise=otherwise)
     elif problem.code == "missing-field":
-        wanted = answer.types[problem.name]
-        message = f"component `{answer.name}` needs the argument `{problem.name}` ({wanted})"
+        message = f"component `{answer.name}` needs the argument `{name}` ({answer.types[name]})"
         at = _ARGS if "args" in (problems.document.value or {}) else _COMPONENT
-        label = f"add `{problem.name}` to `args`"
-        problems.add(at, problem.code, message, at="key", label=label, hint=problem.hint or "")
+        problems.add(at, problem.code, message, at="key", label=f"add `{name}` to `args`", hint=hint)
     else:
-        message = f"argument {problem.message}"
-        problems.add((*_ARGS, *problem.path), problem.code, message, hint=problem.hint or "")
+        problems.add((*_ARGS, *problem.path), problem.code, f"argument {problem.message}", hint=hint)
 
 
-def _numbers(path: Path, value: Any) -> Iterator[tuple[Path, object]]:
-    """The numbers and truth values in a value, each with its path."""
-    if isinstance(value, bool | int | float):
-        yield path, value
-    elif isinstance(value, Mapping):
-        for key, inner in value.items():
-            yield from _numbers((*path, key), inner)
-    elif isinstance(value, list):
-        for index, inner in enumerate(value):
-            yield from _numbers((*path, index), inner)
-
-
-def _spelt(path: Path, value: object, problems: Collector) -> str:
-    """A number or truth value of an argument as text, as in the arguments of a role."""
-    at = (*_ARGS, *path)
-    if at in problems.spelt:
-        return problems.spelt[at]
-    if isinstance(value, bool) and problems.document.source.format == "toml":
-        return str(value).lower()
-    return problems.document.raw(at)
+def _spelt(path: Path, problems: Collector) -> str:
+    """The number or truth value at a path as text, as in the arguments of a role."""
+    return problems.spelt[path] if path in problems.spelt else problems.document.raw(path)
 
 
 # What `specs.check` calls it → what diagnostics call it.
@@ -249,23 +213,14 @@ def as_written(problems: Iterable[Problem], job: JobFile) -> Iterator[Problem]:
 
 def build_lifecycle(spec: LifecycleSpec) -> Lifecycle:
     """The policies of a job."""
-    return Lifecycle(
-        on_change=spec.on_change,
-        on_failed=spec.on_failed,
-        on_cancelled=spec.on_cancelled,
-        on_lost=spec.on_lost,
-        max_attempts=spec.max_attempts,
-        protect=spec.protect,
-        rerun_on=triggers(spec),
-        on_edit=spec.on_edit,
-        queue=spec.queue,
-    )
+    plain = {name: getattr(spec, name) for name in LifecycleSpec.model_fields if name != "rerun_on"}
+    return Lifecycle(**plain, rerun_on=triggers(spec))
 
 
 def with_project(spec: LifecycleSpec, project: LifecycleSpec) -> LifecycleSpec:
     """The policies of a job file over those of its project."""
-    said = {name: getattr(spec, name) for name in spec.model_fields_set}
-    return project.model_copy(update=said) if said else project
+    given = {name: getattr(spec, name) for name in spec.model_fields_set}
+    return project.model_copy(update=given) if given else project
 
 
 def _role(name: str, role: RoleSpec, job: JobFile, problems: Collector) -> Role:
@@ -280,14 +235,10 @@ def _role(name: str, role: RoleSpec, job: JobFile, problems: Collector) -> Role:
         "retry_policy": RetryPolicy(role.retry_policy.upper()),
         "resource": _resource(role.resource, ("roles", name, "resource"), problems),
         "mounts": [_mount(mount) for mount in role.mounts],
-        "ready": _probe(role.ready) if role.ready is not None else None,
+        "ready": role.ready and Probe(**{**dict(role.ready), "command": tuple(role.ready.command)}),
         "depends_on": _conditions(role.depends_on, job.roles),
     }
     return Role(name=name, **said)
-
-
-def _probe(spec: ProbeSpec) -> Probe:
-    return Probe(spec.port, spec.http, spec.file, tuple(spec.command), spec.every, spec.timeout)
 
 
 def _conditions(
@@ -317,15 +268,9 @@ def _resource(spec: Resources | str | None, path: Path, problems: Collector) -> 
         return _named_resource(spec, path, problems)
     if spec.memory is not None and spec.memMB is not None:
         first = problems.place((*path, "memory"), "the other one is here")
-        message = "`memory` and `memMB` say the same thing"
-        problems.add(
-            (*path, "memMB"),
-            "conflicting-fields",
-            message,
-            at="key",
-            label="keep one of them",
-            related=(first,),
-        )
+        message, label = "`memory` and `memMB` say the same thing", "keep one of them"
+        other = (*path, "memMB")
+        problems.add(other, "conflicting-fields", message, at="key", label=label, related=(first,))
     memory = spec.memory if spec.memory is not None else spec.memMB
     cpu = -1.0 if spec.cpu is None else spec.cpu
     return Resource(

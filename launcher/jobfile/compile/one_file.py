@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from launcher.jobfile.compile.advice import advise, advise_text, advise_variables, names_in
 from launcher.jobfile.compile.build import check_defaults
-from launcher.jobfile.compile.matrix import Combination, check_names, combinations, named
+from launcher.jobfile.compile.matrix import Combination, Matrix, named
 from launcher.jobfile.compile.one_job import Expanded, Work, compile_job
 from launcher.jobfile.compile.project import Home
 from launcher.jobfile.compile.references import References
@@ -291,9 +291,7 @@ def _combinations(matrix: Any, whole: Expanded, home: Home, problems: Collector)
     if isinstance(project, str) and "$" not in project:
         values["job.project"] = Value(project, project)
     resolved = References(problems, values, home.git).resolve(matrix, JOB_FIELDS["matrix"], ("matrix",))
-    made = combinations(resolved, problems)
-    if isinstance(name, str):
-        check_names(name, made, problems)
+    made = Matrix(problems).combinations(resolved, name)
     if not made:
         axes = (name for name in names_in(whole.value) if name.startswith("matrix."))
         whole.known.update({axis: Value(None, "") for axis in axes})

@@ -16,7 +16,6 @@ from launcher.jobfile.compile.build import (
     build_app,
     build_component,
     build_lifecycle,
-    check_commands,
     check_shape,
     with_project,
 )
@@ -144,7 +143,6 @@ def _validated(value: dict[str, Any], problems: Collector) -> JobFile | None:
     if problems.is_broken(("version",)):
         value = {**value, "version": VERSION}
     check_shape(value, problems)
-    check_commands(value, problems)
     model = ComponentJob if "component" in value else JobFile
     try:
         return model.model_validate(value)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from types import MappingProxyType
 from typing import Any, get_origin
 
 from launcher.jobfile.compile.build import as_written, code_of
-from launcher.jobfile.diagnostics.diagnostic import WARNINGS, Severity
-from launcher.jobfile.messages.collector import Collector
-from launcher.jobfile.messages.names import got, listing, place_name, suggest
+from launcher.jobfile.diagnostics.diagnostic import severity_of
+from launcher.jobfile.messages.collector import At, Collector
+from launcher.jobfile.messages.names import got, place_name, suggest
 from launcher.jobfile.model.job_file import JobFile
 from launcher.jobfile.text.document import Path
 from launcher.specs import AppDef, check_app, runopts
@@ -29,6 +28,9 @@ _KINDS = {
     "dict": "a mapping of texts",
 }
 
+Rules = Callable[[str, AppDef, Mapping[str, Any], bool], Iterable[Problem]]
+"""(scheduler, app with this machine's paths, its options, whether it has a workspace) → what is refused."""
+
 
 def check_options(
     scheduler: str,
@@ -36,7 +38,7 @@ def check_options(
     timeout_s: int | None,
     schedulers: Schedulers | None,
     problems: Collector,
-    defaults: Mapping[str, Any] = MappingProxyType({}),
+    defaults: Mapping[str, Any],
 ) -> dict[str, Any]:
     """The options that differ from the scheduler's defaults: those of the file over the project's `defaults`.
 
@@ -44,15 +46,21 @@ def check_options(
     """
     if schedulers is None or problems.is_assumed(("scheduler",)):
         return {key: value for key, value in {**defaults, **cfg}.items() if value is not None}
+    path: Path = ("scheduler",)
     if scheduler not in schedulers:
-        label, hint = suggest(scheduler, schedulers), listing("there are", schedulers)
-        problems.add(
-            ("scheduler",), "unknown-variant", f"there is no scheduler `{scheduler}`", label=label, hint=hint
-        )
+        message = f"there is no scheduler `{scheduler}`"
+        problems.unknown(path, "unknown-variant", message, scheduler, schedulers, "there are", at="value")
         return {}
     opts = schedulers[scheduler]()
     cfg = {key: opt.plain(value) if (opt := opts.get(key)) else value for key, value in cfg.items()}
-    _check_timeout(scheduler, cfg, timeout_s, opts, problems)
+    if timeout_s is not None and opts.get("timeout_s") is None:
+        label = "delete it, or choose another scheduler"
+        message = f"scheduler `{scheduler}` has no timeout"
+        problems.add(("timeout",), "unknown-option", message, at="key", label=label)
+    elif timeout_s is not None and cfg.get("timeout_s") not in (None, timeout_s):
+        first = problems.place(("cfg", "timeout_s"), "the other one is here")
+        message, label = "the timeout is given twice", "keep one"
+        problems.add(("timeout",), "conflicting-fields", message, at="key", label=label, related=(first,))
     # The rules of the scheduler read these, and expect the types that it declares.
     valid = {
         key: value
@@ -62,10 +70,9 @@ def check_options(
     for name, opt in opts:
         if opt.is_required and {**defaults, **cfg}.get(name) is None:
             message = f"scheduler `{scheduler}` needs the option `{name}`"
-            at: Path = ("cfg",) if "cfg" in (problems.document.value or {}) else ("scheduler",)
-            problems.add(
-                at, "missing-field", message, at="key", label=f"add `{name}` to `cfg`", hint=opt.help
-            )
+            at = ("cfg",) if "cfg" in (problems.document.value or {}) else path
+            label = f"add `{name}` to `cfg`"
+            problems.add(at, "missing-field", message, at="key", label=label, hint=opt.help)
     return {
         key: value
         for key, value in {**defaults, **valid}.items()
@@ -80,17 +87,14 @@ def check_option(
     opt = opts.get(key)
     if opt is None:
         known = [name for name, _ in opts]
-        message = f"scheduler `{scheduler}` has no option `{key}`"
-        hint = listing("its options", known) or "it takes none"
-        problems.add(path, "unknown-option", message, at="key", label=suggest(key, known), hint=hint)
+        message, otherwise = f"scheduler `{scheduler}` has no option `{key}`", "it takes none"
+        problems.unknown(path, "unknown-option", message, key, known, "its options", otherwise=otherwise)
         return False
     if value is not None and not runopts.is_type(value, opt.opt_type):
-        kind = _kind(opt.opt_type)
-        wanted = _KINDS.get(kind, kind)
-        is_mixed = (kind == "list" and isinstance(value, list)) or (
-            kind == "dict" and isinstance(value, dict)
-        )
-        message = f"option `{key}` must be {wanted}, not {'of other values' if is_mixed else got(value)}"
+        kind = getattr(get_origin(opt.opt_type) or opt.opt_type, "__name__", str(opt.opt_type))
+        is_mixed = isinstance(value, list | dict) and kind == type(value).__name__
+        found = "of other values" if is_mixed else got(value)
+        message = f"option `{key}` must be {_KINDS.get(kind, kind)}, not {found}"
         problems.add(path, "wrong-type", message, hint=opt.help)
         return False
     # A folder of the job file will stand there in the run.
@@ -102,23 +106,6 @@ def check_option(
     return False
 
 
-def _check_timeout(
-    scheduler: str, cfg: Mapping[str, Any], timeout_s: int | None, opts: runopts, problems: Collector
-) -> None:
-    if timeout_s is None:
-        return
-    if opts.get("timeout_s") is None:
-        message = f"scheduler `{scheduler}` has no timeout"
-        label = "delete it, or choose another scheduler"
-        problems.add(("timeout",), "unknown-option", message, at="key", label=label)
-    elif cfg.get("timeout_s") not in (None, timeout_s):
-        first = problems.place(("cfg", "timeout_s"), "the other one is here")
-        message = "the timeout is given twice"
-        problems.add(
-            ("timeout",), "conflicting-fields", message, at="key", label="keep one", related=(first,)
-        )
-
-
 def _is_default(opts: runopts, key: str, value: Any) -> bool:
     opt = opts.get(key)
     # True == 1 in Python; an option that is wrong in type was noted.
@@ -127,26 +114,8 @@ def _is_default(opts: runopts, key: str, value: Any) -> bool:
     )
 
 
-def _kind(opt_type: Any) -> str:
-    """ "str", "int", …; "list" and "dict" whatever is inside."""
-    origin = get_origin(opt_type) or opt_type
-    return str(getattr(origin, "__name__", origin))
-
-
-Rules = Callable[[str, AppDef, Mapping[str, Any], bool], Iterable[Problem]]
-"""(scheduler, app with this machine's paths, its options, whether it has a workspace) → what is refused."""
-
-
-_LABELS = {"missing-field": "add `{}`", "unpinned-image": "name a version"}
-
-
 def check_rules(
-    job: JobFile,
-    app: AppDef,
-    cfg: Mapping[str, Any],
-    rules: Rules | None,
-    folder: str,
-    problems: Collector,
+    job: JobFile, app: AppDef, cfg: Mapping[str, Any], rules: Rules | None, folder: str, problems: Collector
 ) -> None:
     """Note what the scheduler refuses, beside what every one of them does.
 
@@ -166,33 +135,25 @@ def check_rules(
         if found.path in known:
             continue
         if job.component is not None and found.path[0] == "roles":
-            if found.code in WARNINGS:
-                continue  # the author of the component chose it
-            where = ".".join(map(str, found.path))
-            message = f"component `{job.component}` makes an app that {job.scheduler} refuses: {where}: "
-            problems.add(("component",), "invalid-value", message + found.message)
-        elif not _is_open(found, problems):
+            # Warnings are for the author of the component, who chose it.
+            if severity_of(found.code) == "error":
+                where = ".".join(map(str, found.path))
+                message = f"component `{job.component}` makes an app that {job.scheduler} refuses: {where}: "
+                problems.add(("component",), "invalid-value", message + found.message)
+            continue
+        # A placeholder may take part in it. What fields do not agree on concerns the whole role.
+        part = found.path[:2] if found.code == "constraint" else found.path
+        if not (problems.holds_assumed(part) or problems.holds_broken(found.path)):
             _note(found, problems)
 
 
-def _is_open(found: Problem, problems: Collector) -> bool:
-    """Whether a placeholder takes part in it. What fields do not agree on concerns the whole role."""
-    part = found.path[:2] if found.code == "constraint" else found.path
-    return problems.holds_assumed(part) or problems.holds_broken(found.path)
-
-
 def _note(found: Problem, problems: Collector) -> None:
-    path: Path = found.path
-    severity: Severity = "warning" if found.code in WARNINGS else "error"
-    at_key = found.code in ("missing-field", "unusable-name")
-    message = found.message
+    message, label = found.message, ""
     if found.code == "missing-field":
-        message = f"{place_name(path[:-1])} has no `{path[-1]}`: {message}"
-    problems.add(
-        path,
-        code_of(found),
-        message,
-        at="key" if at_key else "value",
-        label=_LABELS.get(found.code, "").format(path[-1]),
-        severity=severity,
-    )
+        message = f"{place_name(found.path[:-1])} has no `{found.path[-1]}`: {message}"
+        label = f"add `{found.path[-1]}`"
+    elif found.code == "unpinned-image":
+        label = "name a version"
+    at: At = "key" if found.code in ("missing-field", "unusable-name") else "value"
+    severity = severity_of(found.code)
+    problems.add(found.path, code_of(found), message, at=at, label=label, severity=severity)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from json import dumps
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from pydantic import ValidationError
 
@@ -19,9 +19,10 @@ from launcher.jobfile.compile.options import Schedulers, check_option
 from launcher.jobfile.compile.variables import Value
 from launcher.jobfile.diagnostics.diagnostic import Diagnostic
 from launcher.jobfile.messages.collector import Collector
-from launcher.jobfile.messages.names import got, listing, suggest
+from launcher.jobfile.messages.names import got
 from launcher.jobfile.messages.wording import report
-from launcher.jobfile.model.base import LABEL
+from launcher.jobfile.messages.wording_fields import LABEL_RULE
+from launcher.jobfile.model.base import LABEL, Model
 from launcher.jobfile.model.job_file import LifecycleSpec, QueueSpec
 from launcher.jobfile.text.document import Document
 from launcher.jobfile.text.parse import parse
@@ -92,7 +93,7 @@ class GitFacts:
         return head
 
 
-_RULE = "lower-case letters, digits and `-`, at most 63, none of them `-` at either end"
+T = TypeVar("T", bound=Model)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,12 +135,16 @@ def read_config(file: str, path: str, schedulers: Schedulers | None, *, componen
     value = document.value or {}
     _check_fields(value, schedulers, problems, components)
     _check_exclude(value.get("exclude", []), problems)
+    asked = value.get("queue", {})
+    # `_check_fields` notes the keys that are none.
+    known = {key: asked[key] for key in QUEUE if key in asked} if isinstance(asked, dict) else {}
+    queue = _part(QueueSpec, "queue", known, problems)
     return Config(
         project=_label("project", value, problems),
         target=_label("target", value, problems),
         options=dict(_options(value.get("schedulers", {}), schedulers, problems)),
-        lifecycle=_lifecycle(value.get("lifecycle", {}), problems),
-        caps=_caps(value.get("queue", {}), problems),
+        lifecycle=_part(LifecycleSpec, "lifecycle", value.get("lifecycle", {}), problems),
+        caps=Caps(queue.cpu, queue.memory, queue.gpus, queue.max_parallel),
         document=document,
         problems=tuple(problems.found),
     )
@@ -155,13 +160,13 @@ def _check_fields(
 
         found += defaults.faults(components)
     for fault in found:
-        label = fault.remedy or suggest(fault.path[-1], fault.known)
-        hint = listing("there are", fault.known)
-        problems.add(fault.path, fault.code, fault.message, at="key", label=label, hint=hint)
+        name = fault.path[-1]
+        problems.unknown(
+            fault.path, fault.code, fault.message, name, fault.known, "there are", label=fault.remedy
+        )
 
 
 def _check_exclude(value: Any, problems: Collector) -> None:
-    """What is found by it is `discover`'s to say."""
     if not isinstance(value, list):
         label = f"write [{dumps(value)}]" if isinstance(value, str) else 'such as ["tests/bad"]'
         problems.add(("exclude",), "wrong-type", f"`exclude` must be a list, not {got(value)}", label=label)
@@ -183,7 +188,7 @@ def _label(name: str, value: Mapping[str, Any], problems: Collector) -> str | No
     if isinstance(given, str) and re.fullmatch(LABEL[1:-1], given):
         return given
     if isinstance(given, str):
-        problems.add((name,), "invalid-name", f"`{given[:80]}` cannot name a {name}", hint=_RULE)
+        problems.add((name,), "invalid-name", f"`{given[:80]}` cannot name a {name}", hint=LABEL_RULE)
     elif given is not None:
         problems.add((name,), "wrong-type", f"`{name}` must be text, not {got(given)}")
     return None
@@ -200,31 +205,23 @@ def _options(
             yield name, dict(options)
         elif name in schedulers:
             opts, path = schedulers[name](), ("schedulers", name)
-            right = {
-                key: given
-                for key, given in options.items()
-                if check_option(name, key, given, opts, problems, (*path, key))
-            }
-            yield name, right
+            yield (
+                name,
+                {
+                    key: given
+                    for key, given in options.items()
+                    if check_option(name, key, given, opts, problems, (*path, key))
+                },
+            )
 
 
-def _lifecycle(value: Any, problems: Collector) -> LifecycleSpec:
+def _part(model: type[T], key: str, value: Any, problems: Collector) -> T:
+    """A part of the file by its model; an empty one where it is wrong, which is noted."""
     try:
-        return LifecycleSpec.model_validate(value)
+        return model.model_validate(value)
     except ValidationError as error:
-        report(error.errors(include_url=False), value, problems, ("lifecycle",))
-        return LifecycleSpec()
-
-
-def _caps(value: Any, problems: Collector) -> Caps:
-    """`faults` says which entries there are."""
-    known = {key: value[key] for key in QUEUE if key in value} if isinstance(value, dict) else {}
-    try:
-        given = QueueSpec.model_validate(known)
-    except ValidationError as error:
-        report(error.errors(include_url=False), known, problems, ("queue",))
-        return NO_CAPS
-    return Caps(given.cpu, given.memory, given.gpus, given.max_parallel)
+        report(error.errors(include_url=False), value, problems, (key,))
+        return model()
 
 
 @dataclass(frozen=True, slots=True)

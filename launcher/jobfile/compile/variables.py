@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -48,7 +48,6 @@ class VarFiles:
 
     values: dict[str, FileValue] = field(default_factory=dict)
     problems: list[Diagnostic] = field(default_factory=list)
-    is_readable: bool = True
 
     def undeclared(self, known: Sequence[str]) -> list[Diagnostic]:
         """Values for variables that no job file declares."""
@@ -74,7 +73,6 @@ def read_var_files(files: Sequence[str], cwd: str) -> VarFiles:
         source = read_source(file, os.path.abspath(os.path.join(cwd, file)))
         if isinstance(source, Diagnostic):
             out.problems.append(source)
-            out.is_readable = False
             continue
         document = parse(source)
         problems = Collector(document, document.problems)
@@ -82,9 +80,8 @@ def read_var_files(files: Sequence[str], cwd: str) -> VarFiles:
             if value is None or isinstance(value, dict | list):
                 message = f"a variable has one value, not {got(value)}"
                 problems.add((name,), "wrong-type", message, label="write a text, a number or a truth value")
-                continue
-            out.values[name] = _file_value(name, value, problems)
-        out.is_readable = out.is_readable and document.value is not None
+            else:
+                out.values[name] = _file_value(name, value, problems)
         out.problems += problems.found
     return out
 
@@ -92,9 +89,7 @@ def read_var_files(files: Sequence[str], cwd: str) -> VarFiles:
 def _file_value(name: str, value: Any, problems: Collector) -> FileValue:
     place = problems.place((name,), f"variable `{name}` gets its value here", at="value")
     origin = f"{place.file}:{place.span.line}" if place.span else place.file
-    if isinstance(value, str):
-        return FileValue(value, value, place, origin)
-    text = problems.document.raw((name,))
+    text = value if isinstance(value, str) else problems.document.raw((name,))
     # What is neither is a date of TOML: text, as it is in YAML.
     return FileValue(value if isinstance(value, bool | int | float) else text, text, place, origin)
 
@@ -109,11 +104,12 @@ _TRUTH = {
 _DEFAULT = "its default"
 _TARGET_DEFAULT = "the target's default"
 _KINDS = {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "text"}
+_NO_CHOICE = "none of its choices"
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """What a variable is for this compile.
+    """The value of a variable for this compile.
 
     Attributes:
         value: None when it has none, or a wrong one: a problem was noted.
@@ -130,7 +126,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """What the values of variables are taken from.
+    """The sources of the values of variables.
 
     Attributes:
         given: by name, from the command line (texts) or from Python (of their type, or text).
@@ -151,14 +147,15 @@ def resolve_variables(specs: Mapping[str, AnyVar], inputs: Inputs, problems: Col
     """The value of every variable that the file declares; what is wrong goes to `problems`."""
     values = {}
     for name, spec in specs.items():
-        _check_definition(name, spec, problems)
-        values[name] = _value(name, spec, inputs, problems)
-        problems.definitions[f"var.{name}"] = _definition(name, spec, values[name])
+        variable = _Variable(name, spec, problems)
+        variable.check()
+        values[name] = variable.value(inputs)
+        problems.definitions[f"var.{name}"] = variable.definition(values[name])
     return values
 
 
 def reads_secret(name: str, spec: AnyVar) -> bool:
-    """Whether what a variable holds should not be shown, judged by the names it goes by."""
+    """Whether the value of a variable should not be shown, judged by the names it goes by."""
     return is_sensitive(name) or (spec.from_env is not None and is_sensitive(spec.from_env))
 
 
@@ -166,12 +163,16 @@ def without_secrets(
     found: Iterable[Diagnostic], specs: Mapping[str, AnyVar], inputs: Inputs
 ) -> list[Diagnostic]:
     """Diagnostics without the values that such variables get from outside the file."""
-    texts = {
-        text
-        for name, spec in specs.items()
-        if reads_secret(name, spec)
-        for text in _given(name, spec, inputs)
-    }
+    texts: set[str] = set()
+    for name, spec in specs.items():
+        if reads_secret(name, spec):
+            file = inputs.from_files.get(name)
+            outside = (
+                inputs.given.get(name),
+                file and file.value,
+                (inputs.environ or {}).get(spec.from_env or ""),
+            )
+            texts |= {str(each).strip() for each in outside if each is not None}
     # A text of three letters is in half of all words, and no secret. Long ones are shown cut.
     patterns = [re.escape(text[:40]) + r"[^\s`'\"]*" * (len(text) > 40) for text in texts if len(text) > 3]
     if not patterns:
@@ -193,112 +194,153 @@ def without_secrets(
     ]
 
 
-def _given(name: str, spec: AnyVar, inputs: Inputs) -> Iterator[str]:
-    if name in inputs.given:
-        yield str(inputs.given[name]).strip()
-    if name in inputs.from_files:
-        yield str(inputs.from_files[name].value).strip()
-    if spec.from_env is not None and inputs.environ is not None and spec.from_env in inputs.environ:
-        yield inputs.environ[spec.from_env].strip()
-
-
-def _definition(name: str, spec: AnyVar, value: Value) -> tuple[Path, At, str]:
-    """Where the value of a variable comes from, for problems that it causes elsewhere."""
-    shown = "not known here" if value.is_assumed or value.value is None else _shown(name, spec, value.value)
-    origin = f", from {value.origin}" if value.origin else ""
-    text = f"`$<var.{name}>` is {shown}{origin}"
-    if value.origin in (_DEFAULT, _TARGET_DEFAULT):
-        return ("vars", name, "default"), "value", text
-    return ("vars", name), "key", text
-
-
-def _value(name: str, spec: AnyVar, inputs: Inputs, problems: Collector) -> Value:
-    if name in inputs.given:
-        return _parsed(name, spec, inputs.given[name], f"--var {name}", problems)
-    if name in inputs.from_files:
-        found = inputs.from_files[name]
-        return _parsed(name, spec, found.value, found.origin, problems, found)
-    if name in inputs.defaulted and spec.default is not None:
-        return Value(spec.default, _written(name, spec, problems), origin=_TARGET_DEFAULT)
-    if spec.from_env is not None and inputs.environ is None:
-        message = f"variable `{name}` may not be read from the environment's {spec.from_env} here"
-        hint = f"give it with `--var {name}=…`, or leave out --no-env-vars"
-        problems.add(("vars", name, "from_env"), "environment-refused", message, hint=hint)
-        return Value(None, "")
-    if spec.from_env is not None and inputs.environ is not None and spec.from_env in inputs.environ:
-        return _parsed(
-            name, spec, inputs.environ[spec.from_env], f"the environment's {spec.from_env}", problems
-        )
-    if spec.default is not None:
-        return Value(spec.default, _written(name, spec, problems), origin=_DEFAULT)
-    if inputs.placeholders:
-        return Value(*_placeholder(name, spec), is_assumed=True)
-    env = f", or set {spec.from_env} in the environment" if spec.from_env else ""
-    problems.add(
-        ("vars", name),
-        "unset-variable",
-        f"variable `{name}` has no value",
-        at="key",
-        label=f"give it with `--var {name}=…`",
-        hint=f"or add a `default`{env}",
-    )
-    return Value(None, "")
-
-
-def _written(name: str, spec: AnyVar, problems: Collector) -> str:
-    """The default as its text in the file: 0.10 stays "0.10"."""
-    if isinstance(spec, StrVar):
-        return spec.default or ""
-    return problems.document.raw(("vars", name, "default"))
-
-
-def _parsed(
-    name: str, spec: AnyVar, given: Any, origin: str, problems: Collector, file: FileValue | None = None
-) -> Value:
-    """A value from outside the job file, by the variable's type; `file` is where it stands, if in one."""
-    related = (file.place,) if file is not None else ()
-    value = _convert(spec, given)
-    if value is None:
-        kind = _KINDS[spec.type]
-        label = "write true or false" if spec.type == "bool" else ""
-        message = f"variable `{name}` is {_shown(name, spec, given)} from {origin}, and must be {kind}"
-        problems.add(("vars", name), "wrong-type", message, at="key", label=label, related=related)
-        return Value(None, "")
-    wrong = _outside(spec, value)
-    if wrong:
-        message = f"variable `{name}` is {_shown(name, spec, value)} from {origin}, {wrong}"
-        code = "out-of-range" if wrong.startswith(("less", "more")) else "unknown-variant"
-        label = suggest(str(value), map(str, _choices(spec)))
-        hint = listing("choices", map(str, _choices(spec)))
-        problems.add(("vars", name), code, message, at="key", label=label, hint=hint, related=related)
-        return Value(None, "")
-    if file is not None and not isinstance(value, bool | str):
-        return Value(value, file.text.strip(), origin=origin)
-    text = given.strip() if isinstance(given, str) and not isinstance(value, bool | str) else show_text(value)
-    return Value(value, text, origin=origin)
-
-
-def _shown(name: str, spec: AnyVar, value: Any) -> str:
-    return HIDDEN if reads_secret(name, spec) else show(value)
-
-
 def show_text(value: Any) -> str:
     """A value inside text: true and false as in YAML, numbers and text as Python writes them."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _convert(spec: AnyVar, given: Any) -> Any:
-    """`given` by the variable's type; None when it cannot be read so."""
+@dataclass(frozen=True, slots=True)
+class _Variable:
+    """One variable that a file declares."""
+
+    name: str
+    spec: AnyVar
+    problems: Collector
+
+    @property
+    def choices(self) -> Sequence[Any]:
+        return () if isinstance(self.spec, BoolVar) else self.spec.choices or ()
+
+    @property
+    def limits(self) -> tuple[float | None, float | None]:
+        return (self.spec.min, self.spec.max) if isinstance(self.spec, IntVar | FloatVar) else (None, None)
+
+    def definition(self, value: Value) -> tuple[Path, At, str]:
+        """Where the value of a variable comes from, for problems that it causes elsewhere."""
+        is_known = not value.is_assumed and value.value is not None
+        origin = f", from {value.origin}" if value.origin else ""
+        text = f"`$<var.{self.name}>` is {self._shown(value.value) if is_known else 'not known here'}{origin}"
+        if value.origin in (_DEFAULT, _TARGET_DEFAULT):
+            return ("vars", self.name, "default"), "value", text
+        return ("vars", self.name), "key", text
+
+    def value(self, inputs: Inputs) -> Value:
+        name, spec = self.name, self.spec
+        if name in inputs.given:
+            return self._parsed(inputs.given[name], f"--var {name}")
+        if name in inputs.from_files:
+            found = inputs.from_files[name]
+            return self._parsed(found.value, found.origin, found)
+        if name in inputs.defaulted and spec.default is not None:
+            return Value(spec.default, self._default_text(), origin=_TARGET_DEFAULT)
+        if spec.from_env is not None and inputs.environ is None:
+            message = f"variable `{name}` may not be read from the environment's {spec.from_env} here"
+            hint = f"give it with `--var {name}=…`, or leave out --no-env-vars"
+            self.problems.add(("vars", name, "from_env"), "environment-refused", message, hint=hint)
+            return Value(None, "")
+        if spec.from_env is not None and spec.from_env in (inputs.environ or {}):
+            return self._parsed((inputs.environ or {})[spec.from_env], f"the environment's {spec.from_env}")
+        if spec.default is not None:
+            return Value(spec.default, self._default_text(), origin=_DEFAULT)
+        if inputs.placeholders:
+            value = self._placeholder()
+            return Value(value, show_text(value), is_assumed=True)
+        env = f", or set {spec.from_env} in the environment" if spec.from_env else ""
+        label, hint = f"give it with `--var {name}=…`", f"or add a `default`{env}"
+        message = f"variable `{name}` has no value"
+        self.problems.add(("vars", name), "unset-variable", message, at="key", label=label, hint=hint)
+        return Value(None, "")
+
+    def _default_text(self) -> str:
+        """The default as its text in the file: 0.10 stays "0.10"."""
+        if isinstance(self.spec, StrVar):
+            return self.spec.default or ""
+        return self.problems.document.raw(("vars", self.name, "default"))
+
+    def _parsed(self, given: Any, origin: str, file: FileValue | None = None) -> Value:
+        """A value from outside the job file, by the variable's type; `file` is where it stands, if in one."""
+        related = (file.place,) if file is not None else ()
+        path = ("vars", self.name)
+        value = _convert(self.spec.type, given)
+        if value is None:
+            kind = _KINDS[self.spec.type]
+            label = "write true or false" if self.spec.type == "bool" else ""
+            message = f"variable `{self.name}` is {self._shown(given)} from {origin}, and must be {kind}"
+            self.problems.add(path, "wrong-type", message, at="key", label=label, related=related)
+            return Value(None, "")
+        code, wrong = self._fault(value)
+        if wrong:
+            which = "which is " if wrong == _NO_CHOICE else ""
+            message = f"variable `{self.name}` is {self._shown(value)} from {origin}, {which}{wrong}"
+            label = suggest(str(value), map(str, self.choices))
+            hint = listing("choices", map(str, self.choices))
+            self.problems.add(path, code, message, at="key", label=label, hint=hint, related=related)
+            return Value(None, "")
+        written = file.text if file is not None else given
+        is_as_written = isinstance(written, str) and not isinstance(value, bool | str)
+        return Value(value, written.strip() if is_as_written else show_text(value), origin=origin)
+
+    def _shown(self, value: Any) -> str:
+        return HIDDEN if reads_secret(self.name, self.spec) else show(value)
+
+    def _fault(self, value: Any) -> tuple[str, str]:
+        """The code and the words for a value that the variable does not allow, else two times ""."""
+        least, most = self.limits
+        if least is not None and value < least:
+            return "out-of-range", f"less than {least}"
+        if most is not None and value > most:
+            return "out-of-range", f"more than {most}"
+        return ("unknown-variant", _NO_CHOICE) if self.choices and value not in self.choices else ("", "")
+
+    def check(self) -> None:
+        """Note what a definition says twice and differently."""
+        path: Path = ("vars", self.name)
+        least, most = self.limits
+        nothing = f"variable `{self.name}` allows nothing"
+        if least is not None and most is not None and least > most:
+            message = f"{nothing}: `min` is more than `max`"
+            self.problems.add((*path, "min"), "constraint", message)
+            return
+        if not isinstance(self.spec, BoolVar) and self.spec.choices == []:
+            self.problems.add((*path, "choices"), "constraint", f"{nothing}: `choices` is empty")
+            return
+        for index, choice in enumerate(self.choices):
+            _, wrong = self._fault(choice)
+            if wrong:
+                message = f"choice {show(choice)} of variable `{self.name}` is {wrong}"
+                self.problems.add((*path, "choices", index), "constraint", message)
+        default = self.spec.default
+        code, wrong = self._fault(default) if default is not None else ("", "")
+        if wrong:
+            message = f"the default of variable `{self.name}` is {show(default)}, {wrong}"
+            label = suggest(str(default), map(str, self.choices))
+            self.problems.add((*path, "default"), code, message, label=label)
+
+    def _placeholder(self) -> Any:
+        """A value of the right type that the definition allows."""
+        if isinstance(self.spec, BoolVar):
+            return False
+        if self.spec.choices:
+            return self.spec.choices[0]
+        if isinstance(self.spec, StrVar):
+            return self.name
+        least, most = self.limits
+        value = least if least is not None else 1
+        return min(value, most) if most is not None else value
+
+
+def _convert(kind: str, given: Any) -> Any:
+    """`given` by the type of a variable; None when it cannot be read so."""
     if isinstance(given, str):
-        return _from_text(spec.type, given)
+        return _from_text(kind, given)
     if isinstance(given, bool):
-        return given if spec.type == "bool" else None
-    if isinstance(given, int) and spec.type == "float":
+        return given if kind == "bool" else None
+    if isinstance(given, int) and kind == "float":
         return float(given) if abs(given) < 10**300 else None
     if isinstance(given, int):
-        return given if spec.type == "int" else None
+        return given if kind == "int" else None
     is_number = isinstance(given, float) and math.isfinite(given)
-    return given if is_number and spec.type == "float" else None
+    return given if is_number and kind == "float" else None
 
 
 def _from_text(kind: str, text: str) -> Any:
@@ -314,66 +356,3 @@ def _from_text(kind: str, text: str) -> Any:
     except ValueError:
         return None
     return number if math.isfinite(number) and "_" not in text else None
-
-
-def _outside(spec: AnyVar, value: Any) -> str:
-    """Why the variable does not allow `value`; "" when it does."""
-    if isinstance(spec, IntVar | FloatVar):
-        if spec.min is not None and value < spec.min:
-            return f"less than {spec.min}"
-        if spec.max is not None and value > spec.max:
-            return f"more than {spec.max}"
-    choices = _choices(spec)
-    return "which is none of its choices" if choices and value not in choices else ""
-
-
-def _choices(spec: AnyVar) -> Sequence[Any]:
-    return () if isinstance(spec, BoolVar) else spec.choices or ()
-
-
-def _check_definition(name: str, spec: AnyVar, problems: Collector) -> None:
-    """What a definition says twice must agree."""
-    path: Path = ("vars", name)
-    if _is_empty_range(spec):
-        message = f"variable `{name}` allows nothing: `min` is more than `max`"
-        problems.add((*path, "min"), "constraint", message)
-        return
-    if not isinstance(spec, BoolVar) and spec.choices == []:
-        problems.add(
-            (*path, "choices"), "constraint", f"variable `{name}` allows nothing: `choices` is empty"
-        )
-        return
-    for index, choice in enumerate(_choices(spec)):
-        wrong = _outside(spec.model_copy(update={"choices": None}), choice)
-        if wrong:
-            message = f"choice {show(choice)} of variable `{name}` is {wrong}"
-            problems.add((*path, "choices", index), "constraint", message)
-    wrong = _outside(spec, spec.default) if spec.default is not None else ""
-    if wrong:
-        code = "out-of-range" if wrong.startswith(("less", "more")) else "unknown-variant"
-        joined = wrong if code == "out-of-range" else "none of its choices"
-        message = f"the default of variable `{name}` is {show(spec.default)}, {joined}"
-        label = suggest(str(spec.default), map(str, _choices(spec)))
-        problems.add((*path, "default"), code, message, label=label)
-
-
-def _placeholder(name: str, spec: AnyVar) -> tuple[Any, str]:
-    """A value of the right type that the definition allows, with its text."""
-    if isinstance(spec, BoolVar):
-        return False, "false"
-    if spec.choices:
-        return spec.choices[0], show_text(spec.choices[0])
-    if isinstance(spec, StrVar):
-        return name, name
-    least = spec.min if spec.min is not None else 1
-    value = min(least, spec.max) if spec.max is not None else least
-    return value, show_text(value)
-
-
-def _is_empty_range(spec: AnyVar) -> bool:
-    return (
-        isinstance(spec, IntVar | FloatVar)
-        and spec.min is not None
-        and spec.max is not None
-        and spec.min > spec.max
-    )

@@ -12,6 +12,7 @@ from launcher.jobfile.model.fields import elsewhere, fields_at
 from launcher.jobfile.text.document import Path
 from launcher.specs.sensitive import is_sensitive
 
+LABEL_RULE = "lower-case letters, digits and `-`, at most 63, none of them `-` at either end"
 ENV_RULE = "a name is not empty and holds no `=` and no NUL"
 
 # What the fields that must be there are for.
@@ -166,7 +167,7 @@ def bad_label(path: Path, name: str, kind: str, problems: Collector, at_key: boo
         f"`{name[:80]}` cannot name a {kind}" if name else f"the name of the {kind} is empty",
         at="key" if at_key else "value",
         label=f"such as `{label}`" if label and label != name else "",
-        hint="lower-case letters, digits and `-`, at most 63, none of them `-` at either end",
+        hint=LABEL_RULE,
     )
 
 

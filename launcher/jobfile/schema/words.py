@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from json import dumps
 from typing import Any
 
+from launcher.jobfile.messages.wording_fields import LABEL_RULE
 from launcher.jobfile.model.base import ENV_NAME, LABEL
 from launcher.jobfile.model.job_file import choices
 from launcher.jobfile.model.quantities import MEMORY_PATTERN, SECRET_PATTERN
@@ -24,9 +25,8 @@ MOUNT_TEXT = r"(^|,)\s*type="
 WORDS = ("title", "description", "markdownDescription")
 NOTHING = {"title": "nothing", "type": "null"}
 
-_NAME = "want lower-case letters, digits and `-`, at most 63, none of them `-` at either end"
 _MESSAGES: Mapping[str, str] = {
-    LABEL: _NAME,
+    LABEL: f"want {LABEL_RULE}",
     ENV_NAME: "want a name that is not empty and holds no `=`",
     NOT_EMPTY: "want text that is not empty",
     MEMORY_PATTERN: 'want an amount with its unit, such as "4GiB" or "512MiB"',
