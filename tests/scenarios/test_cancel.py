@@ -14,7 +14,7 @@ STUBBORN = "trap '{}' TERM; echo up; while :; do sleep 0.1; done"
 
 @pytest.mark.parametrize("command", ["cancel", "replace"])
 @pytest.mark.slow
-def test_a_supervisor_that_stays_suspended_is_killed_and_the_wait_for_it_is_said(scenario, command):
+def test_a_supervisor_that_stays_suspended_is_killed_and_the_wait_for_it_is_reported(scenario, command):
     scenario.running(top="cfg: {grace_s: 0.1}")
     [(app, supervisor)] = scenario.supervisors().items()
     with processes.held(supervisor):

@@ -87,7 +87,7 @@ def test_an_edit_that_is_undone_before_the_end_of_a_run_is_not_seen(scenario, co
     assert is_current(scenario, file)
 
 
-def test_a_job_that_writes_its_own_inputs_is_told_why_it_never_rests(scenario, code):
+def test_a_job_that_writes_its_own_inputs_is_shown_why_it_never_rests(scenario, code):
     file = scenario.job("date +%N >train.py", top=TOP)
     scenario.run_to_end(file)
     assert "never comes to rest" in scenario.plan(file)

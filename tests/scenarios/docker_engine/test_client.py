@@ -90,14 +90,14 @@ def test_a_name_is_taken_only_once_however_many_want_it(own: Bench):
     assert len([made for made in run_parallel(claim, range(8), workers=8) if made]) == 1
 
 
-def test_a_missing_image_is_said_so(own: Bench):
+def test_a_missing_image_is_reported(own: Bench):
     with pytest.raises(
         ImageNotFound, match=r"cannot create .*-main-0: No such image: launcher-test/nosuch:1"
     ):
         own.create("true", Image="launcher-test/nosuch:1")
 
 
-def test_a_missing_executable_is_said_without_what_the_engine_wraps_around_it(own: Bench):
+def test_a_missing_executable_is_reported_without_what_the_engine_wraps_around_it(own: Bench):
     made = own.create("/no/such/file")
     with pytest.raises(EngineError) as caught:
         own.engine.start(made)

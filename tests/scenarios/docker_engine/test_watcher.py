@@ -117,7 +117,7 @@ def test_a_replica_stopped_by_hand_while_the_watcher_still_loads_cancels_the_app
     assert (found.state, found.drift, found.num_restarts) == ("cancelled", "r/1 was stopped by hand", 0)
 
 
-def test_a_start_that_was_recorded_is_completed_though_its_client_died_before_it_told_the_watcher(app):
+def test_a_start_that_was_recorded_is_completed_though_its_client_died_before_it_notified_the_watcher(app):
     made = app({"r": [SLEEP, SLEEP]})
     watcher = made.spawn()
     made.create()

@@ -154,7 +154,7 @@ def test_an_exclude_that_excludes_nothing_is_a_warning(tmp_path: Path) -> None:
     assert (compiled.errors, len(compiled.launches)) == ((), 1)
 
 
-def test_what_one_value_makes_wrong_is_said_once_with_the_value(tmp_path: Path) -> None:
+def test_what_one_value_makes_wrong_is_reported_once_with_the_value(tmp_path: Path) -> None:
     text = HEAD + "roles: {a: {entrypoint: x, num_replicas: $<matrix.n>}}\nmatrix: {n: [1, 0], m: [1, 2]}\n"
     compiled = compile_text(tmp_path, text)
     assert lines(compiled) == ["3:42 out-of-range `num_replicas` of role `a` is 0"]

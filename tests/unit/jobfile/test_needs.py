@@ -156,7 +156,7 @@ def test_what_is_no_axis_stands_in_a_name_as_it_is(tmp_path, text, variable, nam
         ("{a-$<var.number>: {}, a-3: {}}", "3:30 duplicate-key job `a-3` stands twice in `needs`"),
     ],
 )
-def test_what_is_wrong_is_said_where_it_stands(tmp_path: Path, given: str, wording: str) -> None:
+def test_what_is_wrong_is_reported_where_it_stands(tmp_path: Path, given: str, wording: str) -> None:
     variables = "vars: {number: {type: int, default: 3}, text: {type: str, default: A b}}\n"
     text = f"{HEAD}needs: {given}\n{variables}{ROLES}"
     found = [line for line in lines(compile_text(tmp_path, text)) if "unused-variable" not in line]
@@ -248,7 +248,7 @@ def test_a_circle_is_spelt_from_the_first_file_on(tmp_path: Path) -> None:
     assert [each.message for each in compiled(tmp_path).errors] == ["jobs need each other: m -> z -> m"]
 
 
-def test_circles_through_matrices_are_said_once(tmp_path: Path) -> None:
+def test_circles_through_matrices_are_reported_once(tmp_path: Path) -> None:
     axes = "matrix: {n: {range: [0, 256]}}\n"
     job(tmp_path, "a", f"{axes}needs: [b]")
     job(tmp_path, "b", f"{axes}needs: [a]")

@@ -102,7 +102,7 @@ UNSTARTABLE = {
 
 
 @pytest.mark.parametrize("command", sampled(UNSTARTABLE, "./none"))
-def test_what_cannot_be_started_is_said(site: Site, command: str) -> None:
+def test_what_cannot_be_started_is_reported(site: Site, command: str) -> None:
     code, why = UNSTARTABLE[command]
     site.app(role("main", "", argv=command.split(" ")))
     found = site.run()
@@ -110,7 +110,7 @@ def test_what_cannot_be_started_is_said(site: Site, command: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_missing_working_directory_is_said(site: Site) -> None:
+def test_a_missing_working_directory_is_reported(site: Site) -> None:
     site.app(role("main", "true"), cwd="/proc/none")
     assert (
         site.run()["message"]
@@ -130,7 +130,7 @@ def test_an_error_file_that_is_none_is_ignored(site: Site) -> None:
 
 
 @pytest.mark.slow
-def test_memory_that_ran_out_is_said_where_slurm_says_so(site: Site) -> None:
+def test_memory_that_ran_out_is_reported_where_slurm_says_so(site: Site) -> None:
     srun = (site.bin / "srun").read_text()
     shown = "slurmstepd: error: Detected 1 oom-kill event(s) in StepId=12.0."
     site.program("srun", srun.replace("sys.exit(", f"print({shown!r}, file=sys.stderr)\nsys.exit("))
