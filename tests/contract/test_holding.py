@@ -286,7 +286,7 @@ def test_without_a_holder_it_can_be_given_up(case, staged, gate, launcher_home, 
     assert ended(case, staged, attempt)[0] == {"withdraw": "skipped", "cancel": "cancelled"}[how]
 
 
-def test_while_its_holder_lives_nobody_else_takes_it(case: Case, staged: Staged, gate: Gate) -> None:
+def test_while_its_holder_lives_no_other_client_takes_it(case: Case, staged: Staged, gate: Gate) -> None:
     first = prepare(case, staged, gate.script)
     attempt = hold(case, staged, case.app(), first)
     with pytest.raises(ReservedError, match="waiting"):

@@ -68,7 +68,7 @@ def test_a_matrix_runs_one_job_at_a_time_in_the_order_of_the_plan(scenario, swee
     assert sweep.states(12) == ["succeeded"] * 12
 
 
-def test_those_in_line_are_accepted_and_told_of(scenario, sweep):
+def test_those_in_line_are_accepted_and_reported(scenario, sweep):
     scenario.write("launcher.toml", TWO_CORES)
     sweep.write(3, waits=True)
     report = [

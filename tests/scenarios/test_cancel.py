@@ -1,6 +1,5 @@
 """Cancel: nothing of a job is left, whatever it started."""
 
-import os
 import signal
 
 import pytest
@@ -13,31 +12,9 @@ from tests.scenario import until_line
 STUBBORN = "trap '{}' TERM; echo up; while :; do sleep 0.1; done"
 
 
-def stubborn(gate, mark):
-    """A shell that ignores TERM; so do its child and grandchildren, which drop their environment too."""
-    deaf = "trap '' TERM; "
-    grandchild = f'env -i sh -c "trap \\"\\" TERM; while :; do sleep 9; done" {mark}'
-    return f"{deaf} ( {grandchild} & {grandchild} & wait ) & {gate.script}; wait"
-
-
-def test_cancel_leaves_no_process_of_a_job_that_ignores_term(scenario):
-    gate = scenario.gate()
-    mark = f"mark-of-{scenario.folder.parent.name}"
-    scenario.apply(scenario.job(stubborn(gate, mark), top="cfg: {grace_s: 0.2}"))
-    gate.entered()
-    [app] = scenario.supervisors()
-    seen = scenario.processes_of(app)
-    assert len(seen) >= 2
-
-    scenario.cancel("job")
-    assert scenario.processes_of(app) == []
-    assert processes.with_argument(mark) == []
-    assert scenario.state("job") is AppState.CANCELLED
-
-
 @pytest.mark.parametrize("command", ["cancel", "replace"])
 @pytest.mark.slow
-def test_a_supervisor_that_stays_suspended_is_killed_and_the_wait_for_it_is_said(scenario, command):
+def test_a_supervisor_that_stays_suspended_is_killed_and_the_wait_for_it_is_reported(scenario, command):
     scenario.running(top="cfg: {grace_s: 0.1}")
     [(app, supervisor)] = scenario.supervisors().items()
     with processes.held(supervisor):
@@ -51,26 +28,10 @@ def test_a_supervisor_that_stays_suspended_is_killed_and_the_wait_for_it_is_said
     scenario.run_to_end(scenario.job("true"))  # the lock of the apply is free again
 
 
-def test_a_suspended_supervisor_is_continued_when_its_app_is_replaced(scenario):
-    scenario.running()
-    [(app, supervisor)] = scenario.supervisors().items()
-    os.kill(supervisor, signal.SIGSTOP)
-    scenario.run_to_end(scenario.job("true"), "--allow-destructive")
-    assert [attempt.state for attempt in scenario.attempts()] == ["cancelled", "succeeded"]
-    assert scenario.processes_of(app) == []
-
-
 def test_a_cancelled_job_is_held_at_the_next_apply(scenario):
     file, _ = scenario.running()
     scenario.cancel("job")
     assert scenario.actions(file) == {"job": "hold"}
-
-
-def test_a_finished_replica_takes_its_background_processes_with_it(scenario):
-    mark = f"mark-of-{scenario.folder.parent.name}"
-    scenario.run_to_end(scenario.job(f'sh -c "while :; do sleep 9; done" {mark} & true'))
-    assert scenario.state("job") is AppState.SUCCEEDED
-    assert processes.with_argument(mark) == []
 
 
 STOPS = {"timeout": "timed out after 2 s", "peer": "main/1 failed", "cancel": "cancelled by "}
@@ -100,17 +61,6 @@ def test_a_replica_that_was_stopped_says_why_in_status_whatever_its_exit_code(sc
     assert first["exit_code"] == 0 or why == "timeout"
     assert first["message"].startswith(STOPS[why])
     assert STOPS[why] in scenario.launcher("status", "job").out.partition("REPLICA")[2]
-
-
-def test_an_attached_run_is_cancelled_when_its_client_is_killed(scenario):
-    gate = scenario.gate()
-    client = scenario.start("run", scenario.job(gate.script))
-    gate.entered()
-    [(app, supervisor)] = scenario.supervisors().items()
-    client.kill()
-    assert processes.gone([supervisor], timeout_s=60)
-    assert scenario.processes_of(app) == []
-    assert scenario.state(app) is AppState.CANCELLED
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """An applied job outlives the terminal, the shell and the client that started it."""
 
-import json
 import os
 import pty
 import shlex
@@ -42,18 +41,6 @@ def test_a_job_outlives_the_closed_terminal_and_is_followed_from_elsewhere(scena
     assert scenario.state("job") is AppState.SUCCEEDED
 
 
-def test_a_killed_client_leaves_an_applied_job_running(scenario):
-    gate = scenario.gate()
-    client = scenario.start("apply", scenario.job(gate.script), "--yes", "--wait")
-    gate.entered()
-    client.kill()
-    client.wait()
-    assert scenario.state("job") is AppState.RUNNING
-    gate.open()
-    scenario.wait("job")
-    assert scenario.attempts()[-1].state == "succeeded"
-
-
 def test_the_supervisor_is_in_a_session_of_its_own_with_no_terminal(scenario):
     gate = scenario.gate()
     scenario.apply(scenario.job(gate.script))
@@ -66,13 +53,6 @@ def test_the_supervisor_is_in_a_session_of_its_own_with_no_terminal(scenario):
     assert os.readlink(f"/proc/{replica}/fd/0") == "/dev/null"
     gate.open()
     scenario.wait("job")
-
-
-def test_list_shows_the_job_from_any_folder(scenario, tmp_path):
-    scenario.run_to_end(scenario.job("true"))
-    listed = json.loads(scenario.launcher("list", "--json", cwd=tmp_path).out)
-    assert "job-1-" in json.dumps(listed)
-    assert "SUCCEEDED" in json.dumps(listed).upper()
 
 
 def test_no_process_of_a_job_has_the_mark_by_which_a_ci_runner_kills_it(scenario, monkeypatch):

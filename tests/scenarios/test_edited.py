@@ -39,7 +39,7 @@ def edited(scenario, *files, code=0):
     return {job["key"]["job"]: job["edited"] for job in made["jobs"] if "edited" in job}
 
 
-def test_an_edit_of_what_a_kept_job_runs_is_said(scenario, train):
+def test_an_edit_of_what_a_kept_job_runs_is_reported(scenario, train):
     assert "1 job unchanged, already succeeded: train" in scenario.launcher("plan", train).out
     scenario.write("model.py", "x = 2\n")
     text = scenario.launcher("plan", train).out

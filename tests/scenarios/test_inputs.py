@@ -29,19 +29,6 @@ def code(scenario):
     return scenario.write("train.py", "one")
 
 
-def needing(scenario, gate):
-    """A job that waits until the gate of the one that it needs is open."""
-    first = scenario.job(gate.script, name="first")
-    return first, scenario.job("true", top=f"needs: [first]\n{TOP}")
-
-
-def in_line(scenario, gate):
-    """A job behind another one for which the machine is taken."""
-    cpu = f"resource: {{cpu: {os.cpu_count()}}}"
-    first = scenario.job(gate.script, name="first", role=cpu)
-    return first, scenario.job("true", role=cpu, top=TOP)
-
-
 def reasons(scenario, file, job="job"):
     [found] = [each for each in scenario.plan_document(file)["jobs"] if each["key"]["job"] == job]
     return found["action"], [(each["code"], each.get("detail", "")) for each in found["reasons"]]
@@ -100,36 +87,7 @@ def test_an_edit_that_is_undone_before_the_end_of_a_run_is_not_seen(scenario, co
     assert is_current(scenario, file)
 
 
-@pytest.mark.parametrize("behind", [needing, in_line])
-def test_an_edit_while_it_waits_counts_although_it_is_undone_while_it_runs(scenario, code, behind):
-    gate, own = scenario.gate("first"), scenario.gate("own")
-    first, file = behind(scenario, gate)
-    file.write_text(file.read_text().replace('"true"', json.dumps(own.script)))
-    scenario.apply(first, file)
-    gate.entered()
-    code.write_text("two")
-    gate.open()
-    own.entered()
-    code.write_text("one")
-    own.open()
-    scenario.wait("job")
-    assert scenario.attempts()[-1].inputs_changed == UNDER
-    assert scenario.actions(first, file) == {"first": "keep", "job": "rerun"}
-
-
-def test_an_edit_that_is_undone_while_it_waits_does_not_count(scenario, code):
-    gate = scenario.gate()
-    first, file = in_line(scenario, gate)
-    scenario.apply(first, file)
-    gate.entered()
-    code.write_text("two")
-    code.write_text("one")
-    gate.open()
-    scenario.wait("job")
-    assert scenario.actions(first, file) == {"first": "keep", "job": "keep"}
-
-
-def test_a_job_that_writes_its_own_inputs_is_told_why_it_never_rests(scenario, code):
+def test_a_job_that_writes_its_own_inputs_is_shown_why_it_never_rests(scenario, code):
     file = scenario.job("date +%N >train.py", top=TOP)
     scenario.run_to_end(file)
     assert "never comes to rest" in scenario.plan(file)

@@ -18,7 +18,7 @@ def interrupted(scenario, step, *argv):
 
 
 @pytest.mark.parametrize("step", sampled(["reserving", "reserved", "created", "starting"], "created"))
-def test_what_was_not_started_is_taken_back_and_that_is_said(scenario, step):
+def test_what_was_not_started_is_taken_back_and_that_is_reported(scenario, step):
     file = scenario.job("exec sleep 1000")
     err = interrupted(scenario, step, file, "--wait")
     assert "was taken back" in err
@@ -27,7 +27,7 @@ def test_what_was_not_started_is_taken_back_and_that_is_said(scenario, step):
     assert scenario.actions(file) == {"job": "create"}
 
 
-def test_what_was_started_goes_on_and_that_is_said(scenario):
+def test_what_was_started_goes_on_and_that_is_reported(scenario):
     file = scenario.job("exec sleep 1000")
     err = interrupted(scenario, "started", file)
     [attempt] = scenario.attempts()

@@ -7,7 +7,6 @@ import sys
 
 import pytest
 
-from launcher.specs import AppState
 from tests import processes
 from tests.lanes import sampled, seeds
 
@@ -109,24 +108,6 @@ def test_killed_at_random_moments_the_next_apply_finishes_the_work(scenario, spa
         assert (attempt.number, attempt.state) == (1, "succeeded"), report
         assert sorted(log.read_text().split()) == [f"{attempt.app_id}/{k}" for k in (0, 1)], report
         assert processes.gone(scenario.supervisors().values(), timeout_s=60), report
-
-
-def test_a_killed_supervisor_means_lost_and_its_processes_are_gone_by_then(scenario):
-    gate = scenario.gate()
-    mark = f"mark-of-{scenario.folder.parent.name}"
-    file = scenario.job(f'(trap "" TERM; sh -c "while :; do sleep 9; done" {mark}) & {gate.script}')
-    scenario.apply(file)
-    gate.entered()
-    [(app, supervisor)] = scenario.supervisors().items()
-    os.kill(supervisor, signal.SIGKILL)
-    assert processes.gone([supervisor], timeout_s=60)
-
-    assert "lost" in scenario.launcher("status", "job", code=None).out.lower()
-    assert scenario.processes_of(app) == []
-    assert processes.with_argument(mark) == []
-    assert scenario.state("job") is AppState.FAILED or "lost" in str(scenario.status("job")).lower()
-    assert scenario.actions(file) == {"job": "hold"}
-    assert scenario.attempts()[-1].state == "lost"
 
 
 @pytest.mark.parametrize("reader", sampled(["status", "list", "wait", "apply"], "apply"))

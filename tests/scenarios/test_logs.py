@@ -38,11 +38,6 @@ def test_one_role_and_one_replica_can_be_asked_for(scenario):
     assert scenario.launcher("logs", "job/main/7", code=None).code != 0
 
 
-def test_lines_of_several_replicas_say_whose_they_are(scenario):
-    scenario.run_to_end(scenario.job("echo hello", replicas=2))
-    assert sorted(line.split()[0] for line in scenario.logs("job").splitlines()) == ["main/0", "main/1"]
-
-
 def test_tail_and_regex(scenario):
     scenario.run_to_end(scenario.job("i=1; while [ $i -le 100 ]; do echo line $i; i=$((i+1)); done"))
     assert scenario.logs("job", "--tail", "2", "--no-prefix") == "line 99\nline 100\n"
@@ -77,18 +72,6 @@ def test_a_part_by_time(scenario):
     assert scenario.logs("job", "--until", times["two"], "--no-prefix").split() == ["one", "two"]
     assert scenario.logs("job", "--since", "1h", "--no-prefix").split() == ["one", "two", "three"]
     assert scenario.launcher("logs", "job", "--since", "whenever", code=64).err
-
-
-def test_follow_shows_lines_as_they_come_and_ends_with_the_job(scenario):
-    gate = scenario.gate()
-    scenario.apply(scenario.job(f"echo early; {gate.script}; echo late", replicas=1))
-    follower = scenario.start("logs", "job", "--follow")
-    until_line(follower.stdout, "early")
-    gate.entered()
-    gate.open()
-    until_line(follower.stdout, "late")
-    assert follower.wait() == 0
-    scenario.wait("job")
 
 
 def test_apply_with_logs_shows_lines_as_they_come_also_into_a_pipe(scenario):

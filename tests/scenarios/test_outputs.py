@@ -167,7 +167,7 @@ class TestTheCommand:
         assert "got is not empty" in refused.err
         assert os.listdir(scenario.folder / "got") == ["mine"]
 
-    def test_a_job_without_one_is_told_how_to_get_one(self, pipeline):
+    def test_a_job_without_one_is_shown_how_to_get_one(self, pipeline):
         gone = pipeline.launcher("output", "prepare", code=1)
         assert "is gone" in gone.err
         assert "launcher apply prepare.launcher.yaml --rerun prepare" in gone.err

@@ -92,7 +92,7 @@ def writes_into_its_workspace(scenario):
     return file
 
 
-def test_a_job_that_writes_into_its_workspace_is_told_how_to_come_to_rest(
+def test_a_job_that_writes_into_its_workspace_is_shown_how_to_come_to_rest(
     scenario, writes_into_its_workspace
 ):
     file = writes_into_its_workspace

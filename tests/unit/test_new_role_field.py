@@ -80,7 +80,7 @@ assert launch("").app.roles[0].novelty == 0
     )
 
 
-def test_what_is_wrong_with_it_is_said(package: Path) -> None:
+def test_what_is_wrong_with_it_is_reported(package: Path) -> None:
     _run(
         package,
         """

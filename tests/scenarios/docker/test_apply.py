@@ -93,13 +93,3 @@ def test_when_the_replacement_has_no_image_the_old_attempt_is_never_touched(scen
     assert (state["Running"], state["StartedAt"]) == (True, started)
     assert scenario.apps() == [old]
     scenario.cancel("job")
-
-
-def test_a_missing_executable_leaves_nothing_and_names_replica_and_command(scenario):
-    file = scenario.job("true")
-    file.write_text(file.read_text().replace("entrypoint: sh", "entrypoint: no-such-command"))
-    failed = scenario.launcher("apply", file, "--yes", code=None)
-    assert failed.code != 0
-    assert "main/0" in failed.err
-    assert "no-such-command" in failed.err
-    assert scenario.things() == []

@@ -34,35 +34,6 @@ def test_a_job_from_another_home_can_be_cancelled(scenario, tmp_path, monkeypatc
     assert scenario.state("job") is AppState.CANCELLED
 
 
-def test_a_replica_that_takes_too_much_memory_says_so(scenario):
-    role = "resource: {cpu: 1, memMB: 16}"
-    scenario.run_to_end(scenario.job("x=a; while :; do x=$x$x; done", role=role), code=5)
-    assert scenario.status("job")["state"].upper() == "FAILED"
-    assert "out of memory" in scenario.launcher("status", "job", code=None).out
-
-
-@pytest.mark.parametrize(("policy", "peers"), [("replica", 1), ("role", 3), ("application", 3)])
-def test_what_always_fails_is_restarted_as_its_policy_says_and_no_more(scenario, policy, peers):
-    """Replica 1 fails when replica 0 has written the line of its start, which it never ends by itself."""
-    log = scenario.folder / "starts"
-    wanted = 1 if policy == "replica" else f"$(grep -c 1 {log})"
-    fail = f"echo 1 >>{log}; until [ $(grep -c 0 {log}) -ge {wanted} ]; do sleep 0.1; done; exit 7"
-    script = f"if [ $<replica_id> = 1 ]; then {fail}; fi; echo 0 >>{log}; while :; do sleep 0.1; done"
-    role = f"max_retries: 2\nretry_policy: {policy}"
-    scenario.run_to_end(scenario.job(script, replicas=2, role=role, top="cfg: {grace_s: 1}"), code=5)
-    assert sorted(log.read_text().split()) == ["0"] * peers + ["1"] * 3
-    [attempt] = scenario.attempts()
-    assert (attempt.state, attempt.exit_code) == ("failed", 7)
-
-
-def test_a_restart_keeps_its_scratch_and_is_no_new_attempt(scenario):
-    script = 'test -e "$LAUNCHER_SCRATCH/tried" || { touch "$LAUNCHER_SCRATCH/tried"; exit 1; }'
-    file = scenario.job(script, role="max_retries: 1")
-    scenario.run_to_end(file)
-    assert len(scenario.attempts()) == 1
-    assert scenario.actions(file) == {"job": "keep"}
-
-
 AGAIN = 'cd $LAUNCHER_SCRATCH; echo x >>runs; n=$(wc -l <runs); echo "run $n"; printf "$n begun"; '
 """Counts its runs, and leaves a line unfinished."""
 

@@ -6,8 +6,8 @@ import sys
 from tests.scenarios.test_interrupt import (  # noqa: F401
     test_a_replacement_tells_of_the_old_attempt_too,
     test_what_was_interrupted_is_listed_as_it_is,
-    test_what_was_not_started_is_taken_back_and_that_is_said,
-    test_what_was_started_goes_on_and_that_is_said,
+    test_what_was_not_started_is_taken_back_and_that_is_reported,
+    test_what_was_started_goes_on_and_that_is_reported,
 )
 
 INTERRUPTED_STARTING = """
@@ -21,7 +21,7 @@ sys.exit(main())
 """
 
 
-def test_interrupted_between_two_replicas_the_rest_is_started_and_that_is_said(scenario):
+def test_interrupted_between_two_replicas_the_rest_is_started_and_that_is_reported(scenario):
     file = scenario.job("exec sleep 1000", replicas=3)
     client = scenario.spawn([sys.executable, "-c", INTERRUPTED_STARTING, "apply", str(file), "--yes"])
     _, err = client.communicate(timeout=240)

@@ -45,17 +45,3 @@ def test_a_job_outlives_its_killed_watcher(scenario):
     assert scenario.wait("job").code == 0
     assert scenario.attempts()[-1].state == "succeeded"
     assert len(scenario.containers(app)) == 1
-
-
-def test_the_peers_of_a_failed_replica_are_stopped_though_the_watcher_was_killed(scenario):
-    """Whoever looks next sees to it that somebody watches."""
-    gate = scenario.gate()
-    script = f"if [ $<replica_id> = 0 ]; then {gate.script}; exit 3; fi; sleep 1000"
-    scenario.apply(scenario.job(script, replicas=2))
-    gate.entered()
-    [(app, watcher)] = scenario.supervisors().items()
-    os.kill(watcher, signal.SIGKILL)
-    assert processes.gone([watcher], timeout_s=60)
-    gate.open()
-    assert scenario.wait("job", code=5).code == 5
-    assert [one.state for one in scenario.containers(app)] == ["exited", "exited"]

@@ -35,7 +35,7 @@ def test_what_ended_without_a_watcher_is_noticed_and_recorded(scenario, running)
     assert states(scenario, "status") == []
 
 
-def test_without_watcher_and_engine_the_last_that_was_seen_is_shown_and_that_is_said(
+def test_without_watcher_and_engine_the_last_that_was_seen_is_shown_and_that_is_reported(
     scenario, running, monkeypatch
 ):
     scenario.kill_watcher(running)

@@ -59,19 +59,6 @@ def test_from_another_home_there_is_nothing_to_do_while_they_wait(scenario, gate
     assert "no changes, 3 unchanged" in scenario.launcher("plan", ".", env=there).out
 
 
-def test_a_prune_cancels_what_waits(scenario, gate):
-    scenario.apply(".")
-    scenario.prune()
-    gate.open()
-    scenario.wait("prepare")
-    scenario.wait("train", code=5)
-    scenario.wait("evaluate", code=5)
-    train, evaluate = (scenario.attempts(job)[-1] for job in ("train", "evaluate"))
-    assert (train.state, train.message) == ("cancelled", "its reservation was removed")
-    assert evaluate.state in ("cancelled", "skipped")  # whatever its watcher has seen first
-    assert ran(scenario) == ["prepare"]
-
-
 def test_the_next_apply_goes_on_where_the_watchers_of_waiting_jobs_have_died(scenario, gate):
     scenario.apply(".")
     waiting = {scenario.attempts(job)[-1].app_id for job in ("train", "evaluate")}

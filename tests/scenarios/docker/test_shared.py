@@ -2,7 +2,6 @@
 
 import json
 import os
-import time
 
 import pytest
 
@@ -73,25 +72,3 @@ def test_what_runs_of_a_matrix_is_found_by_one_word_though_the_home_was_removed(
     scenario.cancel("sweep", "--yes", "--grace", "0")
     assert {one.state for one in scenario.containers()} == {"exited"}
     assert "2 apps had already ended: 2 cancelled" in scenario.cancel("sweep").err
-
-
-def test_every_client_keeps_a_job_that_pauses_before_a_restart(scenario, another):
-    role = "max_retries: 1\nretry_policy: replica\nretry_delay: 5m"
-    file = scenario.job("exit 3", role=role)
-    scenario.apply(file)
-    [app_id] = scenario.apps()
-    while scenario.status("job")["num_restarts"] == 0:
-        time.sleep(0.05)
-    for status in (scenario.status("job"), json.loads(another("status", "job", "--json").out)):
-        [replica] = status["replicas"]
-        assert (status["state"], replica["state"], replica["message"]) == (
-            "RUNNING",
-            "PENDING",
-            "waits to be restarted",
-        )
-    assert scenario.actions(file) == {"job": "keep"}
-    assert json.loads(another("plan", file, "--format", "json").out)["jobs"][0]["action"] == "keep"
-    another("gc", "--older-than", "0", "-s", "local_docker")
-    another("cancel", "job")
-    assert scenario.status("job")["state"] == "CANCELLED"
-    assert [one.state for one in scenario.containers(app_id)] == ["exited"]

@@ -72,7 +72,7 @@ def test_a_list_is_narrowed_by_state_and_project(scenario, recorded):
     assert jobs(scenario, "--project", "vision", "--state", "running") == []
 
 
-def test_what_no_app_matches_is_said_with_the_nearest_project(scenario, recorded):
+def test_what_no_app_matches_is_reported_with_the_nearest_project(scenario, recorded):
     recorded(attempt(launch("good", project="vision"), "succeeded"))
     assert (
         "project `visoin` has no apps; did you mean `vision`?"

@@ -34,7 +34,7 @@ def test_where_there_is_room_nothing_is_cut():
     assert LONG in outcomes_text([outcome("train", LONG)])
 
 
-def test_that_a_job_was_cancelled_is_said_once():
+def test_that_a_job_was_cancelled_is_reported_once():
     event = {"event": "ended", "job": "train", "state": "cancelled", "message": "cancelled by ann@node1"}
     assert event_line(event) == "train CANCELLED by ann@node1"
     assert event_line({**event, "state": "failed", "message": "exit code 1"}) == "train FAILED: exit code 1"

@@ -12,7 +12,7 @@ def test_a_job_is_chosen_by_its_name(scenario, file):
     assert scenario.launcher("run", file, "--job", "many-2").out.splitlines()[-1] == "this is 2"
 
 
-def test_which_one_has_to_be_said(scenario, file):
+def test_which_one_has_to_be_reported(scenario, file):
     printed = scenario.launcher("run", file, code=64).err
     assert "has 2 jobs" in printed
     assert "--job: many-1, many-2" in printed

@@ -84,7 +84,7 @@ def test_a_missing_folder_is_not_mistaken_for_a_missing_command(tmp_path: Path):
         run(["true"], cwd=str(tmp_path / "nowhere"))
 
 
-def test_a_file_that_cannot_be_executed_is_said_so(tmp_path: Path):
+def test_a_file_that_cannot_be_executed_is_reported(tmp_path: Path):
     script = tmp_path / "script"
     script.write_text("echo hi\n")
     with pytest.raises(CommandError, match="Permission denied"):

@@ -167,7 +167,7 @@ def test_a_configured_default_of_the_rest_is_split_at_blanks():
     assert given(rest, "--first=a", "d", defaults={"args": "a b --c"})["args"] == ["d"]
 
 
-def test_a_configured_argument_that_there_is_not_is_said_to_be_of_configuration():
+def test_a_configured_argument_that_there_is_not_is_reported_to_be_of_configuration():
     with pytest.raises(ComponentArgumentException, match="no argument `lost`, and configuration sets it"):
         given(rest, "--first=a", defaults={"lost": "b"})
 

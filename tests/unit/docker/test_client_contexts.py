@@ -71,7 +71,7 @@ def test_an_unknown_context_names_the_known_ones(config: Path):
         _of(config)
 
 
-def test_a_broken_configuration_is_said_with_its_path(config: Path):
+def test_a_broken_configuration_is_reported_with_its_path(config: Path):
     (config / "config.json").write_text("{")
     with pytest.raises(EngineUnreachable, match=r"cannot read .*config\.json"):
         _of(config)

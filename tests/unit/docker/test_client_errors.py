@@ -90,7 +90,7 @@ def test_a_host_that_only_looks_like_one_is_an_error_too(host: str):
     assert "tcp://host:2376" in (caught.value.hint or "")
 
 
-def test_a_version_that_is_too_new_is_said_with_the_one_the_engine_has(tmp_path: Path):
+def test_a_version_that_is_too_new_is_reported_with_the_one_the_engine_has(tmp_path: Path):
     message = "client version 1.99 is too new. Maximum supported API version is 1.41"
     fake = FakeEngine(tmp_path / "e.sock", lambda *_: reply(400, f'{{"message": "{message}"}}'))
     engine = _at(f"unix://{tmp_path}/e.sock", DOCKER_API_VERSION="1.99")

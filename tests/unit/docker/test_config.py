@@ -1,13 +1,12 @@
-"""The body that the engine gets, and what the engine makes of it."""
+"""The body that the engine gets."""
 
 import contextlib
 
 import pytest
 
-from launcher.schedulers.docker.labels import read_labels
 from launcher.schedulers.docker.request.derive import bind_request, build_request, with_gpus
 from launcher.schedulers.docker.request.rules import options
-from launcher.specs import AppDef, BindMount, DeviceMount, Resource, RetryPolicy, Role, VolumeMount
+from launcher.specs import AppDef, BindMount, DeviceMount, Resource, RetryPolicy, Role
 from launcher.specs.secret import Secret
 from tests.engines import require
 from tests.engines.images import SHELL_IMAGE
@@ -123,62 +122,3 @@ def made(token):
             return client.api.inspect_container(found)
 
         yield make
-
-
-def test_the_engine_takes_the_body_as_it_is_meant(made, token):
-    seen = made(network="bridge")
-    host = seen["HostConfig"]
-    assert (seen["Name"], seen["Config"]["Hostname"]) == (f"/{token}-main-0", f"{token}-main-0")
-    assert seen["Config"]["Cmd"] == ["sh", "-c", "true"]
-    assert "A=1=2" in seen["Config"]["Env"]
-    assert (host["Memory"], host["ShmSize"], host["NanoCpus"]) == (64 * 2**20, 64 * 2**20, 500_000_000)
-    assert host["RestartPolicy"] == {"Name": "on-failure", "MaximumRetryCount": 2}
-    assert host["PortBindings"] == {"8080/tcp": [{"HostIp": "127.0.0.1", "HostPort": ""}]}
-    assert host["LogConfig"] == {"Type": "json-file", "Config": {"max-file": "5", "max-size": "100m"}}
-    assert (host["Init"], host["Privileged"]) == (True, False)
-    writable = {mount["Destination"]: mount["RW"] for mount in seen["Mounts"]}
-    assert writable == {"/host": False, "/launcher/scratch": True}
-    assert [each["PathInContainer"] for each in host["Devices"]] == ["/dev/nothing"]
-    assert read_labels(seen["Config"]["Labels"]) is None  # the app's own labels come with the submission
-
-
-def test_the_engine_takes_an_entrypoint_in_place_of_the_images(made):
-    seen = made(Role("main", SHELL_IMAGE, entrypoint="sh", args=["-c", "true"]), override_entrypoint=True)
-    assert (seen["Config"]["Entrypoint"], seen["Config"]["Cmd"]) == (["sh"], ["-c", "true"])
-
-
-def test_the_engine_takes_volumes_and_a_network_without_names(made, token):
-    again = VolumeMount(f"{token}-scratch", "/again", read_only=True)
-    seen = made(Role("main", SHELL_IMAGE, entrypoint="true", mounts=[again]), network="none")
-    assert {m["Destination"]: m["RW"] for m in seen["Mounts"]} == {"/again": False, "/launcher/scratch": True}
-
-
-def test_the_engine_takes_a_request_that_was_edited(made):
-    edits = {
-        "cap_add": ["SYS_PTRACE"],
-        "read_only": True,
-        "network_mode": "none",
-        "tmpfs": {"/run": "size=1m"},
-        "extra_hosts": {"db": "10.0.0.2"},
-        "dns": ["10.0.0.1"],
-        "ulimits": [{"name": "nofile", "soft": 100, "hard": 200}],
-        "ipc_mode": "private",
-        "hostname": "mine",
-        "stop_signal": "SIGINT",
-        "mem_limit": "64m",
-    }
-    seen = made(Role("main", SHELL_IMAGE, entrypoint="true"), edits)
-    host = seen["HostConfig"]
-    assert host["CapAdd"][0].endswith("SYS_PTRACE")
-    assert (host["ReadonlyRootfs"], host["NetworkMode"], host["IpcMode"]) == (True, "none", "private")
-    assert (host["Tmpfs"], host["ExtraHosts"], host["Dns"]) == (
-        {"/run": "size=1m"},
-        ["db:10.0.0.2"],
-        ["10.0.0.1"],
-    )
-    assert host["Ulimits"] == [{"Name": "nofile", "Soft": 100, "Hard": 200}]
-    assert (seen["Config"]["Hostname"], seen["Config"]["StopSignal"], host["Memory"]) == (
-        "mine",
-        "SIGINT",
-        64 * 2**20,
-    )

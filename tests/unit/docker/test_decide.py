@@ -39,29 +39,29 @@ ONCE = (1, "APPLICATION")
     ("state_text", "facts", "action"),
     [
         (("exited 0", "exited 0"), {}, "end succeeded"),
-        (("exited 0", "exited 0"), {"told": (GO, ENDED)}, "leave"),
+        (("exited 0", "exited 0"), {"events": (GO, ENDED)}, "leave"),
         (("exited 3", "created"), {}, "peer main/0 exited with 3, stop id1"),
-        (("running", "created"), {"told": (GO, CANCEL)}, "cancel cancelled by me, stop id0 id1"),
+        (("running", "created"), {"events": (GO, CANCEL)}, "cancel cancelled by me, stop id0 id1"),
         # a stop that was begun goes on for its first reason
-        (("running", "exited 143"), {"told": (GO, {**OF_BOTH, "why": "timeout"}, CANCEL)}, "stop id0"),
-        (("exited 143", "exited 0"), {"told": (GO, {**OF_BOTH, "why": "timeout"})}, "end failed"),
+        (("running", "exited 143"), {"events": (GO, {**OF_BOTH, "why": "timeout"}, CANCEL)}, "stop id0"),
+        (("exited 143", "exited 0"), {"events": (GO, {**OF_BOTH, "why": "timeout"})}, "end failed"),
         # replicas that were not started yet
         (("running", "created"), {}, "start id1"),
         (("exited 0", "created"), {}, "start id1"),
         (
             ("exited 3", "running"),
-            {"retries": ONCE, "told": (GO, DONE)},
+            {"retries": ONCE, "events": (GO, DONE)},
             "peer main/0 exited with 3, stop id1",
         ),
         (
             ("exited 3", "running"),
-            {"retries": ONCE, "told": (GO, {"e": "adopted"})},
+            {"retries": ONCE, "events": (GO, {"e": "adopted"})},
             "peer main/0 exited with 3, stop id1",
         ),
         # by hand: no restart, and a reason that says so
         (
             ("exited 143", "running"),
-            {"retries": ONCE, "told": (GO, {"e": "hand", "id": "id0"})},
+            {"retries": ONCE, "events": (GO, {"e": "hand", "id": "id0"})},
             "hand main/0 was stopped by hand, stop id1",
         ),
     ],
@@ -95,16 +95,16 @@ SLOWLY = (2, "REPLICA", 9)
     [
         (("exited 3", "running"), {}, "restart replica main/0 in 9 s"),
         # each replica has retries of its own, and its pause doubles
-        (("exited 3", "running"), {"told": (GO, USED)}, "restart replica main/0 in 9 s"),
-        (("exited 0", "exited 3"), {"told": (GO, USED)}, "restart replica main/1 in 18 s"),
+        (("exited 3", "running"), {"events": (GO, USED)}, "restart replica main/0 in 9 s"),
+        (("exited 0", "exited 3"), {"events": (GO, USED)}, "restart replica main/1 in 18 s"),
         # in the pause, with another replica that runs and with none
-        (("exited 3", "running"), {"told": (GO, PAUSED)}, "wait until 152"),
-        (("exited 3", "exited 0"), {"told": (GO, PAUSED)}, "wait until 152"),
-        (("exited 3", "running"), {"told": (GO, PAUSED), "timeout_s": 119}, "wait until 120"),
-        (("exited 3", "running"), {"told": (GO, PAUSED), "timeout_s": 199}, "wait until 152"),
+        (("exited 3", "running"), {"events": (GO, PAUSED)}, "wait until 152"),
+        (("exited 3", "exited 0"), {"events": (GO, PAUSED)}, "wait until 152"),
+        (("exited 3", "running"), {"events": (GO, PAUSED), "timeout_s": 119}, "wait until 120"),
+        (("exited 3", "running"), {"events": (GO, PAUSED), "timeout_s": 199}, "wait until 152"),
         # a client of another home cancels: its mark is all that shows it
-        (("exited 3.cancelled", "exited 0"), {"told": (GO, PAUSED)}, "end cancelled"),
-        (("exited 3.cancelled", "running"), {"told": (GO, PAUSED)}, "stop id1"),
+        (("exited 3.cancelled", "exited 0"), {"events": (GO, PAUSED)}, "end cancelled"),
+        (("exited 3.cancelled", "running"), {"events": (GO, PAUSED)}, "stop id1"),
     ],
 )
 def test_a_pause_hides_nothing_else(state_text: tuple[str, ...], facts: dict[str, Any], action: str) -> None:

@@ -1,21 +1,17 @@
 """How replicas of a Docker app find each other: hosts in text and variables, by network."""
 
-import socket
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from launcher.errors import StartError
 from launcher.schedulers.checks import RejectedAppError
 from launcher.schedulers.docker.names import container_name
 from launcher.schedulers.docker.request.derive import bind_request, build_request
 from launcher.schedulers.docker.request.job import DockerContainer, DockerJob
 from launcher.schedulers.docker.request.rules import options
 from launcher.schedulers.docker.scheduler import DockerScheduler
-from launcher.specs import AppDef, AppState, Probe, Role
-from tests.contract.conftest import DockerCase
+from launcher.specs import AppDef, Probe, Role
 
 SERVER = Role("server", "web:1", entrypoint="serve", service=True)
 CLIENT = Role(
@@ -109,14 +105,6 @@ def test_a_variable_that_is_not_set_is_noted(network: str) -> None:
     assert any("LAUNCHER_HOST_SERVER is not set" in note for note in job.notes)
 
 
-def test_a_name_is_resolved_by_the_network(case: DockerCase) -> None:
-    server = case.role("server", "exec nc -l -p 7000 -e echo hello from $<role>")
-    ask = 'until test -n "$said"; do said=$(nc $<role.server.host> 7000 2>&-); sleep 0.05; done; echo "$said"'
-    app_id = case.start(AppDef("app", [case.role("client", ask), server]))
-    assert case.end(app_id).state is AppState.SUCCEEDED
-    assert case.lines(app_id, "client") == ["hello from server\n"]
-
-
 # -- probes that need a network ----------------------------------------------------------------------------
 
 ELSEWHERE = ["tcp://10.0.0.7:2376", "ssh://me@gpu-server"]
@@ -172,34 +160,3 @@ def test_validate_shows_the_line_of_a_port_out_of_reach(scenario, monkeypatch):
 
 
 # -- ports of the host -------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def taken() -> Iterator[int]:
-    """A port that another process listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        yield int(listening.getsockname()[1])
-
-
-def test_a_port_of_the_host_that_is_taken_is_refused_by_name(case: DockerCase, taken: int) -> None:
-    server = case.role("server", "sleep 1000", service=True, ready=Probe(port=taken))
-    app = AppDef("app", [case.role("main", "sleep 1000"), server])
-    with pytest.raises(StartError, match=f"cannot start server/0: port {taken} is in use by another process"):
-        case.start(app, network="host")
-    assert case.listed() == []
-
-
-def test_a_port_of_the_host_that_is_taken_later_fails_the_app(case: DockerCase, taken: int) -> None:
-    needs = {"depends_on": {"first": "succeeded"}}
-    server = case.role("server", "sleep 1000", service=True, ready=Probe(port=taken), **needs)
-    roles = [case.role("first", "true"), server, case.role("main", "sleep 1000")]
-    found = case.run(AppDef("app", roles), network="host")
-    assert found.state is AppState.FAILED
-    assert found.msg.startswith(f"server/0 could not be started: port {taken} is in use by another process")
-
-
-def test_a_port_that_is_taken_on_the_host_is_free_in_a_network(case: DockerCase, taken: int) -> None:
-    serve = f"exec nc -ll -p {taken} -e true"
-    server = case.role("server", serve, service=True, ready=Probe(port=taken))
-    client = case.role("client", f"nc $<role.server.host> {taken}", depends_on={"server": "ready"})
-    assert case.run(AppDef("app", [client, server])).state is AppState.SUCCEEDED

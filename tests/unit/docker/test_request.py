@@ -248,7 +248,7 @@ def test_an_option_out_of_range_is_refused_with_its_name(cfg, hint):
     assert hint in (error.value.hint or "")
 
 
-def test_what_is_given_differently_is_said():
+def test_what_is_given_differently_is_reported():
     role = replace(WORKER, min_replicas=1, env={"LAUNCHER_RANK0_HOST": "there"})
     text = "\n".join(request(AppDef("a", [role]), network="host").notes)
     assert "LAUNCHER_RESTART is not set" in text

@@ -143,7 +143,7 @@ def test_a_restart_goes_on_until_each_container_has_another_start_time() -> None
     assert seen("exited 3", "exited 0", record_events=done, **RESTARTS).num_restarts == 1
 
 
-def test_what_was_stopped_by_hand_is_cancelled_and_said() -> None:
+def test_what_was_stopped_by_hand_is_cancelled_and_reported() -> None:
     found = seen(
         "exited 143", "exited 143.stopped", record_events=journal({"e": "go"}, {"e": "hand", "id": "id0"})
     )

@@ -55,7 +55,7 @@ def test_for_a_job_that_never_ran_in_containers_no_engine_is_asked(record, tmp_p
             engine.accept()
 
 
-def test_an_unknown_job_is_sought_at_the_engine_and_it_is_said_when_that_cannot_be_asked(record, monkeypatch):
+def test_an_unknown_job_is_sought_at_the_engine_which_may_not_answer(record, monkeypatch):
     monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
     with pytest.raises(LauncherError, match="no job or app is named `train`") as caught:
         find("train")

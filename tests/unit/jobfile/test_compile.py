@@ -178,12 +178,6 @@ def test_load_job_raises_with_every_diagnostic(tmp_path: Path) -> None:
         load_job(tmp_path)
 
 
-def test_an_unknown_target_is_refused(tmp_path: Path) -> None:
-    assert lines(compile_text(tmp_path, HEAD + ROLES, target="prod")) == [
-        "1:1 unknown-target the file declares no target `prod`"
-    ]
-
-
 @pytest.mark.parametrize(
     ("text", "expected", "label"),
     [
@@ -303,11 +297,6 @@ def test_what_git_ignores_is_left_out(tmp_path: Path) -> None:
     git(folder, "add", "-f", "c/c.launcher.yaml")  # tracked: not ignored, whatever the patterns say
     assert files(folder, ".") == ["a", "c"]
     assert files(folder, "b/b.launcher.yaml") == ["b"]
-
-
-def test_a_directory_without_job_files_is_an_error(tmp_path: Path) -> None:
-    compiled = compile_files(["u"], environment=Environment(cwd=str(tmp_path)))
-    assert [(found.file, found.code) for found in compiled.errors] == [("u", "no-job-files")]
 
 
 def test_two_files_with_one_job_name_each_other(tmp_path: Path) -> None:

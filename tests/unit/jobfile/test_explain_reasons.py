@@ -3,8 +3,6 @@
 The last command of an example shows the reason; after the remedy it is gone.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

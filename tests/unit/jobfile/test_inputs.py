@@ -29,11 +29,6 @@ def test_a_launch_has_the_globs_as_written_and_the_hash_of_the_files(tmp_path: P
     assert launch(tmp_path, job('[train.py, "conf/**/*.yaml"]')).inputs_digest != made.inputs_digest
 
 
-def test_a_job_without_inputs_has_no_hash(tmp_path: Path) -> None:
-    assert launch(tmp_path, HEAD + ROLES).inputs_digest == ""
-    assert launch(tmp_path, job("[]")).inputs_digest == ""
-
-
 def test_variables_matrix_and_targets_fill_them_in(tmp_path: Path) -> None:
     text = job(
         "[$<matrix.of>.py, $<var.dir>]",
@@ -69,7 +64,7 @@ def test_a_link_that_leaves_and_a_pipe_are_errors_at_their_glob(tmp_path: Path) 
     assert [(each.split(":")[1]) for each in found] == ["3 unreadable", "3 invalid-value"]
 
 
-def test_a_text_in_place_of_the_list_is_told_how_to_write_one(tmp_path: Path) -> None:
+def test_a_text_in_place_of_the_list_is_shown_how_to_write_one(tmp_path: Path) -> None:
     [wrong] = compile_text(tmp_path, job("train.py conf")).errors
     assert (wrong.code, 'write ["train.py", "conf"]' in wrong.text) == ("wrong-type", True)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from launcher.jobfile.compile.matrix import job_name, slug
 from launcher.jobfile.model.base import LABEL
-from tests.unit.jobfile.words import HEAD, compile_text, labels, launches, lines, places
+from tests.unit.jobfile.words import HEAD, compile_text, launches, lines, places
 
 ROLE = "roles: {a: {entrypoint: x, args: [$<matrix.a>]}}\n"
 
@@ -102,19 +102,6 @@ def test_axes_take_references_and_targets_change_them(tmp_path: Path) -> None:
     assert list(launches(tmp_path, text, target="one")) == ["job"]
 
 
-@pytest.mark.parametrize("name", ["j.launcher.yaml", "j.launcher.toml"])
-def test_yaml_and_toml_agree(tmp_path: Path, name: str) -> None:
-    toml = 'version = 1\nname = "job"\n[roles.a]\nentrypoint = "x"\nargs = ["$<matrix.a>"]\n'
-    toml += "[matrix]\na = [0.10, 2]\nb.range = [0, 2]\n[[matrix.exclude]]\na = 2\nb = 1\n"
-    yaml = HEAD + ROLE + "matrix: {a: [0.10, 2], b: {range: [0, 2]}, exclude: [{a: 2, b: 1}]}\n"
-    made = launches(tmp_path, toml if name.endswith("toml") else yaml, name=name)
-    assert {job: one.app.roles[0].args for job, one in made.items()} == {
-        "job-0p1-0": ["0.10"],
-        "job-0p1-1": ["0.10"],
-        "job-2-0": ["2"],
-    }
-
-
 @pytest.mark.parametrize(
     ("matrix", "place"),
     [
@@ -135,11 +122,6 @@ def test_yaml_and_toml_agree(tmp_path: Path, name: str) -> None:
 def test_a_wrong_matrix_is_one_problem_at_its_place(tmp_path: Path, matrix: str, place: str) -> None:
     compiled = compile_text(tmp_path, HEAD + ROLE + f"matrix: {matrix}\n")
     assert places(compiled) == [place], lines(compiled)
-
-
-def test_an_axis_that_is_misspelt_is_shown_the_nearest(tmp_path: Path) -> None:
-    text = HEAD + ROLE + "matrix: {a: [1], rate: [2], exclude: [{rat: 2}]}\n"
-    assert labels(compile_text(tmp_path, text)) == ["did you mean `rate`?"]
 
 
 def test_256_jobs_are_the_most(tmp_path: Path) -> None:
@@ -172,20 +154,11 @@ def test_an_exclude_that_excludes_nothing_is_a_warning(tmp_path: Path) -> None:
     assert (compiled.errors, len(compiled.launches)) == ((), 1)
 
 
-def test_what_one_value_makes_wrong_is_said_once_with_the_value(tmp_path: Path) -> None:
+def test_what_one_value_makes_wrong_is_reported_once_with_the_value(tmp_path: Path) -> None:
     text = HEAD + "roles: {a: {entrypoint: x, num_replicas: $<matrix.n>}}\nmatrix: {n: [1, 0], m: [1, 2]}\n"
     compiled = compile_text(tmp_path, text)
     assert lines(compiled) == ["3:42 out-of-range `num_replicas` of role `a` is 0"]
     assert [place.message for place in compiled.diagnostics[0].related] == ["`$<matrix.n>` is 0 here"]
-
-
-def test_two_files_may_not_make_one_job(tmp_path: Path) -> None:
-    from launcher.jobfile import Environment, compile_files
-
-    (tmp_path / "a.launcher.yaml").write_text(HEAD + ROLE + "matrix: {a: [1, 2]}\n")
-    (tmp_path / "b.launcher.yaml").write_text("version: 1\nname: job-2\nroles: {a: {entrypoint: x}}\n")
-    compiled = compile_files(["."], environment=Environment(cwd=str(tmp_path)))
-    assert [found.code for found in compiled.errors] == ["duplicate-job"]
 
 
 @pytest.mark.parametrize(

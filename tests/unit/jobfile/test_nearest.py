@@ -9,7 +9,6 @@ from tests.unit.jobfile.words import HEAD, compile_text
 
 VAR = "vars: {epochs: {type: int, default: 1}}\n"
 MATRIX = "matrix: {rate: [1, 2], seed: [3]}\n"
-TARGETS = "targets: {prod: {enabled: true}, staging: {enabled: true}}\n"
 
 
 def role(fields: str, top: str = "") -> str:
@@ -103,15 +102,6 @@ def test_the_nearest_name_or_all_of_them(tmp_path, text, near, meant, known):
     assert "did you mean" not in found.label
     for name in known:
         assert name in found.hint, found
-
-
-def test_a_target_given_on_the_command_line(tmp_path: Path) -> None:
-    text = job(TARGETS)
-    [found] = compile_text(tmp_path, text, target="prdo").errors
-    assert (found.code, found.label) == ("unknown-target", "did you mean `prod`?")
-    [found] = compile_text(tmp_path, text, target="zzz").errors
-    assert "prod" in found.hint
-    assert "staging" in found.hint
 
 
 def test_a_variable_given_on_the_command_line(tmp_path: Path) -> None:

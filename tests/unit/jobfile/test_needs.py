@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from launcher.cli.main import main
-from launcher.jobfile import Compiled, Environment, compile_files, load_job, load_jobs, render
+from launcher.jobfile import Compiled, Environment, compile_files, load_job, render
 from launcher.jobfile.compile.needs import declared_elsewhere, resolve_needs
 from launcher.specs import Launch, digest, document
 from launcher.specs.needs import Need
@@ -49,16 +49,6 @@ def needs_of(found: Compiled) -> dict[str, list[str]]:
 )
 def test_needs_are_a_list_or_a_mapping(tmp_path: Path, given: str, needs: tuple[Need, ...]) -> None:
     assert launch(tmp_path, f"{HEAD}needs: {given}\n{ROLES}").needs == needs
-
-
-def test_toml_says_the_same(tmp_path: Path) -> None:
-    head, role = 'version = 1\nname = "job"\n', '[roles.main]\nentrypoint = "env"\n'
-    listed = launch(tmp_path, f'{head}needs = ["b", "a"]\n{role}', name="job.launcher.toml")
-    mapped = launch(
-        tmp_path, f'{head}{role}[needs]\nb = {{}}\na = {{rerun = "never"}}\n', name="job.launcher.toml"
-    )
-    assert listed.needs == (Need("a"), Need("b"))
-    assert mapped.needs == (Need("a", rerun=False), Need("b"))
 
 
 def test_needs_change_no_digest(tmp_path: Path) -> None:
@@ -166,7 +156,7 @@ def test_what_is_no_axis_stands_in_a_name_as_it_is(tmp_path, text, variable, nam
         ("{a-$<var.number>: {}, a-3: {}}", "3:30 duplicate-key job `a-3` stands twice in `needs`"),
     ],
 )
-def test_what_is_wrong_is_said_where_it_stands(tmp_path: Path, given: str, wording: str) -> None:
+def test_what_is_wrong_is_reported_where_it_stands(tmp_path: Path, given: str, wording: str) -> None:
     variables = "vars: {number: {type: int, default: 3}, text: {type: str, default: A b}}\n"
     text = f"{HEAD}needs: {given}\n{variables}{ROLES}"
     found = [line for line in lines(compile_text(tmp_path, text)) if "unused-variable" not in line]
@@ -258,7 +248,7 @@ def test_a_circle_is_spelt_from_the_first_file_on(tmp_path: Path) -> None:
     assert [each.message for each in compiled(tmp_path).errors] == ["jobs need each other: m -> z -> m"]
 
 
-def test_circles_through_matrices_are_said_once(tmp_path: Path) -> None:
+def test_circles_through_matrices_are_reported_once(tmp_path: Path) -> None:
     axes = "matrix: {n: {range: [0, 256]}}\n"
     job(tmp_path, "a", f"{axes}needs: [b]")
     job(tmp_path, "b", f"{axes}needs: [a]")
@@ -284,13 +274,6 @@ def test_a_diamond_is_no_circle(tmp_path: Path) -> None:
     job(tmp_path, "c", "needs: [a]")
     job(tmp_path, "d", "needs: [b, c, a]")
     assert compiled(tmp_path).errors == ()
-
-
-def test_python_gets_them_resolved(tmp_path: Path) -> None:
-    job(tmp_path, "train", "matrix: {lr: [1, 2]}")
-    job(tmp_path, "report", "needs: [train]")
-    found = {each.key.job: each.needs for each in load_jobs(tmp_path)}
-    assert found["report"] == (Need("train-1"), Need("train-2"))
 
 
 # What the project declares
@@ -479,19 +462,4 @@ def test_compile_shows_them_with_their_origin(tmp_path, capsys, monkeypatch):
         ["fetch:", "{}", "#", "train.launcher.yaml:3"],
         ["prepare:"],
         ["rerun:", "never", "#", "train.launcher.yaml:3"],
-    ]
-
-
-def test_fmt_puts_them_before_the_scheduler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    path = tmp_path / "job.launcher.yaml"
-    path.write_text(HEAD + "roles: {main: {entrypoint: env}}\nscheduler: local_cwd\nneeds: [prepare] # why\n")
-    assert main(["fmt", path.name]) == 0
-    keys = [line.partition(":")[0] for line in path.read_text().splitlines()]
-    assert [key for key in keys if key and not key.startswith(" ")] == [
-        "version",
-        "name",
-        "needs",
-        "scheduler",
-        "roles",
     ]

@@ -39,11 +39,6 @@ def test_the_idiom_for_the_first_host_reaches_the_shell(tmp_path: Path) -> None:
     assert values.substitute(text) == "${HOST0:=localhost}"
 
 
-def test_compile_references_become_text(tmp_path: Path) -> None:
-    text = "'$<var.v>/$<var.n>/$<job.name>/$<job.project>/$<target.name>/$<app_id>'"
-    assert first_arg(tmp_path, text) == "x/2/job/default/default/$<app_id>"
-
-
 def test_a_value_cannot_bring_in_a_macro(tmp_path: Path) -> None:
     text = HEAD + "vars: {v: {type: str}}\nroles: {main: {entrypoint: run, args: ['<$<var.v>>']}}\n"
     made = launch(tmp_path, text, variables={"v": "$<app_id> ${app_id} $${"}).app
@@ -64,11 +59,6 @@ def test_the_folder_of_the_job_is_filled_in_when_bound(tmp_path: Path) -> None:
     bound = bind(made, directory="/repo/jobs", home="/home/me")
     assert bound.roles[0].image == "/repo/jobs/root"
     assert bound.roles[0].args[0] == "/repo/jobs"
-
-
-def test_an_escape_outside_macro_fields_is_text_at_once(tmp_path: Path) -> None:
-    text = HEAD + "description: costs $$<x> and $HOME\nroles: {a: {entrypoint: x}}\n"
-    assert launch(tmp_path, text).description == "costs $<x> and $HOME"
 
 
 def test_every_wrong_reference_of_one_text_is_reported(tmp_path: Path) -> None:

@@ -8,9 +8,6 @@ import pytest
 from launcher.cli.main import main
 from launcher.cli.render.job_text import origins
 from launcher.jobfile.compile.files import compile_files, compile_text
-from launcher.jobfile.format import format_text
-from launcher.jobfile.text.parse import parse
-from launcher.jobfile.text.source import Source, source_of
 from launcher.specs import Launch, digest, document
 
 HEAD = "version: 1\nname: job\nroles:\n  main:\n"
@@ -58,19 +55,6 @@ def test_what_takes_part_in_it_is_reported_at_the_script() -> None:
     (found,) = compile_text(HEAD + '    run: "echo $<app>"\n', "/tmp/job.launcher.yaml").errors
     assert (found.code, found.span and found.span.line) == ("unknown-reference", 5)
     assert found.label == "did you mean `$<app_id>`?"
-
-
-def test_the_formatter_puts_it_behind_the_arguments() -> None:
-    text = HEAD + "    shell: bash\n    num_replicas: 2\n    run: ls\n    image: a:1\n"
-    source = source_of("job.launcher.yaml", text.encode())
-    assert isinstance(source, Source)
-    made = format_text(source, parse(source))
-    assert [line.split(":")[0].strip() for line in made.splitlines()[-4:]] == [
-        "image",
-        "run",
-        "shell",
-        "num_replicas",
-    ]
 
 
 def test_convert_writes_the_command_of_a_script_as_one(tmp_path, monkeypatch, capsys):

@@ -80,16 +80,6 @@ def test_the_target_is_part_of_the_identity_and_not_of_the_digest(tmp_path: Path
     assert digest(document(plain)) == digest(document(dev))
 
 
-def test_an_overlay_means_the_same_in_toml(tmp_path: Path) -> None:
-    text = 'version = 1\nname = "job"\n[roles.b]\nentrypoint = "run"\nargs = [1.50]\nimage = "i"\n'
-    text += '[targets.dev.roles.b]\nargs = [2.50]\n[targets.dev.roles.c]\nentrypoint = "y"\n'
-    made = launch(tmp_path, text, name="j.launcher.toml", target="dev")
-    assert [(role.name, role.args, role.image) for role in made.app.roles] == [
-        ("b", ["2.50"], "i"),
-        ("c", [], ""),
-    ]
-
-
 def test_an_overlay_may_stand_behind_an_anchor_and_a_merge_key(tmp_path: Path) -> None:
     text = HEAD + "x-small: &small {num_replicas: 1}\nroles: {a: {entrypoint: x, num_replicas: 9}}\n"
     text += "targets: {dev: {roles: {a: {<<: *small}}}, ci: {roles: {a: *small}}}\n"
@@ -109,11 +99,6 @@ def test_the_targets_default_goes_before_the_environment(tmp_path: Path) -> None
     assert first_args(tmp_path, "{}", E="env") == ["3", "env", "dev"]
     assert first_args(tmp_path, "{vars: {e: {default: t}, n: {default: 07}}}", E="env") == ["07", "t", "dev"]
     assert first_args(tmp_path, "{vars: {e: {default: null}}}", E="env") == ["3", "env", "dev"]
-
-
-def test_what_is_given_goes_before_the_targets_default(tmp_path: Path) -> None:
-    text = BASE + "targets: {dev: {vars: {n: {default: 1}}}}\n"
-    assert launch(tmp_path, text, target="dev", variables={"n": "8"}).app.roles[0].args[0] == "8"
 
 
 @pytest.mark.parametrize(

@@ -40,11 +40,6 @@ def test_a_matrix_has_a_limit() -> None:
     assert (plain.matrix, plain.max_parallel) == ("", None)
 
 
-def test_the_limit_may_be_a_variable() -> None:
-    text = f"{HEAD}vars: {{most: {{type: int, default: 3}}}}\n{MATRIX}max_parallel: $<var.most>\n{ROLES}"
-    assert [each.max_parallel for each in launches(text)] == [3, 3]
-
-
 def test_a_limit_without_a_matrix_is_refused_where_it_stands() -> None:
     message = refusal(f"{HEAD}max_parallel: 4\n{ROLES}")
     assert "`max_parallel` is for the jobs of a `matrix`, and there is none" in message

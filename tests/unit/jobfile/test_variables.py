@@ -87,13 +87,6 @@ def test_a_variable_without_a_value_is_an_error_once(tmp_path: Path) -> None:
     assert "V" in compiled.diagnostics[0].hint
 
 
-def test_a_name_that_no_file_declares_is_an_error_with_the_nearest(tmp_path: Path) -> None:
-    text = HEAD + "vars: {epochs: {type: int, default: 1}}\n" + USE.replace("var.v", "var.epochs")
-    compiled = compile_text(tmp_path, text, variables={"epoch": "3"})
-    assert [found.code for found in compiled.errors] == ["unknown-variable"]
-    assert labels(compiled) == ["did you mean `epochs`?"]
-
-
 def test_placeholders_stand_in_for_missing_values(tmp_path: Path) -> None:
     text = HEAD + (
         "vars:\n  n: {type: int, min: 4}\n  s: {type: str}\n  r: {type: str}\n"

@@ -220,7 +220,7 @@ def test_in_toml_a_key_of_another_table_is_refused_with_where_to_put_it(tmp_path
     ]
 
 
-def test_a_newer_version_is_said_alone(tmp_path: Path) -> None:
+def test_a_newer_version_is_reported_alone(tmp_path: Path) -> None:
     compiled = compile_text(tmp_path, "version: 2\nnome: x\nname: y\nname: z\nroles: 3\n")
     assert lines(compiled) == [
         "1:10 newer-version the file is written in version 2, and this launcher knows 1"

@@ -61,11 +61,11 @@ def room_for(size: int) -> Iterator[None]:
 
 
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists, max_leaves=5))
-def test_every_value_is_written_asas_json(value: None) -> None:
+def test_every_value_is_written_as_json(value: None) -> None:
     assert json.loads(as_json(value)) == value
 
 
-def test_text_that_is_not_utf8_is_written_asas_json() -> None:
+def test_text_that_is_not_utf8_is_written_as_json() -> None:
     assert json.loads(as_json(os.fsdecode(b"a\xff"))) == "a\udcff"
 
 

@@ -41,7 +41,7 @@ def test_half_a_message_and_then_nothing_ends_the_supervisor(app: Driven) -> Non
     assert app.errors == ""
 
 
-def test_what_is_wrong_with_an_executable_or_directory_is_said(supervise: Supervise, tmp_path: Path) -> None:
+def test_a_wrong_executable_or_directory_is_reported(supervise: Supervise, tmp_path: Path) -> None:
     plain = tmp_path / "plain"
     plain.write_text("")
     for argv, cwd, text in (

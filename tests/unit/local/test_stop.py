@@ -123,7 +123,7 @@ def test_an_attached_app_is_cancelled_when_its_parent_goes_during_the_start(app:
     assert app.left() == []
 
 
-def test_what_had_ended_before_the_stop_is_not_said_to_be_stopped(app: Driven) -> None:
+def test_what_had_ended_before_the_stop_is_not_reported_to_be_stopped(app: Driven) -> None:
     """Its leader is gone, and the rest of its group is what the stop is waiting for."""
     app.start(app.role("main", sh("trap '' TERM; sleep 1000 & exit 0"), SLEEP), grace_s=0.2)
     leader = app.replica()

@@ -140,7 +140,7 @@ def test_a_job_runs_again_when_its_set_of_needs_has_changed(before, now, output,
     assert made.needs == tuple(sorted(on(CELLS[n]) for n in now))
 
 
-def test_a_change_of_the_set_and_of_an_edition_are_both_said() -> None:
+def test_a_change_of_the_set_and_of_an_edition_are_both_reported() -> None:
     made = plan([*CELLS[:2], needing(*CELLS[:2])], *RAN[:2], done(CELLS[0], 2), summed(CELLS[0]))
     assert step(made, "sum").why() == (
         "needs_changed (now also needs a-1); needs_changed (a-0 has run since: attempt 2)"
@@ -294,7 +294,7 @@ def test_the_editions_of_another_state_folder_are_not_compared() -> None:
         assert step(again, "train").kind == kind
 
 
-def test_an_edition_on_a_shared_engine_is_compared_whoever_recorded_it() -> None:
+def test_an_edition_on_a_shared_engine_is_compared_for_any_client() -> None:
     prepare = job("prepare", scheduler="local_docker")
     train = job("train", needs=need("prepare"), scheduler="local_docker")
     ran = done(train, 1, on(prepare), home="theirs")

@@ -72,7 +72,7 @@ def test_a_job_that_did_not_succeed_is_held(state: str, verdict: str) -> None:
         ("", "attempt 1 was cancelled"),
     ],
 )
-def test_that_an_attempt_was_cancelled_is_said_once(message: str, verdict: str) -> None:
+def test_that_an_attempt_was_cancelled_is_reported_once(message: str, verdict: str) -> None:
     made = plan(NEW, attempt(NEW, "cancelled", message=message))
     assert lines(made)[0] == f"!   default/train: {verdict}"
 

@@ -142,7 +142,7 @@ def test_what_can_be_no_host_is_refused_before_anything_runs(there, tmp_path, ho
     assert not (tmp_path / "calls").exists()
 
 
-def test_a_failed_connection_says_what_ssh_said_last(there, monkeypatch):
+def test_a_failed_connection_says_what_ssh_reported_last(there, monkeypatch):
     monkeypatch.setenv("SSH_FAILS", "login1: Permission denied (publickey).")
     with pytest.raises(SchedulerError) as error:
         Cluster(("login1", "~")).ask("outputs")
@@ -370,7 +370,7 @@ def test_this_machine_counts_when_it_has_slurm_and_apps(here, launcher_home):
     assert known.places() == [("", "~/.launcher/slurm")]
 
 
-def test_a_state_folder_that_cannot_be_written_is_said(launcher_home):
+def test_a_state_folder_that_cannot_be_written_is_reported(launcher_home):
     launcher_home.write_text("a file")
     with pytest.raises(StateError):
         known.remember(row("sim-x"), ("", "/b"))

@@ -52,20 +52,6 @@ def test_a_second_job_of_the_app_ends_at_once(site: Site) -> None:
     assert json.loads(before)["state"] == "succeeded"
 
 
-def test_a_cancelled_app_ends_within_its_grace_period(site: Site) -> None:
-    site.app(role("main", "trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.01; done"))
-    process = site.start()
-    until(lambda: (site.dir / "logs/main/0.log").exists() and site.log("main"))
-    (site.dir / "cancel").write_text(json.dumps({"at": 1, "grace_s": None, "interrupt": False}))
-    process.send_signal(signal.SIGUSR2)
-    assert process.wait(END_S) == 1
-    assert b"".join(data for kind, data in site.parts("main") if kind == "stdout") == b"up\nbye\n"
-    assert (site.outcome()["state"], states(site.outcome())) == (
-        "cancelled",
-        ["main/0 cancelled 0 cancelled"],
-    )
-
-
 # -- order and services ------------------------------------------------------------------------------------
 
 SERVER = {"service": True, "ready": {"file": "up"}}
@@ -131,14 +117,6 @@ def test_what_fails_twice_succeeds_with_two_retries(site: Site, policy: str) -> 
     scope = {"REPLICA": "replica", "ROLE": "role", "APPLICATION": "app"}[policy]
     assert [(each["scope"], each["n"]) for each in site.events("restart")] == [(scope, 1), (scope, 2)]
     assert "main/0 exited with 5; restart 2 of 2\n" in site.output()
-
-
-@pytest.mark.parametrize("policy", sampled(["ROLE", "APPLICATION"], "APPLICATION"))
-def test_a_peer_that_is_stopped_for_a_restart_has_not_failed(site: Site, policy: str) -> None:
-    script = "test $LAUNCHER_RESTART = 1 && exec sleep 1; test $K = 1 && exit 5; echo up; exec sleep 1000"
-    site.app(role("main", script, replicas=3, retries=1, policy=policy))
-    found = site.run()
-    assert (found["state"], found["restarts"], found["message"]) == ("succeeded", 1, "")
 
 
 # -- the end from outside ----------------------------------------------------------------------------------

@@ -312,7 +312,7 @@ def test_what_a_later_version_wrote_is_kept():
         (Resource(cpu=0.5, gpu=0, memMB=0), {"cpu_millis": 500, "gpu": 0, "memory_bytes": 0}),
     ],
 )
-def test_an_amount_that_is_not_said_is_in_no_document(resource: Resource, fields: dict[str, int]) -> None:
+def test_an_amount_that_is_not_reported_is_in_no_document(resource: Resource, fields: dict[str, int]) -> None:
     role = replace(small_role(), resource=resource)
     made = document(launch_of(AppDef("a", roles=[role])))
     assert made["roles"][0]["resource"] == fields

@@ -102,7 +102,7 @@ def test_an_end_is_in_both_tables(store: Store, by: str):
     assert store.live() == []
 
 
-def test_the_outcome_of_an_attempt_goes_before_what_is_said_of_its_app(store: Store):
+def test_the_outcome_of_an_attempt_goes_before_what_is_reported_of_its_app(store: Store):
     made = attempt(state="succeeded", ended_at=5.0)
     store.record(made)
     store.add(of(made))

@@ -100,7 +100,7 @@ def test_the_state_folder_does_not_grow_without_end(folder, monkeypatch):
     assert len(os.listdir(paths.workspaces())) <= 4  # the last one that was killed, too
 
 
-def test_where_nothing_can_be_kept_nothing_is_said(folder, monkeypatch, tmp_path):
+def test_where_nothing_can_be_kept_nothing_is_reported(folder, monkeypatch, tmp_path):
     (tmp_path / "home").write_text("a file")
     keep(content_digest(str(folder)))
 

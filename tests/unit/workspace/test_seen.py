@@ -129,7 +129,7 @@ def test_a_checkout_behind_a_link_has_the_same_paths(checkout: Checkout, tmp_pat
         assert sorted(got.files) == ["model.py", "train.py"]
 
 
-def test_limits_are_met_and_said(checkout: Checkout, monkeypatch: pytest.MonkeyPatch):
+def test_limits_are_met_and_reported(checkout: Checkout, monkeypatch: pytest.MonkeyPatch):
     for number in range(30):
         checkout.write(f"m{number}.py", text=f"import m{number + 1}")
     assert checkout.seen("m0.py").is_complete

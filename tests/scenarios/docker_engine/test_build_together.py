@@ -19,8 +19,8 @@ from launcher.schedulers.docker.images.build_lock import exclusive, once
 from tests.engines.docker import DEFAULT_HOST, Daemon
 from tests.engines.images import SHELL_IMAGE
 from tests.engines.proxy import Proxy, everything
-from tests.unit.docker.engine_things import Bench
-from tests.unit.docker.test_build import Place, app
+from tests.scenarios.docker_engine.bench import Bench
+from tests.scenarios.docker_engine.test_build import Place, app
 
 MANY = 8
 PATIENCE_S = 60.0

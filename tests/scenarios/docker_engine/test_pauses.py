@@ -9,14 +9,14 @@ from launcher.schedulers.docker import apps, gc, record
 from launcher.schedulers.docker.watching import actions
 from launcher.schedulers.docker.watching.client import ensure_watched, wait_for_exit
 from launcher.schedulers.docker.watching.waiting import wait_for_end
-from tests.unit.docker.apps_by_hand import PATIENCE_S, SLEEP, HandMade
+from tests.scenarios.docker_engine.raw_apps import PATIENCE_S, SLEEP, RawApp
 
-Make = Callable[..., HandMade]
+Make = Callable[..., RawApp]
 ONCE = "test -e /again && exit 0; touch /again; exit 3"
 LONG = {"r": (1, "REPLICA", 300)}
 
 
-def _events(made: HandMade, kind: str) -> list[dict[str, Any]]:
+def _events(made: RawApp, kind: str) -> list[dict[str, Any]]:
     """The events of one kind on record."""
     journal = record.journal(made.app_dir)
     return [event for event in journal.events if event["e"] == kind]
@@ -26,7 +26,7 @@ def _due_at(restart: dict[str, Any]) -> float:
     return float(restart["t"] / 1e9 + restart["delay_s"])
 
 
-def _in_pause(made: HandMade) -> None:
+def _in_pause(made: RawApp) -> None:
     made.start()
     made.until(lambda: (seen := made.view()) is not None and seen.num_restarts == 1)
 
@@ -93,6 +93,6 @@ def test_another_home_waits_for_the_end_after_a_pause(app, tmp_path, monkeypatch
     assert made.end().num_restarts == 1
 
 
-def _kill_watcher(made: HandMade) -> None:
+def _kill_watcher(made: RawApp) -> None:
     os.kill(made.watcher_pid(), signal.SIGKILL)
     assert wait_for_exit(made.app_dir, PATIENCE_S)

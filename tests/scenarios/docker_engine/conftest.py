@@ -9,8 +9,8 @@ from launcher.schedulers.docker.client.engine import Engine, connect
 from launcher.schedulers.docker.watching import actions
 from tests.contract.conftest import DockerCase
 from tests.engines.images import SHELL_IMAGE
-from tests.unit.docker.apps_by_hand import HandMade
-from tests.unit.docker.engine_things import Bench, bench
+from tests.scenarios.docker_engine.bench import Bench, bench
+from tests.scenarios.docker_engine.raw_apps import RawApp
 
 
 @pytest.fixture
@@ -38,12 +38,12 @@ def engine() -> Iterator[Engine]:
 
 
 @pytest.fixture
-def app(engine: Engine, token: str) -> Iterator[Callable[..., HandMade]]:
+def app(engine: Engine, token: str) -> Iterator[Callable[..., RawApp]]:
     """Makes an app out of its scripts by role; afterwards nothing of it is left."""
-    made: list[HandMade] = []
+    made: list[RawApp] = []
 
-    def make(roles: dict[str, list[str]], **asked: object) -> HandMade:
-        made.append(HandMade(engine, token, roles, **asked))
+    def make(roles: dict[str, list[str]], **asked: object) -> RawApp:
+        made.append(RawApp(engine, token, roles, **asked))
         return made[-1]
 
     yield make

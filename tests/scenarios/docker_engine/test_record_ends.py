@@ -17,7 +17,7 @@ from tests import processes
 from tests.contract.conftest import DockerCase
 from tests.contract.test_staged import KILLED, attempt_of, seen, submit
 from tests.engines.docker import Daemon
-from tests.unit.docker.apps_by_hand import SLEEP, HandMade
+from tests.scenarios.docker_engine.raw_apps import SLEEP, RawApp
 
 
 def ended(case: DockerCase) -> str:
@@ -81,7 +81,7 @@ def test_what_a_killed_run_has_created_is_removed(case: DockerCase, launcher_hom
     owner = replace(this_process(), pid=gone.pid)
     gone.wait()
     with closing(connect()) as engine:
-        app = HandMade(engine, case.session, {"r": [SLEEP, SLEEP]}, owner=owner)
+        app = RawApp(engine, case.session, {"r": [SLEEP, SLEEP]}, owner=owner)
         lock = record.claim(app.app_dir)
         app.create()
         lock.release()

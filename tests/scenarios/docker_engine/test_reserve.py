@@ -24,7 +24,7 @@ from tests.contract.conftest import DockerCase
 from tests.contract.test_staged import attempt_of, observed, seen, submit
 from tests.engines.docker import Daemon
 from tests.engines.images import SHELL_IMAGE
-from tests.unit.docker.engine_things import Bench
+from tests.scenarios.docker_engine.bench import Bench
 
 
 @pytest.fixture

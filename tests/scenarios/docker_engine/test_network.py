@@ -4,7 +4,7 @@ import pytest
 
 from launcher.schedulers.docker import network
 from launcher.schedulers.docker.client.errors import NotFound
-from tests.unit.docker.engine_things import Bench
+from tests.scenarios.docker_engine.bench import Bench
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from tests.contract.conftest import DockerCase
 from tests.engines.docker import Daemon
 from tests.engines.images import LABEL
 from tests.ports import free_port
-from tests.unit.docker.engine_things import Bench
+from tests.scenarios.docker_engine.bench import Bench
 from tests.unit.docker.fake_engine import fake_engine, reply
 
 PORT = 7000

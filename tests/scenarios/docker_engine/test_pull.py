@@ -17,7 +17,7 @@ from tests.contract.test_staged import attempt_of
 from tests.engines.docker import Daemon
 from tests.engines.images import SHELL_IMAGE
 from tests.engines.registry import registry
-from tests.unit.docker.engine_things import Bench, bench
+from tests.scenarios.docker_engine.bench import Bench, bench
 
 
 class Pulls:

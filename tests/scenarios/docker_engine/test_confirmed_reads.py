@@ -27,7 +27,7 @@ from tests.contract.conftest import DockerCase
 from tests.contract.test_staged import attempt_of
 from tests.engines.images import SHELL_IMAGE
 from tests.engines.proxy import Proxy, everything
-from tests.unit.docker.apps_by_hand import SLEEP, HandMade
+from tests.scenarios.docker_engine.raw_apps import SLEEP, RawApp
 
 LIST = re.compile(r"GET /[^/]+/containers/json")
 INSPECT = re.compile(r"GET /[^/]+/containers/[^/]+/json")
@@ -69,7 +69,7 @@ def dead() -> Owner:
 
 
 def test_an_app_that_is_made_and_started_between_list_and_inspect_is_not_lost(engine, token, tmp_path):
-    app = HandMade(engine, token, {"r": [SLEEP, SLEEP]})
+    app = RawApp(engine, token, {"r": [SLEEP, SLEEP]})
     first = app._create("r", 0)
 
     def change() -> None:
@@ -84,7 +84,7 @@ def test_an_app_that_is_made_and_started_between_list_and_inspect_is_not_lost(en
 
 def test_a_start_that_goes_on_after_its_owner_died_is_not_interrupted(engine, token, tmp_path):
     """What was seen before the owner was found dead does not count: it may have started all since."""
-    app = HandMade(engine, token, {"r": [SLEEP, SLEEP]}, owner=dead())
+    app = RawApp(engine, token, {"r": [SLEEP, SLEEP]}, owner=dead())
     made = app.create()
     with meanwhile(tmp_path, LIST, lambda: [engine.start(each) for each in made] and None, nth=2) as slow:
         found = apps.find(slow, app.app_id)
@@ -94,7 +94,7 @@ def test_a_start_that_goes_on_after_its_owner_died_is_not_interrupted(engine, to
 
 def test_a_watcher_below_another_state_folder_owns_what_its_client_left(engine, token, tmp_path):
     owner = replace(dead(), home=str(tmp_path / "other"))
-    app = HandMade(engine, token, {"r": [SLEEP]}, owner=owner)
+    app = RawApp(engine, token, {"r": [SLEEP]}, owner=owner)
     app.create()
     folder = record.folder_below(owner.home, app.app_id)
     os.makedirs(folder)
@@ -109,8 +109,8 @@ def test_a_watcher_below_another_state_folder_owns_what_its_client_left(engine, 
 
 def test_taking_back_leaves_what_another_client_made_under_the_same_id(engine: Engine, token: str) -> None:
     """As when two clients reserved one id: the loser's watcher removed the winner's replicas."""
-    ours = HandMade(engine, token, {"r": [SLEEP]})
-    theirs = HandMade(engine, token, {"x": [SLEEP]}, owner=dead())
+    ours = RawApp(engine, token, {"r": [SLEEP]})
+    theirs = RawApp(engine, token, {"x": [SLEEP]}, owner=dead())
     record.claim(ours.app_dir).release()
     record.write_attempt(ours.app_dir, {"labels": {"launcher.owner": this_process().to_json()}})
     ours.create()

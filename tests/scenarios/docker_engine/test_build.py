@@ -23,7 +23,7 @@ from launcher.workspace import WorkspaceError
 from tests.engines.docker import Daemon, Refused
 from tests.engines.images import SHELL_IMAGE
 from tests.engines.registry import registry, tags
-from tests.unit.docker.engine_things import Bench, bench
+from tests.scenarios.docker_engine.bench import Bench, bench
 
 
 class Place:

@@ -23,10 +23,10 @@ from launcher.schedulers.docker.watching.watcher import Watcher
 from launcher.schedulers.owner import Owner
 from tests import processes
 from tests.engines.proxy import Proxy
-from tests.unit.docker.apps_by_hand import PATIENCE_S, SLEEP, HandMade
-from tests.unit.docker.engine_things import Bench
+from tests.scenarios.docker_engine.bench import Bench
+from tests.scenarios.docker_engine.raw_apps import PATIENCE_S, SLEEP, RawApp
 
-Make = Callable[..., HandMade]
+Make = Callable[..., RawApp]
 UNTIL_END = "until test -e /end; do sleep 0.05; done"
 """Shell text that waits for `_let_end`."""
 
@@ -117,7 +117,7 @@ def test_a_replica_stopped_by_hand_while_the_watcher_still_loads_cancels_the_app
     assert (found.state, found.drift, found.num_restarts) == ("cancelled", "r/1 was stopped by hand", 0)
 
 
-def test_a_start_that_was_recorded_is_completed_though_its_client_died_before_it_told_the_watcher(app):
+def test_a_start_that_was_recorded_is_completed_though_its_client_died_before_it_notified_the_watcher(app):
     made = app({"r": [SLEEP, SLEEP]})
     watcher = made.spawn()
     made.create()
@@ -191,7 +191,7 @@ def test_a_watcher_survives_requests_that_the_engine_refuses(app, tmp_path, monk
         assert len(proxy.refused) == 4
 
 
-def _in_this_process(made: HandMade) -> Watcher:
+def _in_this_process(made: RawApp) -> Watcher:
     orders = {"app_id": made.app_id, "attached": False, "resumed": True}
     made.lock = record.claim(made.app_dir)
     record.append(made.app_dir, "starting")
@@ -285,27 +285,6 @@ def test_an_app_that_another_home_watches_is_left_to_it(app, tmp_path, monkeypat
         assert not ensure_watched(made.engine, made.app_id)
 
 
-def test_a_pruned_replica_that_had_succeeded_is_no_loss(app: Make) -> None:
-    made = app({"r": ["true", "sleep 1000"]})
-    made.start()
-    made.until(
-        lambda: (record_events := record.journal(made.app_dir)) is not None and _has_end(record_events)
-    )
-    made.engine.remove(made.name("r", 0))
-    seen = made.view()
-    assert (seen.state, seen.drift) == ("running", "")
-
-
-def test_a_paused_app_runs_and_can_be_cancelled(app: Make) -> None:
-    made = app({"r": [SLEEP]})
-    made.start()
-    made.engine._post(made.name(), "pause")
-    seen = made.view()
-    assert seen.state == "running"
-    actions.cancel(made.engine, made.app_id)
-    assert made.end().state == "cancelled"
-
-
 def test_the_watcher_sleeps_and_is_small(app: Make) -> None:
     made = app({"r": [SLEEP]})
     made.start()
@@ -317,19 +296,12 @@ def test_the_watcher_sleeps_and_is_small(app: Make) -> None:
     assert _switches(pid) == switches
 
 
-def test_the_watcher_has_nothing_of_the_users_environment(app: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MY_TOKEN", "canary")
-    made = app({"r": [SLEEP]})
-    made.start()
-    assert b"canary" not in Path(f"/proc/{made.watcher_pid()}/environ").read_bytes()
-
-
 def test_a_client_and_its_watcher_killed_leave_an_app_that_goes_on(app: Make, launcher_home: Path) -> None:
     made = app({"r": [SLEEP, SLEEP]})
     program = (
         "import os\nfrom launcher.schedulers.docker.client.engine import connect\n"
-        "from tests.unit.docker.apps_by_hand import SLEEP, HandMade\n"
-        f"app = HandMade(connect(), {made.app_id.removesuffix('-app')!r}, {{'r': [SLEEP, SLEEP]}})\n"
+        "from tests.scenarios.docker_engine.raw_apps import SLEEP, RawApp\n"
+        f"app = RawApp(connect(), {made.app_id.removesuffix('-app')!r}, {{'r': [SLEEP, SLEEP]}})\n"
         "watcher = app.spawn()\nfirst, _ = app.create()\nwatcher.go()\napp.engine.start(first)\n"
         "os.kill(watcher.pid, 9)\nos.kill(os.getpid(), 9)\n"
     )
@@ -339,22 +311,18 @@ def test_a_client_and_its_watcher_killed_leave_an_app_that_goes_on(app: Make, la
     assert (seen.state, seen.unstarted, seen.needs_watcher) == ("running", 1, True)
 
 
-def _has_end(journal: Journal) -> bool:
-    return any(event["e"] == "exit" for event in journal.events)
-
-
-def _let_end(made: HandMade, role: str = "r", k: int = 0) -> None:
+def _let_end(made: RawApp, role: str = "r", k: int = 0) -> None:
     made.engine.put_archive(made.name(role, k), "/", _empty_file("end"))
 
 
-def _kill_watcher(made: HandMade) -> None:
+def _kill_watcher(made: RawApp) -> None:
     pid = made.watcher_pid()
     os.kill(pid, signal.SIGKILL)
     assert processes.gone([pid], timeout_s=PATIENCE_S)
     assert wait_for_exit(made.app_dir, PATIENCE_S)
 
 
-def _idle_watcher(made: HandMade) -> int:
+def _idle_watcher(made: RawApp) -> int:
     """The pid of the watcher once it sleeps: it has taken its first look."""
     pid = made.watcher_pid()
     made.until(lambda: len(os.listdir(f"/proc/{pid}/task")) > 1 and _asleep(pid))

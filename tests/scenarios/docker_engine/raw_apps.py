@@ -1,4 +1,4 @@
-"""Apps made on the real engine with the least of ours: containers with labels, a lock, a watcher."""
+"""Apps made on the real engine without the scheduler: containers with labels, a lock, a watcher."""
 
 import json
 import os
@@ -20,7 +20,7 @@ PATIENCE_S = 60.0
 Retries = Mapping[str, tuple[int, str] | tuple[int, str, int]]
 
 
-class HandMade:
+class RawApp:
     """One app: its scripts by role, what is asked of it, and the words for what tests do to it."""
 
     def __init__(

@@ -17,7 +17,7 @@ from launcher.schedulers.docker.client.wire import Patience
 from launcher.schedulers.docker.log_reader import split_timestamp
 from tests.engines.port import engine_port
 from tests.engines.proxy import Proxy, everything
-from tests.unit.docker.engine_things import Bench
+from tests.scenarios.docker_engine.bench import Bench
 from tests.unit.docker.fake_engine import NEEDS_OPENSSL, certificates, server_tls
 
 

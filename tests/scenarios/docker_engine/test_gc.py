@@ -17,7 +17,7 @@ from launcher.specs import AppDef, Role
 from tests.engines.docker import Daemon
 from tests.engines.images import SHELL_IMAGE, make_images
 from tests.engines.proxy import Proxy, everything
-from tests.unit.docker.test_pull import commit
+from tests.scenarios.docker_engine.test_pull import commit
 
 END_S = 60.0
 

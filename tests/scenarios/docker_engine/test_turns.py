@@ -28,7 +28,7 @@ from tests.contract.conftest import DockerCase
 from tests.contract.test_holding import Gate, ended, needing, prepare
 from tests.contract.test_staged import attempt_of
 from tests.engines.docker import Daemon, Thing
-from tests.unit.docker.test_holding import (
+from tests.scenarios.docker_engine.test_holding import (
     EVERY_ACT,
     containers,
     dying,
@@ -456,7 +456,7 @@ def test_run_may_wait_in_line(case: DockerCase, table: Table) -> None:
     assert table.seen() == {}
 
 
-def test_an_app_in_line_may_be_told_to_start_now(case: DockerCase, table: Table) -> None:
+def test_an_app_in_line_may_be_started_at_once(case: DockerCase, table: Table) -> None:
     scheduler, app_id, held = in_line(case, table)
     assert summon(table.path, app_id, token())
     assert scheduler.wait(app_id).state is AppState.SUCCEEDED

@@ -3,7 +3,6 @@
 import dataclasses
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from launcher.schedulers.docker.client.view import EngineView
 from launcher.schedulers.docker.log_reader import LogReader, LogsGone, split_timestamp
 from launcher.schedulers.logs import LogRecord
 from tests.engines.proxy import Proxy
-from tests.unit.docker.engine_things import Bench
+from tests.scenarios.docker_engine.bench import Bench
 from tests.unit.docker.test_status import container, journal
 
 LONG = 100_000  # bytes: the engine keeps such a line in seven pieces
@@ -86,20 +85,6 @@ def test_few_lines_of_many_are_not_searched_for_in_all(own: Bench, tmp_path: Pat
         engine.close()
     [asked] = [path for path in proxy.seen if "/logs?" in path]
     assert "tail=3" in asked
-
-
-def test_both_ends_of_a_window_belong_to_it(own: Bench) -> None:
-    made = own.sh("for i in 1 2 3 4; do until test -e /$i; do usleep 5000; done; echo $i; done")
-    for i in (1, 2, 3, 4):  # a busy engine reads lines that follow each other at once
-        own.engine.execute(made, ["touch", f"/{i}"])
-        own.until_true(lambda i=i: data(own, made).endswith(b"%d\n" % i))
-    own.ended(made)
-    times = [one.time_ns / 1e9 for one in records(own, made)]
-    between = [(a + b) / 2 for a, b in pairwise(times)]
-    assert data(own, made, since=between[0], until=between[2]) == b"2\n3\n"
-    assert data(own, made, until=between[2], tail=1) == b"3\n"
-    window = records(own, made, LogPart(since=between[0], until=between[2], follow=True))
-    assert [one.data for one in window] == [b"2\n", b"3\n"]
 
 
 def test_a_followed_log_goes_on_over_restarts_of_the_engine(own: Bench) -> None:
@@ -176,12 +161,6 @@ def test_following_begins_with_the_last_lines(own: Bench) -> None:
     assert [next(found)[2], next(found)[2]] == [b"1000\n", b"up\n"]
     own.engine.stop(made, 10)
     assert [piece for _, _, piece in found] == [b"bye\n"]
-
-
-def test_several_logs_are_followed_as_they_come(own: Bench) -> None:
-    made = [own.sh(f"echo {k}; exec sleep 1000", k=k, labels=app(own)) for k in range(5)]
-    found = Logs(own, *made).all(FOLLOW)
-    assert sorted(next(found) for _ in range(5)) == [("main", k, f"{k}\n".encode()) for k in range(5)]
 
 
 @pytest.mark.parametrize("script", ["echo {}", "echo {}; sleep 1"], ids=["ended before", "ends meanwhile"])

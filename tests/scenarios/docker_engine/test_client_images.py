@@ -21,7 +21,7 @@ from launcher.schedulers.docker.client.streams import Transfer, transfer
 from tests.engines.docker import Daemon
 from tests.engines.images import SHELL_IMAGE
 from tests.ports import free_port
-from tests.unit.docker.engine_things import Bench
+from tests.scenarios.docker_engine.bench import Bench
 from tests.unit.docker.fake_engine import fake_engine, reply
 
 
@@ -101,7 +101,7 @@ def test_an_image_that_no_registry_has_is_not_found(own: Bench, registry: str):
         own.engine.pull(f"{registry}/nosuch:1")
 
 
-def test_a_registry_that_does_not_answer_is_said_so(own: Bench):
+def test_a_registry_that_does_not_answer_is_reported(own: Bench):
     with pytest.raises(EngineError, match="connection refused") as caught:
         own.engine.pull("127.0.0.1:1/nosuch:1")
     assert "registry" in (caught.value.hint or "")
@@ -229,7 +229,7 @@ def test_the_credentials_of_docker_login_go_with_a_pull(tmp_path: Path, monkeypa
     assert [one.get("password") for one in sent] == ["hunter2", None]
 
 
-def test_a_credential_store_that_fails_is_said_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_credential_store_that_fails_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "config.json").write_text('{"credsStore": "nosuch"}')
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
     with (
