@@ -95,7 +95,7 @@ class Repository:
         return Head(found["oid"], found["head"], dirty)
 
     def ignored(self, paths: Iterable[str]) -> frozenset[str]:
-        """Those of `paths` (files or folders below the root) that git ignores; one process for all of them.
+        """Return the `paths` (files or folders below the root) that git ignores; one process for all of them.
 
         Tracked files are never ignored. Paths come back as they were given.
         """

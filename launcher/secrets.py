@@ -41,7 +41,7 @@ def resolve(reference: str) -> str:
 
 
 def missing(references: Iterable[str]) -> dict[str, str]:
-    """Those of `references` that cannot be resolved, each with the reason."""
+    """Return the `references` that cannot be resolved, each with the reason."""
     out = {}
     for reference in dict.fromkeys(references):
         try:

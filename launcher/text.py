@@ -52,7 +52,7 @@ def printable(text: str) -> str:
 
 
 def unusable_in(text: str) -> str:
-    """What no argument, variable or path of a process can hold: "a NUL character"; "" where nothing is."""
+    """Name the part that no argument or path of a process can hold: "a NUL character"; "" for none."""
     if "\0" in text:
         return "a NUL character"
     try:

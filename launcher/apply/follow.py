@@ -307,7 +307,7 @@ class Stranded:
         self._before: frozenset[str] = frozenset()
 
     def look(self, apps: Iterable[AppRecord]) -> dict[str, AppRecord]:
-        """Those of `apps` that are stranded, in their present state, by app id."""
+        """Return the stranded ones among `apps`, in their present state, by app id."""
         wanted = {app.app_id: app.scheduler for app in apps}
         seen = self._refreshed(self._with_needs(wanted))
         found: dict[str, bool] = {}

@@ -115,7 +115,7 @@ def plan_launches(
 def plan_rest(
     plan: Plan, keys: Sequence[JobKey], schedulers: Iterable[str], store: Store, engines: Engines
 ) -> Plan:
-    """What is left to do of a plan. Raises StaleError or BlockedError when it does not fit the snapshot."""
+    """Return the rest of a plan. Raises StaleError or BlockedError when it does not fit the snapshot."""
     launches = [step.launch for step in plan.steps if step.launch is not None]
     engines.expect(launches)
     snapshot = observe(store, engines, launches, keys, schedulers)

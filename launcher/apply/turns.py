@@ -70,7 +70,7 @@ class Turns:
 
 
 def room_for(launches: Collection[Launch], engines: Engines, limits: Sequence[Limit] = ()) -> Room:
-    """What this machine has for these jobs. Counts GPUs, which starts a program, where one asks for some.
+    """Return the room of this machine for these jobs. Where a job asks for GPUs, a program counts them.
 
     Args:
         limits: of groups that all of them belong to.

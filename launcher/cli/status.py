@@ -72,7 +72,7 @@ def run(args: Any, console: Console) -> int:
 
 
 def _next(app: AppRecord) -> dict[str, str]:
-    """What would start an app that was skipped."""
+    """Return the command that would start a skipped app."""
     if app.state != "skipped":
         return {}
     from launcher.inventory.needs import what_starts

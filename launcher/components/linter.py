@@ -177,7 +177,7 @@ def _defaults(function: ast.FunctionDef) -> Iterator[tuple[ast.arg, ast.expr]]:
 
 
 def _wrong_default(argument: ast.arg, default: ast.expr) -> str | None:
-    """What is wrong with a default; nothing where default or type are known only when the module runs."""
+    """Return the problem of a default; none where default or type are known only when the module runs."""
     try:
         value = ast.literal_eval(default)
         annotation = ast.unparse(_unquoted(argument.annotation) or default)

@@ -51,7 +51,7 @@ class Probing:
 
 
 def bad_answer(answer: bytes) -> str:
-    """What is wrong with the beginning of an HTTP answer, as a predicate; "" for 2xx and 3xx."""
+    """Return the problem of the beginning of an HTTP answer, as a predicate; "" for 2xx and 3xx."""
     code = answer[9:12]
     if not answer.startswith(b"HTTP/1.") or not code.isdigit():
         return "has an answer that is not HTTP" if answer else "has no answer"
@@ -67,6 +67,6 @@ def old_file(name: str) -> str:
 
 
 def bad_end(program: str, code: int) -> str:
-    """What is wrong with an exit code, -N for signal N; "" for 0."""
+    """Return the problem of an exit code, -N for signal N; "" for 0."""
     how = f"exited with {code}" if code >= 0 else f"was killed by signal {-code}"
     return f"`{program}` {how}" if code else ""

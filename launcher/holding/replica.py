@@ -43,7 +43,7 @@ class Role:
         self.begin()
 
     def begin(self) -> None:
-        """Nothing of it has been started."""
+        """Begin a replica of which no run has started."""
         self.reached = {"started": 0, "ready": 0, "succeeded": 0}
         self.restarting = None  # type: Optional[Replica]
         for replica in self.replicas:

@@ -30,7 +30,7 @@ def say_why_held(apps: Sequence[AppRecord], refresh: Refresh) -> None:
 
 
 def what_starts(app: AppRecord) -> str:
-    """What would start a skipped app, in a phrase; "" for any other one, or a withdrawn one."""
+    """Return the event that would start a skipped app, as a phrase; "" for other apps and withdrawn ones."""
     job = app.message.partition(" ")[0]
     attempt = _attempt(app.scheduler, app.app_id) if app.state == "skipped" else None
     if attempt is None or job not in {need.job for need in attempt.needs}:

@@ -122,7 +122,7 @@ class Tables:
 
 
 def why_queued(app_ids: Collection[str]) -> dict[str, str]:
-    """What apps in line wait for, each in a phrase. Apps that no table of this machine has are left out."""
+    """Return why each app in line waits, as a phrase. Apps outside this machine's tables are left out."""
     tables = Tables.read()
     why = {each.ticket.place: each.why for each in tables.line}
     listed = [*tables.holders, *(each.ticket for each in tables.line)]
@@ -184,7 +184,7 @@ def ordinal(number: int) -> str:
 
 
 def _lacking(first: Ticket, ticket: Ticket) -> tuple[str, str]:
-    """What is not free for the first in line, where the app waits for that too; else what it asks for."""
+    """Return the amounts that the first in line lacks, where the app needs them too; else its request."""
     resource, label = first.lacks
     if resource and ticket.asks(resource) > 0 and _group(first, label) in ticket.groups:
         return resource, label

@@ -1,4 +1,4 @@
-"""What the latest success of a job stands on, and for each part whether it is current. Pure."""
+"""Explain the latest success of a job: each part that it stands on, and whether that is current. Pure."""
 
 from __future__ import annotations
 

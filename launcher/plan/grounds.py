@@ -28,7 +28,7 @@ _SHOWN = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ground:
-    """What one need offers to a new attempt of the job that has it.
+    """The offer of one need to a new attempt of the job that has it.
 
     Attributes:
         stands: the attempt that the new one would stand on; None when there is none to hope for.

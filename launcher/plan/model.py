@@ -83,7 +83,7 @@ class Plan:
 
     @property
     def is_empty(self) -> bool:
-        """Nothing would be started or stopped."""
+        """Whether the plan starts and stops no attempt."""
         return not any(step.has_effects for step in self.steps)
 
     @property

@@ -277,7 +277,7 @@ def _moved(step: Step, latest: Attempt | None, today: Step | None = None) -> Rea
 
 
 def _already_applied(plan: Plan, left: Plan) -> Reason:
-    """Nothing is left to do; names the users who applied the plan."""
+    """Return the message that no step is left to do, with the users who applied the plan."""
     made = {step.latest.actor for step in left.steps if step.latest and step.latest.plan_id == plan.plan_id}
     who = " and ".join(sorted(filter(None, made)))
     return Reason("already_applied", detail=f"{who} applied it already" if who else "")

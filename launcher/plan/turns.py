@@ -1,4 +1,4 @@
-"""What the jobs of a plan ask of this machine, and where they have to take turns. Pure."""
+"""The requests of a plan's jobs to this machine, and the limits at which they take turns. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from launcher.turns.machine import Machine
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Room:
-    """What this machine has for the jobs of a plan.
+    """The room of this machine for the jobs of a plan.
 
     Attributes:
         machine: what there is; its GPUs are counted only where a job asks for some.
@@ -52,7 +52,7 @@ class Room:
         return None
 
     def want(self, launch: Launch) -> Want | None:
-        """What the job asks for; None where it asks for nothing, and belongs to no group with a limit."""
+        """Return the request of the job; None where it has none, and belongs to no group with a limit."""
         if not self.holds(launch):
             return None
         wanted, groups = total(launch.app), (*limits_of(launch), *self.limits)
@@ -64,7 +64,7 @@ class Room:
 
 
 class Want(NamedTuple):
-    """What one job asks for, and the limits of the groups that it belongs to, the machine's first."""
+    """The request of one job, and the limits of the groups that it belongs to, the machine's first."""
 
     total: Total
     limits: tuple[Limit, ...]

@@ -17,7 +17,7 @@ _MOST_FILES = 10
 
 
 def never_ran(latest: Attempt | None, *, other_document: bool) -> Reason:
-    """Nothing of the job has ever run; `latest` was left behind, or skipped."""
+    """Return the reason of a job that has never run; `latest` was left behind, or skipped."""
     if latest is None:
         return Reason("no_attempt")
     if latest.state == "skipped":

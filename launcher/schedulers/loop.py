@@ -1,4 +1,4 @@
-"""The one loop of a process: descriptors, signals, times. With none due it sleeps without a timeout.
+"""The one loop of a process: descriptors, signals, times. With no time due it sleeps without a timeout.
 
 Supervisors run it, which stay small, and the programs of a cluster, Python >= 3.6: no import here but of the
 standard library, and few of those.

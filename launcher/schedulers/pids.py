@@ -211,7 +211,7 @@ def wait_for_exit(pid: int, start: int, timeout_s: float | None = None) -> bool:
 
 
 def wait_readable(fds: Iterable[int], timeout_s: float | None = None) -> list[int]:
-    """Those of `fds` that can be read, or whose other end is closed; [] when `timeout_s` is over.
+    """Return the `fds` that can be read, or whose other end is closed; [] when `timeout_s` is over.
 
     Also [] after LONGEST_S: who waits for longer waits again.
     """

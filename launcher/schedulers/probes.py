@@ -171,7 +171,7 @@ class ProbedRun(Probing):
 
 
 def _stamp(path: "Any") -> "Any":
-    """What changes when a file is written or made anew: time in ns, inode, size; None without a file."""
+    """Return values that change with each write of a file: time in ns, inode, size; None without a file."""
     try:
         found = os.stat(path)
     except OSError:

@@ -122,7 +122,7 @@ class SeenApp:
 
     @property
     def recorded(self) -> Recorded:
-        """What was reserved."""
+        """Return the app as it was reserved."""
         return self._recorded or {}
 
     def attempt(self) -> Attempt | None:

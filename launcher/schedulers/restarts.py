@@ -232,7 +232,7 @@ class RestartNotes:
 
 
 def _scope(restart: Restart) -> Where:
-    """What is restarted: a replica, all of a role, or all of the app."""
+    """Return the restarted part: a replica, all of a role, or all of the app."""
     if restart.scope == "replica":
         return restart.role, restart.k
     return (restart.role, _ALL) if restart.scope == "role" else _APP

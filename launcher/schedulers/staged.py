@@ -258,7 +258,7 @@ class StagedScheduler(Scheduler[T]):
 
     @property
     def output_folders(self) -> OutputFolders:
-        """What the methods on output folders answer from; here there are none."""
+        """The folders that the methods on output folders read; None in this class."""
         return OutputFolders(self.backend)
 
     def outputs(self) -> list[str]:

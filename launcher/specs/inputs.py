@@ -87,7 +87,7 @@ def combine(digests: Mapping[str, str]) -> str:
 
 
 def changed_globs(before: str, now: str, globs: Iterable[str]) -> list[str]:
-    """Those of `globs` whose files are not what they were, in order.
+    """Return the `globs` whose files have changed, in order.
 
     `before` and `now` are trigger digests.
     """

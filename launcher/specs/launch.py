@@ -117,7 +117,7 @@ class Lifecycle:
 
 
 class Caps(NamedTuple):
-    """What the jobs of one project may hold of a machine at once (`[queue]` of launcher.toml); None for all.
+    """Limits of the jobs of one project on a machine (`[queue]` of launcher.toml); None for no limit.
 
     `cpu` in cores, `memory_mb` in MiB, `max_parallel` a number of apps.
     """

@@ -95,7 +95,7 @@ def host_problems(text: str, roles: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def rules_of(role: Role) -> dict[str, Any]:
-    """What the process that looks after an app follows beside the retry policy, as plain data."""
+    """Return the rules that the holder of an app follows beside the retry policy, as plain data."""
     rules = {
         "retry_delay": role.retry_delay,
         "service": role.service,

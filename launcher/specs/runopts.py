@@ -20,7 +20,7 @@ _BOOLEANS = {
 
 
 def _texts(value: CfgVal) -> list[str]:
-    """Those that a value is, or holds as items, keys and values."""
+    """Return the texts in a value: itself, or its items, keys and values."""
     parts = [*value, *value.values()] if isinstance(value, dict) else value
     return [part for part in (parts if isinstance(parts, list) else [parts]) if isinstance(part, str)]
 

@@ -26,7 +26,7 @@ class Seen(NamedTuple):
     is_complete: bool = True
 
     def record(self) -> dict[str, str]:
-        """What an attempt records of them."""
+        """Return the form that an attempt records."""
         return dict(self.files) if self.is_complete else {**self.files, _MORE: "more"}
 
 

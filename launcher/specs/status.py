@@ -172,7 +172,7 @@ def roll_up(replicas: Iterable[ReplicaStatus]) -> AppState:
 
 
 class _Blamed(Protocol):
-    """What `root_cause` looks at."""
+    """A failure that `root_cause` considers."""
 
     @property
     def id(self) -> int: ...

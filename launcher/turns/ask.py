@@ -1,4 +1,4 @@
-"""What one app asks of this machine, and the limits that it shares with others. Values only."""
+"""The request of one app to this machine, and the limits that it shares with others. Values only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MACHINE = "machine"
 
 
 class Limit:
-    """What the apps of one group may hold at once; None leaves a part unlimited.
+    """The amounts that the apps of one group may hold at once; None leaves an amount unlimited.
 
     Attributes:
         group: MACHINE, or a name such as `matrix default/default/sweep`.

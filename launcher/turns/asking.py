@@ -1,4 +1,4 @@
-"""What an app asks of this machine: the sum of the resources of its roles, and where its tickets lie."""
+"""Requests of apps to this machine: the sum of their roles' resources, and the folder of their tickets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Total(NamedTuple):
 
 
 def total(app: AppDef) -> Total:
-    """What an app asks for; 0 where its roles leave a part to the scheduler."""
+    """Return the amounts that an app asks for; 0 where its roles leave an amount to the scheduler."""
     return Total(
         sum(role.num_replicas * max(role.resource.cpu, 0) for role in app.roles),
         sum(role.num_replicas * max(role.resource.memMB, 0) for role in app.roles),
@@ -41,7 +41,7 @@ def ask_of(
     at_once: bool = False,
     home: str = "",
 ) -> Ask | None:
-    """What an app asks for; None where it asks for nothing, and belongs to no group with a limit.
+    """Return the request of an app; None where it has none, and belongs to no group with a limit.
 
     Makes the folders of the tables. Raises StateError where that is not possible.
 

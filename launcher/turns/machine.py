@@ -18,7 +18,7 @@ _NVIDIA_SMI_S = 20.0
 
 
 class Machine(NamedTuple):
-    """What apps on this machine share.
+    """The amounts that the apps on this machine share.
 
     Attributes:
         cpu: cores; a fraction where a control group allows one.

@@ -37,7 +37,7 @@ class DirWorkspaceMixin(_OneFolder):
         return opts
 
     def build_workspace_and_update_role(self, role: Role, workspace: str, cfg: Mapping[str, CfgVal]) -> None:
-        """Without `job_dir` nothing is copied and the role stays.
+        """Copy the workspace into `job_dir`; without `job_dir`, copy nothing and leave the role as it is.
 
         Raises InvalidRunConfigException for a folder that exists.
         """

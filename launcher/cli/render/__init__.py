@@ -1,1 +1,1 @@
-"""What commands print: pure functions from values to text."""
+"""Texts that commands print: pure functions from values to text."""

@@ -170,7 +170,7 @@ class _Page:
             yield _INDENT + paint(text, style, self._color)
 
     def _why(self, step: Step, first: Step) -> str:
-        """Nothing for a new job that waits: the roles below show that it is new."""
+        """Return the reason; "" for a new job that waits, since the roles below show that it is new."""
         plain = len(step.reasons) == 1 and step.reasons[0].code == "no_attempt" and not step.reasons[0].detail
         return "" if step.after and plain else f": {step.why(self._changed(step, first))}"
 
@@ -237,7 +237,7 @@ def _jobs_of_note(steps: Sequence[Step], shown: Sequence[Step], name: Callable[[
 
 
 def _remedy(step: Step) -> str:
-    """What to do about a held job."""
+    """Return the advice for a held job."""
     if step.blocked == "protected":
         return "to allow stopping it, remove `protect: true` from the job file, or cancel the attempt"
     if step.blocked == "over_capacity":

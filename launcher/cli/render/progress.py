@@ -132,7 +132,7 @@ def _families(names: Mapping[str, str]) -> dict[str, str]:
 
 
 def _common(first: str, last: str) -> str:
-    """What two names have in common, up to a dash."""
+    """Return the common beginning of two names, up to a dash."""
     same = 0
     while same < len(first) and first[same] == last[same : same + 1]:
         same += 1

@@ -22,7 +22,7 @@ _MOST_REPLICAS = 100  # of more replicas, only those in other states are listed
 
 
 def status_text(app: AppRecord, *, more: Mapping[str, str] | None = None, color: bool = False) -> str:
-    """Without a newline at the end.
+    """Return the text of `status`, without a newline at the end.
 
     Args:
         more: further facts to show, by name.

@@ -191,7 +191,7 @@ def build_app(job: JobFile, name: str, problems: Collector) -> AppDef:
 
 
 def code_of(problem: Problem) -> str:
-    """What diagnostics call a problem of an app."""
+    """Return the code of diagnostics for a problem of an app."""
     return _CODES.get(problem.code, problem.code)
 
 

@@ -39,7 +39,7 @@ class Excluded:
 
     @classmethod
     def above(cls, folder: str) -> Excluded:
-        """Those of the folders above. A rule that takes `folder` itself does not count: it was asked for."""
+        """Return the rules of the folders above, without one that excludes `folder`: the user named it."""
         above = (rule for outer in islice(upwards(folder), 1, None) for rule in _rules_of(outer))
         return cls(tuple(rule for rule in above if not rule.leaves_out(folder)))
 
@@ -57,7 +57,7 @@ class Excluded:
 
 
 def wrong_pattern(patterns: list[str]) -> str:
-    """What is wrong with the patterns, as a sentence; "" for nothing."""
+    """Return the problem of the patterns, as a sentence; "" for none."""
     try:
         Ignore(patterns)
     except BadPatternError as error:
@@ -158,7 +158,7 @@ def _below(typed: str, directory: str, problems: list[Diagnostic]) -> tuple[list
 
 
 def _ignored(paths: Iterable[str]) -> set[str]:
-    """Those that git ignores: one question per work tree."""
+    """Return the files that git ignores, with one question for each work tree."""
     trees: dict[str, list[str]] = {}
     owners = {}
     folders: dict[str, str | None] = {}

@@ -33,7 +33,7 @@ from launcher.specs import JobKey, Launch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """What compiling needs from outside the files.
+    """The inputs of compiling that lie outside the files.
 
     Attributes:
         schedulers: name → its run options. None: unknown here; `cfg` is checked when planning.

@@ -125,7 +125,7 @@ class Neighbours:
         self._homes = Homes(self.cwd, is_asked=False, components=False)
 
     def of(self, launch: Launch) -> Sequence[Declared]:
-        """What is declared in the project of a launch, under its target."""
+        """Return the declared jobs in the project of a launch, under its target."""
         key = (launch.directory, launch.key.project, launch.key.target)
         if key not in self._declared:
             found = [self._read(path, launch.key.target) for path in self._around(launch.directory)]

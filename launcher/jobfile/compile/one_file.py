@@ -44,7 +44,7 @@ _HIDES_USES = frozenset({"yaml-syntax", "toml-syntax", "unknown-reference", "loo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileResult:
-    """What came out of one file.
+    """The result of compiling one file.
 
     Attributes:
         launches: one, or one for each combination of its matrix; none when there is an error.
@@ -62,7 +62,7 @@ class FileResult:
 
 @dataclass(slots=True)
 class _Outcome:
-    """What came out of one variant; `jobs` counts those that it makes."""
+    """The result of compiling one variant; `jobs` is the number of jobs that it makes."""
 
     variant: Variant
     specs: Mapping[str, AnyVar]
@@ -78,7 +78,7 @@ class _Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What a job file declares.
+    """The declarations of a job file.
 
     Attributes:
         name: of the file's job, or of its matrix.
@@ -106,7 +106,7 @@ class Declared:
 
 
 def declared_in(document: Document, target: str, inputs: Inputs, home: Home) -> Declared | None:
-    """What a file declares under a target, without compiling it; None when its name cannot be read."""
+    """Return a file's declarations under a target, without compiling it; None for an unreadable name."""
     name = (document.value or {}).get("name")
     if not isinstance(name, str):
         return None
@@ -210,7 +210,7 @@ def _problems_of_other(outcome: _Outcome, document: Document) -> list[Diagnostic
 
 
 def _is_known_version(value: Mapping[str, Any], problems: Collector) -> bool:
-    """False for a later version, and for a file of another tool: nothing else can be said of it."""
+    """Return False for a later version, and for a file of another tool: no further check applies to it."""
     kind, key = foreign_file(value)
     version = value.get("version", VERSION)
     path = ("version",)
@@ -285,7 +285,7 @@ def _expanded(variant: Variant, inputs: Inputs, home: Home, problems: Collector)
 
 
 def _combinations(matrix: Any, whole: Expanded, home: Home, problems: Collector) -> Sequence[Combination]:
-    """The combinations. Of a wrong matrix there are none, and nothing is said of references to its axes."""
+    """Return the combinations. A wrong matrix has none, and references to its axes are not checked."""
     name, project = whole.value.get("name"), whole.value.get("project", home.project)
     values = {**whole.known, "job.name": Value(name, str(name))}
     if isinstance(project, str) and "$" not in project:

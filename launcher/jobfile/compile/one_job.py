@@ -44,7 +44,7 @@ _STAND_INS: dict[str, Any] = {"version": VERSION, "name": "unnamed"}
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What compiling a file needs beside the file.
+    """The inputs of compiling a file beside the file.
 
     Attributes:
         path: of the file, absolute.

@@ -226,7 +226,7 @@ def _part(model: type[T], key: str, value: Any, problems: Collector) -> T:
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """What the job files of one folder have in common.
+    """The settings that the job files of one folder share.
 
     Attributes:
         root: the git work tree, else the folder of launcher.toml, else the folder itself. Absolute.

@@ -77,7 +77,7 @@ def laid_over(base: Placed, over: Placed, *, is_filling: bool = False) -> Placed
 
 
 def swept(node: Placed) -> Placed:
-    """Without what was removed."""
+    """Return the mapping without the keys that the overlay removed."""
     if not isinstance(node.value, dict):
         return node
     values = {}

@@ -1,1 +1,1 @@
-"""What is wrong with a job file: the value, its frame, and an explanation of every code."""
+"""Diagnostics of job files: the value, its frame, and an explanation of every code."""

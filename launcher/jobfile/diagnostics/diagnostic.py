@@ -1,4 +1,4 @@
-"""What is wrong with a job file, where, and what would be right: the value, its text and its JSON."""
+"""One diagnostic of a job file (problem, position, remedy): the value, its text and its JSON."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def render(diagnostics: Iterable[Diagnostic], *, color: bool = False) -> str:
 
 
 def in_order(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
-    """Those of one file by position, each once."""
+    """Return the diagnostics, of one file by position, each once."""
 
     def position(diagnostic: Diagnostic) -> tuple[int, int, int, int]:
         span = diagnostic.span

@@ -118,7 +118,7 @@ class _Printer:
         return [*_indented(part.lead, indent), *hoisted, *lines]
 
     def _value(self, start: str, part: Part, indent: int, path: Path) -> list[_Line]:
-        """What stands behind `key:` or a dash, and below it."""
+        """Return the text behind `key:` or a dash, and below it."""
         value = part.value
         if self._is_written_out(value):
             opening = f"{start} {value.props}" if value.props else start
@@ -177,7 +177,7 @@ def _indented(lines: Iterable[str], indent: int, *, fixed: bool = False) -> list
 
 
 def _marks(block: Node) -> str:
-    """What stands behind the `|` or `>` of a text block."""
+    """Return the indicators behind the `|` or `>` of a text block."""
     return block.literal.rsplit("|", 1)[-1].rsplit(">", 1)[-1]
 
 

@@ -52,7 +52,7 @@ def listing(title: str, names: Iterable[str], limit: int = 24) -> str:
 
 
 def place_name(path: Path) -> str:
-    """What a mapping or list is called in a message: "role `trainer`", "mount 2 of role `trainer`"."""
+    """Return the name of a mapping or list in a message: "role `trainer`", "mount 2 of role `trainer`"."""
     if not path:
         return "the job"
     if path[0] == "vars" and len(path) == 2:
@@ -79,7 +79,7 @@ def _owner(path: Path) -> str:
 
 
 def got(value: Any) -> str:
-    """What a value is, for "must be a number, not …"."""
+    """Return the description of a value, for "must be a number, not …"."""
     if value is None:
         return "nothing"
     if isinstance(value, bool):

@@ -46,7 +46,7 @@ def _belongs(path: Path, key: str, found: Path, problems: Collector) -> tuple[st
 
 
 def missing_field(path: Path, field: str, problems: Collector) -> None:
-    """A field that must be there is not. A misspelt one is there: that is said of its key alone."""
+    """Report a missing field. A misspelt field is reported once, at its key."""
     misspelt = _misspelt(path, field, problems)
     if misspelt is not None:
         unknown_field((*path, misspelt), problems)

@@ -1,4 +1,4 @@
-"""What all models of the language share: strictness, names, counts, telling tagged mappings apart."""
+"""The base of all models of the language: strictness, names, counts, tags of mappings."""
 
 import sys
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ job is bound to a checkout); only what is known while compiling; none."""
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """What the language knows of a field beside its type and its description; stands in its annotation.
+    """Properties of a field beside its type and its description, kept in its annotation.
 
     Attributes:
         mode: which references its texts take.

@@ -334,12 +334,12 @@ def _all_traits() -> Iterator[tuple[str, Traits]]:
 
 
 def foreign_names() -> Iterator[tuple[str, str]]:
-    """What other tools call a field, and the field. One word may stand for fields of several mappings."""
+    """Return the names of fields in other tools. A name may mean fields of several mappings."""
     for name, traits in _all_traits():
         for foreign in traits.foreign:
             yield foreign, name
 
 
 def choices() -> dict[str, str]:
-    """What the values of fields mean that take one of a few."""
+    """Return the meaning of each value of the fields that take one of a few."""
     return {value: text for _, traits in _all_traits() for value, text in traits.choices.items()}

@@ -23,7 +23,7 @@ _MILLIS = re.compile(r"([0-9]{1,9})m")
 
 
 def foreign_file(value: Mapping[str, Any]) -> tuple[str, str]:
-    """What a file is that is another tool's, and the key that tells; two times "" for any other file."""
+    """Return the kind of a file of another tool, and the key that shows it; "" twice for other files."""
     if isinstance(value.get("apiVersion"), str) and isinstance(value.get("kind"), str):
         return "a Kubernetes manifest", "apiVersion"
     is_ours = "roles" in value or "component" in value or value.get("version") == VERSION

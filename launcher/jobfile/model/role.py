@@ -34,7 +34,7 @@ from launcher.text import DURATION_PATTERN
 
 
 class Resources(Model):
-    """What one replica needs; a part left out is left to the scheduler."""
+    """The resources of one replica; an amount that is left out is left to the scheduler."""
 
     cpu: Annotated[Annotated[float, Field(gt=0, le=100_000)] | None, Traits(foreign=("cpus",))] = Field(
         None, description="Cores; may be a fraction.", examples=[2]

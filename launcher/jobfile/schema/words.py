@@ -1,4 +1,4 @@
-"""What editors show of the schema: names, texts with examples, what each choice means, snippets.
+"""Texts of the schema for editors: names, descriptions with examples, meanings of choices, snippets.
 
 Nothing here decides what is valid. `markdownDescription`, `enumDescriptions`, `defaultSnippets` and
 `patternErrorMessage` are words of the YAML language server and of VS Code; all others pass over them.
@@ -124,7 +124,7 @@ def described(key: str, text: str, example: Any, default: Any = None) -> Schema:
 
 
 def wants(pattern: str) -> str:
-    """What to say of a text that does not match a pattern; "" where the pattern has no words."""
+    """Return the message for a text that does not match a pattern; "" where the pattern has none."""
     plain = pattern.removesuffix(f"|{REFERENCE}")
     message = _MESSAGES.get(plain, "")
     return message + ", or a reference such as $<var.NAME>" if message and plain != pattern else message

@@ -152,7 +152,7 @@ def unreadable(file: str, path: str, error: OSError) -> Diagnostic:
 
 
 def leads_out(file: str, path: str, root: str) -> Diagnostic | None:
-    """What is said of a file that a link puts outside of the real path `root`: its text is not shown."""
+    """Return the message on a file that a link puts outside the real path `root`: its text is not shown."""
     if is_below(os.path.realpath(path), root):
         return None
     hint = "copy the file into the repository"

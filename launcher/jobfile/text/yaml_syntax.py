@@ -18,7 +18,7 @@ _HEADER = re.compile(r"(?:^|[\s:-])[|>][-+0-9]{0,2}(?:\s+#.*)?\s*$")
 
 
 class _Trouble(NamedTuple):
-    """Where the parser stopped (`at`), where the construct began (`began`), and what it said."""
+    """The parser's error: the position (`at`), the beginning of the construct (`began`), and the message."""
 
     source: Source
     at: int

@@ -238,7 +238,7 @@ def copied(patterns: Iterable[str] | None, environ: Mapping[str, str]) -> dict[s
 
 
 def environment_of(container: DockerContainer, job: DockerJob, environ: Mapping[str, str]) -> dict[str, str]:
-    """What a container copies from `environ`, and its own variables with the values of secrets."""
+    """Return the variables that a container copies from `environ`, and its own with the values of secrets."""
     own = container.kwargs.get("environment", {}).items()
     values = {name: resolve(value) if isinstance(value, Secret) else value for name, value in own}
     return {**copied(job.copy_env, environ), **values}

@@ -1,4 +1,4 @@
-"""What the containers of an app show and its journal lacks, as events. Pure.
+"""Derive events that an app's containers show and its journal lacks. Pure.
 
 Facts match runs, each a container and its start, and never times: two hosts have two clocks. The journal may
 vanish: the labels have the roles, and containers alone show every start and end; the mark in a container's

@@ -68,7 +68,7 @@ def label_of(place: Place | None) -> dict[str, str]:
 
 
 def to_json(place: Place) -> dict[str, Any]:
-    """What the watcher that inherits a place has to know of it, as a JSON object."""
+    """Return the place as a JSON object, for the watcher that inherits it."""
     dealt = list(place.dealt) if place.starts else None
     return {"ask": place.ask.to_dict(), "bells": len(place.bells), "dealt": dealt}
 

@@ -111,7 +111,7 @@ class FileWatch:
 
 
 def _signature(path: str) -> Signature:
-    """What changes with a file, or with any file of a folder."""
+    """Return a value that changes with a file, or with any file of a folder."""
     try:
         found = os.stat(path)
         if not stat.S_ISDIR(found.st_mode):

@@ -129,7 +129,7 @@ def undecide(app_dir: str) -> None:
 
 
 def decision(app_dir: str) -> str:
-    """What is decided about a waiting app; "" while nothing is."""
+    """Return the decision about a waiting app; "" before it is made."""
     try:
         return os.readlink(decision_file(app_dir))
     except OSError:

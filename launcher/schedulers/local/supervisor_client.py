@@ -233,7 +233,7 @@ def _values_to_mask(request: PopenRequest, secrets: Mapping[str, str]) -> list[s
 
 
 def _comparison(inputs: InputRef) -> dict[str, list[str]]:
-    """What the supervisor's `Comparison` takes. LAUNCHER_HOME has the list of the files, and is no input."""
+    """Return the arguments of the supervisor's `Comparison`. LAUNCHER_HOME holds the list: no input."""
     return {"args": [*inputs[:3], *inputs.globs], "env": [f"LAUNCHER_HOME={os.path.abspath(paths.home())}"]}
 
 

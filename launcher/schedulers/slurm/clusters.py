@@ -64,7 +64,7 @@ class Clusters:
             self._reaped_at = time.monotonic()
 
     def noted(self, app_id: str) -> tuple[Cluster, Facts] | None:
-        """What was noted of an app a moment ago; once only."""
+        """Return the note about an app from a moment ago, and forget it."""
         with self._lock:
             if time.monotonic() - self._reaped_at > _MOMENT_S:
                 self._reaped.clear()
@@ -81,7 +81,7 @@ class Clusters:
         return bool(cluster.host) or self.is_expected(cluster) or cluster.place in known.clusters()
 
     def of_each(self, ask: Callable[[Cluster], T]) -> list[T]:
-        """What the clusters answer. Raises SchedulerError when one that is needed cannot be asked."""
+        """Return the clusters' answers. Raises SchedulerError when one that is needed cannot be asked."""
         found = []
         for cluster in self.everywhere():
             try:
@@ -143,7 +143,7 @@ class Clusters:
 
 
 class Answers:
-    """What several clusters answered, in parts.
+    """The answers of several clusters.
 
     Attributes:
         error: of the first cluster that could not be asked.

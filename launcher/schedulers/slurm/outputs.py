@@ -34,7 +34,7 @@ class SlurmOutputs(OutputFolders):
         return join(_root(cluster), own_output(attempt))
 
     def lost(self, attempts: Iterable[Attempt]) -> set[str]:
-        """Those that were not there when `observe` asked; none of a cluster that did not answer then."""
+        """Return the folders that `observe` did not find; none of a cluster that did not answer then."""
         lost = set()
         for each in attempts:
             there = self._clusters.outputs.get(_place_of(each))

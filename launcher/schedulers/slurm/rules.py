@@ -268,7 +268,7 @@ def starts_after(role: Role, other: Role, app: AppDef) -> bool:
 
 
 def known_at_start(role: Role, app: AppDef, names: Collection[str]) -> list[str]:
-    """Those of the roles `names` that have started, or start along with it, when `role` starts."""
+    """Return the roles among `names` that have started, or start along with it, when `role` starts."""
     before = awaited(role, app)
     roles = {each.name: each for each in app.roles}
     return [

@@ -53,7 +53,7 @@ def test_a_checkout_tells_its_commit_and_whether_files_differ(root: Path) -> Non
     lines, found = report(root)
     assert found == commit
     assert f"commit      {commit}\n" in lines
-    with (root / "launcher" / "actor.py").open("a") as file:
+    with (root / "launcher" / "paths.py").open("a") as file:
         file.write("# edited\n")
     assert report(root)[1] == f"{commit}-dirty"
 

@@ -43,7 +43,7 @@ def test_a_list_loads_nothing_of_slurm(scenario):
     scenario.run_to_end(scenario.job("true"))
     command = [sys.executable, "-X", "importtime", "-m", "launcher", "list"]
     got = subprocess.run(command, cwd=scenario.folder, capture_output=True, text=True, check=True)
-    assert "launcher.state.store" in got.stderr
+    assert "launcher.state.reader" in got.stderr
     assert "launcher.schedulers.slurm" not in got.stderr
 
 

@@ -1,4 +1,4 @@
-"""What the `docker` command is configured to use: the address of the engine, and credentials of registries.
+"""The configuration of the `docker` command: the address of the engine, and credentials of registries.
 
 The address is DOCKER_HOST, else that of the Docker context in use, else the default socket. The Docker SDK
 reads the credentials of `docker login`; it is loaded only when the configuration holds some.

@@ -49,7 +49,7 @@ class Dialer:
         raise NotImplementedError
 
     def error_output(self) -> str:
-        """What a process between here and the engine says of a broken connection."""
+        """Return the error output of the process between client and engine, after a broken connection."""
         return ""
 
     def close(self) -> None:

@@ -101,7 +101,7 @@ class Hold:
         self._follow(_CLIENT, wait)
 
     def _next(self) -> tuple[str, Any] | None:
-        """What has happened; None when the attempt has ended by that."""
+        """Return the event that has happened; None when it has ended the attempt."""
         item = self._queue.get()
         if isinstance(item, Exception):
             raise item

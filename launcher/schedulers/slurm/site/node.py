@@ -1,4 +1,4 @@
-"""What the programs on the nodes share: files that appear whole, lines of output, the end of a parent.
+"""Shared by the programs on the nodes: files that appear whole, lines of output, the end of a parent.
 
 Python 3.6 and its standard library are enough.
 """

@@ -172,7 +172,7 @@ class Worker:
         return last_line(self.errors[-TAIL_BYTES:], self.secrets, whole=len(self.errors) <= TAIL_BYTES)
 
     def _error_text(self) -> str:
-        """What the replica left in its error file; "" for none, or for what is no plain file."""
+        """Return the text of the replica's error file; "" where it is missing, or no plain file."""
         try:
             fd = os.open(self.error_path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
         except OSError:

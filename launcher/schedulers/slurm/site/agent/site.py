@@ -194,7 +194,7 @@ class Slurm:
         return parse_time(self._config().get("BOOT_TIME", ""))
 
     def accounts(self, names: Dict[str, str]) -> Dict[str, Json]:
-        """What accounting knows of the jobs of these ids and names: nothing, where there is none."""
+        """Return the rows of accounting for the jobs of these ids and names; none without accounting."""
         argv = ["sacct", "-n", "-P", "-X", "-D", "-o", ACCOUNTS, "-j", ",".join(sorted(names))]
         try:
             code, out, _ = call(argv, CALL_S, "/")
@@ -354,7 +354,7 @@ def need_of(site: Site, app_id: str) -> Tuple[str, str]:
 
 
 def hello(site: Site, op: Json) -> Json:
-    """What the cluster is; Slurm is asked once a day."""
+    """Return the description of the cluster; Slurm is asked once a day."""
     cached = None
     path = os.path.join(site.job_dir, "cluster")
     key = os.environ.get("SLURM_CONF", "")
