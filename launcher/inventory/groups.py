@@ -6,13 +6,11 @@ A job's name takes precedence over the name of a matrix. As for a single job, en
 from __future__ import annotations
 
 import os
-from fnmatch import fnmatchcase
 
 from launcher.errors import LauncherError
 from launcher.files import is_below, is_top, read_regular, upwards
 from launcher.inventory import recorded
 from launcher.inventory.project import MOST_BYTES, top_value
-from launcher.specs.jobkey import JobKey
 from launcher.text import natural
 
 TYPE_CHECKING = False
@@ -41,6 +39,7 @@ def matching(
 
     Returns the apps, and a text that names the engines that could not be reached.
     """
+    from fnmatch import fnmatchcase
 
     def has_name(name: str, app: AppRecord | Attempt, of_session: str) -> bool:
         is_there = not scheduler or (
@@ -106,6 +105,8 @@ def _as_engines_hold(
     found: Sequence[AppRecord], is_selected: Callable[[Attempt], bool]
 ) -> tuple[list[AppRecord], str]:
     """The apps, replaced by newer attempts that engines know; and the engines that could not be reached."""
+    from launcher.specs.jobkey import JobKey
+
     keys = {JobKey(*app.key) for app in found if app.job}
     held, unreached = held_by_engines(
         [app.scheduler for app in found],

@@ -32,7 +32,7 @@ _FAST = {
     "launcher.schedulers.docker.client": "errors view wire",
     "launcher.schedulers.docker.watching": "client",
     "launcher.schedulers.local": (
-        "apprecord appview claim control driver filewatch hold kernel logfiles logs logwriter "
+        "apprecord appview claim control driver filewatch hold kernel logfiles logrecords logs logwriter "
         "observe probes replicas rundir scheduler spawn stop supervisor"
     ),
     "launcher.schedulers.slurm": "known scheduler",
@@ -198,6 +198,7 @@ def fast(scenario) -> set[str]:
     # The last one only where a stop takes its time.
     entries = ("cli.completion_names", "schedulers.local.supervisor", "schedulers.local.filewatch")
     entries += ("schedulers.local.probes",)  # the supervisor of roles with a probe
+    entries += ("schedulers.local.logrecords",)  # logs of several replicas
     entries += ("inventory.needs",)  # of waiting and skipped apps
     entries += ("cli.start",)  # of an app in line
     entries += ("turns.ask", "turns.deal", "turns.table")  # of an app that takes its turn

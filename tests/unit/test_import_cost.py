@@ -109,6 +109,11 @@ def test_the_most_frequent_commands_leave_the_slow_parts_of_the_standard_library
     assert loaded_by(argv) & SLOW == set()
 
 
+def test_logs_of_several_replicas_leave_the_slow_parts_of_the_standard_library_alone(scenario):
+    scenario.run_to_end(scenario.job("echo hello", replicas=2))
+    assert loaded_by(["logs", "job"]) & SLOW == set()
+
+
 def test_a_list_without_any_app_loads_no_scheduler(scenario):
     assert loaded_by(["list"]) & (HEAVY | SLOW) == set()
     loaded = modules(["-m", "launcher", "list"])

@@ -9,7 +9,10 @@ from collections.abc import Iterator, Mapping
 from launcher.schedulers.local.filewatch import AppWatch
 from launcher.schedulers.local.logfiles import CHUNK, KINDS, Segment, marker, numbers
 from launcher.schedulers.logs import COMBINED, DROPPED, RESTART, LogRecord, Where, since_ns, until_ns
-from launcher.schedulers.restarts import RestartNotes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from launcher.schedulers.restarts import RestartNotes  # loads dataclasses
 
 FILES_PER_READER = 2
 
