@@ -16,7 +16,8 @@ from launcher.cli.plan_options import empty_state_warning, matched
 from launcher.cli.render.plan_text import plan_text
 from launcher.cli.watch import Watch
 from launcher.errors import BlockedError, StaleError, UsageError
-from launcher.plan.model import Plan, approves, is_superseded
+from launcher.plan.effects import is_superseded
+from launcher.plan.model import Plan, approves
 from launcher.specs import Launch
 
 USAGE = "apply FILE… [OPTIONS]"
@@ -184,7 +185,7 @@ def _check(plan: Plan, agreed: Plan | None, args: Any) -> None:
     if args.expect_digest is not None and is_superseded(args.expect_digest):
         raise StaleError(
             f"{args.expect_digest.strip()} was made by an older version of launcher, whose digests do not "
-            f"cover the paths of job files; the digest of this plan is now {plan.plan_digest}",
+            f"cover all that one approves; the digest of this plan is now {plan.plan_digest}",
             hint=f"review the plan, then pass --expect-digest {plan.plan_digest}",
         )
     if args.expect_digest is not None and not approves(args.expect_digest, plan):
