@@ -93,6 +93,9 @@ class GitFacts:
         return head
 
 
+STAND_INS = GitFacts(None, _head=Head("0" * 40, "branch", False))
+"""Stand for commit and branch where a document is compared between commits."""
+
 T = TypeVar("T", bound=Model)
 
 
