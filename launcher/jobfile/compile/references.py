@@ -213,7 +213,7 @@ class References:
             message = (
                 f"`{written}` cannot stand in {place_name(path)}: it would name other jobs on other commits"
             )
-            self._note(path, "reference-phase", message, written, label="write the value itself")
+            self._note(path, "reference-phase", message, written, label="write the value itself", hint=hint)
             self.values[name] = Value(None, "")
             return
         found = self.git.look_up(name)
