@@ -210,9 +210,8 @@ class References:
 
     def _from_git(self, name: str, written: str, path: Path) -> None:
         if path[:1] in _IDENTITY:
-            message = (
-                f"`{written}` cannot stand in {place_name(path)}: it would name other jobs on other commits"
-            )
+            message = f"`{written}` cannot stand in {place_name(path)}"
+            hint = "commits and branches change, and the names of jobs do not"
             self._note(path, "reference-phase", message, written, label="write the value itself", hint=hint)
             self.values[name] = Value(None, "")
             return
