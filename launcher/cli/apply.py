@@ -11,7 +11,7 @@ from launcher.cli import jobs, plan_options
 from launcher.cli.arguments import duration, positive
 from launcher.cli.console import Console
 from launcher.cli.interrupts import terminate_with_exception
-from launcher.cli.plan_file import read_plan
+from launcher.cli.plan_file import read_approval, read_plan
 from launcher.cli.plan_options import empty_state_warning, matched
 from launcher.cli.render.plan_text import plan_text
 from launcher.cli.watch import Watch
@@ -55,6 +55,14 @@ def add_arguments(parser: Any) -> None:
         "--expect-digest",
         metavar="DIGEST",
         help="apply only if the plan's digest is DIGEST",
+    )
+    group.add_argument(
+        "--approved",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="apply only what a reviewed plan (`plan --out FILE`) starts and stops, each start once; may be "
+        "repeated",
     )
     plan_options.add_arguments(parser)
     group.add_argument(
@@ -114,6 +122,7 @@ def _check_arguments(args: Any) -> None:
             "retry_failed",
             "prune",
             "take_over",
+            "approved",
         ):
             if getattr(args, name):
                 raise UsageError(
@@ -133,7 +142,8 @@ def _apply_files(args: Any, console: Console) -> int:
     choices = plan_options.choices(launches, args)
     if unknown := empty_state_warning(launches):
         console.warn(unknown)
-    approved_before = args.yes or args.expect_digest is not None
+    approvals = [read_approval(path) for path in args.approved] if args.approved else None
+    approved_before = args.yes or args.expect_digest is not None or approvals is not None
     agreed = None if approved_before else _agreed(launches, choices, args, console)
     with Watch(console, format=args.format, wait=args.wait, logs=args.logs) as watch:
 
@@ -145,6 +155,7 @@ def _apply_files(args: Any, console: Console) -> int:
             launches,
             choices=choices,
             approve=approve,
+            approvals=approvals,
             allow_destructive=args.allow_destructive or agreed is not None or args.expect_digest is not None,
             wait=args.wait,
             parallel=args.parallel,
@@ -177,6 +188,12 @@ def _agreed(launches: Sequence[Launch], choices: Any, args: Any, console: Consol
 
 def _check(plan: Plan, agreed: Plan | None, args: Any) -> None:
     """Raises StaleError if `plan`, made under the lock, is not the approved one; BlockedError."""
+    if plan.unapproved:
+        lines = "\n".join(map(str, plan.unapproved)).replace("\n", "\n  ")
+        raise StaleError(
+            f"apply would do what is not approved; nothing was changed:\n  {lines}",
+            hint="review a new plan: `launcher plan --out FILE`, then `launcher apply --approved FILE`",
+        )
     if agreed is not None and not approves(agreed.plan_digest, plan):
         raise StaleError(
             "the plan changed after you approved it; nothing was applied",

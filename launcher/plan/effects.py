@@ -90,6 +90,23 @@ class Approval:
         return f"#{self.pull_request}" if self.pull_request else self.source or self.id
 
 
+class Refusal(NamedTuple):
+    """An effect that no approval holds.
+
+    Attributes:
+        approved: what approvals hold of the job instead; "" for nothing.
+        why: a phrase.
+    """
+
+    effect: Effect
+    approved: str = ""
+    why: str = ""
+
+    def __str__(self) -> str:
+        digests = f"approved {self.approved or 'nothing'}, now {self.effect.digest}"
+        return f"{self.effect}: {self.why}\n  {digests}"
+
+
 def start_of(launch: Launch, digest: str = "") -> Start:
     """The effect of starting a launch.
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
-from launcher.plan.effects import Effect, covers, effects_of, plan_digest
+from launcher.plan.effects import Effect, Refusal, covers, effects_of, plan_digest
 from launcher.plan.reasons import ReasonCode
 from launcher.plan.step import MARKS, ActionKind, Guard, Step
 from launcher.specs.launch import JobKey
@@ -67,6 +67,7 @@ class Plan:
         plan_id, created_at, expires_at: given by `stamped`; "" and 0 (seconds since the epoch) before.
         commits: origin → git commit of its job files, with `-dirty` when the tree was.
         turns: where jobs that it starts have to take turns on this machine, in short sentences.
+        unapproved: effects that were taken out of it, since no approval holds them; not saved.
     """
 
     steps: tuple[Step, ...] = ()
@@ -76,6 +77,7 @@ class Plan:
     engines: Mapping[str, str] = field(default_factory=dict)
     commits: Mapping[str, str] = field(default_factory=dict)
     turns: tuple[str, ...] = ()
+    unapproved: tuple[Refusal, ...] = field(default=(), compare=False)
     plan_id: str = ""
     created_at: int = 0
     expires_at: int = 0
