@@ -121,9 +121,7 @@ def test_a_shared_tree_that_two_merges_changed_is_held_as_combined() -> None:
     trees = [job("train", workspace=WorkspaceRef(".", f"ws1:{each}")) for each in ("a", "b", "both")]
     approvals = [approval(plan([tree]), name) for tree, name in zip(trees, ("12", "13"), strict=False)]
     (refusal,) = judge(plan([trees[2]]), approvals).unapproved
-    assert (
-        refusal.why == "combined: #12 and #13 change what it runs, and none shows the result of all"
-    )
+    assert refusal.why == "combined: #12 and #13 change what it runs, and none shows the result of all"
 
 
 def test_a_stop_that_was_not_approved_is_held() -> None:
