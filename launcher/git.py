@@ -126,6 +126,11 @@ class Repository:
         found = "".join(self._git("ls-files", "-z", "--", *part) for part in parts)
         return tuple(path for path in found.split("\0") if path)
 
+    def first_parents(self, limit: int) -> list[tuple[str, str]]:
+        """The ids and subjects of the commit checked out and of its first parents, the newest first."""
+        text = self._git("log", "--first-parent", f"--max-count={limit}", "-z", "--format=%H %s", "HEAD")
+        return [(line[:40], line[41:]) for line in text.split("\0") if line]
+
     def _own_filters(self) -> list[str]:
         """Options that put the filters of the repository's own configuration out of force.
 

@@ -26,6 +26,7 @@ from launcher.apply.follow import UNWATCHED, Watching, follow
 from launcher.apply.plans import (
     NO_CHOICES,
     Choices,
+    approved_part,
     at_home,
     check_is_plan,
     check_launches,
@@ -44,6 +45,7 @@ from launcher.state.lock import apply_lock
 from launcher.state.store import Store
 
 if TYPE_CHECKING:
+    from launcher.plan.effects import Approval
     from launcher.turns.ask import Limit
 
 LOCK_TIMEOUT_S = 60.0
@@ -64,6 +66,7 @@ class Goal:
         allow_destructive: live attempts may be stopped, also where the job does not say so.
         take_over: attempts that other machines are submitting count as left behind.
         plan: the plan to apply as it was made; None when job files are applied.
+        holds_alone: a job that is protected, or can never start here, is held and blocks no other.
         limits: of the group of all jobs that it starts.
         timeout_s: how long to wait for other clients; None for no limit.
     """
@@ -75,6 +78,7 @@ class Goal:
     allow_destructive: bool
     take_over: bool
     plan: Plan | None = None
+    holds_alone: bool = False
     limits: Sequence[Limit] = ()
     timeout_s: float | None
 
@@ -84,6 +88,7 @@ def apply_launches(
     *,
     choices: Choices = NO_CHOICES,
     approve: Callable[[Plan], None] | None = None,
+    approvals: Sequence[Approval] | None = None,
     allow_destructive: bool = False,
     wait: bool = False,
     parallel: int | None = None,
@@ -94,6 +99,8 @@ def apply_launches(
 
     Args:
         approve: called with the plan, under the lock, before the first write; raises to stop.
+        approvals: nothing is started or stopped but what they hold (`launcher.plan.approved`); the plan that
+            `approve` gets names the rest in `unapproved`. None for no such limit.
         allow_destructive: live attempts may be stopped, also where the job does not say so.
         wait: follow every declared job until it has ended.
         parallel: how many of the jobs that it starts run at once; None for as many as there is room for.
@@ -105,15 +112,17 @@ def apply_launches(
     chosen, _ = select(launches, choices.select)
 
     def look(store: Store, engines: Engines) -> Plan:
-        return plan_launches(launches, choices, store, engines, limits)[0]
+        plan = plan_launches(launches, choices, store, engines, limits)[0]
+        return plan if approvals is None else approved_part(plan, approvals, store, engines)
 
     goal = Goal(
         keys=[launch.key for launch in chosen],
         schedulers=list(dict.fromkeys(launch.scheduler for launch in chosen)),
         look=look,
         approve=approve,
-        allow_destructive=allow_destructive,
+        allow_destructive=allow_destructive or approvals is not None,
         take_over=choices.take_over,
+        holds_alone=approvals is not None,
         limits=limits,
         timeout_s=lock_timeout_s,
     )
@@ -229,7 +238,7 @@ def _check(todo: Plan, goal: Goal) -> None:
     """Raise the error that forbids the plan, before anything is written."""
     if goal.approve is not None:
         goal.approve(todo)
-    check_approved(todo, allow_destructive=goal.allow_destructive)
+    check_approved(todo, allow_destructive=goal.allow_destructive, holds_alone=goal.holds_alone)
     if goal.plan is not None:
         check_workspaces(todo)  # workspaces of job files were hashed when the files were compiled
     check_inputs(todo)

@@ -26,17 +26,16 @@ def check_plan(plan: Plan) -> None:
         )
 
 
-def check_approved(plan: Plan, *, allow_destructive: bool) -> None:
+def check_approved(plan: Plan, *, allow_destructive: bool, holds_alone: bool = False) -> None:
     """Raise BlockedError when a job is protected or can never start on this machine, or when stopping a live
-    attempt was not approved."""
+    attempt was not approved.
+
+    Args:
+        holds_alone: a job that is protected or can never start is held, and blocks no other.
+    """
     check_plan(plan)
-    protected = [str(step.key) for step in plan.steps if step.blocked == "protected"]
-    if protected:
-        raise BlockedError(
-            f"running attempts of protected jobs would have to be stopped: {', '.join(protected)}",
-            hint="set `protect: false` in the job file first, or wait for the attempt to end",
-        )
-    check_capacity({step.key: step.reasons[0] for step in plan.steps if step.blocked == "over_capacity"})
+    if not holds_alone:
+        _check_blocked(plan)
     destructive = unapproved_stops(plan)
     if destructive and not allow_destructive:
         has_file = any(step.kind == "replace" and str(step.key) in destructive for step in plan.steps)
@@ -45,6 +44,16 @@ def check_approved(plan: Plan, *, allow_destructive: bool) -> None:
             f"the plan stops running attempts: {', '.join(destructive)}",
             hint=f"pass --allow-destructive{lifecycle}",
         )
+
+
+def _check_blocked(plan: Plan) -> None:
+    protected = [str(step.key) for step in plan.steps if step.blocked == "protected"]
+    if protected:
+        raise BlockedError(
+            f"running attempts of protected jobs would have to be stopped: {', '.join(protected)}",
+            hint="set `protect: false` in the job file first, or wait for the attempt to end",
+        )
+    check_capacity({step.key: step.reasons[0] for step in plan.steps if step.blocked == "over_capacity"})
 
 
 def check_capacity(lacks: Mapping[JobKey, Reason]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from launcher.apply.submit import (
     stop,
     unrecorded,
 )
+from launcher.ci_environment import run_url
 from launcher.errors import LauncherError, ReservedError, StateError
 from launcher.plan.model import Plan
 from launcher.plan.step import Step, in_order, keys_after
@@ -248,5 +250,6 @@ def _provenance(plan: Plan, steps: Sequence[Step]) -> Mapping[str, Mapping[str, 
         "plan_digest": plan.plan_digest,
         "plan_id": plan.plan_id,
         "home": make_token(),
+        "run_url": run_url(os.environ),
     }
     return {origin: {**about, "commit": git.commit_of(root)} for origin, root in roots.items()}

@@ -19,12 +19,15 @@ from launcher.plan.model import Plan
 from launcher.plan.recheck import located, recheck
 from launcher.plan.reconcile import DeclaredIn, Scope, nowhere, one_named, reconcile, select
 from launcher.plan.snapshot import Snapshot
+from launcher.plan.step import Step
 from launcher.schedulers.appstore import open_store
 from launcher.schedulers.ids import random_id
-from launcher.specs.launch import JobKey, Launch
+from launcher.specs.attempt import Attempt
+from launcher.specs.launch import JobKey, Launch, attempt_id
 from launcher.state.store import Store
 
 if TYPE_CHECKING:
+    from launcher.plan.effects import Approval
     from launcher.plan.explain import Explanation
     from launcher.plan.turns import Room
     from launcher.turns.ask import Limit
@@ -110,6 +113,23 @@ def plan_launches(
     from launcher.plan.turns import with_turns
 
     return with_turns(checked, room), snapshot
+
+
+def approved_part(plan: Plan, approvals: Sequence[Approval], store: Store, engines: Engines) -> Plan:
+    """The plan as far as approvals hold it; see `launcher.plan.approved`."""
+    from launcher.plan.approved import judged
+
+    def past(step: Step, number: int) -> Attempt | None:
+        app_id = attempt_id(step.key, number)
+        recorded = store.by_app_id(app_id)
+        if recorded is not None:
+            return recorded
+        if step.latest is not None and step.latest.app_id == app_id:
+            return step.latest
+        name = step.launch.scheduler if step.launch is not None else step.guard.scheduler
+        return engines.get(name).attempt(app_id)
+
+    return judged(plan, approvals, past)
 
 
 def plan_rest(

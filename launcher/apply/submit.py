@@ -13,6 +13,7 @@ from launcher.apply.dry_run import check_held
 from launcher.apply.engines import Engines
 from launcher.apply.events import EventName, Events
 from launcher.errors import LauncherError, SchedulerError, StaleError, StateError
+from launcher.plan.effects import start_of
 from launcher.plan.step import Guard, Step, in_order, keys_after
 from launcher.schedulers.staged import Reservation
 from launcher.specs.attempt import Attempt
@@ -159,6 +160,9 @@ def _attempt(step: Step, launch: Launch, provenance: Mapping[str, Any]) -> Attem
         edition=step.edition,
         needs=step.needs,
         order_only=tuple(each.job for each in step.needs if each.job in order_only),
+        effect=start_of(launch, step.digest).digest,
+        approval=step.approval or str(provenance["plan_id"]),
+        pull_request=step.pull_request,
         **provenance,
     )
 

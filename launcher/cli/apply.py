@@ -11,12 +11,13 @@ from launcher.cli import jobs, plan_options
 from launcher.cli.arguments import duration, positive
 from launcher.cli.console import Console
 from launcher.cli.interrupts import terminate_with_exception
-from launcher.cli.plan_file import read_plan
+from launcher.cli.plan_file import read_approval, read_plan
 from launcher.cli.plan_options import empty_state_warning, matched
 from launcher.cli.render.plan_text import plan_text
 from launcher.cli.watch import Watch
 from launcher.errors import BlockedError, StaleError, UsageError
-from launcher.plan.model import Plan, approves, is_superseded
+from launcher.plan.effects import is_superseded
+from launcher.plan.model import Plan, approves
 from launcher.specs import Launch
 
 USAGE = "apply FILE… [OPTIONS]"
@@ -54,6 +55,14 @@ def add_arguments(parser: Any) -> None:
         "--expect-digest",
         metavar="DIGEST",
         help="apply only if the plan's digest is DIGEST",
+    )
+    group.add_argument(
+        "--approved",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="apply only what a reviewed plan (`plan --out FILE`) starts and stops, each start once; may be "
+        "repeated",
     )
     plan_options.add_arguments(parser)
     group.add_argument(
@@ -113,6 +122,7 @@ def _check_arguments(args: Any) -> None:
             "retry_failed",
             "prune",
             "take_over",
+            "approved",
         ):
             if getattr(args, name):
                 raise UsageError(
@@ -132,7 +142,8 @@ def _apply_files(args: Any, console: Console) -> int:
     choices = plan_options.choices(launches, args)
     if unknown := empty_state_warning(launches):
         console.warn(unknown)
-    approved_before = args.yes or args.expect_digest is not None
+    approvals = [read_approval(path) for path in args.approved] if args.approved else None
+    approved_before = args.yes or args.expect_digest is not None or approvals is not None
     agreed = None if approved_before else _agreed(launches, choices, args, console)
     with Watch(console, format=args.format, wait=args.wait, logs=args.logs) as watch:
 
@@ -144,6 +155,7 @@ def _apply_files(args: Any, console: Console) -> int:
             launches,
             choices=choices,
             approve=approve,
+            approvals=approvals,
             allow_destructive=args.allow_destructive or agreed is not None or args.expect_digest is not None,
             wait=args.wait,
             parallel=args.parallel,
@@ -176,6 +188,12 @@ def _agreed(launches: Sequence[Launch], choices: Any, args: Any, console: Consol
 
 def _check(plan: Plan, agreed: Plan | None, args: Any) -> None:
     """Raises StaleError if `plan`, made under the lock, is not the approved one; BlockedError."""
+    if plan.unapproved:
+        lines = "\n".join(map(str, plan.unapproved)).replace("\n", "\n  ")
+        raise StaleError(
+            f"apply would do what is not approved; nothing was changed:\n  {lines}",
+            hint="review a new plan: `launcher plan --out FILE`, then `launcher apply --approved FILE`",
+        )
     if agreed is not None and not approves(agreed.plan_digest, plan):
         raise StaleError(
             "the plan changed after you approved it; nothing was applied",
@@ -184,7 +202,7 @@ def _check(plan: Plan, agreed: Plan | None, args: Any) -> None:
     if args.expect_digest is not None and is_superseded(args.expect_digest):
         raise StaleError(
             f"{args.expect_digest.strip()} was made by an older version of launcher, whose digests do not "
-            f"cover the paths of job files; the digest of this plan is now {plan.plan_digest}",
+            f"cover all that one approves; the digest of this plan is now {plan.plan_digest}",
             hint=f"review the plan, then pass --expect-digest {plan.plan_digest}",
         )
     if args.expect_digest is not None and not approves(args.expect_digest, plan):

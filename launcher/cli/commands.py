@@ -22,6 +22,7 @@ COMMANDS: tuple[tuple[str, dict[str, str]], ...] = (
             "apply": "start, replace and re-run jobs as planned",
             "run": "run one job file or component attached to this terminal",
             "convert": "print the job file that is equal to a component call",
+            "ci": "plan on a pull request, apply what was merged, report",
             "configure": "write a launcher.toml with run options of schedulers",
         },
     ),

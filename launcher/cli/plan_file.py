@@ -13,6 +13,7 @@ from launcher.plan.model import Plan
 
 if TYPE_CHECKING:
     from launcher.jobfile import Diagnostic
+    from launcher.plan.effects import Approval
 
 
 def findings(path: str) -> list[Diagnostic]:
@@ -88,6 +89,13 @@ def read_plan(path: str) -> Plan:
     from launcher.plan.codec import loads
 
     return loads(_bytes(path), name=path)
+
+
+def read_approval(path: str) -> Approval:
+    """Read the effects of a saved plan, or a list of effects; raises what `read_plan` does."""
+    from launcher.plan.codec import loads_approval
+
+    return loads_approval(_bytes(path), name=path)
 
 
 def document(plan: Plan) -> str:

@@ -13,9 +13,17 @@ from typing import Any
 
 from launcher.errors import LauncherError
 from launcher.plan.diff import Change
+from launcher.plan.effects import Approval
+from launcher.plan.effects_codec import (
+    approval_faults,
+    approval_json,
+    digest_of_v2,
+    effects_json,
+    to_approval,
+)
 from launcher.plan.model import Orphan, Plan, PlanProblem, Selection
 from launcher.plan.reasons import Reason
-from launcher.plan.schema import PLAN, READ, VERSION, plan_schema
+from launcher.plan.schema import EFFECTS_VERSION, PLAN, READ, VERSION, plan_schema
 from launcher.plan.shapes import Fault
 from launcher.plan.step import Guard, Step
 from launcher.specs import canonical
@@ -50,6 +58,16 @@ def loads(text: str | bytes, *, name: str = "plan.json") -> Plan:
     if not is_sealed(raw):
         raise _unsealed(raw, name)
     return decode(_parsed(raw, name), name=name)
+
+
+def loads_approval(raw: bytes, *, name: str = "plan.json") -> Approval:
+    """Read the effects of a saved plan, or a list of effects, as an approval; raises what `loads` does."""
+    data = _parsed(raw, name)
+    if not isinstance(data, dict) or data.get("version") != EFFECTS_VERSION:
+        data = approval_json(loads(raw, name=name))
+    if faults := list(approval_faults(data)):
+        raise _refusal(name, faults)
+    return to_approval(data, source=name)
 
 
 def _parsed(raw: bytes, name: str) -> Any:
@@ -109,8 +127,11 @@ def decode(data: Any, *, name: str = "plan.json") -> Plan:
     if faults:
         raise _refusal(name, faults)
     plan = _plan(data)
-    if plan.plan_digest != data["plan_digest"]:
+    digest = plan.plan_digest if data["version"] == VERSION else digest_of_v2(plan)
+    if digest != data["plan_digest"]:
         raise _refusal(name, [("plan_digest", "does not match the jobs: the plan was edited")])
+    if data["version"] == VERSION and data.get("effects", []) != effects_json(plan):
+        raise _refusal(name, [("effects", "do not match the jobs: the plan was edited")])
     return plan
 
 
@@ -239,6 +260,7 @@ def _to_launch(key: JobKey, launch: Mapping[str, Any]) -> Launch:
         matrix=launch.get("matrix", ""),
         max_parallel=launch.get("max_parallel"),
         caps=Caps(**launch.get("caps", {})),
+        review_digest=launch.get("review_digest", ""),
         trigger_digest=launch.get("trigger_digest", ""),
         inputs=tuple(launch.get("inputs", ())),
         inputs_digest=launch.get("inputs_digest", ""),
@@ -289,12 +311,9 @@ def _checksum(body: bytes) -> str:
 
 def encode(plan: Plan) -> dict[str, Any]:
     """Encode a plan as a JSON object. A plan to save has to be stamped first with an id and a time."""
-    orphans = [
-        {"key": _key(orphan.key), "path": orphan.path, "guard": _guard(orphan.guard)}
-        for orphan in plan.orphans
-    ]
+    orphans = [{"key": o.key._asdict(), "path": o.path, "guard": _guard(o.guard)} for o in plan.orphans]
     problems = [
-        {"key": _key(p.key), "code": p.code, "message": p.message, "hint": p.hint} for p in plan.problems
+        {"key": p.key._asdict(), "code": p.code, "message": p.message, "hint": p.hint} for p in plan.problems
     ]
     return {
         "version": VERSION,
@@ -314,7 +333,14 @@ def encode(plan: Plan) -> dict[str, Any]:
         "engines": dict(plan.engines),
         "commits": dict(plan.commits),
         "jobs": [_step(step, with_place=not plan.is_in_order) for step in plan.steps],
-        **_filled({"orphans": orphans, "problems": problems, "turns": list(plan.turns)}),
+        **_filled(
+            {
+                "effects": effects_json(plan),
+                "orphans": orphans,
+                "problems": problems,
+                "turns": list(plan.turns),
+            }
+        ),
     }
 
 
@@ -338,7 +364,7 @@ def _step(step: Step, *, with_place: bool) -> dict[str, Any]:
         "place": step.place if with_place else 0,
     }
     return {
-        "key": _key(step.key),
+        "key": step.key._asdict(),
         "action": step.kind,
         "reasons": [_reason(reason) for reason in step.reasons],
         "guard": _guard(step.guard),
@@ -363,6 +389,7 @@ def _launch(step: Step, launch: Launch) -> dict[str, Any]:
         "matrix": launch.matrix,
         "max_parallel": launch.max_parallel,
         "caps": {name: value for name, value in launch.caps._asdict().items() if value is not None},
+        "review_digest": launch.review_digest,
         "trigger_digest": launch.trigger_digest,
         "inputs": list(launch.inputs),
         "inputs_digest": launch.inputs_digest,
@@ -381,10 +408,6 @@ def _launch(step: Step, launch: Launch) -> dict[str, Any]:
 def _trigger(trigger: Trigger) -> str | dict[str, list[str]]:
     """The trigger as a job file writes it."""
     return "every_apply" if trigger.kind == "every_apply" else {"files": list(trigger.globs)}
-
-
-def _key(key: JobKey) -> dict[str, str]:
-    return {"project": key.project, "target": key.target, "job": key.job}
 
 
 def _guard(guard: Guard) -> dict[str, Any]:

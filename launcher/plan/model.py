@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
+from launcher.plan.effects import Effect, Refusal, covers, effects_of, plan_digest
 from launcher.plan.reasons import ReasonCode
 from launcher.plan.step import MARKS, ActionKind, Guard, Step
 from launcher.specs.launch import JobKey
@@ -68,6 +67,7 @@ class Plan:
         plan_id, created_at, expires_at: given by `stamped`; "" and 0 (seconds since the epoch) before.
         commits: origin → git commit of its job files, with `-dirty` when the tree was.
         turns: where jobs that it starts have to take turns on this machine, in short sentences.
+        unapproved: effects that were taken out of it, since no approval holds them; not saved.
     """
 
     steps: tuple[Step, ...] = ()
@@ -77,6 +77,7 @@ class Plan:
     engines: Mapping[str, str] = field(default_factory=dict)
     commits: Mapping[str, str] = field(default_factory=dict)
     turns: tuple[str, ...] = ()
+    unapproved: tuple[Refusal, ...] = field(default=(), compare=False)
     plan_id: str = ""
     created_at: int = 0
     expires_at: int = 0
@@ -93,19 +94,14 @@ class Plan:
         return places == sorted(places)
 
     @property
+    def effects(self) -> tuple[Effect, ...]:
+        """Everything that it starts and stops."""
+        return effects_of(self.steps)
+
+    @property
     def plan_digest(self) -> str:
-        """The digest that a user approves; see `effects_digest`."""
-        effective = [step for step in self.steps if step.has_effects]
-        return effects_digest(
-            (
-                StartEffect(
-                    step.key, step.digest, step.launch.origin, step.launch.file, step.launch.inputs_digest
-                )
-                for step in effective
-                if step.starts and step.launch is not None
-            ),
-            (stop.app_id for step in effective for stop in step.stops),
-        )
+        """The digest that a user approves."""
+        return plan_digest(self.effects)
 
     def counts(self) -> dict[ActionKind, int]:
         """The number of steps of each kind; every kind has an entry."""
@@ -161,55 +157,6 @@ class Plan:
 def approves(approved_digest: str, plan: Plan) -> bool:
     """Whether the plan's effects are the approved ones; stopping fewer attempts than approved is fine."""
     return covers(approved_digest, plan.plan_digest)
-
-
-_PREFIX = "lp2:sha256:"
-_OLD_PREFIX = "lp1:"
-
-
-class StartEffect(NamedTuple):
-    """One job that a plan starts: its key, the digest of its document, the job file that declares it, and the
-    digest of its `inputs`, "" for none."""
-
-    key: JobKey
-    digest: str
-    origin: str
-    path: str
-    inputs: str = ""
-
-
-def effects_digest(starts: Iterable[StartEffect], stops: Iterable[str]) -> str:
-    """The plan digest of starting jobs and stopping apps (by id). Order does not matter.
-
-    It has two parts, `lp2:sha256:<hex>+<app id>+<app id>…`:
-
-    - The hash covers the starts: job key, document digest, origin and path of the job file of every job that
-      gets a new or resumed attempt. Origin and path count because relative paths, scripts and workspace are
-      found from the folder of the job file; so does the digest of the job's `inputs`. Whether the action is
-      called create, replace, rerun or resume is left out, and so are times, commits and attempt numbers:
-      what runs does not depend on them.
-    - The app ids, sorted, are the live attempts that a replace or a destroy stops. They are spelled out
-      because approval is not symmetric: a plan may start exactly what was approved, but an attempt that has
-      ended since needs no stopping any more (`covers`).
-    """
-    rows = sorted(
-        [*start.key, start.digest, start.origin, start.path, *filter(None, [start.inputs])]
-        for start in starts
-    )
-    text = json.dumps(rows, separators=(",", ":"))
-    return "+".join([_PREFIX + hashlib.sha256(text.encode()).hexdigest(), *sorted(set(stops))])
-
-
-def covers(approved: str, digest: str) -> bool:
-    """Whether approving `approved` approves `digest`: the same starts, no stop beyond the approved."""
-    approved_starts, *approved_stops = approved.strip().split("+")
-    starts, *stops = digest.split("+")
-    return starts == approved_starts and set(stops) <= set(approved_stops)
-
-
-def is_superseded(digest: str) -> bool:
-    """Whether an older version made this plan digest; such a digest approves nothing today."""
-    return digest.strip().startswith(_OLD_PREFIX)
 
 
 FailOn = Literal["held", "orphan", "drift", "edited"]

@@ -34,6 +34,7 @@ ReasonCode = Literal[
     "disabled",
     "protected",
     "over_capacity",
+    "unapproved",
     "already_running",
     "already_succeeded",
     "origin_conflict",
@@ -70,6 +71,7 @@ REASONS: Final[dict[ReasonCode, str]] = {
     "disabled": "the job file says `enabled: false`",
     "protected": "the job file says `protect: true`, and its live attempt would have to be stopped",
     "over_capacity": "the job asks for more GPUs than there are",
+    "unapproved": "no approval holds what the job would start or stop",
     "already_running": "an attempt of this document is running",
     "already_succeeded": "the latest attempt of this document succeeded",
     # Why a plan cannot be made.

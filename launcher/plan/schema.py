@@ -1,4 +1,7 @@
-"""The shape of a saved plan, launcher.plan/v2. Plans of v1 have it as well: v2 has added optional fields."""
+"""The shape of a saved plan, launcher.plan/v3, and of a list of effects.
+
+Plans of v1 and v2 have it as well: later versions have added optional fields. In v3 `effects` is required.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +25,9 @@ from launcher.specs.rolefields import (
     RoleField,
 )
 
-VERSION: Final = "launcher.plan/v2"
-READ: Final = ("launcher.plan/v1", VERSION)
+VERSION: Final = "launcher.plan/v3"
+READ: Final = ("launcher.plan/v1", "launcher.plan/v2", VERSION)
+EFFECTS_VERSION: Final = "launcher.effects/v1"
 """The versions that can be applied."""
 MOMENT: Final = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
 
@@ -222,6 +226,10 @@ _LAUNCH = Record(
             },
             "How much of a machine the jobs of the project take together.",
         ),
+        "review_digest": Text(
+            "Digest of the document with the values of `$<git.…>` left symbolic, where that is another one.",
+            pattern=r"lr\d+:sha256:[0-9a-f]{64}",
+        ),
         "trigger_digest": Text("What the files that `rerun_on` names held, one hash per glob."),
         "inputs": Items(Text(), "The globs of its input files."),
         "inputs_digest": Text("Hash of these globs and of the files that they match."),
@@ -256,6 +264,43 @@ _JOB = Record(
         "notes": Items(Text()),
         "place": Whole("Its place in the order of turns, where that is not the order of jobs.", least=1),
     },
+)
+
+_START = Record(
+    {
+        "key": _KEY,
+        "review_digest": Text("Review digest of its document.", pattern=r"lr\d+:sha256:[0-9a-f]{64}"),
+        "origin": Text("Where the job file lives."),
+        "path": Text("The job file."),
+        "after": Whole("Number of the job's latest attempt when the plan was made; 0 for none.", least=0),
+    },
+    {
+        "workspace": Text("Digest of the files that travel with it."),
+        "trigger": Text("Digest of the files of `rerun_on`."),
+        "inputs": Text("Digest of the files of `inputs`."),
+        "needs": Items(Text(), "The jobs that it needs, sorted."),
+    },
+)
+
+_STOP = Record({"key": _KEY, "app_id": Text("The live attempt.")}, {})
+
+EFFECTS: Final = Items(
+    Record(
+        {"effect": Text("Its digest.", pattern=r"le1:[0-9a-f]{20}")},
+        {"start": _START, "stop": _STOP},
+        "The start of a job, or the stop of an attempt.",
+    ),
+    "All that it starts and stops: what an approval holds.",
+)
+
+APPROVED: Final = Record(
+    {
+        "version": Text(choices=(EFFECTS_VERSION,)),
+        "plan_id": Text("Of the plan; attempts that start under it remember it.", pattern=".+"),
+        "effects": EFFECTS,
+    },
+    {"pull_request": Text("Number of the pull request that shows the plan.", pattern=r"[1-9]\d{0,17}")},
+    "The effects of one plan, for `launcher apply --approved`.",
 )
 
 _ORPHAN = Record(
@@ -298,6 +343,7 @@ PLAN: Final = Record(
         "jobs": Items(_JOB),
     },
     {
+        "effects": EFFECTS,
         "orphans": Items(_ORPHAN),
         "problems": Items(_PROBLEM),
         "turns": Items(Text(), "Where jobs that it starts have to take turns on this machine."),
@@ -314,7 +360,7 @@ def plan_schema() -> dict[str, Any]:
     """The JSON Schema of a saved plan."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": "urn:launcher:plan-v2",
+        "$id": "urn:launcher:plan-v3",
         "title": "A saved plan of launcher",
         **PLAN.schema(),
     }

@@ -115,6 +115,7 @@ class Step:
         latest: the attempt that decided: the one behind `guard`, or the one before it where that is a
             leftover of another document; not saved.
         bound: `launch` bound to this machine, where the step starts it; not saved.
+        approval, pull_request: under which it starts (`launcher.plan.approved`); not saved.
     """
 
     key: JobKey
@@ -140,6 +141,8 @@ class Step:
     place: int = field(default=0, compare=False)
     latest: Attempt | None = field(default=None, compare=False, repr=False)
     bound: BoundLaunch | None = field(default=None, compare=False, repr=False)
+    approval: str = field(default="", compare=False)
+    pull_request: str = field(default="", compare=False)
 
     @property
     def mark(self) -> str:

@@ -54,6 +54,10 @@ class Attempt:
             attempt that it repeats. 0 in the constructor stands for its own.
         needs: the attempts of other jobs that it stands on, sorted by job.
         order_only: the jobs among `needs` with `rerun: never`.
+        effect: digest of its start (`launcher.plan.effects`); "" for one of an older version.
+        approval: id of the approved plan that it was started under, or that its repeats go back to.
+        pull_request: number of the pull request that showed that plan; "" without one.
+        run_url: address of the CI run that applied it; "" outside of CI.
         home: token of the state folder that made it (`launcher.state.home`); "" for one of an older version.
         inputs: digest of the files that `inputs` names, as the plan saw them; "" without any.
         seen: path below the root → digest of each file of the checkout that its roles name or import.
@@ -88,6 +92,10 @@ class Attempt:
     edition: int = 0
     needs: tuple[StoodOn, ...] = ()
     order_only: tuple[str, ...] = ()
+    effect: str = ""
+    approval: str = ""
+    pull_request: str = ""
+    run_url: str = ""
     home: str = ""
     inputs: str = ""
     seen: Mapping[str, str] = field(default_factory=dict)

@@ -167,6 +167,9 @@ class Launch:
     inputs_digest: str = ""
     """Hash of `inputs` and of all files that they match (`launcher.specs.inputs`); "" without any, and where
     the files were not read."""
+    review_digest: str = ""
+    """Digest of the document with the values of `$<git.…>` left symbolic, which approvals hold; "" where that
+    is the document's own."""
     enabled: bool = True
     description: str = ""
     root: str

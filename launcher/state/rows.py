@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from launcher.specs.attempt import Attempt
 
-VERSION = 6
+VERSION = 7
 
 LIVE = "state IN ('reserved', 'created', 'waiting', 'queued', 'running')"
 """Of a row without a recorded end. Its text is the one of the partial indexes, so that SQLite uses them."""
@@ -40,8 +40,9 @@ CREATE INDEX attempts_created ON attempts (created_at);
 CREATE INDEX attempts_of_scheduler ON attempts (scheduler, created_at)
 """
 
-_NEXT = ("edition", "needs", "ticket", "instead_of", "run_url")
+_NEXT = ("edition", "needs", "ticket", "run_url")
 _STANDS_ON = ("order_only", "home", "inputs", "seen", "output", "inputs_changed")
+_APPROVED = ("effect", "approval", "pull_request")
 
 SCHEMA = f"""
 CREATE TABLE attempts (
@@ -53,7 +54,7 @@ CREATE TABLE attempts (
     state TEXT NOT NULL, started_at REAL, ended_at REAL, owner TEXT NOT NULL, message TEXT NOT NULL,
     exit_code INTEGER, metadata TEXT NOT NULL, document BLOB NOT NULL,
     trigger_digest TEXT NOT NULL DEFAULT '',
-    {", ".join(f"{name} TEXT NOT NULL DEFAULT ''" for name in (*_NEXT, *_STANDS_ON))},
+    {", ".join(f"{name} TEXT NOT NULL DEFAULT ''" for name in (*_NEXT, *_STANDS_ON, *_APPROVED))},
     UNIQUE (job, project, target, number)
 );
 CREATE INDEX attempts_by_app ON attempts (app_id);
@@ -66,15 +67,22 @@ from the folders and engines of the schedulers."""
 
 _RENEW_INDEXES = ("DROP INDEX apps_unended", "DROP INDEX attempts_live", _APPS_UNENDED, _ATTEMPTS_LIVE)
 
+
+def _added(names: tuple[str, ...]) -> tuple[str, ...]:
+    """The statements that add columns of text to `attempts`."""
+    return tuple(f"ALTER TABLE attempts ADD COLUMN {name} TEXT NOT NULL DEFAULT ''" for name in names)
+
+
 UPGRADES = {
     1: ("ALTER TABLE attempts ADD COLUMN trigger_digest TEXT NOT NULL DEFAULT ''",),
     2: (
-        *(f"ALTER TABLE attempts ADD COLUMN {name} TEXT NOT NULL DEFAULT ''" for name in _NEXT),
+        *_added(_NEXT),
         *_APPS.split(";"),
     ),
     3: _RENEW_INDEXES,
     4: _RENEW_INDEXES,  # the states of a live row have changed again
-    5: tuple(f"ALTER TABLE attempts ADD COLUMN {name} TEXT NOT NULL DEFAULT ''" for name in _STANDS_ON),
+    5: _added(_STANDS_ON),
+    6: _added(_APPROVED),
 }
 """From each earlier version of the schema to the one after it, statement by statement."""
 
@@ -84,7 +92,7 @@ _PLAIN = (
     "number", "app_id", "scheduler", "digest", "origin", "path", "git_commit", "actor",
     "action", "plan_digest", "plan_id", "created_at",
     "state", "started_at", "ended_at", "owner", "message", "exit_code", "trigger_digest",
-    "home", "inputs", "output", "inputs_changed",
+    "home", "inputs", "output", "inputs_changed", "effect", "approval", "pull_request", "run_url",
 )  # fmt: skip
 COLUMNS = (*_KEY, *_PLAIN, "edition", "needs", "order_only", "seen", "metadata", "document")
 _FIELDS = tuple("commit" if name == "git_commit" else name for name in _PLAIN)  # COMMIT is a word of SQL

@@ -13,6 +13,7 @@ RANK = {
     "errors": 0,
     "paths": 0,
     "command": 0,
+    "ci_environment": 0,
     "files": 0,
     "git": 0,
     "database": 0,
@@ -29,7 +30,7 @@ RANK = {
     "apps": 1,  # programs of their own, of the standard library alone
 }
 RANK |= {"turns": 2, "state": 2, "components": 3, "schedulers": 3, "plan": 3, "workspace": 3}
-RANK |= {"jobfile": 4, "runner": 4, "apply": 5, "inventory": 6, "cli": 7, "__main__": 8}
+RANK |= {"jobfile": 4, "runner": 4, "apply": 5, "inventory": 6, "ci": 7, "cli": 8, "__main__": 9}
 JOBFILE_ROOMS = {"diagnostics": 0, "text": 1, "model": 2, "messages": 3}
 JOBFILE_ROOMS |= {"compile": 4, "schema": 4, "format": 4}
 FACES = {
@@ -66,7 +67,7 @@ FORBIDDEN = {
     "apps": {"launcher"},
     "holding": DOING_IO | {"json", "re", "enum", "dataclasses"},
 }
-ABOVE_SCHEDULERS = {"cli", "inventory", "apply", "runner", "jobfile"}
+ABOVE_SCHEDULERS = {"cli", "ci", "inventory", "apply", "runner", "jobfile"}
 ENGINES = sorted(path.parent.name for path in ROOT.glob("launcher/schedulers/*/__init__.py"))
 NAMES = {"local_cwd", "local_dir", "local_docker", "slurm"}
 WRITTEN_FOR_USERS = {"HELP", "EXAMPLES", "USAGE", "description", "examples", "help", "hint"}

@@ -13,7 +13,7 @@ from launcher.jobfile.compile.advice import advise, advise_text, advise_variable
 from launcher.jobfile.compile.build import check_defaults
 from launcher.jobfile.compile.matrix import Combination, Matrix, named
 from launcher.jobfile.compile.one_job import Expanded, Work, compile_job
-from launcher.jobfile.compile.project import Home
+from launcher.jobfile.compile.project import STAND_INS, Home
 from launcher.jobfile.compile.references import References
 from launcher.jobfile.compile.trace import Trace
 from launcher.jobfile.compile.variables import AnyVar, Inputs, Value, resolve_variables, without_secrets
@@ -29,7 +29,7 @@ from launcher.jobfile.model.job_file import JobFile, vars_adapter
 from launcher.jobfile.model.quantities import foreign_file
 from launcher.jobfile.text.document import Document, Path
 from launcher.jobfile.text.source import Source
-from launcher.specs import JobKey, Launch
+from launcher.specs import JobKey, Launch, canonical
 
 MAX_JOBS = 4096
 """Of one file under all of its targets."""
@@ -37,6 +37,7 @@ MAX_JOBS = 4096
 MAX_TEXT = 32 << 20
 """Jobs under all targets, times the characters of the file: each job is compiled from all of it."""
 
+_GIT = "$<git."
 _COMMON_ROLE: Path = ("defaults", "role")
 _HIDES_USES = frozenset({"yaml-syntax", "toml-syntax", "unknown-reference", "lookalike-reference"})
 """Codes beside which an unused variable is not reported: what refers to it may be what is wrong."""
@@ -150,13 +151,30 @@ def compile_document(document: Document, work: Work) -> FileResult:
             advise_variables(chosen.specs, document.value, advice := Collector(document))
             found += advice.found
     found = masked(without_secrets(found, chosen.specs, work.inputs), document)
+    launches = [] if has_errors else chosen.launches
+    if launches and _GIT in document.source.text and not work.home.git.is_assumed:
+        launches = _with_review_digests(launches, variants.of(target), work)
     return FileResult(
-        launches=() if has_errors else tuple(chosen.launches),
+        launches=tuple(launches),
         problems=tuple(found),
         declared=frozenset(chosen.specs),
         source=document.source,
         traces=chosen.traces,
     )
+
+
+def _with_review_digests(launches: Sequence[Launch], variant: Variant, work: Work) -> list[Launch]:
+    """The launches of a file that names git values, with the digests that their documents have without them:
+    it is compiled once more with fixed stand-ins. Arguments of components keep their values."""
+    built = {launch.key.job: launch.app for launch in launches}
+    alike = replace(work, home=replace(work.home, git=STAND_INS), built=built)
+    symbolic = {
+        each.key: each for each in _compile_variant(variant, alike, Collector(variant.document)).launches
+    }
+    return [
+        replace(launch, review_digest=canonical.digest(canonical.document(symbolic[launch.key])))
+        for launch in launches
+    ]
 
 
 def _is_too_much(jobs: int, field: str, document: Document, problems: Collector) -> bool:

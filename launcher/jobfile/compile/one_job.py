@@ -54,6 +54,7 @@ class Work:
         folders: hashes what the file declares as inputs.
         rules: what a scheduler refuses; None where that is unknown.
         calls: calls the components of the files.
+        built: the apps that components have made of the file, by job; they are not called again.
     """
 
     path: str
@@ -64,6 +65,7 @@ class Work:
     folders: Folders = field(default_factory=Folders)
     rules: Rules | None = None
     calls: Calls = field(default_factory=Calls)
+    built: Mapping[str, AppDef] = field(default_factory=dict)
 
     @property
     def directory(self) -> str:
@@ -162,7 +164,8 @@ def _launch(job: JobFile, name: str, target: str, work: Work, problems: Collecto
     app = (
         build_app(job, name, problems)
         if not isinstance(job, ComponentJob)
-        else build_component(job, name, work.directory, home.root, work.calls, problems)
+        else work.built.get(name)
+        or build_component(job, name, work.directory, home.root, work.calls, problems)
     )
     cfg = check_options(job.scheduler, job.cfg, job.timeout, work.schedulers, problems, defaults)
     if work.schedulers is not None and job.scheduler in work.schedulers:

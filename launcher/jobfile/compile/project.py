@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from pydantic import ValidationError
 
+from launcher import ci_environment
 from launcher.errors import CommandError
 from launcher.files import project_file
 from launcher.git import Head, Repository, repository
@@ -67,9 +68,10 @@ class GitFacts:
         if isinstance(head, Trouble):
             return head
         if name == "git.branch":
-            if not head.branch:
+            branch = head.branch or ci_environment.branch(os.environ)
+            if not branch:
                 return Trouble("no-commit", "no branch is checked out", "check one out, or use `$<git.sha>`")
-            return Value(head.branch, head.branch, self.is_assumed, "git")
+            return Value(branch, branch, self.is_assumed, "git")
         commit = head.oid[:_SHORT] if name == "git.short_sha" else head.oid
         commit += _DIRTY if head.is_dirty else ""
         return Value(commit, commit, self.is_assumed, "git")
@@ -92,6 +94,9 @@ class GitFacts:
             return Trouble("dirty-tree", message, "commit them, or pass --allow-dirty for `…-dirty`")
         return head
 
+
+STAND_INS = GitFacts(None, _head=Head("0" * 40, "branch", False))
+"""Stand for commit and branch where a document is compared between commits."""
 
 T = TypeVar("T", bound=Model)
 

@@ -30,6 +30,8 @@ _NEAR = re.compile(
 _PHASES = ("var.", "matrix.", "job.", "git.", "target.")
 
 
+_IDENTITY: tuple[Path, ...] = (("project",), ("matrix",), ("needs",))
+"""Fields that say which job it is, and on which jobs it stands."""
 _JOB_NAME = Place(job_names=True)
 
 
@@ -207,6 +209,12 @@ class References:
         return False
 
     def _from_git(self, name: str, written: str, path: Path) -> None:
+        if path[:1] in _IDENTITY:
+            message = f"`{written}` cannot stand in {place_name(path)}"
+            hint = "commits and branches change, and the names of jobs do not"
+            self._note(path, "reference-phase", message, written, label="write the value itself", hint=hint)
+            self.values[name] = Value(None, "")
+            return
         found = self.git.look_up(name)
         if isinstance(found, Trouble):
             self._note(

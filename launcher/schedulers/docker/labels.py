@@ -53,7 +53,7 @@ SCHEDULER = "local_docker"
 DEFAULT_GRACE_S = 10.0
 TEXTS = ("digest", "origin", "path", "commit", "actor", "action", "plan_digest", "plan_id", "trigger_digest")
 """Fields of an attempt that are labels of the same names, with dashes."""
-OPTIONAL_TEXTS = ("home", "inputs")
+OPTIONAL_TEXTS = ("home", "inputs", "effect", "approval", "pull_request", "run_url")
 """Such fields without a label where they are empty."""
 _CONDITIONS = ("started", "ready", "succeeded")
 
@@ -367,7 +367,7 @@ def _standing(attempt: Attempt) -> dict[str, str]:
         "edition": str(attempt.edition) if attempt.edition != attempt.number else "",
         "needs": needs.dumps(attempt.needs),
         "order-only": " ".join(attempt.order_only),
-        **{name: getattr(attempt, name) for name in OPTIONAL_TEXTS},
+        **{name.replace("_", "-"): getattr(attempt, name) for name in OPTIONAL_TEXTS},
         "output-volume": attempt.output,
     }
     return {name: value for name, value in facts.items() if value}

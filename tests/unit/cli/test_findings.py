@@ -84,7 +84,7 @@ def test_a_plan_of_wrong_files_as_json_is_their_diagnostics(scenario):
     assert done.err == "error: 1 problem in 1 file\n"
     scenario.write("job.launcher.yaml", WARNS)
     assert (
-        json.loads(scenario.launcher("plan", file, "--format", "json").out)["version"] == "launcher.plan/v2"
+        json.loads(scenario.launcher("plan", file, "--format", "json").out)["version"] == "launcher.plan/v3"
     )
 
 

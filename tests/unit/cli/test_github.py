@@ -76,7 +76,7 @@ def test_the_report_has_every_diagnostic_in_full_behind_the_shield():
 def test_the_outputs_of_a_plan():
     ran = launch("ran")
     found = outputs(plan([launch("new"), ran], [attempt(ran, "failed")]))
-    assert found.pop("plan_digest").startswith("lp2:sha256:")
+    assert found.pop("plan_digest").startswith("lp3:sha256:")
     assert found == {
         "has_changes": "true",
         "create": "1",

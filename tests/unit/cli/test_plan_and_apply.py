@@ -12,7 +12,7 @@ FAILS = "exit 3"
 def test_a_plan_is_text_json_or_markdown(scenario):
     file = scenario.job("true")
     assert scenario.plan(file).startswith("+   job  create: ")
-    assert json.loads(scenario.plan(file, "--format", "json"))["version"] == "launcher.plan/v2"
+    assert json.loads(scenario.plan(file, "--format", "json"))["version"] == "launcher.plan/v3"
     assert scenario.plan(file, "--format", "markdown").startswith("<!-- launcher plan: default -->")
 
 
@@ -119,9 +119,10 @@ def test_validate_names_every_fault_of_a_saved_plan(scenario):
 def test_the_approved_digest_is_an_approval(scenario):
     file = scenario.job("true")
     digest = scenario.plan_document(file)["plan_digest"]
-    assert "got lp2:" in scenario.launcher("apply", file, "--expect-digest", "lp2:sha256:00", code=4).err
-    old = scenario.launcher("apply", file, "--expect-digest", "lp1:sha256:00", code=4).err
-    assert f"pass --expect-digest {digest}\n" in old
+    assert "got lp3:" in scenario.launcher("apply", file, "--expect-digest", "lp3:sha256:00", code=4).err
+    for old in ("lp1:sha256:00", "lp2:sha256:00"):
+        refused = scenario.launcher("apply", file, "--expect-digest", old, code=4).err
+        assert f"pass --expect-digest {digest}\n" in refused
     assert scenario.apps() == []
     scenario.launcher("apply", file, "--expect-digest", digest, "--wait")
 

@@ -216,7 +216,7 @@ def test_an_empty_plan_has_no_digest_and_any_other_one():
     job = launch("a")
     assert "Digest" not in plan_text(plan([job], [attempt(job, "succeeded")]))
     assert lines([job])[-2] == "Digest:"
-    assert lines([job])[-1].startswith("lp2:sha256:")
+    assert lines([job])[-1].startswith("lp3:sha256:")
     assert len(lines([job])[-1]) <= 80
 
 

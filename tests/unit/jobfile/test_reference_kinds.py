@@ -1,12 +1,11 @@
 """Each kind of reference: its value, its type where it stands alone, its escape, what a wrong one says."""
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from launcher.specs import Launch, bind
-from tests.unit.jobfile.words import HEAD, compile_text, labels, launches, lines, places
+from tests.unit.jobfile.words import HEAD, compile_text, git, labels, launches, lines, places
 
 TOP = (
     "version: 1\nname: job\nproject: vision\n"
@@ -15,23 +14,6 @@ TOP = (
     "matrix: {i: [3], r: {range: [5, 6]}, x: [1.50], o: [false], t: [word]}\n"
     "targets: {dev: {}}\n"
 )
-
-
-def git(folder: Path, *args: str) -> str:
-    who = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "init.defaultBranch=main"]
-    return subprocess.run(
-        ["git", *who, *args], cwd=folder, check=True, capture_output=True, text=True
-    ).stdout.strip()
-
-
-@pytest.fixture
-def repository(tmp_path: Path) -> Path:
-    """A folder with one commit; job files that are not added are no change of it."""
-    git(tmp_path, "init", "-q")
-    (tmp_path / "tracked").write_text("1")
-    git(tmp_path, "add", "tracked")
-    git(tmp_path, "commit", "-qm", "first")
-    return tmp_path
 
 
 def job(folder: Path, role: str, rest: str = "") -> Launch:

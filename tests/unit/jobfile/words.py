@@ -1,5 +1,6 @@
 """The words of the job file tests: compile a text, and say what came out in one line each."""
 
+import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -90,3 +91,10 @@ def places(compiled: Compiled) -> list[str]:
 def labels(compiled: Compiled) -> list[str]:
     """The remedy of each diagnostic."""
     return [found.label for found in compiled.diagnostics]
+
+
+def git(folder: Path, *args: str) -> str:
+    who = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "init.defaultBranch=main"]
+    return subprocess.run(
+        ["git", *who, *args], cwd=folder, check=True, capture_output=True, text=True
+    ).stdout.strip()

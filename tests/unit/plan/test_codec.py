@@ -25,7 +25,7 @@ from tests.lanes import sampled
 from tests.unit.plan.strategies import documents, unhurried
 from tests.unit.plan.world import ORIGIN, OWNER, attempt, job, plan
 
-SCHEMA = Path(__file__).parents[3] / "schemas" / "plan-v2.schema.json"
+SCHEMA = Path(__file__).parents[3] / "schemas" / "plan-v3.schema.json"
 VALIDATOR = Draft202012Validator(plan_schema())
 SCOPES = [Scope(origin=ORIGIN, target="default")]
 
@@ -250,8 +250,8 @@ def test_a_plan_edited_by_hand_is_refused(path: tuple[Any, ...], value: Any, ref
 
 def test_a_plan_of_a_newer_version_is_refused_with_the_versions_and_nothing_else() -> None:
     with pytest.raises(PlanFileError) as caught:
-        decode({"version": "launcher.plan/v3", "tasks": []})
-    assert str(caught.value) == "plan.json is a launcher.plan/v3, and this version reads launcher.plan/v2"
+        decode({"version": "launcher.plan/v4", "tasks": []})
+    assert str(caught.value) == "plan.json is a launcher.plan/v4, and this version reads launcher.plan/v3"
 
 
 @pytest.mark.parametrize("text", ["", "{", "[" * 100_000, b"\xff", '{"version": NaN}', "null"])

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from launcher.plan.model import approves, is_superseded
+from launcher.plan.effects import is_superseded
+from launcher.plan.model import approves
 from launcher.plan.reconcile import Scope
 from tests.unit.plan.world import ORIGIN, attempt, job, plan
 
@@ -13,17 +14,18 @@ NEW, OLD, EVAL = job("train", "--lr", "5"), job("train", "--lr", "3"), job("eval
 
 def test_it_is_golden() -> None:
     assert (
-        plan([]).plan_digest == "lp2:sha256:4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945"
+        plan([]).plan_digest == "lp3:sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
     )
 
 
 def test_it_is_golden_for_what_starts() -> None:
-    digest = "lp2:sha256:704e123e811e340e0fac25af57d2da221272466f0d0bf79e0a90f86dba11f6f9"
+    digest = "lp3:sha256:0393145aca2ac75f65410447e279278e7078607cabedd9849642f46b504059bd"
     assert plan(NEW).plan_digest == digest
 
 
-def test_digests_of_the_older_rule_are_distinguished() -> None:
-    old = "lp1:sha256:4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945"
+@pytest.mark.parametrize("rule", ["lp1", "lp2"])
+def test_digests_of_older_rules_are_distinguished(rule: str) -> None:
+    old = f"{rule}:sha256:4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945"
     assert is_superseded(f" {old}\n")
     assert not approves(old, plan([]))
     assert not is_superseded(plan([]).plan_digest)

@@ -47,8 +47,8 @@ def test_any_byte_of_any_plan_is_under_the_seal(made: Plan, data: st.DataObject)
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        (b'"path": "jobs/', b'"path": "mine/'),
-        (f'"origin": "{ORIGIN}"'.encode(), b'"origin": "/tmp/mine"'),
+        (b'"action": "create"', b'"action": "hold"'),
+        (b'"enabled": true', b'"enabled": false'),
         (b'"on_failed": "rerun"', b'"on_failed": "hold"'),
         (b'"expires_at": "1970', b'"expires_at": "2970'),
         (b'"created_at": "1970', b'"created_at": "2970'),
@@ -86,9 +86,9 @@ def test_a_plan_of_an_older_version_says_to_plan_again() -> None:
 
 
 def test_a_plan_of_a_newer_version_is_known_by_its_version_whatever_its_seal() -> None:
-    text = seal(json.dumps({"version": "launcher.plan/v3", "tasks": []}, indent=2) + "\n")
+    text = seal(json.dumps({"version": "launcher.plan/v4", "tasks": []}, indent=2) + "\n")
     for newer in (text, text.replace("tasks", "works")):
-        assert code_of(newer) == (1, "p.json is a launcher.plan/v3, and this version reads launcher.plan/v2")
+        assert code_of(newer) == (1, "p.json is a launcher.plan/v4, and this version reads launcher.plan/v3")
 
 
 @pytest.mark.parametrize(

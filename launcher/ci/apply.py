@@ -1,0 +1,187 @@
+"""Which approvals a commit of the default branch has, and what an apply leaves behind on GitHub.
+
+The history is walked along first parents, from the commit back to the last one that was applied: there, a
+check run `launcher apply (PROJECT, TARGET)` says so. Each commit between has come from a pull request, whose
+head holds the effects of its plan, or from a merge queue, whose run has left them on the commit itself.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from launcher.ci.approvals import Scope, approval_in, names
+from launcher.ci.github import Check, GitHub, Pull
+from launcher.errors import StaleError
+from launcher.plan.effects import Approval
+from launcher.plan.model import Plan
+
+if TYPE_CHECKING:
+    from launcher.apply.events import Outcome
+
+MOST_COMMITS: Final = 200
+"""First parents that are asked for the last applied commit."""
+_TRIES = 4
+_PAUSE_S = 2.0
+_NUMBER = re.compile(r"\(#([1-9][0-9]{0,9})\)\s*\Z|\AMerge pull request #([1-9][0-9]{0,9}) ")
+
+Commit = tuple[str, str]
+"""Id and subject."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merged:
+    """The merges since the last applied commit.
+
+    Attributes:
+        approvals: of their pull requests, the oldest merge first; one for each list of effects.
+        pulls: the pull requests, by number.
+        without: commits that came from no pull request.
+        unreviewed: pull requests without a list of effects for this project and target.
+    """
+
+    approvals: Sequence[Approval]
+    pulls: Mapping[str, Pull]
+    without: Sequence[str] = ()
+    unreviewed: Sequence[str] = ()
+
+
+class History:
+    """The first parents of a commit, newest first, and what GitHub knows of them."""
+
+    def __init__(
+        self,
+        github: GitHub,
+        commits: Sequence[Commit],
+        branch: str,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._github, self._commits, self._branch, self._sleep = github, commits[:MOST_COMMITS], branch, sleep
+        self._pulls: dict[str, Pull | None] = {}
+
+    def merged(self, scope: Scope) -> Merged:
+        """The approvals since the last applied commit. Raises StaleError where there is none."""
+        approvals: dict[str, Approval] = {}
+        pulls: dict[str, Pull] = {}
+        without, unreviewed = [], []
+        for commit in reversed(self._since_applied(scope)):
+            pull = self._pull_of(commit)
+            queued = approval_in(self._github.check_runs(commit[0]), scope)
+            if pull is None and queued is None:
+                without.append(commit[0])
+                continue
+            found = queued or approval_in(self._github.check_runs(pull.head_sha), scope) if pull else queued
+            number = str(pull.number) if pull is not None else ""
+            if pull is not None:
+                pulls[number] = pull
+            if found is None:
+                unreviewed.append(number)
+            else:
+                approvals[found.id] = replace(found, pull_request=number)
+        return Merged(
+            approvals=tuple(approvals.values()), pulls=pulls, without=without, unreviewed=unreviewed
+        )
+
+    def _since_applied(self, scope: Scope) -> list[Commit]:
+        """The commits after the last applied one, newest first."""
+        found: list[Commit] = []
+        for commit in self._commits:
+            checks = self._github.check_runs(commit[0], f"launcher apply {scope}")
+            if any(check.conclusion in ("success", "neutral") for check in checks):
+                return found
+            found.append(commit)
+        raise StaleError(
+            f"no commit of the last {len(self._commits)} was applied for {scope}: either none ever was, or "
+            "the history was rewritten",
+            hint="review the plan, then run the workflow by hand with its digest",
+        )
+
+    def _pull_of(self, commit: Commit) -> Pull | None:
+        """The merged pull request that a commit came from; None for a commit that was pushed."""
+        if commit[0] not in self._pulls:
+            self._pulls[commit[0]] = self._look_up(*commit)
+        return self._pulls[commit[0]]
+
+    def _look_up(self, sha: str, subject: str) -> Pull | None:
+        named = _NUMBER.search(subject)
+        for tried in range(_TRIES):
+            merged = [pull for pull in self._github.pulls_of(sha) if pull.merged]
+            exact = [pull for pull in merged if pull.merge_commit_sha == sha]
+            into = [pull for pull in merged if pull.base_ref == self._branch]
+            if exact or into:
+                return (exact or into)[0]
+            if named is None:
+                return None
+            if tried + 1 < _TRIES:
+                self._sleep(_PAUSE_S * 2**tried)  # GitHub links a squashed commit a moment after the merge
+        if named is None:
+            return None
+        pull = self._github.pull(int(named[1] or named[2]))
+        return pull if pull is not None and pull.merged and pull.merge_commit_sha == sha else None
+
+
+def applied_check(
+    scope: Scope, plan: Plan, outcomes: Sequence[Outcome], merged: Merged, *, run_url: str
+) -> Check:
+    """The check run that says what was carried out for a commit.
+
+    It succeeds when nothing that an approval names is left to do: then later applies begin after this commit.
+    """
+    started = [each for each in outcomes if each.app is not None and each.kind not in ("keep", "hold")]
+    failed = [each for each in outcomes if each.error]
+    named = {key for approval in merged.approvals for key in (start.key for start in approval.starts)}
+    left = [each for each in plan.unapproved if each.effect.key in named]
+    numbers = {step.key: step.pull_request for step in plan.steps}
+    by_number: dict[str, list[dict[str, Any]]] = {number: [] for number in merged.pulls}
+    for each in started:
+        entry = {
+            "job": each.key.job,
+            "attempt": each.attempt,
+            "app_id": each.app_id,
+            "handle": each.handle,
+        }
+        by_number.setdefault(numbers.get(each.key, ""), []).append(entry)
+    data = {
+        "version": "launcher.applied/v1",
+        "project": scope.project,
+        "target": scope.target,
+        "run_url": run_url,
+        "approvals": by_number,
+    }
+    is_done = not failed and not left
+    title = applied_title(len(started), len(failed), len(plan.unapproved))
+    return Check(
+        name=f"launcher apply {scope}",
+        conclusion="success" if is_done else "failure",
+        title=title,
+        summary=title,
+        text=f"```json\n{json.dumps(data, indent=1)}\n```",
+        external_id=f"launcher-apply {scope.project} {scope.target}",
+    )
+
+
+def applied_title(started: int, failed: int, unapproved: int) -> str:
+    """`2 started, 1 failed to start, 1 effect not approved`, or `nothing to do`."""
+    words = [
+        f"{started} started" if started else "",
+        f"{failed} failed to start" if failed else "",
+        f"{unapproved} {'effect' if unapproved == 1 else 'effects'} not approved" if unapproved else "",
+    ]
+    return ", ".join(filter(None, words)) or "nothing to do"
+
+
+def applied_words(number: str, plan: Plan, outcomes: Sequence[Outcome], short: str) -> str:
+    """The sentence for the comment of one pull request."""
+    mine = {step.key for step in plan.steps if step.pull_request == number}
+    done = [each for each in outcomes if each.key in mine]
+    started = [each.key.job for each in done if not each.error]
+    failed = [each.key.job for each in done if each.error]
+    words = [
+        f"started {names(started)}" if started else "",
+        f"could not start {names(failed)}" if failed else "",
+    ]
+    return f"applied at {short}: {', '.join(filter(None, words)) or 'nothing to do'}"

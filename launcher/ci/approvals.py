@@ -1,0 +1,135 @@
+"""Effects in check runs: how a plan on a pull request becomes an approval once it is merged.
+
+A check run on the head of a pull request holds the effects of its plan, compressed. Only an app may write
+check runs, which the token of a workflow is; a commit status may be written by every user who may push.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from launcher.ci.github import Check, CheckRun
+from launcher.errors import LauncherError
+from launcher.plan.effects_codec import approval_faults, approval_json, to_approval
+from launcher.plan.model import Plan
+
+if TYPE_CHECKING:
+    from launcher.plan.effects import Approval
+
+_PART: Final = 60_000
+"""Characters of a check run's text; GitHub takes at most 65,535."""
+_MOST: Final = 16 << 20
+"""Bytes of a decompressed list of effects."""
+_LISTED: Final = 50
+
+
+class Scope(NamedTuple):
+    """The project and target that comments, check runs and approvals are about."""
+
+    project: str
+    target: str
+
+    def __str__(self) -> str:
+        return f"({self.project}, {self.target})"
+
+
+def scopes_of(plan: Plan) -> list[Scope]:
+    """The projects and targets of a plan, sorted."""
+    keys = [step.key for step in plan.steps] + [orphan.key for orphan in plan.orphans]
+    return sorted({Scope(key.project, key.target) for key in keys})
+
+
+def part_of(plan: Plan, scope: Scope) -> Plan:
+    """The plan for one project and target."""
+    return replace(
+        plan,
+        steps=tuple(step for step in plan.steps if step.key[:2] == scope),
+        orphans=tuple(orphan for orphan in plan.orphans if orphan.key[:2] == scope),
+        unapproved=tuple(each for each in plan.unapproved if each.effect.key[:2] == scope),
+    )
+
+
+def effect_checks(plan: Plan, scope: Scope, pull_request: str) -> list[Check]:
+    """The check runs that hold the effects of a stamped plan for one project and target."""
+    data = json.dumps(approval_json(plan, pull_request=pull_request), separators=(",", ":"))
+    packed = base64.b64encode(zlib.compress(data.encode(), 9)).decode()
+    parts = [packed[at : at + _PART] for at in range(0, len(packed), _PART)]
+    effects = plan.effects
+    listed = [f"- `{each.digest}` {_plain(str(each))}" for each in effects[:_LISTED]]
+    if len(effects) > _LISTED:
+        listed.append(f"- and {len(effects) - _LISTED} more")
+    return [
+        Check(
+            name=f"launcher effects {scope} {number}/{len(parts)}",
+            conclusion="success",
+            title=f"{len(effects)} effects" if effects else "no effects",
+            summary="\n".join(listed) or "Applying this pull request starts and stops nothing.",
+            text=f"```\n{part}\n```",
+            external_id=plan.plan_id,
+        )
+        for number, part in enumerate(parts, 1)
+    ]
+
+
+def approval_in(checks: Iterable[CheckRun], scope: Scope) -> Approval | None:
+    """The approval that the check runs of a commit hold; None for none, or one that is not complete.
+
+    Only the newest list of effects counts. Raises LauncherError for one that cannot be read.
+    """
+    found: dict[str, dict[tuple[int, int], CheckRun]] = {}
+    newest: tuple[int, str] = (0, "")
+    for check in checks:
+        named = re.fullmatch(
+            re.escape(f"launcher effects {scope} ") + r"([0-9]{1,4})/([0-9]{1,4})", check.name
+        )
+        if named is None:
+            continue
+        found.setdefault(check.external_id, {}).setdefault((int(named[1]), int(named[2])), check)
+        newest = max(newest, (check.id, check.external_id))
+    parts = found.get(newest[1], {})
+    count = max((of for _, of in parts), default=0)
+    texts = [parts.get((number, count)) for number in range(1, count + 1)]
+    if not texts or any(each is None for each in texts):
+        return None
+    packed = "".join(each.text for each in texts if each is not None).replace("```", "").replace("\n", "")
+    data = _unpacked(packed, scope)
+    return to_approval(data, source=f"the check run {newest[0]}")
+
+
+def _unpacked(packed: str, scope: Scope) -> Mapping[str, Any]:
+    try:
+        machine = zlib.decompressobj()
+        raw = machine.decompress(base64.b64decode(packed, validate=True), _MOST)
+        if machine.unconsumed_tail:
+            raise ValueError("it is too large")
+        data = json.loads(raw)
+    except (ValueError, zlib.error, binascii.Error, RecursionError) as error:
+        raise _unreadable(scope, str(error)) from error
+    faults = list(approval_faults(data))
+    if faults:
+        raise _unreadable(scope, "; ".join(f"{path}: {fault}" for path, fault in faults[:3]))
+    return dict(data)
+
+
+def _unreadable(scope: Scope, why: str) -> LauncherError:
+    return LauncherError(
+        f"the check run `launcher effects {scope}` cannot be read: {why}",
+        hint="run `launcher ci plan` on the pull request again",
+    )
+
+
+def _plain(text: str) -> str:
+    """A text that Markdown shows as it is, on one line."""
+    return re.sub(r"([\\`*_{}\[\]<>#@|~&!()])", r"\\\1", " ".join(text.split()))
+
+
+def names(values: Sequence[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return " and ".join(filter(None, [", ".join(values[:-1]), *values[-1:]]))

@@ -1,0 +1,53 @@
+"""What a plan leaves on its pull request: a comment for users, and its effects as an approval."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from launcher.ci.approvals import Scope, effect_checks
+from launcher.plan.model import Plan
+from launcher.specs.launch import JobKey
+
+_APPLIED = "<!-- launcher applied -->"
+
+if TYPE_CHECKING:
+    from launcher.ci.github import Comment, GitHub
+    from launcher.ci.runner import Runner
+
+
+def publish_effects(github: GitHub, runner: Runner, plan: Plan, scope: Scope) -> None:
+    """Keep the effects of a stamped plan in check runs on the head of the pull request.
+
+    A merge queue tests a commit that becomes the one on the branch: its effects lie on that commit.
+    """
+    number = str(runner.pull_request or "")
+    for check in effect_checks(plan, scope, number):
+        github.add_check(check, sha=runner.head_sha)
+
+
+def publish_comment(github: GitHub, number: int, mark: str, text: str, *, is_news: bool) -> None:
+    """Write the one comment that carries a mark, or replace its text.
+
+    Args:
+        is_news: whether a comment is written where there is none.
+    """
+    for comment in _marked(github.comments(number), mark):
+        if comment.body == text or github.edit_comment(comment.id, text):
+            return
+    if is_news:
+        github.add_comment(number, text)
+
+
+def mark_of(scope: Scope) -> str:
+    """The hidden line that the comment of a project and target begins with."""
+    return f"<!-- launcher plan: {JobKey(scope.project, scope.target, '').session} -->"
+
+
+def with_applied(body: str, words: str) -> str:
+    """The text of a comment with a sentence about what was applied of it, in place of an earlier one."""
+    return f"{body.partition(_APPLIED)[0].rstrip()}\n\n{_APPLIED}\n{words}\n"
+
+
+def _marked(comments: list[Comment], mark: str) -> list[Comment]:
+    """The comments that begin with a mark, the newest first."""
+    return [comment for comment in reversed(comments) if comment.body.startswith(mark)]

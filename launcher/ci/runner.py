@@ -1,0 +1,135 @@
+"""The environment of a CI runner: event, pull request, commits and token, as GitHub Actions gives them.
+
+https://docs.github.com/actions/reference/workflows-and-actions/variables
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from launcher.errors import LauncherError
+from launcher.files import read_regular
+
+_SHA = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
+_REPOSITORY = re.compile(r"[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runner:
+    """One run of a workflow.
+
+    Attributes:
+        event: `pull_request`, `merge_group`, `push`, `schedule`, `workflow_dispatch` or another one.
+        repository: `owner/name`.
+        sha: the commit of the run; of a pull request, its merge with the base.
+        head_sha: the commit that check runs belong to: the head of the pull request, else `sha`.
+        base_sha, base_ref: of the pull request or merge group; "" for other events.
+        before: the commit of the branch before a push; "" for other events.
+        pull_request: its number; None for other events.
+        is_fork: the pull request comes from another repository, so that the token may write nothing.
+        is_hosted: the machine is GitHub's, and goes away after the run.
+        summary_path, output_path: files that the runner reads; "" for none.
+        inputs: of `workflow_dispatch`.
+    """
+
+    provider: str = "github"
+    event: str
+    repository: str
+    sha: str
+    head_sha: str
+    ref: str = ""
+    base_sha: str = ""
+    base_ref: str = ""
+    before: str = ""
+    pull_request: int | None = None
+    is_fork: bool = False
+    is_hosted: bool = False
+    default_branch: str = "main"
+    api_url: str = "https://api.github.com"
+    server_url: str = "https://github.com"
+    run_url: str = ""
+    actor: str = ""
+    token: str = field(default="", repr=False)
+    summary_path: str = ""
+    output_path: str = ""
+    inputs: Mapping[str, str] = field(default_factory=dict)
+
+
+def runner_of(environ: Mapping[str, str]) -> Runner:
+    """The run that this process belongs to. Raises LauncherError outside of a runner, or for a wrong one."""
+    if environ.get("GITHUB_ACTIONS") != "true":
+        raise LauncherError(
+            "this is no run of GitHub Actions: GITHUB_ACTIONS is not set",
+            hint="`launcher init --ci github` writes the workflow; by hand, `launcher plan --out` and "
+            "`launcher apply --approved` do the same",
+        )
+    event, payload = environ.get("GITHUB_EVENT_NAME", ""), _payload(environ.get("GITHUB_EVENT_PATH", ""))
+    repository = _matching(_REPOSITORY, environ.get("GITHUB_REPOSITORY", ""), "GITHUB_REPOSITORY")
+    sha = _matching(_SHA, environ.get("GITHUB_SHA", ""), "GITHUB_SHA")
+    server = environ.get("GITHUB_SERVER_URL") or "https://github.com"
+    run = environ.get("GITHUB_RUN_ID", "")
+    return Runner(
+        event=event,
+        repository=repository,
+        sha=sha,
+        ref=environ.get("GITHUB_REF", ""),
+        is_hosted=environ.get("RUNNER_ENVIRONMENT") == "github-hosted",
+        default_branch=str(_in(payload, "repository").get("default_branch") or "main"),
+        api_url=(environ.get("GITHUB_API_URL") or "https://api.github.com").rstrip("/"),
+        server_url=server,
+        run_url=f"{server}/{repository}/actions/runs/{run}" if run.isdigit() else "",
+        actor=environ.get("GITHUB_ACTOR", ""),
+        token=environ.get("GITHUB_TOKEN") or environ.get("GH_TOKEN") or "",
+        summary_path=environ.get("GITHUB_STEP_SUMMARY", ""),
+        output_path=environ.get("GITHUB_OUTPUT", ""),
+        **_of_event(event, payload, repository, sha),
+    )
+
+
+def _of_event(event: str, payload: Mapping[str, Any], repository: str, sha: str) -> dict[str, Any]:
+    if event == "pull_request":
+        pull = _in(payload, "pull_request")
+        head, base = _in(pull, "head"), _in(pull, "base")
+        number = pull.get("number")
+        return {
+            "head_sha": _matching(_SHA, head.get("sha"), "pull_request.head.sha of the event"),
+            "base_sha": _matching(_SHA, base.get("sha"), "pull_request.base.sha of the event"),
+            "base_ref": str(base.get("ref", "")),
+            "pull_request": number if isinstance(number, int) else None,
+            "is_fork": _in(head, "repo").get("full_name") != repository,
+        }
+    if event == "merge_group":
+        group = _in(payload, "merge_group")
+        return {
+            "head_sha": _matching(_SHA, group.get("head_sha"), "merge_group.head_sha of the event"),
+            "base_sha": _matching(_SHA, group.get("base_sha"), "merge_group.base_sha of the event"),
+            "base_ref": str(group.get("base_ref", "")).removeprefix("refs/heads/"),
+        }
+    inputs = {str(name): str(value) for name, value in _in(payload, "inputs").items()}
+    return {"head_sha": sha, "before": str(payload.get("before") or ""), "inputs": inputs}
+
+
+def _payload(path: str) -> Mapping[str, Any]:
+    try:
+        value = json.loads(read_regular(path)) if path and os.path.exists(path) else {}
+    except (OSError, ValueError, RecursionError) as error:
+        raise LauncherError(f"GITHUB_EVENT_PATH cannot be read: {error}") from error
+    return value if isinstance(value, dict) else {}
+
+
+def _in(payload: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    value = payload.get(key)
+    return value if isinstance(value, dict) else {}
+
+
+def _matching(pattern: re.Pattern[str], value: Any, name: str) -> str:
+    if isinstance(value, str) and pattern.fullmatch(value):
+        return value
+    raise LauncherError(
+        f"{name} is {str(value)[:80]!r}", hint="run this step in a workflow of GitHub Actions"
+    )

@@ -1,0 +1,34 @@
+"""What variables of a CI runner say: the address of the run, and the branch of a detached checkout."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_LONGEST = 500
+
+
+def run_url(environ: Mapping[str, str]) -> str:
+    """The page of the run that this process belongs to, on GitHub or GitLab; "" outside of CI."""
+    if environ.get("GITHUB_ACTIONS") == "true":
+        server, repository = environ.get("GITHUB_SERVER_URL", ""), environ.get("GITHUB_REPOSITORY", "")
+        run = environ.get("GITHUB_RUN_ID", "")
+        return _line(f"{server}/{repository}/actions/runs/{run}") if server and repository and run else ""
+    return _line(environ.get("CI_JOB_URL", "")) if environ.get("GITLAB_CI") else ""
+
+
+def branch(environ: Mapping[str, str]) -> str:
+    """The branch that a runner has checked out without naming it to git; "" where there is none."""
+    if environ.get("GITHUB_ACTIONS") == "true":
+        pushed = environ.get("GITHUB_REF_NAME", "") if environ.get("GITHUB_REF_TYPE") == "branch" else ""
+        return _line(environ.get("GITHUB_HEAD_REF") or pushed)
+    if environ.get("GITLAB_CI"):
+        merge_request = environ.get("CI_MERGE_REQUEST_SOURCE_BRANCH_NAME")
+        return _line(merge_request or environ.get("CI_COMMIT_BRANCH", ""))
+    return ""
+
+
+def _line(text: str) -> str:
+    """The text, if it is one printable line of a sensible length; else ""."""
+    return text if text.isprintable() and len(text) <= _LONGEST else ""

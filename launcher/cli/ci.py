@@ -1,0 +1,208 @@
+"""`launcher ci`: the steps of a workflow, from a plan on the pull request to what became of its jobs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from time import time
+from typing import Any
+from uuid import uuid4
+
+from launcher.apply import apply_launches, make_plan
+from launcher.apply.approval import check_plan
+from launcher.apply.events import Outcome
+from launcher.apply.plans import Choices
+from launcher.ci.apply import MOST_COMMITS, History, Merged, applied_check, applied_words
+from launcher.ci.approvals import Scope, part_of, scopes_of
+from launcher.ci.github import GitHub, GitHubError
+from launcher.ci.plan import mark_of, publish_comment, publish_effects, with_applied
+from launcher.ci.runner import Runner, runner_of
+from launcher.cli import jobs, plan_options
+from launcher.cli.console import Console
+from launcher.cli.render.findings import exit_code, findings, in_short
+from launcher.cli.render.github import publish, publish_refusal, shielded, warning
+from launcher.cli.render.markdown import plan_markdown
+from launcher.cli.render.plan_text import plan_text
+from launcher.cli.watch import Watch
+from launcher.errors import JobFileError, LauncherError, StaleError, UsageError
+from launcher.git import repository
+from launcher.plan.effects_codec import approval_json, to_approval
+from launcher.plan.model import Plan, approves
+from launcher.specs import Launch
+
+USAGE = "ci plan|apply [FILE…] [OPTIONS]"
+HELP = """\
+Steps of a CI workflow; `launcher init --ci github` writes the workflow.
+
+plan     on a pull request: show in a comment what its merge would start and
+         stop, and keep these effects in a check run, which approves them
+apply    on a push to the default branch: carry out what the merged pull
+         requests approve, and nothing else
+
+Repository, pull request and token are read from the environment of the runner.
+FILE and its options are those of `launcher plan` (default: .)."""
+EXAMPLES = """\
+  launcher ci plan
+  launcher ci apply
+  launcher ci apply --digest lp3:sha256:…    what no pull request approves
+
+Exit codes of apply: 0 done, 1 a job could not be started, 4 a job is held for
+want of an approval, 6 an invalid job file."""
+
+STEPS = ("plan", "apply")
+SUMMARY_BYTES = 60_000
+
+
+def add_arguments(parser: Any) -> None:
+    parser.add_argument("step", metavar="STEP", choices=STEPS, help="plan or apply")
+    jobs.add_arguments(parser)
+    group = parser.add_argument_group("Apply")
+    group.add_argument(
+        "--digest",
+        metavar="DIGEST",
+        help="apply the plan that has this digest, approved by hand; no pull request is asked",
+    )
+    group.add_argument(
+        "--without-review", action="store_true", help="apply the plan as it is: for one-person repositories"
+    )
+
+
+def run(args: Any, console: Console) -> int:
+    runner = runner_of(os.environ)
+    if args.step != "apply" and (args.digest or args.without_review):
+        raise UsageError("--digest and --without-review are for `launcher ci apply`")
+    return {"plan": _plan, "apply": _apply}[args.step](args, runner, console)
+
+
+def _plan(args: Any, runner: Runner, console: Console) -> int:
+    """Show the plan of a pull request, and leave its effects in check runs."""
+    launches, choices = _launches(args, console)
+    plan = make_plan(launches, choices=choices).stamped(plan_id=str(uuid4()), created_at=time())
+    console.print(shielded(plan_text(plan).rstrip("\n")))
+    check_plan(plan)
+    publish(plan, max_bytes=SUMMARY_BYTES)
+    if runner.is_fork:
+        console.print(warning("a pull request of a fork: its effects cannot be kept; approve them by hand"))
+        return 0
+    github = GitHub(runner.api_url, runner.repository, runner.token)
+    for scope in scopes_of(plan):
+        part = part_of(plan, scope)
+        with _degraded(console, "the effects of this plan are approved by hand"):
+            publish_effects(github, runner, part, scope)
+        if runner.pull_request is not None:
+            text = plan_markdown(part, max_bytes=SUMMARY_BYTES)
+            with _degraded(console, "the plan is in the summary of this run"):
+                publish_comment(github, runner.pull_request, mark_of(scope), text, is_news=not part.is_empty)
+    return 0
+
+
+@contextmanager
+def _degraded(console: Console, instead: str) -> Iterator[None]:
+    """Turn a missing permission into a warning that names it."""
+    try:
+        yield
+    except GitHubError as error:
+        if not error.is_forbidden:
+            raise
+        console.print(warning(f"{error}: {instead}"))
+
+
+def _apply(args: Any, runner: Runner, console: Console) -> int:
+    """Carry out what merged pull requests approve, project by project, and leave a check run for each."""
+    launches, choices = _launches(args, console)
+    github = GitHub(runner.api_url, runner.repository, runner.token)
+    by_hand = _by_hand(launches, choices, args, runner) if args.digest or args.without_review else None
+    history = _history(github, runner)
+    code = 0
+    for scope in sorted({Scope(*launch.key[:2]) for launch in launches}):
+        mine = [launch for launch in launches if launch.key[:2] == scope]
+        try:
+            merged = by_hand or history.merged(scope)
+        except StaleError as error:
+            console.error(error)
+            code = max(code, error.exit_code)
+            continue
+        code = max(code, _carry_out(mine, choices, merged, scope, github, runner, console))
+    return code
+
+
+def _history(github: GitHub, runner: Runner) -> History:
+    tree = repository(os.getcwd())
+    if tree is None:
+        raise LauncherError("the current directory is in no git repository", hint="check it out first")
+    return History(github, tree.first_parents(MOST_COMMITS), runner.default_branch)
+
+
+def _by_hand(launches: Sequence[Launch], choices: Choices, args: Any, runner: Runner) -> Merged:
+    """The approval of the plan as it is. Raises StaleError where it has not the digest that was given."""
+    plan = make_plan(launches, choices=choices).stamped(
+        plan_id=f"by hand: {runner.run_url}", created_at=time()
+    )
+    check_plan(plan)
+    if args.digest and not approves(args.digest, plan):
+        raise StaleError(
+            f"the plan is not the approved one: expected digest {args.digest}, got {plan.plan_digest}",
+            hint="review the plan below, and run the workflow again with its digest:\n" + str(plan),
+        )
+    return Merged(approvals=(to_approval(approval_json(plan), source="the digest"),), pulls={})
+
+
+def _carry_out(
+    launches: Sequence[Launch],
+    choices: Choices,
+    merged: Merged,
+    scope: Scope,
+    github: GitHub,
+    runner: Runner,
+    console: Console,
+) -> int:
+    plans: list[Plan] = []
+
+    def approve(plan: Plan) -> None:
+        plans[:] = [plan]
+        console.print(shielded(plan_text(plan).rstrip("\n")), flush=True)
+
+    with Watch(console, format="text", wait=False, logs=False) as watch:
+        result = apply_launches(
+            launches,
+            choices=choices,
+            approve=approve,
+            approvals=merged.approvals,
+            watching=watch.watching(),
+        )
+        code = watch.finish(result)
+    (plan,) = plans
+    check = applied_check(scope, plan, result.outcomes, merged, run_url=runner.run_url)
+    with _degraded(console, "later applies begin before this commit"):
+        github.add_check(check, sha=runner.sha)
+    with _degraded(console, "the pull requests do not show what was applied"):
+        _comment_applied(github, plan, result.outcomes, merged, scope, runner)
+    for refusal in plan.unapproved:
+        console.print(warning(str(refusal)))
+    if plan.unapproved:
+        console.print(warning("open a pull request, or run the workflow by hand with the digest of its plan"))
+    return max(code, StaleError.exit_code if plan.unapproved else 0)
+
+
+def _comment_applied(
+    github: GitHub, plan: Plan, outcomes: Sequence[Outcome], merged: Merged, scope: Scope, runner: Runner
+) -> None:
+    """Add to the plan of each merged pull request what was carried out of it."""
+    mark = mark_of(scope)
+    for number in merged.pulls:
+        words = applied_words(number, plan, outcomes, runner.sha[:7])
+        for comment in github.comments(int(number)):
+            if comment.body.startswith(mark):
+                github.edit_comment(comment.id, with_applied(comment.body, words))
+
+
+def _launches(args: Any, console: Console) -> tuple[tuple[Launch, ...], Choices]:
+    """Compile the job files, with annotations of what is wrong. Raises JobFileError."""
+    result = jobs.compiled(args.files, args)
+    if text := findings(result.diagnostics, "github"):
+        console.print(text)
+    if exit_code(result.diagnostics, strict=args.strict):
+        publish_refusal(result.diagnostics, in_short(result.diagnostics))
+        raise JobFileError(in_short(result.diagnostics))
+    return result.launches, plan_options.choices(result.launches, args)

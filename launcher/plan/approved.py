@@ -1,0 +1,165 @@
+"""Judge a plan by approvals: which of its effects may be carried out, and under which approval.
+
+What a plan would do now must be a part of what was approved. An approval starts each of its jobs once. A
+repeat needs none: the start of a job whose latest attempt is the same start and began under an approval. A
+start that is approved may also stop attempts of its own job that began since, under another approval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from launcher.plan.effects import Approval, Refusal, Start, Stop, started_by
+from launcher.plan.model import Orphan, Plan
+from launcher.plan.reasons import Reason
+from launcher.plan.step import Guard, Step, in_order, keys_after
+from launcher.specs.attempt import Attempt
+from launcher.specs.launch import JobKey
+
+Past = Callable[[Step, int], "Attempt | None"]
+"""Finds the attempt of a step's job that has a number; None for one of which nothing is known."""
+
+_WORDS: Mapping[str, str] = {
+    "workspace": "the files of its workspace changed",
+    "review": "the job file changed",
+    "trigger": "files that its `rerun_on` names changed",
+    "inputs": "files that its `inputs` names changed",
+    "needs": "its `needs` changed",
+    "origin": "the job file lives in another repository",
+    "path": "the job file has another path",
+}
+"""Field of a start → the sentence for a start that differs in it; the first one that does is enough."""
+
+
+def judged(plan: Plan, approvals: Sequence[Approval], past: Past) -> Plan:
+    """The plan without what no approval holds: those jobs are held, and named in `unapproved`.
+
+    Steps that start carry the approval under which they do.
+    """
+    steps: dict[int, Step] = {}
+    refusals: list[Refusal] = []
+    held: set[JobKey] = set()
+    for step in in_order(plan.steps):
+        granted = _Judge(step, approvals, past)
+        found = granted.refusals if step.has_effects else []
+        behind = next((key for key in keys_after(step) if key in held), None) if step.starts else None
+        if not found and behind is not None and (start := started_by(step)) is not None:
+            found = [Refusal(start, why=f"it needs {behind.job}, which is held")]
+        if found:
+            held.add(step.key)
+        refusals += found
+        if not found or step.launch is not None:
+            steps[id(step)] = _held(step, found) if found else granted.step
+    left = [step for step in plan.steps if id(step) not in steps]
+    return replace(
+        plan,
+        steps=tuple(steps[id(step)] for step in plan.steps if id(step) in steps),
+        orphans=(*plan.orphans, *map(_orphan, left)),
+        unapproved=tuple(refusals),
+    )
+
+
+class _Judge:
+    """What approvals hold of one step.
+
+    Attributes:
+        refusals: of its effects.
+        step: with the approval that its attempt remembers.
+    """
+
+    def __init__(self, step: Step, approvals: Sequence[Approval], past: Past) -> None:
+        self._approvals, self._past = approvals, past
+        self.refusals: list[Refusal] = []
+        self.step = step
+        start = started_by(step) if step.has_effects else None
+        after = 0
+        if start is not None:
+            after = self._grant(start)
+        if start is None or not self.refusals:
+            self.refusals += [self._unstopped(stop) for stop in step.stops if not self._may_stop(stop, after)]
+
+    def _grant(self, start: Start) -> int:
+        """Approve or refuse a start; returns the number after which attempts began under other approvals."""
+        latest = self._past(self.step, self.step.guard.attempt) if self.step.guard.attempt else None
+        if latest is not None and latest.approval and latest.effect == start.digest:
+            self.step = replace(self.step, approval=latest.approval, pull_request=latest.pull_request)
+            return latest.number - 1
+        holding = [each for each in self._approvals if start in each.starts]
+        why = [self._used_up(each, each.starts[start]) for each in holding]
+        if not holding:
+            self.refusals.append(_unheld(start, self._approvals))
+            return 0
+        if "" not in why:
+            self.refusals.append(Refusal(start, approved=_names(holding), why=why[-1]))
+            return 0
+        approval = holding[why.index("")]
+        self.step = replace(self.step, approval=approval.id, pull_request=approval.pull_request)
+        return approval.starts[start]
+
+    def _used_up(self, approval: Approval, after: int) -> str:
+        """Why an approval does not start the job; "" when it does."""
+        latest = self.step.guard.attempt
+        if latest < after:
+            known = f"attempt {latest} is the latest on record" if latest else "no attempt is on record"
+            return f"{known}, and attempt {after} was when it was approved: the ledger is another one"
+        for number in range(after + 1, latest + 1):
+            made = self._past(self.step, number)
+            if made is None:
+                return f"attempt {number} was made since, and nothing is known of it"
+            if made.approval == approval.id:
+                return f"attempt {number} has used it up"
+        return ""
+
+    def _may_stop(self, stop: Guard, after: int) -> bool:
+        if any(stop.app_id in each.stops for each in self._approvals):
+            return True
+        if not self.step.approval or stop.attempt <= after:
+            return False
+        made = self._past(self.step, stop.attempt)
+        return made is not None and made.app_id == stop.app_id and made.approval != ""
+
+    def _unstopped(self, stop: Guard) -> Refusal:
+        return Refusal(Stop(self.step.key, stop.app_id), why=f"no approval stops attempt {stop.attempt}")
+
+
+def _unheld(start: Start, approvals: Iterable[Approval]) -> Refusal:
+    """The refusal of a start that no approval holds, with the nearest that one does."""
+    same_job = [(each, other) for each in approvals for other in each.starts if other.key == start.key]
+    if not same_job:
+        return Refusal(start, why=_elsewhere(start, approvals))
+    holders = list(dict.fromkeys(str(each) for each, _ in same_job))
+    approved = _names(each for each, _ in same_job)
+    if len(holders) > 1 and all(other.workspace != start.workspace for _, other in same_job):
+        names = f"{', '.join(holders[:-1])} and {holders[-1]}"
+        why = f"combined: {names} change what it runs, and none shows the result of all"
+        return Refusal(start, approved=approved, why=why)
+    nearest = same_job[-1][1]
+    differing = next(name for name in _WORDS if getattr(nearest, name) != getattr(start, name))
+    return Refusal(start, approved=f"{nearest.digest} ({holders[-1]})", why=f"{_WORDS[differing]} since")
+
+
+def _elsewhere(start: Start, approvals: Iterable[Approval]) -> str:
+    keys = {other.key for each in approvals for other in each.starts if other.key.job == start.key.job}
+    if targets := sorted(key.target for key in keys if key.project == start.key.project):
+        return f"it is approved for target {', '.join(targets)} alone"
+    if projects := sorted(key.project for key in keys):
+        return f"it is approved for project {', '.join(projects)} alone"
+    return "no approval starts it"
+
+
+def _names(approvals: Iterable[Approval]) -> str:
+    return ", ".join(dict.fromkeys(map(str, approvals)))
+
+
+def _held(step: Step, refusals: Sequence[Refusal]) -> Step:
+    reason = Reason("unapproved", detail="; ".join(each.why for each in refusals))
+    nothing: dict[str, Any] = {"number": 0, "edition": 0, "needs": (), "after": (), "leftovers": ()}
+    reasons = (reason, *step.reasons)
+    return replace(step, kind="hold", reasons=reasons, stops=(), withdraws=(), bound=None, **nothing)
+
+
+def _orphan(step: Step) -> Orphan:
+    path = step.latest.path if step.latest is not None else ""
+    return Orphan(key=step.key, path=path, guard=step.guard)

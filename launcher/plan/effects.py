@@ -1,0 +1,172 @@
+"""The effects of a plan, starts and stops, each with a digest; and the approvals that hold them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from launcher.plan.step import Step
+from launcher.specs import canonical
+from launcher.specs.launch import JobKey, Launch
+
+_EFFECT: Final = "le1:"
+_EFFECT_DIGITS: Final = 20
+_PREFIX: Final = "lp3:sha256:"
+_OLD_PREFIXES: Final = ("lp1:", "lp2:")
+
+
+class Start(NamedTuple):
+    """The start of one job: all that decides what runs.
+
+    `review` is the review digest of its document, in which values of `$<git.…>` are left symbolic. Origin
+    and path count because relative paths, scripts and workspace are found from the folder of the job file.
+    Whether the plan calls it create, replace, rerun or resume is left out, and so are times, commits and
+    numbers.
+
+    Attributes:
+        workspace: digest of the files that travel with it, which the document holds, too; "" for none.
+        trigger: digest of the files of `rerun_on`; inputs: of those of `inputs`; "" for none.
+        needs: the jobs that it needs, sorted; with ` (rerun: never)` where that is so.
+    """
+
+    key: JobKey
+    review: str
+    workspace: str
+    trigger: str
+    inputs: str
+    needs: tuple[str, ...]
+    origin: str
+    path: str
+
+    @property
+    def digest(self) -> str:
+        """`le1:` and 20 hexadecimal characters."""
+        return _digest("start", *self)
+
+    def __str__(self) -> str:
+        return f"start {self.key}"
+
+
+class Stop(NamedTuple):
+    """The stop of one live attempt."""
+
+    key: JobKey
+    app_id: str
+
+    @property
+    def digest(self) -> str:
+        """`le1:` and 20 hexadecimal characters."""
+        return _digest("stop", self.app_id)
+
+    def __str__(self) -> str:
+        return f"stop {self.app_id}"
+
+
+Effect = Start | Stop
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Approval:
+    """The effects of one plan that was approved.
+
+    Attributes:
+        id: of the plan; attempts that it starts remember it, so that it starts each job once.
+        starts: each with the number of the job's latest attempt when the plan was made; 0 for none.
+        stops: app ids.
+        pull_request: the number of the pull request that was merged; "" without one.
+        source: what users know it by, such as the name of its file.
+    """
+
+    id: str
+    starts: Mapping[Start, int] = field(default_factory=dict)
+    stops: frozenset[str] = frozenset()
+    pull_request: str = ""
+    source: str = ""
+
+    def __str__(self) -> str:
+        return f"#{self.pull_request}" if self.pull_request else self.source or self.id
+
+
+class Refusal(NamedTuple):
+    """An effect that no approval holds.
+
+    Attributes:
+        approved: what approvals hold of the job instead; "" for nothing.
+        why: a phrase.
+    """
+
+    effect: Effect
+    approved: str = ""
+    why: str = ""
+
+    def __str__(self) -> str:
+        digests = f"approved {self.approved or 'nothing'}, now {self.effect.digest}"
+        return f"{self.effect}: {self.why}\n  {digests}"
+
+
+def start_of(launch: Launch, digest: str = "") -> Start:
+    """The effect of starting a launch.
+
+    Args:
+        digest: of its document, where the caller knows it; else it is computed.
+    """
+    review = launch.review_digest or digest or canonical.digest(canonical.document(launch))
+    parts = launch.workspace.parts if launch.workspace is not None else ()
+    return Start(
+        key=launch.key,
+        review=review,
+        workspace=" ".join(part.digest for part in parts),
+        trigger=launch.trigger_digest,
+        inputs=launch.inputs_digest,
+        needs=tuple(sorted(need.job + ("" if need.rerun else " (rerun: never)") for need in launch.needs)),
+        origin=launch.origin,
+        path=launch.file,
+    )
+
+
+def started_by(step: Step) -> Start | None:
+    """The start that a step has; None for one that starts nothing."""
+    if not step.starts or step.launch is None:
+        return None
+    return start_of(step.launch, step.digest)
+
+
+def effects_of(steps: Iterable[Step]) -> tuple[Effect, ...]:
+    """The effects of steps, starts before stops, each kind in order."""
+    effective = [step for step in steps if step.has_effects]
+    starts = [start for step in effective if (start := started_by(step)) is not None]
+    stops = {Stop(step.key, stop.app_id) for step in effective for stop in step.stops}
+    return (*sorted(starts), *sorted(stops))
+
+
+def plan_digest(effects: Iterable[Effect]) -> str:
+    """The digest of all effects of a plan: `lp3:sha256:<hex>+<app id>+<app id>…`. Order does not matter.
+
+    The hash covers the starts. The app ids, sorted, are the live attempts that are stopped: they are spelled
+    out because approval is not symmetric. A plan may start exactly what was approved, but an attempt that has
+    ended since needs no stop any more (`covers`).
+    """
+    effects = tuple(effects)
+    starts = sorted(each.digest for each in effects if isinstance(each, Start))
+    stops = sorted({each.app_id for each in effects if isinstance(each, Stop)})
+    return "+".join([_PREFIX + hashlib.sha256("\n".join(starts).encode()).hexdigest(), *stops])
+
+
+def covers(approved: str, digest: str) -> bool:
+    """Whether approving one plan digest approves another: the same starts, no stop beyond the approved."""
+    approved_starts, *approved_stops = approved.strip().split("+")
+    starts, *stops = digest.split("+")
+    return starts == approved_starts and set(stops) <= set(approved_stops)
+
+
+def is_superseded(digest: str) -> bool:
+    """Whether an older version made this plan digest; such a digest approves nothing today."""
+    return digest.strip().startswith(_OLD_PREFIXES)
+
+
+def _digest(*values: object) -> str:
+    text = json.dumps(values, separators=(",", ":"))
+    return _EFFECT + hashlib.sha256(text.encode()).hexdigest()[:_EFFECT_DIGITS]
