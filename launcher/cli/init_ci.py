@@ -35,14 +35,14 @@ class Engine(NamedTuple):
 
     Attributes:
         title: for questions and messages.
-        variable: names the address in the environment of the runner; "" without an address.
-        prefix: of the address in the variable.
+        variable: names the address in the environment of the runner; "" for the runner itself.
+        scheme: of the address in the variable; "" for a host without a port.
         cron: of the report. GitHub bills hosted runners by the minute.
     """
 
     title: str
     variable: str = ""
-    prefix: str = ""
+    scheme: str = ""
     cron: str = "17 * * * *"
 
 
@@ -57,14 +57,13 @@ class Setup(NamedTuple):
     """What the workflow depends on.
 
     Attributes:
-        engine: a key of ENGINES.
         host: the engine's address as ssh knows it; "" for a self-hosted runner.
         secrets: names of the secrets that jobs read from the environment.
         branch: the default branch, whose pushes are applied.
         requirement: what pip installs; "" if unknown.
     """
 
-    engine: str
+    engine: Engine
     host: str
     secrets: tuple[str, ...]
     branch: str
@@ -81,24 +80,24 @@ def asked_setup(args: Any, jobs: Iterable[str], branch: str, requirement: str, c
     """
     can_ask = not console.cannot_ask and args.ci_engine is None
     kinds = ", ".join(f"{name} ({engine.title})" for name, engine in ENGINES.items())
-    engine = args.ci_engine or (
+    name = args.ci_engine or (
         _answer(console, f"Where do jobs run: {kinds}?", "local") if can_ask else "local"
     )
-    if engine not in ENGINES:
-        raise UsageError(f"`{engine}` is not one of {', '.join(ENGINES)}")
+    engine = ENGINES.get(name)
+    if engine is None:
+        raise UsageError(f"`{name}` is not one of {', '.join(ENGINES)}")
     host = args.ci_host or ""
-    if ENGINES[engine].variable and not host:
-        host = _answer(console, "Its address, as ssh knows it:", "") if can_ask else ""
-        if not host:
-            hint = f"--ci-engine {engine} --ci-host me@gpu1.example.org"
-            raise UsageError(f"--ci-engine {engine} needs the address of {ENGINES[engine].title}", hint=hint)
-    if host and not ENGINES[engine].variable:
+    if engine.variable and not host and can_ask:
+        host = _answer(console, "Its address, as ssh knows it:", "")
+    if engine.variable and not host:
+        hint = f"--ci-engine {name} --ci-host me@gpu1.example.org"
+        raise UsageError(f"--ci-engine {name} needs the address of {engine.title}", hint=hint)
+    if host and not engine.variable:
         raise UsageError("--ci-host is for an engine over ssh", hint="add --ci-engine docker or slurm")
     secrets = [*args.ci_secret] or list(_secrets_in(jobs))
     if can_ask and not args.ci_secret:
-        secrets = (
-            _answer(console, "Secrets that jobs read, by name:", " ".join(secrets)).replace(",", " ").split()
-        )
+        answer = _answer(console, "Secrets that jobs read, by name:", " ".join(secrets))
+        secrets = answer.replace(",", " ").split()
     host = _checked_host(host, engine) if host else ""
     return Setup(engine, host, _checked_secrets(secrets), branch, requirement)
 
@@ -112,7 +111,7 @@ def next_steps(setup: Setup) -> list[str]:
     lines = [] if setup.requirement else [f"set LAUNCHER in {WORKFLOW} to what pip should install"]
     if not setup.host:
         lines.append("register a runner: Settings, Actions, Runners, New self-hosted runner")
-    if setup.host:
+    else:
         name, _, port = setup.host.rpartition("@")[2].partition(":")
         scan = f"ssh-keyscan -p {port} {name}" if port else f"ssh-keyscan {name}"
         lines.append(f"gh secret set {KEY} <~/.ssh/id_ed25519  # a key that {setup.host} accepts")
@@ -120,11 +119,11 @@ def next_steps(setup: Setup) -> list[str]:
     return [*lines, *(f"gh secret set {name}" for name in setup.secrets)]
 
 
-def _checked_host(text: str, engine: str) -> str:
+def _checked_host(text: str, engine: Engine) -> str:
     """The address of an engine, without its scheme. Raises UsageError."""
     host = text.removeprefix("ssh://")
-    if not _HOST.fullmatch(host) or (engine == "slurm" and ":" in host):
-        port = "" if engine == "slurm" else "[:PORT]"
+    if not _HOST.fullmatch(host) or (":" in host and not engine.scheme):
+        port = "[:PORT]" if engine.scheme else ""
         raise UsageError(f"--ci-host: `{text}` is not [USER@]HOST{port}", hint="such as me@gpu1.example.org")
     return host
 
@@ -150,9 +149,9 @@ def workflow(setup: Setup) -> str:
     """The text of the workflow file."""
     if not re.fullmatch(r"[\w./-]+", setup.branch, re.ASCII):
         raise LauncherError(f"a workflow cannot name the branch `{setup.branch}`", hint="rename the branch")
-    engine = ENGINES[setup.engine]
-    address = f'  {engine.variable}: "{engine.prefix}{setup.host}"\n' if engine.variable else ""
-    is_local = setup.engine == "local"
+    engine = setup.engine
+    is_local = not engine.variable
+    address = "" if is_local else f'  {engine.variable}: "{engine.scheme}{setup.host}"\n'
     values = {
         "CRON": engine.cron,
         "COMMAND": "${{ github.event_name == 'schedule' && 'report' || 'apply' }}",
@@ -168,12 +167,7 @@ def workflow(setup: Setup) -> str:
         "KEPT": _KEPT if is_local else "",
         "SECRETS": "".join(f"          {name}: ${{{{ secrets.{name} }}}}\n" for name in setup.secrets),
     }
-    return re.sub(r"<([A-Z_]+)>\n?", lambda found: _filled(found[0], values[found[1]]), _WORKFLOW)
-
-
-def _filled(mark: str, value: str) -> str:
-    """The value of a mark, whose own line end a value of whole lines replaces."""
-    return value if not value or value.endswith("\n") else value + mark.partition(">")[2]
+    return re.sub("<([A-Z_]+)>", lambda found: values[found[1]], _WORKFLOW)
 
 
 _OWN_PLAN = """\

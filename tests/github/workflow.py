@@ -1,4 +1,4 @@
-"""A runner for the workflow that `init --ci github` writes: checks out, runs steps, and cleans up as GitHub's does.
+"""A runner for the workflow of `init --ci github`: checks out, runs steps, and cleans up as GitHub's does.
 
 `uses:` steps are acted out here; `run:` steps are run by bash with a runner's environment.
 """
@@ -88,7 +88,11 @@ class Runner:
     def installed(self, requirement: str) -> Path:
         """Make launcher look as if a run of this workflow had installed it."""
         name = subprocess.run(
-            ["git", "hash-object", "--stdin"], input=f"{requirement}\n", capture_output=True, text=True, check=True
+            ["git", "hash-object", "--stdin"],
+            input=f"{requirement}\n",
+            capture_output=True,
+            text=True,
+            check=True,
         ).stdout.strip()
         path = self.folder / "tools" / "launcher" / name / "bin" / "launcher"
         self._script(path, "launcher")
@@ -153,7 +157,9 @@ def starts(workflow: Mapping[str, Any], event: Event) -> bool:
     """Whether an event starts a workflow."""
     triggers = workflow["on"]
     branches = (triggers.get(event.name) or {}).get("branches") if event.name == "push" else None
-    return event.name in triggers and (not branches or event.ref in {f"refs/heads/{each}" for each in branches})
+    return event.name in triggers and (
+        not branches or event.ref in {f"refs/heads/{each}" for each in branches}
+    )
 
 
 class _Job:
@@ -224,7 +230,16 @@ class _Job:
         for line in added.read_text().splitlines() if added.exists() else ():
             env["PATH"] = f"{line}:{env['PATH']}"
         got = subprocess.run(
-            ["bash", "--noprofile", "--norc", "-e", "-o", "pipefail", "-c", interpolated(step["run"], self.contexts)],
+            [
+                "bash",
+                "--noprofile",
+                "--norc",
+                "-e",
+                "-o",
+                "pipefail",
+                "-c",
+                interpolated(step["run"], self.contexts),
+            ],
             cwd=self.runner.workspace / defaults.get("working-directory", "."),
             env=env,
             stdin=subprocess.DEVNULL,
