@@ -129,7 +129,8 @@ def applied_check(
 ) -> Check:
     """The check run that says what was carried out for a commit.
 
-    It succeeds when nothing that an approval names is left to do: then later applies begin after this commit.
+    It succeeds when nothing that an approval names is left to do, nor what a plan that is not there yet might
+    approve: then later applies begin after this commit.
     """
     started = [each for each in outcomes if each.app is not None and each.kind not in ("keep", "hold")]
     failed = [each for each in outcomes if each.error]
@@ -152,7 +153,7 @@ def applied_check(
         "run_url": run_url,
         "approvals": by_number,
     }
-    is_done = not failed and not left
+    is_done = not failed and not left and not (merged.unreviewed and plan.unapproved)
     title = applied_title(len(started), len(failed), len(plan.unapproved))
     return Check(
         name=f"launcher apply {scope}",

@@ -178,10 +178,13 @@ def _carry_out(
         github.add_check(check, sha=runner.sha)
     with _degraded(console, "the pull requests do not show what was applied"):
         _comment_applied(github, plan, result.outcomes, merged, scope, runner)
+    for number in merged.unreviewed:
+        console.print(warning(f"`launcher ci plan` has left no plan on the last commit of #{number}"))
     for refusal in plan.unapproved:
         console.print(warning(str(refusal)))
     if plan.unapproved:
-        console.print(warning("open a pull request, or run the workflow by hand with the digest of its plan"))
+        digest = make_plan(launches, choices=choices).plan_digest
+        console.print(warning(f"open a pull request, or run the workflow by hand with the digest {digest}"))
     return max(code, StaleError.exit_code if plan.unapproved else 0)
 
 
@@ -205,4 +208,5 @@ def _launches(args: Any, console: Console) -> tuple[tuple[Launch, ...], Choices]
     if exit_code(result.diagnostics, strict=args.strict):
         publish_refusal(result.diagnostics, in_short(result.diagnostics))
         raise JobFileError(in_short(result.diagnostics))
-    return result.launches, plan_options.choices(result.launches, args)
+    scopes = plan_options.scopes_of(result.launches, args.files or ["."])
+    return result.launches, Choices(prune=result.prunes, scopes=scopes, declared_in=jobs.declared_in)

@@ -63,12 +63,12 @@ def choices(launches: Sequence[Launch], args: Any) -> Choices:
         retry_failed=args.retry_failed,
         prune=args.prune,
         take_over=args.take_over,
-        scopes=_scopes(launches, args.files or ["."]),
+        scopes=scopes_of(launches, args.files or ["."]),
         declared_in=declared_in,
     )
 
 
-def _scopes(launches: Sequence[Launch], paths: Sequence[str]) -> tuple[Scope, ...]:
+def scopes_of(launches: Sequence[Launch], paths: Sequence[str]) -> tuple[Scope, ...]:
     """Where to look for orphans: in the directories among `paths`, not around single files."""
     found: dict[Scope, None] = {}
     for directory in (realpath(path) for path in paths if isdir(path)):

@@ -10,9 +10,13 @@ from launcher.files import PROJECT_FILE
 TABLES = ("schedulers", "components", "cli")
 """The sections with defaults of `launcher run`; job files use only `schedulers`."""
 
-FIELDS = ("project", "target", "lifecycle", "queue", "exclude", *TABLES)
+FIELDS = ("project", "target", "lifecycle", "queue", "ci", "exclude", *TABLES)
 QUEUE = ("cpu", "memory", "gpus", "max_parallel")
 """What the table `[queue]` may hold: how much of a machine the jobs of the project take together."""
+
+CI = ("prune", "components")
+"""What the table `[ci]` may hold: whether merges stop the apps of removed jobs, and whether plans of pull
+requests call components of the repository."""
 
 COMMANDS: Mapping[str, tuple[str, ...]] = {"run": ("scheduler", "workspace")}
 """Command → what its table `[cli.COMMAND]` may hold."""
@@ -44,18 +48,23 @@ def faults(value: Mapping[str, Any], schedulers: Collection[str] | None = None) 
     for key in value:
         if key not in FIELDS and not key.startswith("x-"):
             yield Fault((key,), "unknown-field", f"`{key}` is not a field of {PROJECT_FILE}", FIELDS)
-    yield from _of_queue(value.get("queue", {}))
+    yield from _of_table("queue", QUEUE, value.get("queue", {}))
+    yield from _of_table("ci", CI, value.get("ci", {}))
+    table = value.get("ci", {})
+    for key in CI if isinstance(table, dict) else ():
+        if not isinstance(table.get(key, False), bool):
+            yield Fault(("ci", key), "wrong-type", f"`{key}` must be true or false")
     for section in TABLES:
         yield from _of_section(section, value.get(section, {}), schedulers)
 
 
-def _of_queue(table: Any) -> Iterator[Fault]:
+def _of_table(name: str, fields: tuple[str, ...], table: Any) -> Iterator[Fault]:
     if not isinstance(table, dict):
-        yield Fault(("queue",), "wrong-type", "`queue` must be a table", remedy="write [queue]")
+        yield Fault((name,), "wrong-type", f"`{name}` must be a table", remedy=f"write [{name}]")
         return
     for key in table:
-        if key not in QUEUE and not key.startswith("x-"):
-            yield Fault(("queue", key), "unknown-field", f"`queue` has no `{key}`", QUEUE)
+        if key not in fields and not key.startswith("x-"):
+            yield Fault((name, key), "unknown-field", f"`{name}` has no `{key}`", fields)
 
 
 def _of_section(section: str, tables: Any, schedulers: Collection[str] | None) -> Iterator[Fault]:

@@ -63,6 +63,8 @@ class Compiled:
     diagnostics: tuple[Diagnostic, ...]
     traces: Mapping[JobKey, Trace] = field(default_factory=dict, compare=False, repr=False)
     """Where the values of each launch come from."""
+    prunes: bool = False
+    """Whether `launcher ci` stops apps that no file declares any more."""
 
     @property
     def errors(self) -> tuple[Diagnostic, ...]:
@@ -137,7 +139,7 @@ def compile_files(
     traces = {key: trace for result in good for key, trace in result.traces.items()}
     if not placeholders and not any(each.severity == "error" for each in diagnostics):
         launches = resolve_elsewhere(launches, Neighbours(cwd, replace(inputs, placeholders=True)))
-    return Compiled(tuple(launches), tuple(diagnostics), traces)
+    return Compiled(tuple(launches), tuple(diagnostics), traces, homes.prunes)
 
 
 def _with_needs(

@@ -111,6 +111,7 @@ class Config:
         options: scheduler → run options that `cfg` of a job file lies over.
         lifecycle: policies that those of a job file lie over.
         caps: how much of a machine its jobs take together.
+        prunes: `launcher ci apply` stops the apps of jobs that no file declares any more.
         document: gives the places of all that; None where there is no file.
         problems: what is wrong with it.
     """
@@ -120,6 +121,7 @@ class Config:
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     lifecycle: LifecycleSpec = field(default_factory=LifecycleSpec.model_construct)
     caps: Caps = NO_CAPS
+    prunes: bool = False
     document: Document | None = None
     problems: tuple[Diagnostic, ...] = ()
 
@@ -150,6 +152,7 @@ def read_config(file: str, path: str, schedulers: Schedulers | None, *, componen
         options=dict(_options(value.get("schedulers", {}), schedulers, problems)),
         lifecycle=_part(LifecycleSpec, "lifecycle", value.get("lifecycle", {}), problems),
         caps=Caps(queue.cpu, queue.memory, queue.gpus, queue.max_parallel),
+        prunes=isinstance(ci := value.get("ci"), dict) and ci.get("prune") is True,
         document=document,
         problems=tuple(problems.found),
     )
@@ -279,6 +282,11 @@ class Homes:
         if folder not in self._folders:
             self._folders[folder] = self._look_up(folder)
         return self._folders[folder]
+
+    @property
+    def prunes(self) -> bool:
+        """Whether a launcher.toml that was looked up says `prune = true` in `[ci]`."""
+        return any(config.prunes for config in self._configs.values())
 
     def _look_up(self, folder: str) -> Home:
         tree = repository(folder)

@@ -1,0 +1,131 @@
+"""A repository of job files: a bare remote, pull requests on a fake GitHub, runs of its workflow."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.github.fake import REPOSITORY, FakeGitHub
+
+_WHO = ["-c", "user.name=ann", "-c", "user.email=ann@example.com", "-c", "init.defaultBranch=main"]
+
+
+def git(folder: Path, *args: str) -> str:
+    command = ["git", *_WHO, *args]
+    return subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout.strip()
+
+
+class Repository:
+    """Branches, pull requests, merges and workflow runs, each run in a fresh clone."""
+
+    def __init__(self, folder: Path, github: FakeGitHub, home: Path) -> None:
+        self.github, self.home, self._folder = github, home, folder
+        self.remote, self.work = folder / "remote.git", folder / "work"
+        self._runs = 0
+        git(folder, "init", "-q", "--bare", str(self.remote))
+        git(folder, "clone", "-q", str(self.remote), str(self.work))
+        git(self.work, "checkout", "-qb", "main")
+        self.push({"README": "jobs"})
+
+    def push(self, files: dict[str, str | None]) -> str:
+        """Commit files on main and push them without a pull request; None removes one. The commit."""
+        return self._commit("main", files, "a direct push")
+
+    def pull_request(self, number: int, files: dict[str, str | None]) -> str:
+        """Push a branch from main and open a pull request, or push to it again. The head."""
+        branch = f"change-{number}"
+        exists = bool(git(self.work, "branch", "--list", branch))
+        git(self.work, "checkout", "-q", *([] if exists else ["-b"]), branch)
+        head = self._commit(branch, files, f"change {number}")
+        git(self.work, "checkout", "-q", "main")
+        self.github.open_pull(number, head)
+        return head
+
+    def merge(self, number: int, *, squash: bool = True) -> str:
+        """Merge a pull request, as a squash or with a merge commit. The commit on main."""
+        git(self.work, "checkout", "-q", "main")
+        if squash:
+            git(self.work, "merge", "-q", "--squash", f"change-{number}")
+            git(self.work, "commit", "-qm", f"change {number} (#{number})", "--allow-empty")
+        else:
+            title = f"Merge pull request #{number} from acme/change-{number}"
+            git(self.work, "merge", "-q", "--no-ff", "-m", title, f"change-{number}")
+        git(self.work, "push", "-q", "origin", "main")
+        commit = git(self.work, "rev-parse", "HEAD")
+        self.github.merge_pull(number, commit)
+        return commit
+
+    def plan(self, number: int, *args: str, code: int | None = 0) -> str:
+        """Run `ci plan` as on a pull request: in a checkout of its merge with main."""
+        head = git(self.work, "rev-parse", f"change-{number}")
+        clone = self._clone(head)
+        base = git(clone, "rev-parse", "origin/main")
+        git(clone, "merge", "-q", "--no-edit", "origin/main")
+        pull = {
+            "number": number,
+            "head": {"sha": head, "repo": self.github.pulls[number]["head"]["repo"]},
+            "base": {"sha": base, "ref": "main"},
+        }
+        return self._run(clone, "pull_request", {"pull_request": pull}, ["plan", *args], code)
+
+    def apply(self, *args: str, at: str = "main", event: str = "push", code: int | None = 0) -> str:
+        """Run `ci apply` on a commit of main."""
+        commit = git(self.work, "rev-parse", at)
+        return self._run(self._clone(commit), event, {}, ["apply", *args], code)
+
+    def _commit(self, branch: str, files: dict[str, str | None], message: str) -> str:
+        for name, text in files.items():
+            path = self.work / name
+            if text is None:
+                git(self.work, "rm", "-q", name)
+                continue
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+            git(self.work, "add", name)
+        git(self.work, "commit", "-qm", message, "--allow-empty")
+        git(self.work, "push", "-q", "origin", branch)
+        return git(self.work, "rev-parse", "HEAD")
+
+    def _clone(self, commit: str) -> Path:
+        self._runs += 1
+        clone = self._folder / f"run-{self._runs}"
+        git(self._folder, "clone", "-q", str(self.remote), str(clone))
+        git(clone, "checkout", "-q", "--detach", commit)
+        for name, value in (("user.name", "ann"), ("user.email", "ann@example.com")):
+            git(clone, "config", name, value)
+        return clone
+
+    def _run(
+        self, clone: Path, event: str, payload: dict[str, object], argv: list[str], code: int | None
+    ) -> str:
+        event_file = self._folder / f"event-{self._runs}.json"
+        event_file.write_text(json.dumps({"repository": {"default_branch": "main"}, **payload}))
+        env = {
+            **os.environ,
+            "LAUNCHER_HOME": str(self.home),
+            "GITHUB_ACTIONS": "true",
+            "GITHUB_EVENT_NAME": event,
+            "GITHUB_EVENT_PATH": str(event_file),
+            "GITHUB_REPOSITORY": REPOSITORY,
+            "GITHUB_SHA": git(clone, "rev-parse", "HEAD"),
+            "GITHUB_API_URL": self.github.url,
+            "GITHUB_SERVER_URL": "https://github.invalid",
+            "GITHUB_RUN_ID": str(self._runs),
+            "GITHUB_TOKEN": "token",
+            "GITHUB_STEP_SUMMARY": str(self._folder / f"summary-{self._runs}.md"),
+        }
+        done = subprocess.run(
+            [sys.executable, "-m", "launcher", "ci", *argv],
+            cwd=clone,
+            env=env,
+            check=False,
+            capture_output=True,
+            text=True,
+        )
+        assert code is None or done.returncode == code, (
+            f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+        )
+        return done.stdout + done.stderr

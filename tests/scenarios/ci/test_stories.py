@@ -1,0 +1,257 @@
+"""From the pull request to the app: `ci plan` and `ci apply` on a bare remote, with local jobs."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from launcher.specs import JobKey
+from launcher.state.store import Store
+from tests.github.fake import FakeGitHub
+from tests.github.repository import Repository
+from tests.scenario import Scenario
+
+CHECK = "launcher apply (default, default)"
+BY_HAND = "--without-review"
+
+
+def job(name: str, *args: str, more: str = "") -> str:
+    words = ", ".join(args or ("done",))
+    return f"version: 1\nname: {name}\n{more}roles: {{main: {{entrypoint: echo, args: [{words}]}}}}\n"
+
+
+@pytest.fixture
+def github() -> Iterator[FakeGitHub]:
+    with FakeGitHub() as fake:
+        yield fake
+
+
+@pytest.fixture
+def repo(tmp_path: Path, github: FakeGitHub, scenario: Scenario) -> Repository:
+    """A repository whose first commit was applied by hand."""
+    made = Repository(tmp_path, github, scenario.home)
+    made.push({"base.launcher.yaml": job("base")})
+    made.apply(BY_HAND, event="workflow_dispatch")
+    return made
+
+
+def ran(scenario: Scenario) -> dict[str, list[str]]:
+    """Job → pull requests of its attempts, in their order."""
+    with Store.open(readonly=True) as store:
+        keys = sorted({JobKey(*app.key) for app in store.apps("local_cwd")})
+    return {key.job: [made.pull_request for made in scenario.attempts(key.job)] for key in keys}
+
+
+def test_a_merged_pull_request_is_applied_and_its_comment_tells(
+    repo: Repository, github: FakeGitHub, scenario: Scenario
+) -> None:
+    repo.pull_request(1, {"train.launcher.yaml": job("train", "$<git.sha>")})
+    repo.plan(1)
+    (comment,) = github.bodies(1)
+    assert "1 to create" in comment
+    commit = repo.merge(1)
+    repo.apply()
+    assert ran(scenario) == {"base": [""], "train": ["1"]}
+    assert github.conclusions(CHECK)[commit] == "success"
+    (comment,) = github.bodies(1)
+    assert f"applied at {commit[:7]}: started train" in comment
+    repo.apply()
+    assert ran(scenario)["train"] == ["1"]
+
+
+@pytest.mark.parametrize("squash", [True, False], ids=["squash", "merge commit"])
+def test_two_pull_requests_merged_at_once_are_both_applied(
+    repo: Repository, scenario: Scenario, squash: bool
+) -> None:
+    for number, name in ((1, "one"), (2, "two")):
+        repo.pull_request(number, {f"{name}.launcher.yaml": job(name)})
+        repo.plan(number)
+    repo.merge(1, squash=squash)
+    repo.merge(2, squash=squash)
+    repo.apply()
+    assert ran(scenario) == {"base": [""], "one": ["1"], "two": ["2"]}
+
+
+def test_a_run_that_was_evicted_is_made_good_by_the_next(repo: Repository, scenario: Scenario) -> None:
+    for number, name in ((1, "one"), (2, "two"), (3, "three")):
+        repo.pull_request(number, {f"{name}.launcher.yaml": job(name)})
+        repo.plan(number)
+        repo.merge(number)
+        if number != 2:
+            repo.apply()
+    assert ran(scenario) == {"base": [""], "one": ["1"], "three": ["3"], "two": ["2"]}
+
+
+def test_a_change_after_the_review_is_held_and_named(
+    repo: Repository, github: FakeGitHub, scenario: Scenario
+) -> None:
+    repo.pull_request(1, {"train.launcher.yaml": job("train", "reviewed")})
+    repo.plan(1)
+    repo.pull_request(1, {"train.launcher.yaml": job("train", "other"), "ok.launcher.yaml": job("ok")})
+    commit = repo.merge(1)
+    shown = repo.apply(code=4)
+    assert "start default/train: no approval starts it" in shown
+    assert "left no plan on the last commit of #1" in shown
+    assert ran(scenario) == {"base": [""]}
+    assert github.conclusions(CHECK).get(commit) != "success"
+
+
+def test_a_direct_push_adds_no_approval_and_blocks_nothing(repo: Repository, scenario: Scenario) -> None:
+    repo.pull_request(1, {"one.launcher.yaml": job("one")})
+    repo.plan(1)
+    repo.push({"pushed.launcher.yaml": job("pushed")})
+    repo.merge(1)
+    shown = repo.apply(code=4)
+    assert "start default/pushed: no approval starts it" in shown
+    assert ran(scenario) == {"base": [""], "one": ["1"]}
+    repo.pull_request(2, {"README": "2"})
+    repo.plan(2)
+    repo.merge(2)
+    repo.apply()
+    assert ran(scenario)["pushed"] == ["2"]
+
+
+def test_a_reverted_pull_request_runs_the_first_document_again(repo: Repository, scenario: Scenario) -> None:
+    for number, word in ((1, "first"), (2, "second"), (3, "first")):
+        repo.pull_request(number, {"train.launcher.yaml": job("train", word)})
+        repo.plan(number)
+        repo.merge(number)
+        repo.apply()
+        scenario.wait("train")
+    assert ran(scenario)["train"] == ["1", "2", "3"]
+
+
+def test_a_commit_that_nothing_leads_to_is_applied_by_hand(
+    tmp_path: Path, github: FakeGitHub, scenario: Scenario
+) -> None:
+    repo = Repository(tmp_path, github, scenario.home)
+    repo.push({"base.launcher.yaml": job("base")})
+    assert "no commit of the last 2 was applied" in repo.apply(code=4)
+    digest = scenario.plan_document(repo.work)["plan_digest"]
+    assert "expected digest lp3:sha256:00" in repo.apply("--digest", "lp3:sha256:00", code=4)
+    repo.apply("--digest", digest, event="workflow_dispatch")
+    assert list(ran(scenario)) == ["base"]
+    repo.apply()
+
+
+def test_a_token_that_may_not_write_degrades_with_the_name_of_the_permission(
+    repo: Repository, github: FakeGitHub
+) -> None:
+    github.faults.forbidden = ["POST /check-runs", "POST /issues"]
+    repo.pull_request(1, {"train.launcher.yaml": job("train")})
+    shown = repo.plan(1)
+    assert "`checks: write`" in shown
+    assert "`pull-requests: write`" in shown
+
+
+def test_a_plan_is_shown_in_one_comment_that_is_edited(repo: Repository, github: FakeGitHub) -> None:
+    repo.pull_request(1, {"train.launcher.yaml": job("train", "1")})
+    repo.plan(1)
+    repo.pull_request(1, {"train.launcher.yaml": job("train", "2"), "more.launcher.yaml": job("more")})
+    repo.plan(1)
+    (comment,) = github.bodies(1)
+    assert "2 to create" in comment
+    github.comments.clear()
+    repo.plan(1)
+    assert len(github.bodies(1)) == 1
+
+
+def test_a_pull_request_that_touches_no_job_passes_without_a_comment(
+    repo: Repository, github: FakeGitHub
+) -> None:
+    repo.pull_request(1, {"README": "other words"})
+    repo.plan(1)
+    assert github.bodies(1) == []
+    assert [each["name"] for each in github.checks if each["name"].startswith("launcher effects")] == [
+        "launcher effects (default, default) 1/1"
+    ]
+
+
+def test_a_job_that_a_pull_request_removes_is_stopped_where_the_project_prunes(
+    repo: Repository, github: FakeGitHub, scenario: Scenario
+) -> None:
+    gate = scenario.gate()
+    serve = f"version: 1\nname: serve\nroles: {{main: {{entrypoint: sh, args: [-c, '{gate.script}']}}}}\n"
+    repo.pull_request(1, {"serve.launcher.yaml": serve, "launcher.toml": "[ci]\nprune = true\n"})
+    repo.plan(1)
+    repo.merge(1)
+    repo.apply()
+    gate.entered()
+    repo.pull_request(2, {"serve.launcher.yaml": None})
+    repo.plan(2)
+    assert "1 to destroy" in github.bodies(2)[0]
+    repo.merge(2)
+    repo.apply()
+    (made,) = scenario.attempts("serve")
+    assert made.state == "cancelled"
+    assert scenario.processes_of(made.app_id) == []
+
+
+def test_a_running_job_that_a_pull_request_removes_is_held_where_no_plan_stopped_it(
+    repo: Repository, scenario: Scenario
+) -> None:
+    gate = scenario.gate()
+    serve = f"version: 1\nname: serve\nroles: {{main: {{entrypoint: sh, args: [-c, '{gate.script}']}}}}\n"
+    repo.pull_request(1, {"serve.launcher.yaml": serve, "launcher.toml": "[ci]\nprune = true\n"})
+    repo.plan(1)
+    repo.merge(1)
+    repo.apply()
+    gate.entered()
+    repo.push({"serve.launcher.yaml": None})
+    assert "no approval stops attempt 1" in repo.apply(code=4)
+    (made,) = scenario.attempts("serve")
+    assert made.state == "running"
+    gate.open()
+
+
+def test_two_merges_that_change_one_running_job_do_not_refuse_each_other(
+    repo: Repository, scenario: Scenario
+) -> None:
+    def serve(seconds: int) -> dict[str, str | None]:
+        text = f"version: 1\nname: serve\nroles: {{main: {{entrypoint: sleep, args: ['{seconds}']}}}}\n"
+        return {"serve.launcher.yaml": text}
+
+    repo.push(serve(1000))
+    repo.apply(BY_HAND, event="workflow_dispatch")
+    repo.pull_request(1, serve(2000))
+    repo.plan(1)
+    first = repo.merge(1)
+    repo.pull_request(2, serve(3000))
+    repo.plan(2)
+    repo.apply(at=first)
+    repo.merge(2)
+    repo.apply()
+    made = scenario.attempts("serve")
+    assert [(each.pull_request, each.state) for each in made] == [
+        ("", "cancelled"),
+        ("1", "cancelled"),
+        ("2", "running"),
+    ]
+    scenario.cancel("serve")
+
+
+def test_an_empty_ledger_is_refused(repo: Repository, scenario: Scenario, tmp_path: Path) -> None:
+    repo.pull_request(1, {"train.launcher.yaml": job("train")})
+    repo.plan(1)
+    repo.merge(1)
+    repo.apply()
+    repo.pull_request(2, {"train.launcher.yaml": job("train", "again")})
+    repo.plan(2)
+    repo.merge(2)
+    repo.home = tmp_path / "other-home"
+    shown = repo.apply(code=4)
+    assert "the ledger is another one" in shown
+    assert "start default/base: no approval starts it" in shown
+    assert ran(scenario)["train"] == ["1"]
+
+
+def test_each_target_has_its_own_approvals(repo: Repository, scenario: Scenario) -> None:
+    targets = "targets: {prod: {description: other}}\n"
+    repo.push({"base.launcher.yaml": job("base", more=targets)})
+    repo.apply("--target", "prod", BY_HAND, event="workflow_dispatch")
+    repo.pull_request(1, {"train.launcher.yaml": job("train", more=targets)})
+    repo.plan(1)
+    repo.merge(1)
+    assert "train: no approval starts it" in repo.apply("--target", "prod", code=4)
+    repo.apply()
+    assert ran(scenario)["train"] == ["1"]

@@ -1,0 +1,123 @@
+"""Effects in check runs, and the check run of an apply."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from launcher.apply.events import Outcome
+from launcher.ci.apply import Merged, applied_check
+from launcher.ci.approvals import Scope, approval_in, effect_checks
+from launcher.ci.github import CheckRun, Pull
+from launcher.errors import LauncherError
+from launcher.plan.approved import judged
+from launcher.plan.effects import Approval, Refusal, Start, start_of
+from launcher.plan.model import Plan
+from launcher.specs.attempt import Attempt
+from launcher.specs.needs import Need
+from launcher.state.records import of_attempt
+from tests.unit.plan.world import attempt, job, plan
+
+SCOPE = Scope("default", "default")
+PULL = Pull(number=7, head_sha="a" * 40, base_ref="main", merged=True)
+
+
+def stamped(*names: str, plan_id: str = "p1") -> Plan:
+    return plan([job(name) for name in names]).stamped(plan_id=plan_id, created_at=0)
+
+
+def runs(made: Plan, first: int = 1) -> list[CheckRun]:
+    checks = effect_checks(made, SCOPE, "7")
+    return [CheckRun(id=first + at, sha="a" * 40, **check._asdict()) for at, check in enumerate(checks)]
+
+
+def test_an_approval_survives_its_check_runs() -> None:
+    made = stamped("train", "eval")
+    approval = approval_in(runs(made), SCOPE)
+    assert approval is not None
+    assert (approval.id, approval.pull_request) == ("p1", "7")
+    assert approval.starts == {start_of(job("train")): 0, start_of(job("eval")): 0}
+
+
+def test_a_plan_of_thousands_of_effects_lies_in_several_check_runs() -> None:
+    made = stamped(*(f"job-{number}" for number in range(3000)))
+    found = runs(made)
+    assert len(found) > 1
+    assert all(len(each.text) < 65_535 and len(each.summary) < 65_535 for each in found)
+    approval = approval_in(reversed(found), SCOPE)
+    assert approval is not None
+    assert len(approval.starts) == 3000
+    assert approval_in(found[1:], SCOPE) is None
+
+
+def test_only_the_newest_list_counts_even_where_it_has_fewer_parts() -> None:
+    old = runs(stamped(*(f"job-{number}" for number in range(3000))))
+    new = runs(stamped("train", plan_id="p2"), first=100)
+    approval = approval_in([*old, *new], SCOPE)
+    assert approval is not None
+    assert approval.id == "p2"
+
+
+def test_the_list_of_another_target_does_not_count() -> None:
+    assert approval_in(runs(stamped("train")), Scope("default", "prod")) is None
+    assert approval_in([], SCOPE) is None
+
+
+@pytest.mark.parametrize("text", ["", "```\n!\n```", "```\neJw=\n```", "```\nAAAA\n```"])
+def test_a_damaged_check_run_is_named(text: str) -> None:
+    (found,) = runs(stamped("train"))
+    with pytest.raises(LauncherError, match=r"`launcher effects \(default, default\)` cannot be read"):
+        approval_in([replace(found, text=text)], SCOPE)
+
+
+def applied(now: Plan, *approvals: Approval, failed: bool = False, **merged: Any) -> str:
+    checked = judged(now, approvals, lambda step, number: None)
+    outcomes = [
+        Outcome(
+            key=step.key,
+            kind=step.kind,
+            app=of_attempt(_made(step.key.job)) if not failed else None,
+            error="refused" if failed else "",
+        )
+        for step in checked.steps
+        if step.starts
+    ]
+    history = Merged(approvals=approvals, pulls={"7": PULL}, **merged)
+    return applied_check(SCOPE, checked, outcomes, history, run_url="").conclusion
+
+
+def _made(name: str) -> Attempt:
+    return attempt(job(name), "running")
+
+
+def approving(made: Plan) -> Approval:
+    starts = {each: 0 for each in made.effects if isinstance(each, Start)}
+    return Approval(id="p1", starts=starts, pull_request="7")
+
+
+def test_an_apply_that_carried_out_all_that_is_approved_succeeds() -> None:
+    now = plan([job("train")])
+    assert applied(now, approving(now)) == "success"
+    assert applied(now) == "success"  # an effect that nothing approves blocks no later apply
+
+
+def test_an_apply_is_not_done_while_something_approved_is_left() -> None:
+    shown = plan([job("train", needs=(Need("eval"),)), job("eval")])
+    assert applied(plan([job("train", "changed")]), approving(shown)) == "failure"
+    assert applied(shown, approving(shown), failed=True) == "failure"
+    behind = plan([job("train", needs=(Need("eval"),)), job("eval", "pushed")])
+    only_train = Approval(id="p1", starts={start_of(job("train", needs=(Need("eval"),))): 0})
+    assert applied(behind, only_train) == "failure"
+
+
+def test_an_apply_is_not_done_while_a_plan_may_still_come() -> None:
+    now = plan([job("train")])
+    assert applied(now, unreviewed=("7",)) == "failure"
+    assert applied(now, approving(now), unreviewed=("8",)) == "success"
+
+
+def test_a_refusal_names_what_is_approved_and_what_is_there() -> None:
+    start = start_of(job("train"))
+    assert str(Refusal(start, "le1:00 (#7)", "the job file changed since")) == (
+        f"start default/train: the job file changed since\n  approved le1:00 (#7), now {start.digest}"
+    )

@@ -1,0 +1,123 @@
+"""The client of GitHub against a server that keeps state, and fails in the ways of the real one."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from launcher.ci.github import Check, GitHub, GitHubError
+from tests.github.fake import REPOSITORY, FakeGitHub
+
+SHA = "a" * 40
+
+
+@pytest.fixture
+def fake() -> Iterator[FakeGitHub]:
+    with FakeGitHub() as server:
+        yield server
+
+
+def client(fake: FakeGitHub, slept: list[float] | None = None) -> GitHub:
+    return GitHub(fake.url, REPOSITORY, "s3cret", sleep=(slept if slept is not None else []).append)
+
+
+def check(name: str = "launcher") -> Check:
+    return Check(name, "success", "title", "summary", "text", "id")
+
+
+def test_comments_are_written_edited_and_listed(fake: FakeGitHub) -> None:
+    github = client(fake)
+    made = github.add_comment(1, "one")
+    assert github.edit_comment(made.id, "two")
+    assert [each.body for each in github.comments(1)] == ["two"]
+    assert github.comments(2) == []
+
+
+def test_a_comment_that_was_deleted_is_no_error(fake: FakeGitHub) -> None:
+    github = client(fake)
+    made = github.add_comment(1, "one")
+    fake.comments.clear()
+    assert not github.edit_comment(made.id, "two")
+
+
+def test_every_page_is_read(fake: FakeGitHub) -> None:
+    fake.faults.page = 3
+    github = client(fake)
+    for number in range(8):
+        github.add_comment(1, str(number))
+        github.add_check(check(str(number)), sha=SHA)
+    assert [each.body for each in github.comments(1)] == [str(number) for number in range(8)]
+    assert [each.name for each in github.check_runs(SHA)] == [str(number) for number in reversed(range(8))]
+
+
+def test_check_runs_of_other_apps_do_not_count(fake: FakeGitHub) -> None:
+    github = client(fake)
+    github.add_check(check(), sha=SHA)
+    fake.checks[0]["app"] = {"slug": "somebody-elses-app"}
+    assert github.check_runs(SHA) == []
+
+
+def test_a_refusal_names_the_permission_and_not_the_token(fake: FakeGitHub) -> None:
+    fake.faults.forbidden = ["."]
+    github = client(fake)
+    needs = [
+        (lambda: github.add_check(check(), sha=SHA), "checks: write"),
+        (lambda: github.check_runs(SHA), "checks: read"),
+        (lambda: github.add_comment(1, "x"), "pull-requests: write"),
+        (lambda: github.comments(1), "pull-requests: read"),
+        (lambda: github.pulls_of(SHA), "pull-requests: read"),
+    ]
+    for act, permission in needs:
+        with pytest.raises(GitHubError) as caught:
+            act()
+        assert caught.value.permission == permission
+        assert "s3cret" not in f"{caught.value} {caught.value.hint}"
+
+
+def test_a_rate_limit_is_waited_for_as_long_as_the_server_says(fake: FakeGitHub) -> None:
+    slept: list[float] = []
+    fake.faults.answers, fake.faults.retry_after = {"POST /check-runs": [429, 403]}, 7
+    client(fake, slept).add_check(check(), sha=SHA)
+    assert slept == [7.0, 7.0]
+    assert len(fake.checks) == 1
+
+
+def test_a_long_wait_is_not_waited(fake: FakeGitHub) -> None:
+    slept: list[float] = []
+    fake.faults.answers, fake.faults.retry_after = {"GET": [429]}, 4000
+    with pytest.raises(GitHubError, match="429"):
+        client(fake, slept).comments(1)
+    assert slept == []
+
+
+def test_reads_are_repeated_after_a_failure_of_the_server_and_writes_are_not(fake: FakeGitHub) -> None:
+    slept: list[float] = []
+    fake.faults.answers = {"GET": [502, 503], "POST": [502]}
+    github = client(fake, slept)
+    assert github.comments(1) == []
+    assert slept == [1.0, 2.0]
+    with pytest.raises(GitHubError, match="502"):
+        github.add_comment(1, "one")
+    assert fake.bodies(1) == []
+
+
+def test_a_commit_that_is_not_linked_yet_has_no_pull_request(fake: FakeGitHub) -> None:
+    fake.open_pull(3, "b" * 40)
+    fake.merge_pull(3, SHA)
+    fake.faults.unlinked = {SHA: 1}
+    github = client(fake)
+    assert github.pulls_of(SHA) == []
+    assert [(pull.number, pull.merged, pull.merge_commit_sha) for pull in github.pulls_of(SHA)] == [
+        (3, True, SHA)
+    ]
+    assert github.pull(4) is None
+
+
+def test_a_comment_beyond_the_limit_of_the_server_is_refused(fake: FakeGitHub) -> None:
+    with pytest.raises(GitHubError, match="422"):
+        client(fake).add_comment(1, "x" * 70_000)
+
+
+def test_a_server_that_does_not_answer_is_named() -> None:
+    github = GitHub("http://127.0.0.1:9", REPOSITORY, "s3cret", sleep=lambda _: None)
+    with pytest.raises(GitHubError, match=r"127\.0\.0\.1:9 does not answer"):
+        github.add_comment(1, "x")
