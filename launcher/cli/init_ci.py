@@ -164,7 +164,6 @@ def workflow(setup: Setup) -> str:
         "APPLY_SETUP": _OWN_SETUP.format(options="path: main, clean: false") if is_local else _HOSTED_SETUP,
         "PLAN_IN": _IN.format(folder="plan") if is_local else "",
         "APPLY_IN": _IN.format(folder="main") if is_local else "",
-        "KEPT": _KEPT if is_local else "",
         "SECRETS": "".join(f"          {name}: ${{{{ secrets.{name} }}}}\n" for name in setup.secrets),
     }
     return re.sub("<([A-Z_]+)>", lambda found: values[found[1]], _WORKFLOW)
@@ -177,8 +176,6 @@ _OWN_PLAN = """\
       && 'ubuntu-latest' || 'self-hosted' }}"""
 
 _IN = "    defaults: {{run: {{working-directory: {folder}}}}}\n"
-
-_KEPT = '          RUNNER_TRACKING_ID: "" # or the runner kills jobs as it ends\n'
 
 _OWN_SETUP = f"""\
       - uses: {_CHECKOUT}
@@ -239,4 +236,4 @@ env:
         env:
           COMMAND: <COMMAND>
           GITHUB_TOKEN: ${{ github.token }}
-<KEPT><SECRETS>"""
+<SECRETS>"""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -20,6 +19,7 @@ from typing import Any
 from ruamel.yaml import YAML
 
 from tests.github.expressions import evaluate, interpolated
+from tests.github.repository import git
 
 FILE = ".github/workflows/launcher.yml"
 
@@ -267,16 +267,3 @@ def _processes_with(variable: str) -> Iterator[int]:
             continue
         if variable.encode() in environ.split(b"\0"):
             yield int(folder.name)
-
-
-def git(folder: Path, *args: str) -> str:
-    """What git prints. Fails when it fails."""
-    got = subprocess.run(["git", "-C", str(folder), *args], capture_output=True, text=True, check=False)
-    assert got.returncode == 0, f"git {' '.join(args)}\n{got.stdout}{got.stderr}"
-    return got.stdout
-
-
-def forget(runner: Runner) -> None:
-    """Make the runner a new machine: a hosted one begins with nothing."""
-    shutil.rmtree(runner.workspace)
-    runner.workspace.mkdir()
