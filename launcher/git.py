@@ -15,7 +15,7 @@ from collections import namedtuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Mapping
 
 _TIMEOUT_S = 60.0  # a work tree on a slow disk takes its time; one that takes longer hangs
 _PATHS = 500
@@ -131,6 +131,30 @@ class Repository:
         text = self._git("log", "--first-parent", f"--max-count={limit}", "-z", "--format=%H %s", "HEAD")
         return [(line[:40], line[41:]) for line in text.split("\0") if line]
 
+    def commit_of(self, revision: str) -> str:
+        """The full id of the commit that a revision names; "" where there is none in this clone."""
+        name = f"{revision}^{{commit}}"
+        return self._git("rev-parse", "--verify", "--quiet", "--end-of-options", name, ok=(0, 1)).strip()
+
+    def text_at(self, commit: str, path: str) -> str:
+        """The text of a file of a commit; "" where the commit has no such file."""
+        return self._git("cat-file", "blob", f"{commit}:{path}", ok=(0, 128))
+
+    def export(self, commit: str, folder: str) -> None:
+        """Write the files of a commit below `folder`, as a checkout would. Nothing of `.git` changes.
+
+        Filters count as for `head`. Submodules are left out.
+        """
+        index = {"GIT_INDEX_FILE": f"{folder}.index"}
+        try:
+            self._git("read-tree", commit, env=index)
+            prefix = f"--prefix={folder}/"
+            self._git(*self._own_filters(), "checkout-index", "--all", "--quiet", prefix, env=index)
+        finally:
+            for name in (f"{folder}.index", f"{folder}.index.lock"):
+                if os.path.exists(name):
+                    os.remove(name)
+
     def _own_filters(self) -> list[str]:
         """Options that put the filters of the repository's own configuration out of force.
 
@@ -139,14 +163,20 @@ class Repository:
         listing = self._git("config", "-z", "--show-scope", "--get-regexp", r"^filter\.", ok=(0, 1))
         return _without_filters(listing)
 
-    def _git(self, *args: str, input: str | None = None, ok: Collection[int] = (0,)) -> str:
+    def _git(
+        self,
+        *args: str,
+        input: str | None = None,
+        ok: Collection[int] = (0,),
+        env: Mapping[str, str] | None = None,
+    ) -> str:
         from launcher import command
 
         # A git hook that runs us names *its* repository in the environment. No optional locks: a plan
         # writes nothing, the index included.
-        env = {**dict.fromkeys(_NOT_OURS), **_SAFE_ENV, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
+        fixed = {**dict.fromkeys(_NOT_OURS), **_SAFE_ENV, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
         argv = ["git", *_SAFE, "-C", self.root, *args]
-        return command.run(argv, input=input, timeout_s=_TIMEOUT_S, env=env, ok=ok)
+        return command.run(argv, input=input, timeout_s=_TIMEOUT_S, env={**fixed, **(env or {})}, ok=ok)
 
 
 _KNOWN: dict[str, tuple[_Stamp, Repository]] = {}

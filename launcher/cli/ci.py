@@ -9,6 +9,8 @@ from time import time
 from typing import Any
 from uuid import uuid4
 
+import tomli
+
 from launcher.apply import apply_launches, make_plan
 from launcher.apply.approval import check_plan
 from launcher.apply.events import Outcome
@@ -19,14 +21,18 @@ from launcher.ci.github import GitHub, GitHubError
 from launcher.ci.plan import mark_of, publish_comment, publish_effects, with_applied
 from launcher.ci.runner import Runner, runner_of
 from launcher.cli import jobs, plan_options
+from launcher.cli.base import compiled_at
 from launcher.cli.console import Console
+from launcher.cli.render.comparison import comparison_markdown, comparison_text
 from launcher.cli.render.findings import exit_code, findings, in_short
-from launcher.cli.render.github import publish, publish_refusal, shielded, warning
+from launcher.cli.render.github import publish, publish_refusal, publish_text, shielded, warning
 from launcher.cli.render.markdown import plan_markdown
 from launcher.cli.render.plan_text import plan_text
 from launcher.cli.watch import Watch
 from launcher.errors import JobFileError, LauncherError, StaleError, UsageError
-from launcher.git import repository
+from launcher.files import PROJECT_FILE
+from launcher.git import Repository, repository
+from launcher.plan.attribution import attributed, compared
 from launcher.plan.effects_codec import approval_json, to_approval
 from launcher.plan.model import Plan, approves
 from launcher.specs import Launch
@@ -80,14 +86,17 @@ def run(args: Any, console: Console) -> int:
 
 def _plan(args: Any, runner: Runner, console: Console) -> int:
     """Show the plan of a pull request, and leave its effects in check runs."""
+    tree = _tree()
+    args.no_components = args.no_components or not _allows_components(tree, runner.base_sha)
     launches, choices = _launches(args, console)
+    base = compiled_at(runner.base_sha, args.files, args)
+    if runner.is_fork:
+        return _compare(launches, base.launches, runner, console)
     plan = make_plan(launches, choices=choices).stamped(plan_id=str(uuid4()), created_at=time())
+    plan = attributed(plan, base.launches, runner.base_ref or "the base", "this pull request")
     console.print(shielded(plan_text(plan).rstrip("\n")))
     check_plan(plan)
     publish(plan, max_bytes=SUMMARY_BYTES)
-    if runner.is_fork:
-        console.print(warning("a pull request of a fork: its effects cannot be kept; approve them by hand"))
-        return 0
     github = GitHub(runner.api_url, runner.repository, runner.token)
     for scope in scopes_of(plan):
         part = part_of(plan, scope)
@@ -98,6 +107,34 @@ def _plan(args: Any, runner: Runner, console: Console) -> int:
             with _degraded(console, "the plan is in the summary of this run"):
                 publish_comment(github, runner.pull_request, mark_of(scope), text, is_news=not part.is_empty)
     return 0
+
+
+def _compare(head: Sequence[Launch], base: Sequence[Launch], runner: Runner, console: Console) -> int:
+    """Show what the pull request of a fork changes: its run may write nothing."""
+    found = compared(head, base)
+    name = runner.base_ref or runner.base_sha
+    console.print(shielded(comparison_text(found, name)))
+    publish_text(comparison_markdown(found, name, max_bytes=SUMMARY_BYTES))
+    console.print(warning("a pull request of a fork: approve its effects by hand, or through a merge queue"))
+    return 0
+
+
+def _tree() -> Repository:
+    tree = repository(os.getcwd())
+    if tree is None:
+        raise LauncherError("the current directory is in no git repository", hint="check it out first")
+    return tree
+
+
+def _allows_components(tree: Repository, base: str) -> bool:
+    """Whether the launcher.toml of the base lets plans of pull requests call components of the repository."""
+    if not base:
+        return False
+    try:
+        settings = tomli.loads(tree.text_at(base, PROJECT_FILE)).get("ci", {})
+    except tomli.TOMLDecodeError:
+        return False
+    return isinstance(settings, dict) and settings.get("components") is True
 
 
 @contextmanager
@@ -134,10 +171,7 @@ def _apply(args: Any, runner: Runner, console: Console) -> int:
 
 
 def _history(github: GitHub, runner: Runner) -> History:
-    tree = repository(os.getcwd())
-    if tree is None:
-        raise LauncherError("the current directory is in no git repository", hint="check it out first")
-    return History(github, tree.first_parents(MOST_COMMITS), runner.default_branch)
+    return History(github, _tree().first_parents(MOST_COMMITS), runner.default_branch)
 
 
 def _by_hand(launches: Sequence[Launch], choices: Choices, digest: str, runner: Runner) -> Merged:

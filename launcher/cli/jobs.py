@@ -10,7 +10,7 @@ from launcher.cli.console import Console
 from launcher.specs import Launch
 
 if TYPE_CHECKING:
-    from launcher.jobfile import Compiled
+    from launcher.jobfile import Checkout, Compiled
 
 
 def is_saved_plan(path: str) -> bool:
@@ -66,10 +66,18 @@ def add_variables(parser: Any) -> None:
     parser.add_argument("--strict", action="store_true", help="treat warnings as errors")
 
 
-def compiled(files: Sequence[str], args: Any, *, placeholders: bool = False) -> Compiled:
+def compiled(
+    files: Sequence[str],
+    args: Any,
+    *,
+    placeholders: bool = False,
+    cwd: str = "",
+    checkout: Checkout | None = None,
+) -> Compiled:
     """Compile job files with the variables and options of the command line. Errors are in the result.
 
     Args:
+        cwd, checkout: where the files are those of another commit.
         placeholders: replace variables without a value, and warn of needs that the project does not declare;
             the launches are then only valid for counting.
     """
@@ -83,6 +91,8 @@ def compiled(files: Sequence[str], args: Any, *, placeholders: bool = False) -> 
         reach=schedulers.unreadable,
         components=False if args.no_components else None,
         reads_environ=not args.no_env_vars,
+        cwd=cwd,
+        checkout=checkout,
     )
     return compile_files(
         list(files) or ["."],

@@ -13,10 +13,11 @@ from launcher.cli.console import Console
 from launcher.cli.plan_file import document, write_text
 from launcher.cli.plan_options import empty_state_warning, matched
 from launcher.cli.render.findings import exit_code, findings, in_short
-from launcher.cli.render.github import publish, publish_refusal, shielded, warning
+from launcher.cli.render.github import publish, publish_refusal, publish_text, shielded, warning
 from launcher.cli.render.markdown import plan_markdown
 from launcher.cli.render.plan_text import plan_text
 from launcher.errors import JobFileError, UsageError
+from launcher.plan.attribution import attributed
 from launcher.plan.model import Plan, plan_exit_code
 from launcher.specs import Launch
 
@@ -43,6 +44,17 @@ FORMATS = ("text", "json", "markdown", "sarif", "github")
 def add_arguments(parser: Any) -> None:
     jobs.add_arguments(parser)
     plan_options.add_arguments(parser)
+    group = parser.add_argument_group("Comparison")
+    group.add_argument(
+        "--base",
+        metavar="REV",
+        help="name what was already pending on the commit REV, such as origin/main",
+    )
+    group.add_argument(
+        "--offline",
+        action="store_true",
+        help="with --base: compare the job files alone, without asking state folder and engines",
+    )
     group = parser.add_argument_group("Output")
     group.add_argument("--out", metavar="PLAN.JSON", help="save the plan, for `launcher apply PLAN.JSON`")
     group.add_argument(
@@ -76,6 +88,8 @@ def add_arguments(parser: Any) -> None:
 def run(args: Any, console: Console) -> int:
     _check_arguments(args)
     launches = _launches(args, console)
+    if args.offline:
+        return _compare(launches, args, console)
     unknown = empty_state_warning(launches)
     if unknown and args.format == "github":
         console.print(warning(unknown))
@@ -84,6 +98,8 @@ def run(args: Any, console: Console) -> int:
     if args.explain is not None:
         return _explain(launches, args, console)
     plan = make_plan(launches, choices=plan_options.choices(launches, args))
+    if args.base is not None:
+        plan = attributed(plan, _base(args, console), args.base, "this change")
     text = document(plan) if args.out or args.json_into or args.format == "json" else ""
     _show(plan, text, args, console)
     check_plan(plan)
@@ -96,7 +112,40 @@ def run(args: Any, console: Console) -> int:
     return _exit_code(plan, args, console)
 
 
+def _base(args: Any, console: Console) -> tuple[Launch, ...]:
+    """The launches of the commit that --base names."""
+    from launcher.cli.base import compiled_at
+
+    base = compiled_at(args.base, args.files, args)
+    if base.errors:
+        console.warn(f"{args.base} has {in_short(base.errors)}: all of their effects count as of this change")
+    return base.launches
+
+
+def _compare(launches: tuple[Launch, ...], args: Any, console: Console) -> int:
+    """Show the differences between the job files and those of the base; ask nothing else."""
+    from launcher.cli.render.comparison import comparison_json, comparison_markdown, comparison_text
+    from launcher.plan.attribution import compared
+
+    found = compared(launches, _base(args, console))
+    if args.format == "json":
+        console.print(dumps(comparison_json(found, args.base), indent=2, ensure_ascii=False))
+    elif args.format == "markdown":
+        console.print(comparison_markdown(found, args.base, max_bytes=args.max_bytes), end="")
+    else:
+        text = comparison_text(found, args.base, color=console.color)
+        console.print(shielded(text.rstrip()) if args.format == "github" else text)
+        if args.format == "github":
+            publish_text(comparison_markdown(found, args.base, max_bytes=args.max_bytes))
+    return 2 if args.detailed_exitcode and (found.added or found.changed or found.removed) else 0
+
+
 def _check_arguments(args: Any) -> None:
+    if args.offline and args.base is None:
+        raise UsageError("--offline needs --base", hint="--base origin/main --offline")
+    for name in ("out", "json_into", "show_request", "explain", "fail_on", "rerun", "retry_failed", "prune"):
+        if args.offline and getattr(args, name):
+            raise UsageError(f"--{name.replace('_', '-')} has no effect with --offline", hint="leave one out")
     if args.explain is None:
         return
     for name in ("out", "json_into", "show_request", "detailed_exitcode", "fail_on"):

@@ -15,10 +15,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from launcher.jobfile.compile.files import Compiled, Environment, compile_files, load_job, load_jobs
     from launcher.jobfile.compile.needs import declared_elsewhere
+    from launcher.jobfile.compile.project import Checkout
     from launcher.jobfile.diagnostics.diagnostic import Diagnostic, Related, Span, job_file_error, render
     from launcher.jobfile.schema.job import job_schema
 
 __all__ = [
+    "Checkout",
     "Compiled",
     "Diagnostic",
     "Environment",
@@ -34,6 +36,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Checkout": "compile.project",
     "Compiled": "compile.files",
     "Environment": "compile.files",
     "compile_files": "compile.files",

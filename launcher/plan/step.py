@@ -116,6 +116,8 @@ class Step:
             leftover of another document; not saved.
         bound: `launch` bound to this machine, where the step starts it; not saved.
         approval, pull_request: under which it starts (`launcher.plan.approved`); not saved.
+        attribution: which commit its effects are from (`launcher.plan.attribution`), "" where that was not
+            asked; not saved.
     """
 
     key: JobKey
@@ -143,6 +145,7 @@ class Step:
     bound: BoundLaunch | None = field(default=None, compare=False, repr=False)
     approval: str = field(default="", compare=False)
     pull_request: str = field(default="", compare=False)
+    attribution: str = field(default="", compare=False)
 
     @property
     def mark(self) -> str:
@@ -179,11 +182,11 @@ class Step:
 
     def why(self, changed: str = "") -> str:
         """The reasons in one line; `changed` replaces the first difference from the attempt before."""
-        reasons = (
+        reasons = [
             changed if changed and reason.code == "spec_changed" and self.changes else str(reason)
             for reason in self.reasons
-        )
-        return "; ".join(reasons)
+        ]
+        return "; ".join([*reasons, *filter(None, [self.attribution])])
 
     def __str__(self) -> str:
         """The step's line, its changes, stops and notes indented below it. Ends with a line end."""

@@ -118,6 +118,11 @@ def publish_refusal(
     )
 
 
+def publish_text(markdown: str, *, environ: Mapping[str, str] | None = None) -> None:
+    """Append to the step's summary, if the environment names its file. Raises LauncherError."""
+    _append((os.environ if environ is None else environ).get("GITHUB_STEP_SUMMARY"), markdown)
+
+
 def _append(path: str | None, text: str) -> None:
     if not path:
         return

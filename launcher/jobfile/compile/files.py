@@ -21,7 +21,7 @@ from launcher.jobfile.compile.needs import (
 from launcher.jobfile.compile.one_file import FileResult, compile_document
 from launcher.jobfile.compile.one_job import Work
 from launcher.jobfile.compile.options import Rules, Schedulers
-from launcher.jobfile.compile.project import Homes
+from launcher.jobfile.compile.project import Checkout, Homes
 from launcher.jobfile.compile.trace import Trace
 from launcher.jobfile.compile.variables import Inputs, VarFiles, read_var_files
 from launcher.jobfile.diagnostics.diagnostic import Diagnostic, in_order, job_file_error
@@ -44,6 +44,7 @@ class Environment:
         components: whether job files may call components that are not built in; None is what
             LAUNCHER_COMPONENTS says.
         reads_environ: whether variables may take values from the environment.
+        checkout: where the files are those of another commit.
     """
 
     schedulers: Schedulers | None = None
@@ -53,6 +54,7 @@ class Environment:
     environ: Mapping[str, str] | None = None
     components: bool | None = None
     reads_environ: bool = True
+    checkout: Checkout | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,14 @@ def compile_files(
         variables or {}, environ if environment.reads_environ else None, placeholders, values.values
     )
     calls = Calls(are_allowed(os.environ) if environment.components is None else environment.components)
-    homes = Homes(cwd, not placeholders, allow_dirty, environment.schedulers, calls.is_allowed)
+    homes = Homes(
+        cwd,
+        not placeholders,
+        allow_dirty,
+        environment.schedulers,
+        calls.is_allowed,
+        environment.checkout,
+    )
     folders = Folders(not placeholders)
     files, missing = find_files(paths, cwd)
     seen: dict[str, list[Diagnostic]] = {}

@@ -232,6 +232,20 @@ def _part(model: type[T], key: str, value: Any, problems: Collector) -> T:
         return model()
 
 
+class Checkout(NamedTuple):
+    """A folder with the files of another commit: it counts as a work tree of the same repository.
+
+    Attributes:
+        root: of the files; absolute.
+        commit, branch: for `$<git.…>`.
+    """
+
+    root: str
+    origin: str
+    commit: str
+    branch: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Home:
     """The settings that the job files of one folder share.
@@ -263,8 +277,8 @@ class Home:
 class Homes:
     """Looks up each folder, each launcher.toml and each work tree once.
 
-    With `is_asked` False git is not asked: the origin is then the root, commit and branch are assumed. With
-    `components` False no package is looked into for components.
+    With a `checkout` every folder is one of it. With `is_asked` False git is not asked: the origin is then
+    the root, commit and branch are assumed. With `components` False no package is looked into for components.
     """
 
     cwd: str
@@ -272,6 +286,7 @@ class Homes:
     allow_dirty: bool = False
     schedulers: Schedulers | None = None
     components: bool = True
+    checkout: Checkout | None = None
     _folders: dict[str, Home] = field(default_factory=dict)
     _configs: dict[str, Config] = field(default_factory=dict)
     _origins: dict[str, str] = field(default_factory=dict)
@@ -289,6 +304,10 @@ class Homes:
         return any(config.prunes for config in self._configs.values())
 
     def _look_up(self, folder: str) -> Home:
+        if self.checkout is not None:
+            root, origin, commit, branch = self.checkout
+            git = GitFacts(None, _head=Head(commit, branch, False))
+            return Home(root, origin, self._config(project_file(folder), root), git)
         tree = repository(folder)
         path = project_file(folder)
         root = tree.root if tree else os.path.dirname(path) if path else folder

@@ -255,3 +255,45 @@ def test_each_target_has_its_own_approvals(repo: Repository, scenario: Scenario)
     assert "train: no approval starts it" in repo.apply("--target", "prod", code=4)
     repo.apply()
     assert ran(scenario)["train"] == ["1"]
+
+
+def test_a_comment_names_what_was_already_pending(repo: Repository, github: FakeGitHub) -> None:
+    repo.push({"pushed.launcher.yaml": job("pushed")})
+    repo.pull_request(1, {"train.launcher.yaml": job("train")})
+    repo.plan(1)
+    (comment,) = github.bodies(1)
+    rows = {line.split("|")[2].strip(): line for line in comment.splitlines() if line.startswith("| `+`")}
+    assert "from this pull request" in rows["train"]
+    assert "already pending on main" in rows["pushed"]
+
+
+def test_a_pull_request_of_a_fork_writes_nothing(repo: Repository, github: FakeGitHub) -> None:
+    repo.pull_request(1, {"train.launcher.yaml": job("train")})
+    github.pulls[1]["head"]["repo"]["full_name"] = "stranger/vision"
+    before = len(github.requests)
+    shown = repo.plan(1)
+    assert "default/train: added" in shown
+    assert "approve its effects by hand" in shown
+    assert github.requests[before:] == []
+
+
+COMPONENT = """\
+from launcher.specs import AppDef, Role
+
+
+def made() -> AppDef:
+    return AppDef("made", [Role("main", image="", entrypoint="echo", args=["made"])])
+"""
+
+
+def test_a_plan_calls_components_of_the_repository_only_where_the_base_allows_it(repo: Repository) -> None:
+    files: dict[str, str | None] = {
+        "parts.py": COMPONENT,
+        "made.launcher.yaml": "version: 1\nname: made\ncomponent: parts.py:made\n",
+        "launcher.toml": "[ci]\ncomponents = true\n",
+    }
+    repo.pull_request(1, files)
+    assert "component `parts.py:made` is not called" in repo.plan(1, code=6)
+    repo.push({"launcher.toml": "[ci]\ncomponents = true\n"})
+    repo.pull_request(2, {name: text for name, text in files.items() if name != "launcher.toml"})
+    repo.plan(2)

@@ -32,6 +32,7 @@ REFUSED = {
     "other_origin": "the plan is for ",
     "duplicate_job": "declared by ",
     "needs_cycle": "jobs need each other",
+    "unapproved": "the job file changed since",
 }
 """What the message of a refusal says, which has no codes."""
 

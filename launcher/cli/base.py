@@ -1,0 +1,78 @@
+"""The job files of another commit, compiled as they would be in a checkout of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from copy import copy
+from glob import glob
+from shutil import rmtree
+from tempfile import gettempdir, mkdtemp
+from typing import Any
+
+from launcher.cli import jobs
+from launcher.errors import LauncherError
+from launcher.git import Repository, repository
+from launcher.jobfile import Checkout, Compiled
+
+_PREFIX = "launcher-base-"
+
+
+def compiled_at(revision: str, files: Sequence[str], args: Any) -> Compiled:
+    """Compile `files` as a commit of this repository has them, with the options of the command line.
+
+    The commit is written into a private folder that is removed again; its errors are in the result. Raises
+    LauncherError where the current directory is in no repository, or the commit is not there.
+    """
+    tree = repository(os.getcwd())
+    if tree is None:
+        raise LauncherError("--base needs a git repository, and there is none here")
+    commit = _commit(tree, revision)
+    _clear_left_behind()
+    folder = os.path.realpath(mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
+    try:
+        root = os.path.join(folder, "tree")
+        os.mkdir(root)
+        tree.export(commit, root)
+        cwd = os.path.join(root, os.path.relpath(os.getcwd(), os.path.realpath(tree.root)))
+        os.makedirs(cwd, exist_ok=True)
+        moved = [_moved(path, tree.root, root) for path in files or ["."]]
+        there = [path for path in moved if os.path.lexists(os.path.join(cwd, path))]
+        if not there:
+            return Compiled((), ())
+        checkout = Checkout(root, tree.origin or tree.root, commit, revision)
+        known = copy(args)
+        known.var_file = [_var_file(path, cwd) for path in args.var_file]
+        return jobs.compiled(there, known, cwd=cwd, checkout=checkout)
+    finally:
+        rmtree(folder, ignore_errors=True)
+
+
+def _clear_left_behind() -> None:
+    """Remove the folders of commands that were killed."""
+    for folder in glob(os.path.join(gettempdir(), f"{_PREFIX}*-*")):
+        pid = os.path.basename(folder).removeprefix(_PREFIX).partition("-")[0]
+        if pid.isdigit() and os.lstat(folder).st_uid == os.getuid() and not os.path.exists(f"/proc/{pid}"):
+            rmtree(folder, ignore_errors=True)
+
+
+def _var_file(path: str, cwd: str) -> str:
+    """A file with variables as the commit has it, else the one that is here."""
+    return path if os.path.exists(os.path.join(cwd, path)) else os.path.abspath(path)
+
+
+def _commit(tree: Repository, revision: str) -> str:
+    commit = tree.commit_of(revision)
+    if not commit:
+        raise LauncherError(
+            f"this clone has no commit `{revision}`",
+            hint="fetch it: `git fetch --unshallow`, or `fetch-depth: 0` of actions/checkout",
+        )
+    return commit
+
+
+def _moved(path: str, old_root: str, new_root: str) -> str:
+    """A path as it stands below another root; relative ones stay."""
+    if not os.path.isabs(path):
+        return path
+    return os.path.join(new_root, os.path.relpath(os.path.realpath(path), os.path.realpath(old_root)))

@@ -1,0 +1,71 @@
+"""Compare a plan with the job files of another commit: what it has beyond what was pending there already."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from launcher.plan.diff import Change, diff
+from launcher.plan.effects import Start, start_of, started_by
+from launcher.plan.model import Plan
+from launcher.specs import canonical
+from launcher.specs.launch import JobKey, Launch
+
+
+def attributed(plan: Plan, base: Sequence[Launch], name: str, here: str) -> Plan:
+    """The plan with the origin of each effect: already pending on the base called `name`, or from `here`.
+
+    A start is pending when the base declares the same start, a stop when the base declares its job neither.
+    """
+    starts = {start_of(launch) for launch in base}
+    declared = {launch.key for launch in base if launch.enabled}
+    steps = []
+    for step in plan.steps:
+        start = started_by(step)
+        is_pending = start in starts if start is not None else step.key not in declared
+        words = f"already pending on {name}" if is_pending else f"from {here}"
+        steps.append(replace(step, attribution=words) if step.has_effects else step)
+    return replace(plan, steps=tuple(steps))
+
+
+class Compared(NamedTuple):
+    """The jobs of two commits, by their documents and what else decides a start.
+
+    Attributes:
+        changed: each job with the differences of the documents, and names of other parts that differ.
+    """
+
+    added: tuple[JobKey, ...]
+    changed: tuple[tuple[JobKey, tuple[Change, ...], tuple[str, ...]], ...]
+    removed: tuple[JobKey, ...]
+    unchanged: int
+
+
+def compared(head: Sequence[Launch], base: Sequence[Launch]) -> Compared:
+    """Compare launches with launches; neither ledger nor engine is asked."""
+    before = {launch.key: launch for launch in base if launch.enabled}
+    now = {launch.key: launch for launch in head if launch.enabled}
+    changed = []
+    for key in sorted(now.keys() & before.keys()):
+        old, new = start_of(before[key]), start_of(now[key])
+        if old != new:
+            changes = diff(canonical.document(before[key]), canonical.document(now[key]))
+            changed.append((key, changes, _others(old, new)))
+    return Compared(
+        added=tuple(sorted(now.keys() - before.keys())),
+        changed=tuple(changed),
+        removed=tuple(sorted(before.keys() - now.keys())),
+        unchanged=len(now.keys() & before.keys()) - len(changed),
+    )
+
+
+def _others(old: Start, new: Start) -> tuple[str, ...]:
+    words = {
+        "trigger": "rerun_on",
+        "inputs": "inputs",
+        "needs": "needs",
+        "origin": "repository",
+        "path": "path",
+    }
+    return tuple(word for name, word in words.items() if getattr(old, name) != getattr(new, name))

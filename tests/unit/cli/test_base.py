@@ -1,0 +1,139 @@
+"""`plan --base`: which effects a commit had pending already, and job files compared with job files."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.github.repository import git
+from tests.scenario import Scenario
+
+
+def job(name: str, word: str = "done") -> str:
+    return f"version: 1\nname: {name}\nroles: {{main: {{entrypoint: echo, args: [{word}]}}}}\n"
+
+
+@pytest.fixture
+def repo(scenario: Scenario) -> Path:
+    """A branch that has changed `a`, added `c` and removed `gone` since main; `b` is as it was."""
+    git(scenario.folder, "init", "-q")
+    for name in ("a", "b", "gone"):
+        (scenario.folder / f"{name}.launcher.yaml").write_text(job(name, "$<git.sha>"))
+    git(scenario.folder, "add", ".")
+    git(scenario.folder, "commit", "-qm", "first")
+    git(scenario.folder, "checkout", "-qb", "change")
+    (scenario.folder / "a.launcher.yaml").write_text(job("a", "other"))
+    (scenario.folder / "c.launcher.yaml").write_text(job("c"))
+    git(scenario.folder, "rm", "-q", "gone.launcher.yaml")
+    git(scenario.folder, "add", ".")
+    git(scenario.folder, "commit", "-qm", "second")
+    return scenario.folder
+
+
+def lines(text: str) -> dict[str, str]:
+    return {line.split()[1]: line.rpartition("; ")[2] for line in text.splitlines() if line.startswith("+")}
+
+
+def test_each_line_says_where_its_effect_is_from(repo: Path, scenario: Scenario) -> None:
+    shown = scenario.plan(repo, "--base", "main")
+    assert lines(shown) == {
+        "a": "from this change",
+        "b": "already pending on main",
+        "c": "from this change",
+    }
+    assert "already pending on main" in scenario.plan(repo, "--base", "main", "--format", "markdown")
+
+
+def test_a_stop_is_pending_where_the_base_has_no_such_job_either(repo: Path, scenario: Scenario) -> None:
+    git(repo, "checkout", "-q", "main")
+    for name in ("gone", "older"):
+        (repo / f"{name}.launcher.yaml").write_text(
+            job(name).replace("echo", "sleep").replace("done", "'1000'")
+        )
+        scenario.apply(repo / f"{name}.launcher.yaml")
+    os.remove(repo / "older.launcher.yaml")
+    git(repo, "commit", "-qam", "gone sleeps")
+    git(repo, "rm", "-q", "gone.launcher.yaml")
+    try:
+        shown = scenario.plan(repo, "--base", "main", "--prune", "--allow-dirty")
+    finally:
+        scenario.cancel("gone")
+        scenario.cancel("older")
+    stops = {
+        line.split()[1]: line.rpartition("; ")[2] for line in shown.splitlines() if line.startswith("-  ")
+    }
+    assert stops == {"gone": "from this change", "older": "already pending on main"}
+
+
+def test_offline_compares_documents_and_touches_no_state(repo: Path, scenario: Scenario) -> None:
+    home = repo / "no-home"
+    shown = scenario.launcher(
+        "plan", repo, "--base", "main", "--offline", env={**os.environ, "LAUNCHER_HOME": str(home)}
+    ).out
+    assert "+   default/c: added" in shown
+    assert "~   default/a: 1 change" in shown
+    assert "-   default/gone: removed" in shown
+    assert "1 added, 1 changed, 1 removed, 1 unchanged" in shown
+    assert "no state folder and no engine was asked" in shown
+    assert not home.exists()
+
+
+@pytest.mark.parametrize("format", ["json", "markdown", "github"])
+def test_a_comparison_has_the_formats_of_plans(repo: Path, scenario: Scenario, format: str) -> None:
+    shown = scenario.plan(repo, "--base", "main", "--offline", "--format", format)
+    if format != "json":
+        assert "1 added, 1 changed, 1 removed, 1 unchanged" in shown
+        return
+    found: dict[str, Any] = json.loads(shown)
+    assert [each["job"] for each in found["removed"]] == ["gone"]
+    assert [each["key"]["job"] for each in found["changed"]] == ["a"]
+
+
+def test_a_comparison_says_by_its_exit_code_whether_there_is_a_difference(
+    repo: Path, scenario: Scenario
+) -> None:
+    scenario.plan(repo, "--base", "main", "--offline", "--detailed-exitcode", code=2)
+    scenario.plan(repo, "--base", "HEAD", "--offline", "--detailed-exitcode", code=0)
+
+
+def test_nothing_is_written_into_the_repository_and_no_folder_is_left(repo: Path, scenario: Scenario) -> None:
+    before = {path: path.stat().st_mtime_ns for path in (repo / ".git").rglob("*") if path.is_file()}
+    temporary = repo.parent / "temporary"
+    temporary.mkdir()
+    (temporary / "launcher-base-999999999-dead").mkdir()
+    scenario.launcher("plan", repo, "--base", "main", env={**os.environ, "TMPDIR": str(temporary)})
+    assert list(temporary.iterdir()) == []
+    after = {path: path.stat().st_mtime_ns for path in (repo / ".git").rglob("*") if path.is_file()}
+    assert after == before
+
+
+@pytest.mark.parametrize("name", ["nope", "--upload-pack=touch", "-x", ""])
+def test_a_commit_that_is_not_there_is_named(repo: Path, scenario: Scenario, name: str) -> None:
+    shown = scenario.launcher("plan", repo, f"--base={name}", code=1).err
+    assert f"this clone has no commit `{name}`" in shown
+    assert "fetch-depth: 0" in shown
+
+
+def test_a_base_with_errors_fails_no_plan(repo: Path, scenario: Scenario) -> None:
+    git(repo, "checkout", "-q", "main")
+    (repo / "b.launcher.yaml").write_text("version: 1\nnam: b\n")
+    git(repo, "commit", "-qam", "broken")
+    git(repo, "checkout", "-q", "change")
+    done = scenario.launcher("plan", repo, "--base", "main")
+    assert lines(done.out)["b"] == "from this change"
+    assert "main has" in done.err
+
+
+def test_offline_needs_a_base(repo: Path, scenario: Scenario) -> None:
+    assert "--offline needs --base" in scenario.launcher("plan", repo, "--offline", code=64).err
+
+
+def test_a_filter_of_the_checkout_runs_no_program(repo: Path, scenario: Scenario) -> None:
+    (repo / ".gitattributes").write_text("*.yaml filter=evil\n")
+    git(repo, "config", "filter.evil.smudge", f"touch {repo}/evil; cat")
+    subprocess.run(["touch", *repo.glob("*.yaml")], check=True)
+    scenario.plan(repo, "--base", "main")
+    assert not (repo / "evil").exists()
