@@ -94,6 +94,17 @@ class Repository:
             dirty = dirty or not line.startswith("#")
         return Head(found["oid"], found["head"], dirty)
 
+    def default_branch(self) -> str:
+        """The branch that work is merged into: the remote's default, else main or master, else the current.
+
+        "" without any.
+        """
+        of_remote = self._git("symbolic-ref", "-q", "--short", "refs/remotes/origin/HEAD", ok=(0, 1)).strip()
+        if of_remote:
+            return of_remote.partition("/")[2]
+        listed = self._git("branch", "--list", "--format=%(refname:short)", "main", "master")
+        return (listed.split() or [self.head().branch])[0]
+
     def ignored(self, paths: Iterable[str]) -> frozenset[str]:
         """Return the `paths` (files or folders below the root) that git ignores; one process for all of them.
 

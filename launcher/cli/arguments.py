@@ -57,7 +57,7 @@ class Argument:
         long = next((name for name in names if name.startswith("--")), names[0])
         self.dest = long.lstrip("-").replace("-", "_")
         self.group = group or ("Options" if self.is_option else "Arguments")
-        self.type = one_of(*choices) if choices else type
+        self.type = one_of(*choices) if choices and type is str else type
         self.choices = choices
         self.default = False if self.is_flag else [] if nargs == "*" and default is None else default
 
@@ -123,7 +123,8 @@ class Arguments:
             elif not argument.is_flag:
                 if not equals and not text:
                     if not left or _is_option(left[0]):
-                        raise self._wrong(argument, "expected one argument")
+                        want = f"one of {', '.join(argument.choices)}" if argument.choices else "one argument"
+                        raise self._wrong(argument, f"expected {want}")
                     text = left.pop(0)
                 value = self._converted(argument, text)
                 if argument.action == "append":

@@ -64,6 +64,7 @@ want of an approval, 6 an invalid job file."""
 
 STEPS = ("plan", "apply", "report")
 SUMMARY_BYTES = 60_000
+_TOKENS = ("GITHUB_TOKEN", "GH_TOKEN")
 
 
 def add_arguments(parser: Any) -> None:
@@ -82,6 +83,8 @@ def add_arguments(parser: Any) -> None:
 
 def run(args: Any, console: Console) -> int:
     runner = runner_of(os.environ)
+    for name in _TOKENS:  # jobs of this machine inherit the environment
+        os.environ.pop(name, None)
     if args.step != "apply" and (args.digest or args.without_review):
         raise UsageError("--digest and --without-review are for `launcher ci apply`")
     return {"plan": _plan, "apply": _apply, "report": _report}[args.step](args, runner, console)
@@ -155,7 +158,8 @@ def _apply(args: Any, runner: Runner, console: Console) -> int:
     """Carry out what merged pull requests approve, project by project, and leave a check run for each."""
     launches, choices = _launches(args, console)
     github = GitHub(runner.api_url, runner.repository, runner.token)
-    by_hand = _by_hand(launches, choices, args, runner) if args.digest or args.without_review else None
+    digest = args.digest or runner.inputs.get("digest", "")
+    by_hand = _by_hand(launches, choices, digest, runner) if digest or args.without_review else None
     history = _history(github, runner)
     code = 0
     for scope in sorted({Scope(*launch.key[:2]) for launch in launches}):
@@ -163,6 +167,8 @@ def _apply(args: Any, runner: Runner, console: Console) -> int:
         try:
             merged = by_hand or history.merged(scope)
         except StaleError as error:
+            plan = make_plan(launches, choices=choices)
+            console.print(shielded(plan_text(plan).rstrip("\n")))
             console.error(error)
             code = max(code, error.exit_code)
             continue
@@ -174,15 +180,15 @@ def _history(github: GitHub, runner: Runner) -> History:
     return History(github, _tree().first_parents(MOST_COMMITS), runner.default_branch)
 
 
-def _by_hand(launches: Sequence[Launch], choices: Choices, args: Any, runner: Runner) -> Merged:
+def _by_hand(launches: Sequence[Launch], choices: Choices, digest: str, runner: Runner) -> Merged:
     """The approval of the plan as it is. Raises StaleError where it has not the digest that was given."""
     plan = make_plan(launches, choices=choices).stamped(
         plan_id=f"by hand: {runner.run_url}", created_at=time()
     )
     check_plan(plan)
-    if args.digest and not approves(args.digest, plan):
+    if digest and not approves(digest, plan):
         raise StaleError(
-            f"the plan is not the approved one: expected digest {args.digest}, got {plan.plan_digest}",
+            f"the plan is not the approved one: expected digest {digest}, got {plan.plan_digest}",
             hint="review the plan below, and run the workflow again with its digest:\n" + str(plan),
         )
     return Merged(approvals=(to_approval(approval_json(plan), source="the digest"),), pulls={})

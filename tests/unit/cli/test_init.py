@@ -14,7 +14,7 @@ from launcher.jobfile import job_schema
 from launcher.specs import canonical
 
 KINDS = ("yaml", "toml")
-EXTRAS = ["--editor", "--pre-commit", "--ci"]
+EXTRAS = ["--editor", "--pre-commit", "--ci", "github"]
 FILES_OF_EXTRAS = [
     ".launcher/job-v1.schema.json",
     ".vscode/settings.json",
@@ -148,9 +148,9 @@ def test_existing_files_are_kept_and_the_additions_to_them_are_shown(scenario):
         assert {name: (scenario.folder / name).read_text() for name in kept} == {
             name: texts[name] for name in kept
         }
-    shown = scenario.launcher("init", "--ci").err
+    shown = scenario.launcher("init", "--ci", "github").err
     assert "left .github/workflows/launcher.yml unchanged: it differs from what init writes; --force" in shown
-    scenario.launcher("init", "--ci", "--force")
+    scenario.launcher("init", "--ci", "github", "--force")
     assert (scenario.folder / ".github/workflows/launcher.yml").read_text() != "name: mine\n"
 
 
@@ -201,14 +201,27 @@ def test_the_hooks_are_for_job_files_and_their_commands_run(scenario):
         scenario.launcher(*argv, "hello.launcher.yaml")
 
 
-def test_the_workflow_installs_what_is_installed_here_when_that_can_be_known(monkeypatch):
+@pytest.mark.parametrize(
+    ("direct", "wanted"),
+    [
+        (None, "launcher-jobs==1.2"),
+        (
+            {"url": "https://example.org/l.git", "vcs_info": {"vcs": "git", "commit_id": "abc"}},
+            "launcher-jobs @ git+https://example.org/l.git@abc",
+        ),
+        ({"url": "file:///home/me/launcher", "dir_info": {}}, ""),
+    ],
+    ids=["an index", "a repository", "a folder"],
+)
+def test_the_workflow_installs_what_is_installed_here_when_that_can_be_known(monkeypatch, direct, wanted):
     class Installed:
+        version = "1.2"
+
         def read_text(self, name):
-            origin = {"url": "https://example.org/l.git", "vcs_info": {"vcs": "git", "commit_id": "abc"}}
-            return json.dumps(origin)
+            return json.dumps(direct) if direct else None
 
     monkeypatch.setattr(init, "distribution", lambda name: Installed())
-    assert init._requirement() == "launcher-jobs @ git+https://example.org/l.git@abc"
+    assert init._requirement() == wanted
 
 
 def test_a_place_that_cannot_be_written_is_an_error(scenario):
