@@ -69,7 +69,7 @@ def test_the_first_commit_is_applied_by_hand_with_the_digest_that_the_run_shows(
 def test_a_merged_pull_request_starts_its_job_and_says_so(hub, scenario):
     planned = hub.propose(1, job("train", "echo trained"))
     assert planned.name == "launcher plan"  # the check that protects main
-    assert "1 to create" in planned.summary
+    assert "Starts 1 job" in planned.summary
     (comment,) = hub.github.bodies(1)
     assert "train" in comment
     assert scenario.attempts("train", project="vision") == []
