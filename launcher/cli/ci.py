@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from time import time
 from typing import Any
@@ -15,6 +15,7 @@ from launcher.apply import apply_launches, make_plan
 from launcher.apply.approval import check_plan
 from launcher.apply.events import Outcome
 from launcher.apply.plans import Choices
+from launcher.ci import report
 from launcher.ci.apply import MOST_COMMITS, History, Merged, applied_check, applied_words
 from launcher.ci.approvals import Scope, part_of, scopes_of
 from launcher.ci.github import GitHub, GitHubError
@@ -28,16 +29,20 @@ from launcher.cli.render.findings import exit_code, findings, in_short
 from launcher.cli.render.github import publish, publish_refusal, publish_text, shielded, warning
 from launcher.cli.render.markdown import plan_markdown
 from launcher.cli.render.plan_text import plan_text
+from launcher.cli.render.values import asked_for, took
 from launcher.cli.watch import Watch
 from launcher.errors import JobFileError, LauncherError, StaleError, UsageError
 from launcher.files import PROJECT_FILE
 from launcher.git import Repository, repository
+from launcher.inventory.find import find_app
+from launcher.inventory.history import attempt_of
+from launcher.inventory.status import inspect
 from launcher.plan.attribution import attributed, compared
 from launcher.plan.effects_codec import approval_json, to_approval
 from launcher.plan.model import Plan, approves
 from launcher.specs import Launch
 
-USAGE = "ci plan|apply [FILE…] [OPTIONS]"
+USAGE = "ci plan|apply|report [FILE…] [OPTIONS]"
 HELP = """\
 Steps of a CI workflow; `launcher init --ci github` writes the workflow.
 
@@ -45,6 +50,7 @@ plan     on a pull request: show in a comment what its merge would start and
          stop, and keep these effects in a check run, which approves them
 apply    on a push to the default branch: carry out what the merged pull
          requests approve, and nothing else
+report   on a schedule: tell each pull request what became of its jobs
 
 Repository, pull request and token are read from the environment of the runner.
 FILE and its options are those of `launcher plan` (default: .)."""
@@ -56,13 +62,13 @@ EXAMPLES = """\
 Exit codes of apply: 0 done, 1 a job could not be started, 4 a job is held for
 want of an approval, 6 an invalid job file."""
 
-STEPS = ("plan", "apply")
+STEPS = ("plan", "apply", "report")
 SUMMARY_BYTES = 60_000
 _TOKENS = ("GITHUB_TOKEN", "GH_TOKEN")
 
 
 def add_arguments(parser: Any) -> None:
-    parser.add_argument("step", metavar="STEP", choices=STEPS, help="plan or apply")
+    parser.add_argument("step", metavar="STEP", choices=STEPS, help="plan, apply or report")
     jobs.add_arguments(parser)
     group = parser.add_argument_group("Apply")
     group.add_argument(
@@ -81,7 +87,7 @@ def run(args: Any, console: Console) -> int:
         os.environ.pop(name, None)
     if args.step != "apply" and (args.digest or args.without_review):
         raise UsageError("--digest and --without-review are for `launcher ci apply`")
-    return {"plan": _plan, "apply": _apply}[args.step](args, runner, console)
+    return {"plan": _plan, "apply": _apply, "report": _report}[args.step](args, runner, console)
 
 
 def _plan(args: Any, runner: Runner, console: Console) -> int:
@@ -238,6 +244,39 @@ def _comment_applied(
         for comment in github.comments(int(number)):
             if comment.body.startswith(mark):
                 github.edit_comment(comment.id, with_applied(comment.body, words))
+
+
+def _report(args: Any, runner: Runner, console: Console) -> int:
+    """Tell pull requests what became of the jobs that their merges have started."""
+    github = GitHub(runner.api_url, runner.repository, runner.token)
+    commits = [sha for sha, _ in _tree().first_parents(report.MOST_COMMITS)]
+
+    def look(entry: Mapping[str, Any]) -> report.Ended:
+        return _ended(entry, hides_output=runner.is_public)
+
+    for line in report.report(github, commits, look):
+        console.print(shielded(line))
+    return 0
+
+
+def _ended(entry: Mapping[str, Any], *, hides_output: bool) -> report.Ended:
+    """How the attempt stands that a check run names."""
+    job, number = str(entry["job"]), int(entry["attempt"])
+    try:
+        app = inspect(find_app(str(entry["handle"])))
+        document = attempt_of(app).document
+    except LauncherError as error:
+        return report.Ended(job, number, "unknown", True, message=str(error))
+    message = app.message.partition(": ")[0] if hides_output else app.message
+    return report.Ended(
+        job=job,
+        attempt=number,
+        state=app.state,
+        has_ended=app.has_ended,
+        took=took(app.started_at, app.ended_at) if app.has_ended else "",
+        asked=asked_for(document),
+        message=message,
+    )
 
 
 def _launches(args: Any, console: Console) -> tuple[tuple[Launch, ...], Choices]:

@@ -25,9 +25,7 @@ EXAMPLES = """\
 
 
 def add_arguments(parser: Any) -> None:
-    parser.add_argument(
-        "job", metavar="JOB", nargs="?", help="job name, app id or handle (default: all jobs)"
-    )
+    parser.add_argument("job", metavar="JOB", nargs="?", help="job name or app id (default: all jobs)")
     add_target(parser)
     parser.add_argument("--project", metavar="PROJECT", help="only jobs of this project")
     parser.add_argument(

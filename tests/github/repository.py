@@ -76,6 +76,12 @@ class Repository:
         commit = git(self.work, "rev-parse", at)
         return self._run(self._clone(commit), event, {}, ["apply", *args], code)
 
+    def report(self, *, private: bool = False) -> str:
+        """Run `ci report` as on a schedule."""
+        commit = git(self.work, "rev-parse", "main")
+        payload = {"repository": {"default_branch": "main", "private": private}}
+        return self._run(self._clone(commit), "schedule", payload, ["report"], 0)
+
     def _commit(self, branch: str, files: dict[str, str | None], message: str) -> str:
         for name, text in files.items():
             path = self.work / name
