@@ -80,6 +80,17 @@ def test_a_merged_pull_request_starts_its_job_and_says_so(hub, scenario):
     assert hub.github.conclusions(APPLIED)[hub.commit()] == "success"
 
 
+def test_one_comment_reports_the_end_of_what_a_merge_has_started(hub, scenario):
+    hub.propose(1, job("train", "echo no such data >&2; exit 3"))
+    hub.land(1)
+    scenario.launcher("wait", "train", code=None)
+    for _ in range(3):
+        hub.ticked()
+    _, comment = hub.github.bodies(1)
+    assert "train" in comment
+    assert "exited with 3" in comment
+
+
 def test_a_job_outlives_the_run_that_started_it_and_inherits_no_token(hub, scenario):
     gate = scenario.gate()
     hub.runner.secrets["HF_TOKEN"] = "hf-secret"
@@ -182,6 +193,41 @@ def test_a_file_of_the_checkout_is_read_by_the_job_that_its_pull_request_adds(hu
     hub.land(1)
     scenario.wait("read")
     assert scenario.logs("read").strip() == "hello"
+
+
+def test_a_pull_request_of_a_fork_is_shown_on_a_hosted_runner_and_approved_by_the_merge_queue(hub, scenario):
+    hub.pull_request(1, job("train"))
+    hub.github.pulls[1]["head"]["repo"] = {"full_name": "they/vision"}
+    hub.github.faults.forbidden = ["POST", "PATCH"]
+    ran = hub.planned(1)
+    assert ran.runs_on == "ubuntu-latest"
+    assert "train" in ran.summary
+    assert hub.github.bodies(1) == []
+    hub.github.faults.forbidden = []
+    hub.queue(1)
+    assert attempts(scenario, "train") == ["1"]
+
+
+def test_a_merge_without_the_queue_of_a_fork_is_held_until_it_is_applied_by_hand(hub, scenario):
+    hub.pull_request(1, job("train"))
+    hub.github.pulls[1]["head"]["repo"] = {"full_name": "they/vision"}
+    hub.planned(1)
+    hub.merge(1)
+    told = hub.pushed(code=4).output
+    assert scenario.attempts("train", project="vision") == []
+    hub.dispatched(digest_in(told))
+    assert len(attempts(scenario, "train")) == 1
+
+
+def test_a_merge_queue_approves_what_two_pull_requests_make_together(hub, scenario):
+    hub.push({"words.txt": "old\n", **job("read", "cat words.txt", "workspace: .\n")})
+    hub.dispatched(digest_in(hub.pushed(code=4).output))
+    hub.propose(1, {"words.txt": "new\n"})
+    hub.propose(2, {"more.txt": "more\n"})
+    hub.queue(1)
+    hub.queue(2)
+    scenario.wait("read")
+    assert attempts(scenario, "read") == ["", "1", "2"]
 
 
 def test_a_pull_request_without_jobs_passes(hub):
