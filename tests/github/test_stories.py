@@ -234,3 +234,75 @@ def test_a_pull_request_without_jobs_passes(hub):
     assert hub.propose(1, {"README": "words"}).code == 0
     assert hub.land(1).code == 0
     assert hub.github.bodies(1) == []
+
+
+SIX = {
+    "jobs/clean.launcher.yaml": """\
+version: 1
+name: clean
+roles: {main: {run: echo 1 >$LAUNCHER_OUTPUT_DIR/data}}
+""",
+    "jobs/train.launcher.yaml": """\
+version: 1
+name: train
+matrix: {lr: [0.1, 0.2]}
+needs: [clean]
+roles:
+  main:
+    run: cat $<needs.clean.output_dir>/data
+    env: {HF_TOKEN: {secret: "env:HF_TOKEN"}}
+""",
+    "jobs/count.launcher.toml": """\
+version = 1
+name = "count"
+workspace = "."
+inputs = ["*.txt"]
+
+[roles.main]
+run = "cat *.txt"
+""",
+    "jobs/words.txt": "words\n",
+    "jobs/service.launcher.yaml": """\
+version: 1
+name: service
+roles:
+  server: {run: sleep 1000, service: true}
+  client: {run: "true"}
+""",
+    "jobs/component.launcher.yaml": "version: 1\nname: say\ncomponent: utils.echo\nargs: {msg: hello}\n",
+    "jobs/nightly.launcher.yaml": """\
+version: 1
+name: nightly
+timeout: 1h
+lifecycle: {on_failed: rerun}
+roles: {main: {run: date}}
+""",
+}
+
+
+def test_a_newcomer_with_six_job_files_sets_a_secret_and_runs_the_first_apply_by_hand(tmp_path, scenario):
+    with FakeGitHub() as github:
+        hub = Hub(tmp_path, github)
+        hub.runner.installed(REQUIREMENT)
+        hub.push({"launcher.toml": 'project = "vision"\n', **SIX})
+        done = scenario.launcher("init", "--ci", "github", cwd=hub.work)
+        by_hand = [line.strip() for line in done.err.partition("Next:")[2].splitlines() if line.strip()]
+        assert by_hand[1:] == [
+            f"set LAUNCHER in {FILE} to what pip should install",  # this checkout is installed from a folder
+            "register a runner: Settings, Actions, Runners, New self-hosted runner",
+            "gh secret set HF_TOKEN",
+        ]
+        hub.runner.secrets["HF_TOKEN"] = "hf-secret"
+        text = (hub.work / FILE).read_text().replace('LAUNCHER: ""', f'LAUNCHER: "{REQUIREMENT}"')
+        hub.push({FILE: text})
+        hub.dispatched(digest_in(hub.pushed(code=4).output))
+        jobs = ("clean", "train-0p1", "train-0p2", "count", "service", "say", "nightly")
+        for name in jobs:
+            scenario.launcher("wait", name, cwd=hub.work)
+        hub.propose(1, {"jobs/words.txt": "other words\n"})
+        hub.land(1)
+        assert attempts(scenario, "count") == ["", "1"]
+        assert {name: len(attempts(scenario, name)) for name in jobs} == {
+            **dict.fromkeys(jobs, 1),
+            "count": 2,
+        }
