@@ -136,6 +136,10 @@ class Repository:
         name = f"{revision}^{{commit}}"
         return self._git("rev-parse", "--verify", "--quiet", "--end-of-options", name, ok=(0, 1)).strip()
 
+    def is_shallow(self) -> bool:
+        """Whether commits before a certain one are not in this clone."""
+        return self._git("rev-parse", "--is-shallow-repository").strip() == "true"
+
     def text_at(self, commit: str, path: str) -> str:
         """The text of a file of a commit; "" where the commit has no such file."""
         return self._git("cat-file", "blob", f"{commit}:{path}", ok=(0, 128))
