@@ -78,6 +78,10 @@ def test_an_app_is_swept_once_for_each_end():
     assert acts[-3:] == ["[quiet]", "quiet", "ended"]
 
 
+def test_other_facts_during_a_sweep_begin_no_second_one():
+    assert held("a", "a/0; a/0=0; cancel me; a/0 ready; quiet").acts.count("sweep") == 1
+
+
 def test_nothing_is_started_while_a_sweep_is_under_way():
     spawns = ", ".join(f"a/{k}" for k in range(STARTS))
     failures = ", ".join(f"a/{k}=3" for k in range(STARTS))

@@ -4,12 +4,34 @@ from __future__ import annotations
 
 import json
 import os
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from launcher.holding.journal import JournalWriter, as_json, read_events
+from launcher.holding.journal import SPARE_BYTES, JournalWriter, as_json, line, read_events
+
+STARTING = line({"v": 1, "e": "starting", "t": 1})
+
+
+@contextmanager
+def room_for(size: int) -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def kinds(path: Path) -> list[str]:
+    """The kinds of the events in a record in which each line is whole."""
+    return [json.loads(each)["e"] for each in path.read_bytes().splitlines()]
 
 
 @pytest.mark.parametrize(
@@ -36,6 +58,39 @@ def test_values_are_written_as_json_in_ascii(value: Any) -> None:
     assert "\n" not in text
 
 
+@given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists, max_leaves=5))
+def test_every_value_is_written_as_json(value: None) -> None:
+    assert json.loads(as_json(value)) == value
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("plain", '"plain"'),
+        ("ü😀", '"\\u00fc\\ud83d\\ude00"'),
+        (True, "true"),
+        (False, "false"),
+        ((1, 2), "[1,2]"),
+    ],
+)
+def test_json_has_one_spelling_for_each_value(value: Any, text: str) -> None:
+    assert as_json(value) == text
+
+
+def test_text_that_is_not_utf8_is_written_as_json() -> None:
+    assert json.loads(as_json(os.fsdecode(b"a\xff"))) == "a\udcff"
+
+
+def test_a_value_that_json_cannot_hold_is_an_error() -> None:
+    with pytest.raises(TypeError):
+        as_json(b"bytes")
+
+
+def test_a_line_begins_with_version_kind_and_time() -> None:
+    assert line({"code": 3, "t": 7, "e": "exit", "v": 1}) == b'{"v":1,"e":"exit","t":7,"code":3}\n'
+    assert line({"t": 7, "e": "exit"}) == b'{"e":"exit","t":7}\n'
+
+
 def test_a_shared_record_goes_on_after_a_line_that_a_full_disk_has_cut(tmp_path: Path) -> None:
     path = tmp_path / "events"
     first = JournalWriter(str(path), is_shared=True)
@@ -59,6 +114,122 @@ def test_a_record_with_one_writer_is_written_through_its_descriptor(tmp_path: Pa
     writer.close()
 
 
+def test_a_new_record_replaces_that_of_an_interrupted_submission(tmp_path: Path) -> None:
+    path, spare = tmp_path / "events", tmp_path / "spare"
+    path.write_bytes(line({"e": "created", "t": 1}))
+    writer = JournalWriter.begin(str(path), str(spare))
+    assert writer.append({"e": "supervisor"})
+    assert kinds(path) == ["supervisor"]
+    assert spare.stat().st_size == SPARE_BYTES
+    assert spare.stat().st_blocks > 0
+
+
+@pytest.mark.parametrize("before", [b"", line({"v": 1, "e": "created", "t": 1})])
+def test_the_record_of_a_started_app_is_not_begun_again(tmp_path: Path, before: bytes) -> None:
+    path = tmp_path / "events"
+    path.write_bytes(before + b'{"e":"starting","t":1}\n')
+    descriptors = os.listdir("/proc/self/fd")
+    with pytest.raises(FileExistsError):
+        JournalWriter.begin(str(path), str(tmp_path / "spare"))
+    assert len(os.listdir("/proc/self/fd")) == len(descriptors)
+    assert kinds(path)[-1] == "starting"
+    assert not (tmp_path / "spare").exists()
+
+
+def test_a_closed_record_frees_its_descriptor_and_its_spare_blocks(tmp_path: Path) -> None:
+    writer = JournalWriter.begin(str(tmp_path / "events"), str(tmp_path / "spare"))
+    descriptors = os.listdir("/proc/self/fd")
+    writer.close()
+    assert not (tmp_path / "spare").exists()
+    assert len(os.listdir("/proc/self/fd")) == len(descriptors) - 1
+    JournalWriter(str(tmp_path / "events")).close()  # it has neither
+
+
+@pytest.mark.parametrize("is_missing", [False, True])
+def test_spare_blocks_are_zeros_where_they_cannot_be_allocated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_missing: bool
+) -> None:
+    def fail(fd: int, offset: int, size: int) -> None:
+        raise OSError(95, "Operation not supported")
+
+    if is_missing:
+        monkeypatch.delattr(os, "posix_fallocate")
+    else:
+        monkeypatch.setattr(os, "posix_fallocate", fail)
+    JournalWriter.begin(str(tmp_path / "events"), str(tmp_path / "spare"))
+    assert (tmp_path / "spare").read_bytes() == bytes(SPARE_BYTES)
+
+
+def test_a_record_without_a_descriptor_is_opened_for_each_write_and_cut_to_its_size(tmp_path: Path) -> None:
+    path = tmp_path / "events"
+    before = line({"e": "one", "t": 1})
+    path.write_bytes(before + b'{"e":"cut"')
+    descriptors = os.listdir("/proc/self/fd")
+    writer = JournalWriter(str(path), size=len(before))
+    assert writer.append({"e": "two"})
+    assert writer.append({"e": "three"})
+    assert kinds(path) == ["one", "two", "three"]
+    assert len(os.listdir("/proc/self/fd")) == len(descriptors)
+    assert writer.error is None
+
+
+def test_events_wait_while_the_record_cannot_be_opened(tmp_path: Path) -> None:
+    path = tmp_path / "folder" / "events"
+    writer = JournalWriter(str(path))
+    assert not writer.append({"e": "one"})
+    assert isinstance(writer.error, FileNotFoundError)
+    assert [each["e"] for each in writer.unwritten] == ["one"]
+    path.parent.mkdir()
+    assert writer.append({"e": "two"})
+    assert kinds(path) == ["one", "two"]
+
+
+def test_an_event_that_is_held_back_is_written_with_the_next_one(tmp_path: Path) -> None:
+    path = tmp_path / "events"
+    writer = JournalWriter(str(path))
+    writer.hold_back({"e": "one", "t": 5})
+    assert not path.exists()
+    assert writer.append({"e": "two"})
+    one, two = read_events(path.read_bytes())
+    assert (one["e"], one["t"], two["e"]) == ("one", 5, "two")
+    assert two["t"] > 1e18  # ns
+
+
+def test_events_that_find_no_room_wait_and_lines_stay_whole(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    record = JournalWriter.begin(str(path), str(tmp_path / "spare"))
+    with room_for(200):
+        for number in range(20):
+            record.append({"e": "warning", "message": f"number {number}"})
+        assert not record.is_written()
+        assert path.stat().st_size <= 200
+        assert path.read_bytes().endswith(b"\n")
+        assert set(kinds(path)) == {"warning"}
+    assert isinstance(record.error, OSError)
+    assert not (tmp_path / "spare").exists()  # its blocks were given back
+    assert record.is_written()
+    assert [json.loads(each)["message"] for each in path.read_text().splitlines()] == [
+        f"number {number}" for number in range(20)
+    ]
+
+
+def test_lines_of_a_shared_record_that_find_no_room_wait(tmp_path: Path) -> None:
+    path = tmp_path / "events"
+    writer = JournalWriter(str(path), is_shared=True)
+    events = [{"e": "warning", "t": 1, "message": "m" * 50} for _ in range(5)]
+    with room_for(len(line(events[0])) * 5 // 2):
+        assert [writer.append(each) for each in events] == [True, True, False, False, False]
+        assert path.read_bytes()[-1:] != b"\n"
+    assert writer.is_written()
+    assert [each["e"] for each in read_events(path.read_bytes())] == ["warning"] * 5
+
+
 def test_a_line_without_kind_or_time_is_no_event() -> None:
     lines = [b'{"e":"a","t":1}', b'{"e":"a"}', b'{"t":1}', b"[1]", b'{"e":"b","t":2}']
     assert [each["e"] for each in read_events(b"\n".join(lines) + b"\n")] == ["a", "b"]
+
+
+def test_a_torn_line_costs_only_itself() -> None:
+    whole = line({"e": "a", "t": 1}) + b'{"e":"exi\0\0\n' + line({"e": "b", "t": 2})
+    assert [each["e"] for each in read_events(whole + b'{"e":"c","t":3}')] == ["a", "b"]
+    assert read_events(b"") == read_events(b'{"e":"a","t":1}') == []

@@ -2,7 +2,7 @@
 
 import pytest
 
-from launcher.holding.probes import UNPROBED, Probing, bad_answer, bad_end, old_file
+from launcher.holding.probes import UNPROBED, Probing, bad_answer, bad_end, no_file, old_file
 
 
 def test_pauses_double_up_to_the_one_that_the_role_asks_for() -> None:
@@ -55,5 +55,6 @@ def test_a_command_has_to_exit_with_0(code: int, why: str) -> None:
     assert bad_end("check", code) == why
 
 
-def test_a_file_of_an_earlier_run_is_named() -> None:
+def test_a_file_that_is_missing_or_of_an_earlier_run_is_named() -> None:
+    assert no_file("up") == "there is no file up"
     assert old_file("up") == "the file up is older than the replica"

@@ -375,3 +375,23 @@ def test_a_report_of_readiness_that_comes_after_the_end_of_a_replica_does_not_co
     for event in ({"e": "spawn", **run}, {"e": "exit", "code": 0, **run}, {"e": "ready", **run}):
         app.take(event)
     assert not app.roles["a"].replicas[0].is_ready
+
+
+def test_the_declaration_of_an_app_names_only_the_rules_that_are_set():
+    roles = [("a", 2, 0, "REPLICA"), ("s", 1, 3, "ROLE")]
+    assert events.created(roles, {}) == {
+        "e": "created",
+        "roles": [["a", 2], ["s", 1]],
+        "retries": [[0, "REPLICA"], [3, "ROLE"]],
+        "delays": [0, 0],
+    }
+    rules = {"s": {"service": True, "retry_delay": 5}, "a": {"depends_on": {"s": "ready"}}}
+    made = events.created(roles, rules, 90.0)
+    assert made["order"] == [["s", True, []], ["a", False, [["s", "ready"]]]]
+    assert (made["delays"], made["timeout"]) == ([0, 5], 90.0)
+
+
+def test_a_replica_that_was_asked_to_stop_is_not_lost_when_its_code_is_unknown():
+    app = taken("a*2", "go; a/0; a/1")
+    app.take({"e": "exit", "role": "a", "k": 0, "t": 0, "code": None, "stopped": True})
+    assert app.decide(START_S) is None

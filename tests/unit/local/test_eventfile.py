@@ -1,19 +1,13 @@
-"""The record: what is written can be read, what is torn does no harm, what finds no room waits."""
+"""The folder of a local app: its state follows from its record and its lock, and reading changes nothing."""
 
 import fcntl
 import json
 import os
-import resource
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from launcher.errors import StateError
-from launcher.holding.journal import JournalWriter, as_json
 from launcher.schedulers.appfolder import AppFolder
 from launcher.schedulers.local import appview
 from launcher.schedulers.local.appview import AppView, fold
@@ -50,25 +44,6 @@ def folded(*events: dict[str, object], locked: bool = True) -> AppView:
     return fold(lines(*events), locked=locked)
 
 
-@contextmanager
-def room_for(size: int) -> Iterator[None]:
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-
-@given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists, max_leaves=5))
-def test_every_value_is_written_as_json(value: None) -> None:
-    assert json.loads(as_json(value)) == value
-
-
-def test_text_that_is_not_utf8_is_written_as_json() -> None:
-    assert json.loads(as_json(os.fsdecode(b"a\xff"))) == "a\udcff"
-
-
 def test_the_states_of_an_app_follow_from_its_events_and_its_lock() -> None:
     created = [START, event("created", roles=[["main", 2]])]
     started = [*created, event("starting"), spawn(0)]
@@ -98,22 +73,6 @@ def test_a_torn_line_in_the_middle_costs_only_itself() -> None:
 def test_a_record_of_a_newer_version_is_refused() -> None:
     with pytest.raises(StateError, match="newer version"):
         folded({**START, "v": 2})
-
-
-def test_events_that_find_no_room_wait_and_lines_stay_whole(tmp_path: Path) -> None:
-    path = tmp_path / "events.jsonl"
-    record = JournalWriter.begin(str(path), str(tmp_path / "spare"))
-    with room_for(200):
-        for number in range(20):
-            record.append({"e": "warning", "message": f"number {number}"})
-        assert not record.is_written()
-        assert path.stat().st_size <= 200
-        assert [json.loads(line)["e"] for line in path.read_text().splitlines()]
-    assert not (tmp_path / "spare").exists()  # its blocks were given back
-    assert record.is_written()
-    assert [json.loads(line)["message"] for line in path.read_text().splitlines()] == [
-        f"number {number}" for number in range(20)
-    ]
 
 
 def test_reading_an_app_that_is_not_there_says_none(tmp_path: Path) -> None:
