@@ -66,6 +66,14 @@ def test_the_first_commit_is_applied_by_hand_with_the_digest_that_the_run_shows(
     new.pushed()  # nothing more to do
 
 
+def test_a_run_by_hand_without_a_digest_names_what_is_missing_and_starts_nothing(new, scenario):
+    told = new.dispatched("")
+    assert told.name == "launcher doctor"
+    assert "ok       concurrency" in told.output
+    assert "missing" not in told.output
+    assert scenario.attempts("first", project="vision") == []
+
+
 def test_a_merged_pull_request_starts_its_job_and_says_so(hub, scenario):
     planned = hub.propose(1, job("train", "echo trained"))
     assert planned.name == "launcher plan"  # the check that protects main
