@@ -32,13 +32,27 @@ def attempts(scenario, name: str) -> list[str]:
 
 
 @pytest.fixture
-def new(tmp_path, scenario) -> Iterator[Hub]:
+def engine() -> str:
+    """The engine that the workflow is written for. All jobs of these stories are local."""
+    return "local"
+
+
+@pytest.fixture
+def new(tmp_path, scenario, engine) -> Iterator[Hub]:
     """A repository with the workflow and one job, of which nothing was applied yet."""
     scenario.write("launcher.toml", 'project = "vision"\n')
     with FakeGitHub() as github:
         hub = Hub(tmp_path, github)
         hub.runner.installed(REQUIREMENT)
-        file = workflow(Setup(ENGINES["local"], "", ("HF_TOKEN",), "main", REQUIREMENT))
+        file = workflow(
+            Setup(
+                ENGINES[engine],
+                "me@gpu1" if ENGINES[engine].variable else "",
+                ("HF_TOKEN",),
+                "main",
+                REQUIREMENT,
+            )
+        )
         hub.push({FILE: file, "launcher.toml": 'project = "vision"\n[ci]\nprune = true\n', **job("first")})
         yield hub
 
@@ -74,6 +88,7 @@ def test_a_run_by_hand_without_a_digest_names_what_is_missing_and_starts_nothing
     assert scenario.attempts("first", project="vision") == []
 
 
+@pytest.mark.parametrize("engine", ENGINES)
 def test_a_merged_pull_request_starts_its_job_and_says_so(hub, scenario):
     planned = hub.propose(1, job("train", "echo trained"))
     assert planned.name == "launcher plan"  # the check that protects main
