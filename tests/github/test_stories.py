@@ -178,6 +178,21 @@ def test_a_job_that_was_pushed_directly_is_held_until_it_is_applied_by_hand(hub,
     assert attempts(scenario, "train") == [""]
 
 
+def test_one_run_by_hand_applies_what_several_projects_lack(hub, scenario):
+    for name in ("left", "right"):
+        hub.push({f"{name}/launcher.toml": f'project = "{name}"\n', f"{name}/job.launcher.yaml": _NAMED})
+    told = hub.pushed(code=4).output
+    hub.dispatched(digest_in(told))
+    for name in ("left", "right"):
+        hub.push({f"{name}/job.launcher.yaml": _NAMED.replace("true", "exit 0")})
+    hub.dispatched(digest_in(hub.pushed(code=4).output))
+    for name in ("left", "right"):
+        assert [each.number for each in scenario.attempts("same", project=name)] == [1, 2]
+
+
+_NAMED = "version: 1\nname: same\nroles: {main: {run: 'true'}}\n"
+
+
 def test_a_pull_request_mends_what_could_not_be_started(hub, scenario):
     text = "version: 1\nname: train\nroles:\n  main:\n    entrypoint: /no/such/program\n"
     hub.propose(1, {"train.launcher.yaml": text})
