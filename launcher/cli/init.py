@@ -221,8 +221,8 @@ def _requirement() -> str:
     except PackageNotFoundError:
         return ""
     direct = installed.read_text("direct_url.json")
-    if direct is None:
-        return f"{DISTRIBUTION}=={installed.version}"
+    if direct is None:  # from an index, unless a build has left this description in a checkout
+        return f"{DISTRIBUTION}=={installed.version}" if installed.read_text("RECORD") else ""
     origin = json.loads(direct)
     vcs = origin.get("vcs_info")
     return f"{DISTRIBUTION} @ {vcs['vcs']}+{origin['url']}@{vcs['commit_id']}" if vcs else ""

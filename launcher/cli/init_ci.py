@@ -154,7 +154,8 @@ def workflow(setup: Setup) -> str:
     address = "" if is_local else f'  {engine.variable}: "{engine.scheme}{setup.host}"\n'
     values = {
         "CRON": engine.cron,
-        "COMMAND": "${{ github.event_name == 'schedule' && 'report' || 'apply' }}",
+        "COMMAND": "${{ github.event_name == 'schedule' && 'report' || "
+        "(github.event_name == 'push' || inputs.digest) && 'apply' || 'doctor' }}",
         "BRANCH": setup.branch,
         "REQUIREMENT": json.dumps(setup.requirement),
         "ADDRESS": address,
@@ -209,7 +210,7 @@ on:
   merge_group:
   push: {branches: [<BRANCH>]}
   schedule: [{cron: "<CRON>"}]
-  workflow_dispatch: {inputs: {digest: {description: digest of the plan to apply by hand, required: true}}}
+  workflow_dispatch: {inputs: {digest: {description: "digest of the plan to apply by hand; none: ci doctor"}}}
 permissions: {}
 env:
   LAUNCHER: <REQUIREMENT>

@@ -27,18 +27,27 @@ class Hub(Repository):
         self.pull_request(number, dict(files))
         return self.planned(number, code=code)
 
-    def planned(self, number: int, *, code: int = 0, event: str = "pull_request") -> Ran:
+    def planned(self, number: int, *, code: int = 0) -> Ran:
         """Run the plan of a pull request on its merge with main."""
-        branch, head = f"change-{number}", self.commit(f"change-{number}")
-        tree = git(self.remote, "merge-tree", "--write-tree", "main", branch).splitlines()[0]
-        parents = ["-p", "main", "-p", branch]
-        sha = git(self.remote, "commit-tree", tree, *parents, "-m", f"Merge {head} into {self.commit()}")
-        git(self.remote, "update-ref", f"refs/pull/{number}/merge", sha)
+        head = self.commit(f"change-{number}")
+        sha = self._merged(number, f"Merge {head} into {self.commit()}", f"refs/pull/{number}/merge")
         pull = self.github.pulls[number]
-        pull["head"] |= {"ref": branch}
+        pull["head"] |= {"ref": f"change-{number}"}
         pull["base"] |= {"sha": self.commit()}
         payload = {"action": "synchronize", "number": number, "pull_request": pull}
         return self._ran("plan", "pull_request", f"refs/pull/{number}/merge", sha, payload, code)
+
+    def queue(self, number: int, *, code: int = 0) -> Ran:
+        """Put a pull request into the merge queue: plan the commit that lands, land it, and run the push."""
+        ref = f"refs/heads/gh-readonly-queue/main/pr-{number}-{self.commit()}"
+        sha = self._merged(number, f"Merge pull request #{number} from acme/change-{number}", ref)
+        group = {"head_sha": sha, "head_ref": ref, "base_sha": self.commit(), "base_ref": "refs/heads/main"}
+        payload = {"action": "checks_requested", "merge_group": group}
+        self._ran("plan", "merge_group", ref, sha, payload, 0)
+        git(self.remote, "update-ref", "refs/heads/main", sha)
+        git(self.work, "pull", "-q", "--ff-only", "origin", "main")
+        self.github.merge_pull(number, sha)
+        return self.pushed(code=code)
 
     def land(self, number: int, *, squash: bool = True, code: int = 0) -> Ran:
         """Merge a pull request and run what the push to main starts."""
@@ -62,6 +71,14 @@ class Hub(Repository):
     def commit(self, branch: str = "main") -> str:
         """The newest commit of a branch of the remote."""
         return git(self.remote, "rev-parse", branch)
+
+    def _merged(self, number: int, message: str, ref: str) -> str:
+        """Make the merge of a pull request with main, as GitHub does, and return it."""
+        branch = f"change-{number}"
+        tree = git(self.remote, "merge-tree", "--write-tree", "main", branch).splitlines()[0]
+        sha = git(self.remote, "commit-tree", tree, "-p", "main", "-p", branch, "-m", message)
+        git(self.remote, "update-ref", ref, sha)
+        return sha
 
     def _ran(self, job: str, event: str, ref: str, sha: str, payload: Mapping[str, object], code: int) -> Ran:
         done = self.runner.run(Event(event, ref, sha, {**_OF_REPOSITORY, **payload}))

@@ -39,13 +39,20 @@ def apply_merged(args: Any, runner: Runner, console: Console) -> int:
         try:
             merged = by_hand or history.merged(scope)
         except StaleError as error:
-            plan = make_plan(launches, choices=choices)
-            console.print(shielded(plan_text(plan).rstrip("\n")))
             console.error(error)
             code = max(code, error.exit_code)
             continue
         code = max(code, _carry_out(mine, choices, merged, scope, github, runner, console))
+    if code == StaleError.exit_code:
+        _show_left(make_plan(launches, choices=choices), console)
     return code
+
+
+def _show_left(plan: Plan, console: Console) -> None:
+    """Show what is left of all projects, with the digest that approves it by hand."""
+    console.print(shielded(plan_text(plan).rstrip("\n")))
+    words = "open a pull request, or run the workflow by hand with the digest"
+    console.print(warning(f"{words} {plan.plan_digest}"))
 
 
 def _history(github: GitHub, runner: Runner) -> History:
@@ -100,9 +107,6 @@ def _carry_out(
         console.print(warning(f"`launcher ci plan` has left no plan on the last commit of #{number}"))
     for refusal in plan.unapproved:
         console.print(warning(str(refusal)))
-    if plan.unapproved:
-        digest = make_plan(launches, choices=choices).plan_digest
-        console.print(warning(f"open a pull request, or run the workflow by hand with the digest {digest}"))
     return max(code, StaleError.exit_code if plan.unapproved else 0)
 
 

@@ -15,6 +15,7 @@ from launcher.specs import canonical
 
 KINDS = ("yaml", "toml")
 EXTRAS = ["--editor", "--pre-commit", "--ci", "github"]
+FROM_REPOSITORY = '{"url": "https://example.org/l.git", "vcs_info": {"vcs": "git", "commit_id": "abc"}}'
 FILES_OF_EXTRAS = [
     ".launcher/job-v1.schema.json",
     ".vscode/settings.json",
@@ -202,23 +203,21 @@ def test_the_hooks_are_for_job_files_and_their_commands_run(scenario):
 
 
 @pytest.mark.parametrize(
-    ("direct", "wanted"),
+    ("files", "wanted"),
     [
-        (None, "launcher-jobs==1.2"),
-        (
-            {"url": "https://example.org/l.git", "vcs_info": {"vcs": "git", "commit_id": "abc"}},
-            "launcher-jobs @ git+https://example.org/l.git@abc",
-        ),
-        ({"url": "file:///home/me/launcher", "dir_info": {}}, ""),
+        ({"RECORD": "x"}, "launcher-jobs==1.2"),
+        ({"direct_url.json": FROM_REPOSITORY}, "launcher-jobs @ git+https://example.org/l.git@abc"),
+        ({"direct_url.json": '{"url": "file:///home/me/launcher", "dir_info": {}}', "RECORD": "x"}, ""),
+        ({"SOURCES.txt": "x"}, ""),
     ],
-    ids=["an index", "a repository", "a folder"],
+    ids=["an index", "a repository", "a folder", "a build in a checkout"],
 )
-def test_the_workflow_installs_what_is_installed_here_when_that_can_be_known(monkeypatch, direct, wanted):
+def test_the_workflow_installs_what_is_installed_here_when_that_can_be_known(monkeypatch, files, wanted):
     class Installed:
         version = "1.2"
 
         def read_text(self, name):
-            return json.dumps(direct) if direct else None
+            return files.get(name)
 
     monkeypatch.setattr(init, "distribution", lambda name: Installed())
     assert init._requirement() == wanted
