@@ -10,7 +10,7 @@ from launcher.apply import apply_launches, make_plan
 from launcher.apply.approval import check_plan
 from launcher.apply.events import Outcome
 from launcher.apply.plans import Choices
-from launcher.ci.apply import MOST_COMMITS, History, Merged, applied_check, applied_words
+from launcher.ci.apply import MOST_COMMITS, History, Merged, applied_check, applied_words, withheld, without
 from launcher.ci.approvals import Scope
 from launcher.ci.github import GitHub
 from launcher.ci.plan import mark_of, with_applied
@@ -23,6 +23,8 @@ from launcher.cli.watch import Watch
 from launcher.errors import StaleError
 from launcher.plan.effects_codec import approval_json, to_approval
 from launcher.plan.model import Plan, approves
+from launcher.schedulers.registry import get_scheduler
+from launcher.schedulers.staged import StagedScheduler
 from launcher.specs import Launch
 
 
@@ -83,6 +85,7 @@ def _carry_out(
     console: Console,
 ) -> int:
     plans: list[Plan] = []
+    kept = withheld(launches, _remote_engines(launches)) if runner.is_hosted else {}
 
     def approve(plan: Plan) -> None:
         plans[:] = [plan]
@@ -93,7 +96,7 @@ def _carry_out(
             launches,
             choices=choices,
             approve=approve,
-            approvals=merged.approvals,
+            approvals=without(merged, kept),
             watching=watch.watching(),
         )
         code = watch.finish(result)
@@ -106,8 +109,16 @@ def _carry_out(
     for number in merged.unreviewed:
         console.print(warning(f"`launcher ci plan` has left no plan on the last commit of #{number}"))
     for refusal in plan.unapproved:
-        console.print(warning(str(refusal)))
+        console.print(warning(str(refusal._replace(why=kept.get(refusal.effect.key, refusal.why)))))
     return max(code, StaleError.exit_code if plan.unapproved else 0)
+
+
+def _remote_engines(launches: Sequence[Launch]) -> dict[str, str]:
+    """Scheduler → address of its engine, where that is on another machine and apps are held on this one."""
+    asked = {name: get_scheduler(name, "") for name in dict.fromkeys(each.scheduler for each in launches)}
+    return {
+        name: found.remote_engine() for name, found in asked.items() if isinstance(found, StagedScheduler)
+    }
 
 
 def _comment_applied(
