@@ -9,6 +9,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+DEFAULT_TARGET = "default"
+"""The target of a job without an overlay."""
+
 STYLES = {
     "bold": "1",
     "dim": "2",
@@ -34,6 +37,11 @@ _LONGEST_DURATION = 100
 
 _LEAST_PART = 3
 """Letters that are enough to know a name by its beginning, or by one of its parts."""
+
+
+def session_of(project: str, target: str) -> str:
+    """The session in the app handles of a job: the project, with `.target` unless it is the default one."""
+    return project if target == DEFAULT_TARGET else f"{project}.{target}"
 
 
 def paint(text: str, style: str, color: bool = True) -> str:

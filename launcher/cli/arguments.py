@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
+_MOST_MEANT = 3
 _LAST = 253_402_214_400.0  # the end of the year 9999: calendars go no further
 
 
@@ -175,7 +176,8 @@ class Arguments:
         name = word.partition("=")[0]
         if len(name) == len("-o"):
             begun = [option for option in options if option.startswith(f"-{name}")]
-            near = f"did you mean `{begun[0]}`?" if len(begun) == 1 else None
+            meant = " or ".join(f"`{option}`" for option in begun)
+            near = f"did you mean {meant}?" if 0 < len(begun) <= _MOST_MEANT else None
         else:
             near = did_you_mean(name, options)
         return UsageError(f"{name} is not an option of {self.command}", hint=near or see)

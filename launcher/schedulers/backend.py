@@ -2,7 +2,7 @@
 
 A subclass submits, reads and stops apps. It answers with values that have methods of their own:
 `BackendReservation` creates, starts and aborts an attempt, `SeenApp` (`record.py`) gives the attempt, record
-and description of an app, and `AppLogs` reads its output.
+and description of an app, and `AppLogs` (`readback.py`) reads its output.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from launcher.schedulers.logs import LogRecord, Where
+    from launcher.schedulers.readback import AppLogs
     from launcher.schedulers.record import SeenApp
     from launcher.schedulers.responses import DescribeAppResponse, ListAppResponse, Stream
     from launcher.schedulers.restarts import Restart
@@ -47,65 +48,6 @@ class BackendReservation(Reservation, ABC):
 
     @abstractmethod
     def abort(self) -> None: ...
-
-
-class LogPart:
-    """The part of a log to read: see `Scheduler.log_chunks`. `stream` is stdout, stderr or combined."""
-
-    __slots__ = ("follow", "since", "stream", "tail", "until")
-
-    def __init__(
-        self,
-        stream: str = "combined",
-        since: float | None = None,
-        until: float | None = None,
-        tail: int | None = None,
-        *,
-        follow: bool = False,
-    ) -> None:
-        self.stream = stream
-        self.since = since
-        self.until = until
-        self.tail = tail
-        self.follow = follow
-
-    @property
-    def first_ns(self) -> int:
-        """`since` in nanoseconds; 0 where it is not given."""
-        from launcher.schedulers.logs import since_ns  # most commands read no logs
-
-        return 0 if self.since is None else since_ns(self.since)
-
-    @property
-    def last_ns(self) -> int | None:
-        """`until` in nanoseconds; None where it is not given."""
-        from launcher.schedulers.logs import until_ns
-
-        return None if self.until is None else until_ns(self.until)
-
-
-class AppLogs(ABC):
-    """The logs of one app. The methods are those of `Scheduler`: log_records, log_chunks and so on."""
-
-    @abstractmethod
-    def records(self, where: Where, part: LogPart) -> Iterator[LogRecord]:
-        """The output of one replica."""
-
-    def chunks(self, replicas: Sequence[Where], part: LogPart) -> Iterator[tuple[str, int, bytes]]:
-        """The output of several replicas: here of one after the other."""
-        from launcher.schedulers import logs
-
-        for where in replicas:
-            found = (record.data for record in self.records(where, part))
-            for data in found if part.tail is None or part.follow else logs.tail(found, part.tail):
-                yield *where, data
-
-    def run_starts(self, replicas: Sequence[Where]) -> Mapping[Where, Sequence[tuple[int, float]]] | None:
-        """None where the times of restarts are not known."""
-        return None
-
-    def restarts(self) -> Iterator[Restart]:
-        return iter(())
 
 
 class BackendScheduler(StagedScheduler[T]):
@@ -303,7 +245,7 @@ class BackendScheduler(StagedScheduler[T]):
         follow: bool = False,
         streams: Stream | str | None = None,
     ) -> Iterator[LogRecord]:
-        from launcher.schedulers.logs import stream_name
+        from launcher.schedulers.logs import LogPart, stream_name  # most commands read no logs
 
         part = LogPart(stream_name(streams), since, until, follow=follow)
         return self.logs(app_id).records((role_name, k), part)
@@ -319,7 +261,7 @@ class BackendScheduler(StagedScheduler[T]):
         tail: int | None = None,
         follow: bool = False,
     ) -> Iterator[tuple[str, int, bytes]]:
-        from launcher.schedulers.logs import STREAMS, stream_of
+        from launcher.schedulers.logs import STREAMS, LogPart, stream_of
 
         if stream not in STREAMS:
             stream_of(stream)  # says what there is

@@ -30,9 +30,10 @@ from launcher.holding.hold import implied_end
 from launcher.schedulers.api import LogsUnsupported
 from launcher.schedulers.appfolder import AppFolder, sweep
 from launcher.schedulers.appstore import open_store
-from launcher.schedulers.backend import AppLogs, BackendReservation, BackendScheduler, LogPart
+from launcher.schedulers.backend import BackendReservation, BackendScheduler
 from launcher.schedulers.checks import check_runnable
-from launcher.schedulers.logs import LogRecord, Where
+from launcher.schedulers.logs import LogPart, LogRecord, Where
+from launcher.schedulers.readback import AppLogs
 from launcher.schedulers.record import SeenApp, reserved, row_of
 from launcher.secrets import resolve
 from launcher.specs.app import AppDef, CfgVal, Role

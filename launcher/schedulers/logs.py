@@ -260,3 +260,34 @@ def filter_regex(regex: str, data: Iterable[str]) -> Iterator[str]:
 
     search = re.compile(regex).search
     return (line for line in data if search(line))
+
+
+class LogPart:
+    """The part of a log to read: see `Scheduler.log_chunks`. `stream` is stdout, stderr or combined."""
+
+    __slots__ = ("follow", "since", "stream", "tail", "until")
+
+    def __init__(
+        self,
+        stream: str = "combined",
+        since: float | None = None,
+        until: float | None = None,
+        tail: int | None = None,
+        *,
+        follow: bool = False,
+    ) -> None:
+        self.stream = stream
+        self.since = since
+        self.until = until
+        self.tail = tail
+        self.follow = follow
+
+    @property
+    def first_ns(self) -> int:
+        """`since` in nanoseconds; 0 where it is not given."""
+        return 0 if self.since is None else since_ns(self.since)
+
+    @property
+    def last_ns(self) -> int | None:
+        """`until` in nanoseconds; None where it is not given."""
+        return None if self.until is None else until_ns(self.until)

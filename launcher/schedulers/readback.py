@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 
-from launcher.schedulers.backend import AppLogs
-from launcher.schedulers.logs import RESTART
+from launcher.schedulers.logs import RESTART, tail
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,14 +15,35 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from launcher.schedulers.api import OnRestart
-    from launcher.schedulers.backend import LogPart
-    from launcher.schedulers.logs import LogRecord, Where
+    from launcher.schedulers.logs import LogPart, LogRecord, Where
     from launcher.schedulers.restarts import Event, Restart, RestartNotes, RestartReader
 
     T = TypeVar("T")
 
 _QUEUED = 64  # pieces of all sources that wait for the reader
 _LEAVE_S = 2.0
+
+
+class AppLogs(ABC):
+    """The logs of one app. The methods are those of `Scheduler`: log_records, log_chunks and so on."""
+
+    @abstractmethod
+    def records(self, where: Where, part: LogPart) -> Iterator[LogRecord]:
+        """The output of one replica."""
+
+    def chunks(self, replicas: Sequence[Where], part: LogPart) -> Iterator[tuple[str, int, bytes]]:
+        """The output of several replicas: here of one after the other."""
+        for where in replicas:
+            found = (record.data for record in self.records(where, part))
+            for data in found if part.tail is None or part.follow else tail(found, part.tail):
+                yield *where, data
+
+    def run_starts(self, replicas: Sequence[Where]) -> Mapping[Where, Sequence[tuple[int, float]]] | None:
+        """None where the times of restarts are not known."""
+        return None
+
+    def restarts(self) -> Iterator[Restart]:
+        return iter(())
 
 
 class RecordedLogs(AppLogs):

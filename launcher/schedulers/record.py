@@ -6,6 +6,7 @@ Imports no specs at the top: `list` and `status` load this module.
 from __future__ import annotations
 
 from launcher.state.records import AppRecord, as_seen
+from launcher.text import session_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,13 +79,9 @@ def row_of(scheduler: str, app_id: str, recorded: Recorded, session: str = "") -
         session: used where nothing else names one.
     """
     key = recorded.get("key")
-    if key:
-        from launcher.specs.jobkey import JobKey
-
-        session = JobKey(*key).session
     made = AppRecord(
         scheduler,
-        session if key else str(recorded.get("session") or session),
+        session_of(key[0], key[1]) if key else str(recorded.get("session") or session),
         app_id,
         name=name_of(recorded),
         key=tuple(key) if key else None,

@@ -102,7 +102,7 @@ _SHORT = (
     "app_id", "scheduler", "session", "name", "project", "target", "job", "number", "digest", "plan_id",
     "git_commit", "actor", "state", "created_at", "started_at", "ended_at", "message", "exit_code", "output",
 )  # fmt: skip
-_OF_ATTEMPT = {  # JobKey.session, without the specs
+_OF_ATTEMPT = {  # session: `session_of` in SQL
     "session": "CASE target WHEN 'default' THEN project ELSE project || '.' || target END",
     "name": "job",
 }

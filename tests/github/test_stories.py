@@ -92,7 +92,7 @@ def test_a_run_by_hand_without_a_digest_names_what_is_missing_and_starts_nothing
 def test_a_merged_pull_request_starts_its_job_and_says_so(hub, scenario):
     planned = hub.propose(1, job("train", "echo trained"))
     assert planned.name == "launcher plan"  # the check that protects main
-    assert "1 to create" in planned.summary
+    assert "Starts 1 job" in planned.summary
     (comment,) = hub.github.bodies(1)
     assert "train" in comment
     assert scenario.attempts("train", project="vision") == []

@@ -14,13 +14,12 @@ from threading import Condition, Lock, Thread
 from typing import TYPE_CHECKING
 
 from launcher.errors import SchedulerError
-from launcher.schedulers.backend import LogPart
 from launcher.schedulers.docker.client.errors import EngineError, NotFound, may_pass
 from launcher.schedulers.docker.client.streams import Event, EventStream, LogStream, ResponseStream
 from launcher.schedulers.docker.client.view import EngineView
 from launcher.schedulers.docker.client.wire import Patience
 from launcher.schedulers.docker.labels import APP_ID
-from launcher.schedulers.logs import COMBINED, RESTART, STDERR, STDOUT, LogRecord
+from launcher.schedulers.logs import COMBINED, RESTART, STDERR, STDOUT, LogPart, LogRecord
 
 if TYPE_CHECKING:
     from launcher.schedulers.docker.client.objects import Container

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from typing import Any
 
-    from launcher.schedulers.backend import AppLogs
     from launcher.schedulers.docker.apps import DockerApp
     from launcher.schedulers.docker.client.engine import Engine
     from launcher.schedulers.docker.client.view import EngineView
     from launcher.schedulers.docker.outputs import DockerOutputs
     from launcher.schedulers.docker.request.job import DockerJob
     from launcher.schedulers.docker.submission import DockerReservation, Submission
+    from launcher.schedulers.readback import AppLogs
     from launcher.schedulers.record import SeenApp
     from launcher.schedulers.workspaces import BoundWorkspace
     from launcher.specs.app import AppDef, CfgVal

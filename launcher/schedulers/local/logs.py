@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from launcher.schedulers.api import OnRestart
-    from launcher.schedulers.backend import LogPart
-    from launcher.schedulers.logs import LogRecord, Where
+    from launcher.schedulers.logs import LogPart, LogRecord, Where
     from launcher.schedulers.restarts import Event, RestartNotes
 
 _BLOCK = 1 << 16

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
-    from launcher.schedulers.backend import AppLogs
     from launcher.schedulers.local.apprecord import LocalApp
     from launcher.schedulers.local.appview import AppView
     from launcher.schedulers.local.observe import LocalApps
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from launcher.schedulers.local.popen import PopenRequest
     from launcher.schedulers.local.request import ImageProvider
     from launcher.schedulers.local.submit import LocalReservation, Submitter
+    from launcher.schedulers.readback import AppLogs
     from launcher.specs.app import AppDef, CfgVal
     from launcher.specs.attempt import Attempt
     from launcher.specs.check import Problem

@@ -8,9 +8,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from launcher.errors import SchedulerError
-from launcher.schedulers.backend import LogPart
 from launcher.schedulers.ids import path_names
-from launcher.schedulers.logs import COMBINED, RESTART, STDOUT, LogRecord, Where, require_replica, tail
+from launcher.schedulers.logs import (
+    COMBINED,
+    RESTART,
+    STDOUT,
+    LogPart,
+    LogRecord,
+    Where,
+    require_replica,
+    tail,
+)
 from launcher.schedulers.readback import RecordedLogs
 from launcher.schedulers.restarts import Event, RestartNotes, RestartReader
 from launcher.schedulers.slurm.cluster import Cluster

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
     from typing import IO
 
-    from launcher.schedulers.backend import AppLogs
+    from launcher.schedulers.readback import AppLogs
     from launcher.schedulers.record import SeenApp
     from launcher.schedulers.slurm.apps import SlurmApps
     from launcher.schedulers.slurm.clusters import Clusters

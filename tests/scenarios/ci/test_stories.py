@@ -48,7 +48,7 @@ def test_a_merged_pull_request_is_applied_and_its_comment_tells(
     repo.pull_request(1, {"train.launcher.yaml": job("train", "$<git.sha>")})
     repo.plan(1)
     (comment,) = github.bodies(1)
-    assert "1 to create" in comment
+    assert "### Starts 1 job" in comment
     commit = repo.merge(1)
     repo.apply()
     assert ran(scenario) == {"base": [""], "train": ["1"]}
@@ -150,7 +150,7 @@ def test_a_plan_is_shown_in_one_comment_that_is_edited(repo: Repository, github:
     repo.pull_request(1, {"train.launcher.yaml": job("train", "2"), "more.launcher.yaml": job("more")})
     repo.plan(1)
     (comment,) = github.bodies(1)
-    assert "2 to create" in comment
+    assert "### Starts 2 jobs" in comment
     github.comments.clear()
     repo.plan(1)
     assert len(github.bodies(1)) == 1
@@ -179,7 +179,7 @@ def test_a_job_that_a_pull_request_removes_is_stopped_where_the_project_prunes(
     gate.entered()
     repo.pull_request(2, {"serve.launcher.yaml": None})
     repo.plan(2)
-    assert "1 to destroy" in github.bodies(2)[0]
+    assert "### Stops 1 app" in github.bodies(2)[0]
     repo.merge(2)
     repo.apply()
     (made,) = scenario.attempts("serve")

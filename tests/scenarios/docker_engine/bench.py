@@ -5,10 +5,10 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from launcher.schedulers.backend import LogPart
 from launcher.schedulers.docker.client.engine import Engine, connect
 from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.log_reader import LogReader
+from launcher.schedulers.logs import LogPart
 from tests.engines.images import SHELL_IMAGE
 
 PATIENCE_S = 60.0

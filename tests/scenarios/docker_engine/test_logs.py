@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 
-from launcher.schedulers.backend import LogPart
 from launcher.schedulers.docker.app_logs import DockerLogs, last_lines, starts_of
 from launcher.schedulers.docker.client.engine import connect
 from launcher.schedulers.docker.client.errors import EngineError
 from launcher.schedulers.docker.client.view import EngineView
 from launcher.schedulers.docker.log_reader import LogReader, LogsGone, split_timestamp
-from launcher.schedulers.logs import LogRecord
+from launcher.schedulers.logs import LogPart, LogRecord
 from tests.engines.proxy import Proxy
 from tests.scenarios.docker_engine.bench import Bench
 from tests.unit.docker.test_status import container, journal

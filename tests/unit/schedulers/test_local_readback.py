@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from launcher.errors import SchedulerError
-from launcher.schedulers.backend import LogPart
 from launcher.schedulers.local import appview, logfiles
 from launcher.schedulers.local.logs import LocalLogs
+from launcher.schedulers.logs import LogPart
 
 _hooked: list[bool] = []
 _opened: list[str] = []

@@ -5,8 +5,7 @@ from base64 import b64encode
 import pytest
 
 from launcher.errors import SchedulerError
-from launcher.schedulers.backend import LogPart
-from launcher.schedulers.logs import LogRecord
+from launcher.schedulers.logs import LogPart, LogRecord
 from launcher.schedulers.restarts import RestartReader, run_starts
 from launcher.schedulers.slurm.logs import Parser, SlurmLogs
 
