@@ -13,7 +13,7 @@ from launcher.apply.engines import Engines
 from launcher.errors import LauncherError, SchedulerError
 from launcher.plan.diff import Change
 from launcher.plan.model import Plan
-from launcher.plan.reasons import is_workspace_digest
+from launcher.plan.notation import is_workspace_digest
 from launcher.plan.step import Guard, Step
 from launcher.plan.why import some_files
 from launcher.specs.binding import BoundLaunch

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from launcher.plan.reasons import field, show, show_at, show_both
+from launcher.plan.notation import field, show, show_at, show_both
 from launcher.specs.macros import with_brackets
 from launcher.specs.secret import HIDDEN, hide, hide_item, is_sensitive, reference_in
 from launcher.text import printable

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from launcher.cli.render.document import flat
 from launcher.cli.render.tables import GAP, width
 from launcher.plan.diff import Change, differences
-from launcher.plan.reasons import field, is_workspace_digest, show, show_both
+from launcher.plan.notation import field, is_workspace_digest, show, show_both
 from launcher.specs.macros import with_brackets
 from launcher.specs.secret import HIDDEN, hide
 from launcher.text import printable

@@ -16,7 +16,16 @@
 
 from __future__ import annotations
 
+import os
+
+from launcher import paths
+
 
 def shared_engine() -> str:
     """See `Scheduler.shared_engine`."""
     return "the Docker engine"
+
+
+def records_root() -> str:
+    """The folder of all records of Docker apps."""
+    return os.path.join(paths.home(), "docker")

@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from hashlib import sha256
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.labels import PART, REPLICA, RESERVATION_PART, ROLE, WAITING_PART, Labels
 from launcher.schedulers.ids import normalise
+
+if TYPE_CHECKING:
+    from launcher.schedulers.docker.client.objects import Container
 
 NETWORK = "launcher"
 """The network of every app that names no other."""

@@ -25,6 +25,7 @@ from launcher.filelock import is_at
 from launcher.holding.journal import JournalWriter
 from launcher.schedulers.appfolder import GONE, AppFolder
 from launcher.schedulers.appfolder import sweep as sweep_folders
+from launcher.schedulers.docker import records_root
 from launcher.schedulers.docker.journal import Event, Journal, fold
 from launcher.schedulers.owner import Owner, from_json, this_process
 
@@ -62,13 +63,8 @@ class RecordLock:
             self.fd = -1
 
 
-def root() -> str:
-    """The folder of all records of Docker apps."""
-    return os.path.join(paths.home(), "docker")
-
-
 def apps_dir() -> str:
-    return os.path.join(root(), "apps")
+    return os.path.join(records_root(), "apps")
 
 
 def folder(app_id: str) -> str:

@@ -12,7 +12,7 @@ from _thread import allocate_lock
 from launcher.errors import SchedulerError
 from launcher.schedulers.appfolder import is_id
 from launcher.schedulers.backend import BackendScheduler
-from launcher.schedulers.docker import shared_engine
+from launcher.schedulers.docker import records_root, shared_engine
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -238,9 +238,7 @@ class DockerScheduler(BackendScheduler["DockerJob"]):
     def has_apps_here(self) -> bool:
         from os.path import isdir
 
-        from launcher.schedulers.docker.record import root
-
-        return isdir(root())
+        return isdir(records_root())
 
     def remote_engine(self) -> str:
         from launcher.schedulers.docker.client.configuration import endpoint, is_on_this_host
