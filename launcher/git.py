@@ -94,6 +94,17 @@ class Repository:
             dirty = dirty or not line.startswith("#")
         return Head(found["oid"], found["head"], dirty)
 
+    def default_branch(self) -> str:
+        """The branch that work is merged into: the remote's default, else main or master, else the current.
+
+        "" without any.
+        """
+        of_remote = self._git("symbolic-ref", "-q", "--short", "refs/remotes/origin/HEAD", ok=(0, 1)).strip()
+        if of_remote:
+            return of_remote.partition("/")[2]
+        listed = self._git("branch", "--list", "--format=%(refname:short)", "main", "master")
+        return (listed.split() or [self.head().branch])[0]
+
     def ignored(self, paths: Iterable[str]) -> frozenset[str]:
         """Return the `paths` (files or folders below the root) that git ignores; one process for all of them.
 
@@ -124,6 +135,10 @@ class Repository:
         """The full id of the commit that a revision names; "" where there is none in this clone."""
         name = f"{revision}^{{commit}}"
         return self._git("rev-parse", "--verify", "--quiet", "--end-of-options", name, ok=(0, 1)).strip()
+
+    def is_shallow(self) -> bool:
+        """Whether commits before a certain one are not in this clone."""
+        return self._git("rev-parse", "--is-shallow-repository").strip() == "true"
 
     def text_at(self, commit: str, path: str) -> str:
         """The text of a file of a commit; "" where the commit has no such file."""

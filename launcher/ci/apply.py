@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,6 +19,7 @@ from launcher.ci.github import Check, GitHub, Pull
 from launcher.errors import StaleError
 from launcher.plan.effects import Approval
 from launcher.plan.model import Plan
+from launcher.specs.launch import JobKey, Launch
 
 if TYPE_CHECKING:
     from launcher.apply.events import Outcome
@@ -122,6 +123,36 @@ class History:
             return None
         pull = self._github.pull(int(named[1] or named[2]))
         return pull if pull is not None and pull.merged and pull.merge_commit_sha == sha else None
+
+
+def withheld(launches: Iterable[Launch], remote: Mapping[str, str]) -> dict[JobKey, str]:
+    """The jobs that a runner which goes away must not start, each with the reason.
+
+    Args:
+        remote: scheduler → address of its engine on another machine, "" for one here; a process of the runner
+            holds what runs there, and ends with it.
+    """
+    return {
+        launch.key: f"its watcher would end with this run, apart from {remote[launch.scheduler]}; "
+        "use a self-hosted runner, or Slurm"
+        for launch in launches
+        if remote.get(launch.scheduler) and _needs_watcher(launch)
+    }
+
+
+def without(merged: Merged, keys: Collection[JobKey]) -> list[Approval]:
+    """The approvals of merges, less the starts of some jobs."""
+    return [
+        replace(each, starts={start: after for start, after in each.starts.items() if start.key not in keys})
+        for each in merged.approvals
+    ]
+
+
+def _needs_watcher(launch: Launch) -> bool:
+    """Whether a process has to act on the app while it waits or runs."""
+    roles = launch.app.roles
+    ordered = any(role.max_retries or role.ready or role.depends_on or role.service for role in roles)
+    return bool(launch.needs or launch.timeout_s or launch.asks or ordered)
 
 
 def applied_check(

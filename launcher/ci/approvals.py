@@ -62,7 +62,7 @@ def effect_checks(plan: Plan, scope: Scope, pull_request: str) -> list[Check]:
     packed = base64.b64encode(zlib.compress(data.encode(), 9)).decode()
     parts = [packed[at : at + _PART] for at in range(0, len(packed), _PART)]
     effects = plan.effects
-    listed = [f"- `{each.digest}` {_plain(str(each))}" for each in effects[:_LISTED]]
+    listed = [f"- `{each.digest}` {plain(str(each))}" for each in effects[:_LISTED]]
     if len(effects) > _LISTED:
         listed.append(f"- and {len(effects) - _LISTED} more")
     return [
@@ -125,7 +125,7 @@ def _unreadable(scope: Scope, why: str) -> LauncherError:
     )
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """A text that Markdown shows as it is, on one line."""
     return re.sub(r"([\\`*_{}\[\]<>#@|~&!()])", r"\\\1", " ".join(text.split()))
 

@@ -30,6 +30,7 @@ _PERMISSIONS: Final = (
     (r"/issues/", "pull-requests"),
     (r"/pulls", "pull-requests"),
     (r"/commits/", "contents"),
+    (r"/rules/", "metadata"),
 )
 
 
@@ -181,6 +182,10 @@ class GitHub:
             if error.status == 404 and not error.is_forbidden:
                 return None
             raise
+
+    def rules(self, branch: str) -> list[dict[str, Any]]:
+        """The active rules of a branch, each with its `type` and `parameters`."""
+        return list(self._pages(f"/rules/branches/{quote(branch, safe='')}"))
 
     def _pages(self, path: str, key: str = "") -> Iterator[dict[str, Any]]:
         """The items of every page of a list."""

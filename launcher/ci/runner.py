@@ -33,6 +33,7 @@ class Runner:
         pull_request: its number; None for other events.
         is_fork: the pull request comes from another repository, so that the token may write nothing.
         is_hosted: the machine is GitHub's, and goes away after the run.
+        is_public: everyone may read the repository, and with it its comments.
         summary_path, output_path: files that the runner reads; "" for none.
         inputs: of `workflow_dispatch`.
     """
@@ -49,6 +50,7 @@ class Runner:
     pull_request: int | None = None
     is_fork: bool = False
     is_hosted: bool = False
+    is_public: bool = True
     default_branch: str = "main"
     api_url: str = "https://api.github.com"
     server_url: str = "https://github.com"
@@ -79,6 +81,7 @@ def runner_of(environ: Mapping[str, str]) -> Runner:
         sha=sha,
         ref=environ.get("GITHUB_REF", ""),
         is_hosted=environ.get("RUNNER_ENVIRONMENT") == "github-hosted",
+        is_public=_in(payload, "repository").get("private") is not True,
         default_branch=str(_in(payload, "repository").get("default_branch") or "main"),
         api_url=(environ.get("GITHUB_API_URL") or "https://api.github.com").rstrip("/"),
         server_url=server,

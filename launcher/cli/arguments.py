@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
+_MOST_MEANT = 3
 _LAST = 253_402_214_400.0  # the end of the year 9999: calendars go no further
 
 
@@ -57,7 +58,7 @@ class Argument:
         long = next((name for name in names if name.startswith("--")), names[0])
         self.dest = long.lstrip("-").replace("-", "_")
         self.group = group or ("Options" if self.is_option else "Arguments")
-        self.type = one_of(*choices) if choices else type
+        self.type = one_of(*choices) if choices and type is str else type
         self.choices = choices
         self.default = False if self.is_flag else [] if nargs == "*" and default is None else default
 
@@ -123,7 +124,8 @@ class Arguments:
             elif not argument.is_flag:
                 if not equals and not text:
                     if not left or _is_option(left[0]):
-                        raise self._wrong(argument, "expected one argument")
+                        want = f"one of {', '.join(argument.choices)}" if argument.choices else "one argument"
+                        raise self._wrong(argument, f"expected {want}")
                     text = left.pop(0)
                 value = self._converted(argument, text)
                 if argument.action == "append":
@@ -174,7 +176,8 @@ class Arguments:
         name = word.partition("=")[0]
         if len(name) == len("-o"):
             begun = [option for option in options if option.startswith(f"-{name}")]
-            near = f"did you mean `{begun[0]}`?" if len(begun) == 1 else None
+            meant = " or ".join(f"`{option}`" for option in begun)
+            near = f"did you mean {meant}?" if 0 < len(begun) <= _MOST_MEANT else None
         else:
             near = did_you_mean(name, options)
         return UsageError(f"{name} is not an option of {self.command}", hint=near or see)

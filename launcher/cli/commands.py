@@ -32,6 +32,8 @@ COMMANDS: tuple[tuple[str, dict[str, str]], ...] = (
             "list": "list the newest apps and their states",
             "status": "show the running apps, or one app with its replicas",
             "describe": "show all details of an app",
+            "history": "list the attempts of a job, and why each ran",
+            "diff": "show what differs between two attempts",
             "logs": "show the output of an app's replicas",
             "output": "print where a job's output folder is, or copy its files",
             "wait": "wait until apps have ended",
@@ -54,6 +56,10 @@ COMMANDS: tuple[tuple[str, dict[str, str]], ...] = (
         },
     ),
 )
+
+
+ALIASES = {"show": "describe"}
+"""Other names of commands, which the help does not list."""
 
 
 def names() -> list[str]:

@@ -213,13 +213,17 @@ class Console:
 
     def ask(self, question: str) -> bool:
         """Ask a yes-or-no question on stderr; only `y` and `yes` mean yes, the end of the input means no."""
+        return self.answer(f"{question} [y/N]").lower() in ("y", "yes")
+
+    def answer(self, question: str) -> str:
+        """Ask for one line on stderr; "" at the end of the input."""
         self.flush()
-        self._err.write(f"{paint(question, 'bold', self.err_color)} [y/N] ")
+        self._err.write(f"{paint(question, 'bold', self.err_color)} ")
         self._err.flush()
-        answer = sys.stdin.readline()
-        if not answer:
+        line = sys.stdin.readline()
+        if not line:
             self.note()
-        return answer.strip().lower() in ("y", "yes")
+        return line.strip()
 
     @property
     def columns(self) -> int | None:

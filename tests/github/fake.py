@@ -42,6 +42,7 @@ class FakeGitHub:
         self.checks: list[dict[str, Any]] = []
         self.pulls: dict[int, dict[str, Any]] = {}
         self.commits: dict[str, list[int]] = {}
+        self.rules: list[dict[str, Any]] = []
         self.faults = Faults()
         self.requests: list[str] = []
         self._lock = Lock()
@@ -96,6 +97,7 @@ class FakeGitHub:
             (r"POST /check-runs", self._add_check),
             (r"GET /commits/([0-9a-f]+)/pulls", self._pulls_of),
             (r"GET /pulls/(\d+)", self._pull),
+            (r"GET /rules/branches/(.+)", self._rules),
         ]
         for pattern, act in routes:
             if matched := re.fullmatch(pattern, f"{method} {path}"):
@@ -144,6 +146,9 @@ class FakeGitHub:
     def _pull(self, number: str, **_: Any) -> tuple[int, Any]:
         found = self.pulls.get(int(number))
         return (200, found) if found else (404, {"message": "Not Found"})
+
+    def _rules(self, branch: str, **_: Any) -> tuple[int, Any]:
+        return 200, self.rules
 
     def _handler(fake) -> type[BaseHTTPRequestHandler]:
         class Handler(BaseHTTPRequestHandler):

@@ -25,6 +25,8 @@ class Repository:
         self.github, self.home, self._folder = github, home, folder
         self.remote, self.work = folder / "remote.git", folder / "work"
         self._runs = 0
+        self.depth = 0
+        self._printed = ""
         git(folder, "init", "-q", "--bare", str(self.remote))
         git(folder, "clone", "-q", str(self.remote), str(self.work))
         git(self.work, "checkout", "-qb", "main")
@@ -76,6 +78,19 @@ class Repository:
         commit = git(self.work, "rev-parse", at)
         return self._run(self._clone(commit), event, {}, ["apply", *args], code)
 
+    def doctor(self, *args: str, code: int | None = None) -> str:
+        """Run `ci doctor` on main; its standard output."""
+        clone = self._clone(git(self.work, "rev-parse", "main"))
+        shown = self._run(clone, "push", {}, ["doctor", *args], code)
+        assert self._printed, shown
+        return self._printed
+
+    def report(self, *, private: bool = False) -> str:
+        """Run `ci report` as on a schedule."""
+        commit = git(self.work, "rev-parse", "main")
+        payload = {"repository": {"default_branch": "main", "private": private}}
+        return self._run(self._clone(commit), "schedule", payload, ["report"], 0)
+
     def _commit(self, branch: str, files: dict[str, str | None], message: str) -> str:
         for name, text in files.items():
             path = self.work / name
@@ -92,7 +107,8 @@ class Repository:
     def _clone(self, commit: str) -> Path:
         self._runs += 1
         clone = self._folder / f"run-{self._runs}"
-        git(self._folder, "clone", "-q", str(self.remote), str(clone))
+        depth = [f"--depth={self.depth}"] if self.depth else []
+        git(self._folder, "clone", "-q", *depth, f"file://{self.remote}", str(clone))
         git(clone, "checkout", "-q", "--detach", commit)
         for name, value in (("user.name", "ann"), ("user.email", "ann@example.com")):
             git(clone, "config", name, value)
@@ -125,7 +141,6 @@ class Repository:
             capture_output=True,
             text=True,
         )
-        assert code is None or done.returncode == code, (
-            f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
-        )
-        return done.stdout + done.stderr
+        self._printed, shown = done.stdout, done.stdout + done.stderr
+        assert code is None or done.returncode == code, f"exit {done.returncode}\n{shown}"
+        return shown

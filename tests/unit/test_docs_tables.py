@@ -50,6 +50,16 @@ def test_every_reason_is_there_in_the_words_of_the_code():
     assert {code: row[0] for code, row in listed} == REASONS
 
 
+def test_every_refusal_on_the_page_of_github_is_in_the_words_of_the_code():
+    code = "".join(path.read_text() for path in (ROOT / "launcher").rglob("*.py"))
+    quoted = [
+        names(row[0])[0] for row in rows("github", "What is refused, and how to go on")[1:] if names(row[0])
+    ]
+    parts = [part.strip() for text in quoted for part in text.split("…")]
+    assert parts
+    assert [part for part in parts if part.removesuffix(" since") not in code] == []
+
+
 def test_every_condition_of_fail_on_is_there():
     text = (ROOT / "docs" / "plan-and-apply.md").read_text()
     assert f"--fail-on {','.join(FAIL_ON)}" in text

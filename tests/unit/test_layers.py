@@ -70,7 +70,16 @@ FORBIDDEN = {
 ABOVE_SCHEDULERS = {"cli", "ci", "inventory", "apply", "runner", "jobfile"}
 ENGINES = sorted(path.parent.name for path in ROOT.glob("launcher/schedulers/*/__init__.py"))
 NAMES = {"local_cwd", "local_dir", "local_docker", "slurm"}
-WRITTEN_FOR_USERS = {"HELP", "EXAMPLES", "USAGE", "description", "examples", "help", "hint"}
+WRITTEN_FOR_USERS = {
+    "HELP",
+    "EXAMPLES",
+    "USAGE",
+    "description",
+    "examples",
+    "help",
+    "hint",
+    "ENGINES",
+}  # the choices of an option
 SHARED_BY_ENGINES = {
     f"launcher.schedulers.{name}" for name in ("api", "backend", "record", "staged", "workspaces")
 }

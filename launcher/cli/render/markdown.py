@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Sequence
 
 from launcher.cli.render.changes import diff_lines
 from launcher.cli.render.document import flat
 from launcher.cli.render.plan_text import action, edited_lines, namer
 from launcher.cli.render.tables import text_of
-from launcher.cli.render.values import listing
+from launcher.cli.render.values import asked_for, listing
 from launcher.plan.model import Plan
 from launcher.plan.notation import field
 from launcher.plan.step import Step
@@ -20,7 +21,7 @@ MAX_BYTES = 60_000  # GitHub refuses comments beyond 65,536 characters
 _COLUMNS = 100
 """Width of diff lines of long texts."""
 
-_TABLE_HEAD = ["| | Job | Action | Why |", "|---|---|---|---|"]
+_TABLE_HEAD = ["| | Job | Action | Engine | Asks for | Why |", "|---|---|---|---|---|---|"]
 
 
 def plan_markdown(plan: Plan, *, max_bytes: int = MAX_BYTES) -> str:
@@ -29,23 +30,32 @@ def plan_markdown(plan: Plan, *, max_bytes: int = MAX_BYTES) -> str:
     The hidden first line identifies the projects and targets, so that a bot can find and replace its comment.
     """
     shown = [step for step in plan.steps if step.kind != "keep" or step.waits_for]
-    rows = [_row(step, namer(plan)(step)) for step in shown]
+    name = namer(plan)
+    rows = [_row(step, name(step)) for step in shown]
     rows += [
-        f"| `?` | {_cell(str(orphan.key))} | orphan | {_cell(str(orphan.guard))} |" for orphan in plan.orphans
+        f"| `?` | {_cell(str(orphan.key))} | orphan | {_cell(orphan.guard.scheduler)} | | "
+        f"{_cell(str(orphan.guard))} |"
+        for orphan in plan.orphans
     ]
-    details = [_details(step, namer(plan)(step)) for step in shown if _body(step)]
-    for left_out in range(len(details) + len(rows) + 1):
+    details = [_details(step, name(step)) for step in shown if _body(step)]
+
+    def page(left_out: int) -> str:
         kept_details = details[: max(0, len(details) - left_out)]
         kept_rows = rows[: len(rows) - max(0, left_out - len(details))]
-        text = _page(plan, kept_rows, kept_details, plural(left_out, "part") if left_out else "")
-        if len(text.encode()) <= max_bytes:
-            return text
-    return text
+        return _page(plan, kept_rows, kept_details, plural(left_out, "part") if left_out else "")
+
+    if len(text := page(0).encode()) <= max_bytes:
+        return text.decode()
+    most = len(details) + len(rows)
+    fitting = bisect_left(
+        range(1, most), True, key=lambda left_out: len(page(left_out).encode()) <= max_bytes
+    )
+    return page(fitting + 1)
 
 
 def _page(plan: Plan, rows: Sequence[str], details: Sequence[str], left_out: str) -> str:
     sessions = sorted({step.key.session for step in plan.steps})
-    lines = [f"<!-- launcher plan: {', '.join(sessions)} -->", f"### {plan.summary()}", ""]
+    lines = [f"<!-- launcher plan: {', '.join(sessions)} -->", f"### {_verdict(plan)}", ""]
     if left_out:
         lines += [f"> Shortened: {left_out} left out at the end.", ""]
     if rows:
@@ -66,7 +76,26 @@ def _row(step: Step, name: str) -> str:
     reason = step.why(f"changed: {paths}")
     words = _cell(action(step))
     words = words.replace(step.kind, f"**{step.kind}**", 1) if step.destructive else words
-    return f"| `{step.mark}` | {_cell(name)} | {words} | {_cell(reason)} |"
+    engine = step.launch.scheduler if step.launch is not None else step.guard.scheduler
+    asks = asked_for(step.document)
+    cells = [f"`{step.mark}`", _cell(name), words, _cell(engine), _cell(asks), _cell(reason)]
+    return f"| {' | '.join(cells)} |".replace("|  |", "| |")
+
+
+def _verdict(plan: Plan) -> str:
+    """`Starts 2 jobs, stops 1 app, 3 already pending on main`; else the counts."""
+    effective = [step for step in plan.steps if step.has_effects]
+    if not any(step.attribution for step in effective):
+        return plan.summary()
+    pending = [step for step in effective if step.attribution.startswith("already pending")]
+    own = [step for step in effective if step not in pending]
+    starts, stops = sum(step.starts for step in own), sum(len(step.stops) for step in own)
+    words = [
+        f"starts {plural(starts, 'job')}" if starts else "",
+        f"stops {plural(stops, 'app')}" if stops else "",
+        f"{len(pending)} {pending[0].attribution}" if pending else "",
+    ]
+    return ", ".join(filter(None, words)).capitalize()
 
 
 def _body(step: Step) -> list[str]:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import time
 
+from launcher.text import plural
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+    from typing import Any
 
 STATE_STYLES = {
     "reserved": "dim",
@@ -102,3 +105,19 @@ def listing(words: Sequence[str], limit: int = 5) -> str:
     """`a, b, c`, and `… and 4 more` past the limit."""
     shown = ", ".join(words[:limit])
     return shown if len(words) <= limit else f"{shown} … and {len(words) - limit} more"
+
+
+def asked_for(document: Mapping[str, Any]) -> str:
+    """The resources that the roles of a document ask for together: `4 cores, 16 GiB, 2 GPUs`; "" for none."""
+    cpu = memory = gpus = 0
+    for role in document.get("roles", ()):
+        resource, count = role.get("resource", {}), role.get("num_replicas", 1)
+        cpu += resource.get("cpu_millis", 0) * count
+        memory += resource.get("memory_bytes", 0) * count
+        gpus += resource.get("gpu", 0) * count
+    words = [
+        f"{cpu / 1000:g} {'core' if cpu == 1000 else 'cores'}" if cpu > 0 else "",
+        f"{memory / 2**30:.3g} GiB" if memory > 0 else "",
+        plural(gpus, "GPU") if gpus > 0 else "",
+    ]
+    return ", ".join(filter(None, words))

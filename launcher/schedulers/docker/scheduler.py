@@ -240,6 +240,12 @@ class DockerScheduler(BackendScheduler["DockerJob"]):
 
         return isdir(records_root())
 
+    def remote_engine(self) -> str:
+        from launcher.schedulers.docker.client.configuration import endpoint, is_on_this_host
+
+        host = endpoint().host
+        return "" if is_on_this_host(host) else host
+
     def is_in_use(self) -> bool:
         from os import environ
 

@@ -48,7 +48,7 @@ def test_a_merged_pull_request_is_applied_and_its_comment_tells(
     repo.pull_request(1, {"train.launcher.yaml": job("train", "$<git.sha>")})
     repo.plan(1)
     (comment,) = github.bodies(1)
-    assert "1 to create" in comment
+    assert "### Starts 1 job" in comment
     commit = repo.merge(1)
     repo.apply()
     assert ran(scenario) == {"base": [""], "train": ["1"]}
@@ -150,7 +150,7 @@ def test_a_plan_is_shown_in_one_comment_that_is_edited(repo: Repository, github:
     repo.pull_request(1, {"train.launcher.yaml": job("train", "2"), "more.launcher.yaml": job("more")})
     repo.plan(1)
     (comment,) = github.bodies(1)
-    assert "2 to create" in comment
+    assert "### Starts 2 jobs" in comment
     github.comments.clear()
     repo.plan(1)
     assert len(github.bodies(1)) == 1
@@ -179,7 +179,7 @@ def test_a_job_that_a_pull_request_removes_is_stopped_where_the_project_prunes(
     gate.entered()
     repo.pull_request(2, {"serve.launcher.yaml": None})
     repo.plan(2)
-    assert "1 to destroy" in github.bodies(2)[0]
+    assert "### Stops 1 app" in github.bodies(2)[0]
     repo.merge(2)
     repo.apply()
     (made,) = scenario.attempts("serve")
@@ -297,3 +297,82 @@ def test_a_plan_calls_components_of_the_repository_only_where_the_base_allows_it
     repo.push({"launcher.toml": "[ci]\ncomponents = true\n"})
     repo.pull_request(2, {name: text for name, text in files.items() if name != "launcher.toml"})
     repo.plan(2)
+
+
+FAILS = "version: 1\nname: fails\nroles: {main: {entrypoint: sh, args: [-c, 'echo %s >&2; exit 3']}}\n"
+
+
+def test_a_report_is_written_once_when_all_has_ended(
+    repo: Repository, github: FakeGitHub, scenario: Scenario
+) -> None:
+    gate = scenario.gate()
+    waits = f"version: 1\nname: waits\nroles: {{main: {{entrypoint: sh, args: [-c, '{gate.script}']}}}}\n"
+    repo.pull_request(1, {"waits.launcher.yaml": waits, "train.launcher.yaml": job("train")})
+    repo.plan(1)
+    commit = repo.merge(1)
+    repo.apply()
+    gate.entered()
+    scenario.wait("train")
+    repo.report()
+    assert len(github.bodies(1)) == 1
+    gate.open()
+    scenario.wait("waits")
+    for _ in range(3):
+        repo.report()
+    _, told = github.bodies(1)
+    assert "### 2 succeeded" in told
+    assert f"Started by the merge `{commit[:7]}`" in told
+    assert "| train@1 | succeeded |" in told.replace("\\", "")
+
+
+def test_the_first_failure_is_reported_at_once(
+    repo: Repository, github: FakeGitHub, scenario: Scenario
+) -> None:
+    gate = scenario.gate()
+    waits = f"version: 1\nname: waits\nroles: {{main: {{entrypoint: sh, args: [-c, '{gate.script}']}}}}\n"
+    fails = (
+        "version: 1\nname: fails\nroles: {main: {entrypoint: sh, args: [-c, 'echo s3cret >&2; exit 3']}}\n"
+    )
+    repo.pull_request(1, {"waits.launcher.yaml": waits, "fails.launcher.yaml": fails})
+    repo.plan(1)
+    repo.merge(1)
+    repo.apply()
+    gate.entered()
+    scenario.wait("fails", code=None)
+    repo.report()
+    _, told = github.bodies(1)
+    assert "### 1 failed and 1 running" in told
+    assert "exited with 3" in told.replace("\\", "")
+    assert "s3cret" not in told
+    gate.open()
+    scenario.wait("waits")
+    repo.report()
+    assert len(github.bodies(1)) == 2
+
+
+def test_a_private_repository_is_told_the_last_line_of_a_failed_job(
+    repo: Repository, github: FakeGitHub, scenario: Scenario
+) -> None:
+    fails = (
+        "version: 1\nname: fails\nroles: {main: {entrypoint: sh, args: [-c, 'echo no data >&2; exit 3']}}\n"
+    )
+    repo.pull_request(1, {"fails.launcher.yaml": fails})
+    repo.plan(1)
+    repo.merge(1)
+    repo.apply()
+    scenario.wait("fails", code=None)
+    repo.report(private=True)
+    assert "no data" in github.bodies(1)[1]
+
+
+def test_a_merge_that_started_nothing_is_reported_without_a_comment(
+    repo: Repository, github: FakeGitHub
+) -> None:
+    repo.pull_request(1, {"README": "other"})
+    repo.plan(1)
+    repo.merge(1)
+    repo.apply()
+    repo.report()
+    repo.report()
+    assert github.bodies(1) == []
+    assert len([each for each in github.checks if each["name"].startswith("launcher report")]) == 2

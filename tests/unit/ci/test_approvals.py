@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from launcher.apply.events import Outcome
-from launcher.ci.apply import Merged, applied_check
+from launcher.ci.apply import Merged, applied_check, withheld, without
 from launcher.ci.approvals import Scope, approval_in, effect_checks
 from launcher.ci.github import CheckRun, Pull
 from launcher.errors import LauncherError
@@ -121,3 +121,18 @@ def test_a_refusal_names_what_is_approved_and_what_is_there() -> None:
     assert str(Refusal(start, "le1:00 (#7)", "the job file changed since")) == (
         f"start default/train: the job file changed since\n  approved le1:00 (#7), now {start.digest}"
     )
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"needs": (Need("eval"),)}, {"timeout_s": 60}, {}],
+    ids=["needs", "time limit", "nothing to watch"],
+)
+def test_a_runner_that_goes_away_starts_nothing_that_a_watcher_holds_far_away(fields: dict[str, Any]) -> None:
+    made = job("train", scheduler="boxes", **fields)
+    found = withheld([made], {"boxes": "ssh://gpu1"})
+    assert list(found) == ([made.key] if fields else [])
+    assert withheld([made], {"boxes": ""}) == {}
+    approval = Approval(id="p1", starts={start_of(made): 0})
+    (left,) = without(Merged(approvals=(approval,), pulls={}), found)
+    assert len(left.starts) == (0 if fields else 1)

@@ -296,7 +296,12 @@ def test_the_misspelt_name_of_another_tool_is_understood(scenario):
 
 
 @pytest.mark.parametrize(
-    ("option", "hint"), [("-o", "did you mean `--out`?"), ("-q", "see `launcher plan --help`")]
+    ("option", "hint"),
+    [
+        ("-o", "did you mean `--offline` or `--out`?"),
+        ("-p", "did you mean `--prune`?"),
+        ("-q", "see `launcher plan --help`"),
+    ],
 )
 def test_a_short_option_means_the_long_one_that_begins_with_it(scenario, option, hint):
     assert hint in scenario.launcher("plan", option, code=64).err

@@ -121,7 +121,7 @@ def test_a_value_breaks_out_of_no_table_and_no_fence(value):
         fence
     ]
     rows = [line for line in text.splitlines() if line.startswith("| `")]
-    assert all(_cells(row) == 4 for row in rows)
+    assert all(_cells(row) == 6 for row in rows)
     assert "![a](" not in "".join(rows)
 
 

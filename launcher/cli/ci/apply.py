@@ -1,0 +1,133 @@
+"""`launcher ci apply`: carry out what merged pull requests approve, and leave a check run of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from time import time
+from typing import Any
+
+from launcher.apply import apply_launches, make_plan
+from launcher.apply.approval import check_plan
+from launcher.apply.events import Outcome
+from launcher.apply.plans import Choices
+from launcher.ci.apply import MOST_COMMITS, History, Merged, applied_check, applied_words, withheld, without
+from launcher.ci.approvals import Scope
+from launcher.ci.github import GitHub
+from launcher.ci.plan import mark_of, with_applied
+from launcher.ci.runner import Runner
+from launcher.cli.ci.common import compiled_launches, degraded, work_tree
+from launcher.cli.console import Console
+from launcher.cli.render.github import shielded, warning
+from launcher.cli.render.plan_text import plan_text
+from launcher.cli.watch import Watch
+from launcher.errors import StaleError
+from launcher.plan.effects_codec import approval_json, to_approval
+from launcher.plan.model import Plan, approves
+from launcher.schedulers.registry import get_scheduler
+from launcher.schedulers.staged import StagedScheduler
+from launcher.specs import Launch
+
+
+def apply_merged(args: Any, runner: Runner, console: Console) -> int:
+    """Carry out what merged pull requests approve, project by project, and leave a check run for each."""
+    launches, choices = compiled_launches(args, console)
+    github = GitHub(runner.api_url, runner.repository, runner.token)
+    digest = args.digest or runner.inputs.get("digest", "")
+    by_hand = _by_hand(launches, choices, digest, runner) if digest or args.without_review else None
+    history = _history(github, runner)
+    code = 0
+    for scope in sorted({Scope(*launch.key[:2]) for launch in launches}):
+        mine = [launch for launch in launches if launch.key[:2] == scope]
+        try:
+            merged = by_hand or history.merged(scope)
+        except StaleError as error:
+            console.error(error)
+            code = max(code, error.exit_code)
+            continue
+        code = max(code, _carry_out(mine, choices, merged, scope, github, runner, console))
+    if code == StaleError.exit_code:
+        _show_left(make_plan(launches, choices=choices), console)
+    return code
+
+
+def _show_left(plan: Plan, console: Console) -> None:
+    """Show what is left of all projects, with the digest that approves it by hand."""
+    console.print(shielded(plan_text(plan).rstrip("\n")))
+    words = "open a pull request, or run the workflow by hand with the digest"
+    console.print(warning(f"{words} {plan.plan_digest}"))
+
+
+def _history(github: GitHub, runner: Runner) -> History:
+    return History(github, work_tree().first_parents(MOST_COMMITS), runner.default_branch)
+
+
+def _by_hand(launches: Sequence[Launch], choices: Choices, digest: str, runner: Runner) -> Merged:
+    """The approval of the plan as it is. Raises StaleError where it has not the digest that was given."""
+    plan = make_plan(launches, choices=choices).stamped(
+        plan_id=f"by hand: {runner.run_url}", created_at=time()
+    )
+    check_plan(plan)
+    if digest and not approves(digest, plan):
+        raise StaleError(
+            f"the plan is not the approved one: expected digest {digest}, got {plan.plan_digest}",
+            hint="review the plan below, and run the workflow again with its digest:\n" + str(plan),
+        )
+    return Merged(approvals=(to_approval(approval_json(plan), source="the digest"),), pulls={})
+
+
+def _carry_out(
+    launches: Sequence[Launch],
+    choices: Choices,
+    merged: Merged,
+    scope: Scope,
+    github: GitHub,
+    runner: Runner,
+    console: Console,
+) -> int:
+    plans: list[Plan] = []
+    kept = withheld(launches, _remote_engines(launches)) if runner.is_hosted else {}
+
+    def approve(plan: Plan) -> None:
+        plans[:] = [plan]
+        console.print(shielded(plan_text(plan).rstrip("\n")), flush=True)
+
+    with Watch(console, format="text", wait=False, logs=False) as watch:
+        result = apply_launches(
+            launches,
+            choices=choices,
+            approve=approve,
+            approvals=without(merged, kept),
+            watching=watch.watching(),
+        )
+        code = watch.finish(result)
+    (plan,) = plans
+    check = applied_check(scope, plan, result.outcomes, merged, run_url=runner.run_url)
+    with degraded(console, "later applies begin before this commit"):
+        github.add_check(check, sha=runner.sha)
+    with degraded(console, "the pull requests do not show what was applied"):
+        _comment_applied(github, plan, result.outcomes, merged, scope, runner)
+    for number in merged.unreviewed:
+        console.print(warning(f"`launcher ci plan` has left no plan on the last commit of #{number}"))
+    for refusal in plan.unapproved:
+        console.print(warning(str(refusal._replace(why=kept.get(refusal.effect.key, refusal.why)))))
+    return max(code, StaleError.exit_code if plan.unapproved else 0)
+
+
+def _remote_engines(launches: Sequence[Launch]) -> dict[str, str]:
+    """Scheduler → address of its engine, where that is on another machine and apps are held on this one."""
+    asked = {name: get_scheduler(name, "") for name in dict.fromkeys(each.scheduler for each in launches)}
+    return {
+        name: found.remote_engine() for name, found in asked.items() if isinstance(found, StagedScheduler)
+    }
+
+
+def _comment_applied(
+    github: GitHub, plan: Plan, outcomes: Sequence[Outcome], merged: Merged, scope: Scope, runner: Runner
+) -> None:
+    """Add to the plan of each merged pull request what was carried out of it."""
+    mark = mark_of(scope)
+    for number in merged.pulls:
+        words = applied_words(number, plan, outcomes, runner.sha[:7])
+        for comment in github.comments(int(number)):
+            if comment.body.startswith(mark):
+                github.edit_comment(comment.id, with_applied(comment.body, words))

@@ -1,0 +1,50 @@
+"""What the steps of `launcher ci` share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from launcher.apply.plans import Choices
+from launcher.ci.github import GitHubError
+from launcher.cli import jobs, plan_options
+from launcher.cli.console import Console
+from launcher.cli.render.findings import exit_code, findings, in_short
+from launcher.cli.render.github import publish_refusal, warning
+from launcher.errors import JobFileError, LauncherError
+from launcher.git import Repository, repository
+from launcher.specs import Launch
+
+SUMMARY_BYTES = 60_000
+
+
+def work_tree() -> Repository:
+    tree = repository(os.getcwd())
+    if tree is None:
+        raise LauncherError("the current directory is in no git repository", hint="check it out first")
+    return tree
+
+
+@contextmanager
+def degraded(console: Console, instead: str) -> Iterator[None]:
+    """Turn a missing permission into a warning that names it."""
+    try:
+        yield
+    except GitHubError as error:
+        if not error.is_forbidden:
+            raise
+        console.print(warning(f"{error}: {instead}"))
+
+
+def compiled_launches(args: Any, console: Console) -> tuple[tuple[Launch, ...], Choices]:
+    """Compile the job files, with annotations of what is wrong. Raises JobFileError."""
+    result = jobs.compiled(args.files, args)
+    if text := findings(result.diagnostics, "github"):
+        console.print(text)
+    if exit_code(result.diagnostics, strict=args.strict):
+        publish_refusal(result.diagnostics, in_short(result.diagnostics))
+        raise JobFileError(in_short(result.diagnostics))
+    scopes = plan_options.scopes_of(result.launches, args.files or ["."])
+    return result.launches, Choices(prune=result.prunes, scopes=scopes, declared_in=jobs.declared_in)

@@ -1,0 +1,51 @@
+"""`launcher ci report`: tell pull requests what became of the jobs that their merges have started."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from launcher.ci import report
+from launcher.ci.github import GitHub
+from launcher.ci.runner import Runner
+from launcher.cli.ci.common import work_tree
+from launcher.cli.console import Console
+from launcher.cli.render.github import shielded
+from launcher.cli.render.values import asked_for, took
+from launcher.errors import LauncherError
+from launcher.inventory.find import find_app
+from launcher.inventory.history import attempt_of
+from launcher.inventory.status import inspect
+
+
+def report_ends(args: Any, runner: Runner, console: Console) -> int:
+    """Tell pull requests what became of the jobs that their merges have started."""
+    github = GitHub(runner.api_url, runner.repository, runner.token)
+    commits = [sha for sha, _ in work_tree().first_parents(report.MOST_COMMITS)]
+
+    def look(entry: Mapping[str, Any]) -> report.Ended:
+        return _ended(entry, hides_output=runner.is_public)
+
+    for line in report.report(github, commits, look):
+        console.print(shielded(line))
+    return 0
+
+
+def _ended(entry: Mapping[str, Any], *, hides_output: bool) -> report.Ended:
+    """How the attempt stands that a check run names."""
+    job, number = str(entry["job"]), int(entry["attempt"])
+    try:
+        app = inspect(find_app(str(entry["handle"])))
+        document = attempt_of(app).document
+    except LauncherError as error:
+        return report.Ended(job, number, "unknown", True, message=str(error))
+    message = app.message.partition(": ")[0] if hides_output else app.message
+    return report.Ended(
+        job=job,
+        attempt=number,
+        state=app.state,
+        has_ended=app.has_ended,
+        took=took(app.started_at, app.ended_at) if app.has_ended else "",
+        asked=asked_for(document),
+        message=message,
+    )

@@ -1,0 +1,66 @@
+"""`launcher history`: the attempts of a job, and why each of them ran."""
+
+from __future__ import annotations
+
+from launcher.cli.arguments import add_target, count
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from launcher.cli.console import Console
+
+_MOST = 20
+
+USAGE = "history [JOB] [OPTIONS]"
+HELP = """\
+List the attempts of a job, or the newest attempts of all jobs, the newest
+first: why each started, from which commit and pull request, who applied it, and
+how it ended. `launcher describe JOB@2` shows all of one attempt, `launcher diff
+JOB@1 JOB@2` what differs between two."""
+EXAMPLES = """\
+  launcher history train
+  launcher history --project vision --limit 50
+  launcher history train --json | jq '.[] | select(.pull_request == "12")'"""
+
+
+def add_arguments(parser: Any) -> None:
+    parser.add_argument("job", metavar="JOB", nargs="?", help="job name or app id (default: all jobs)")
+    add_target(parser)
+    parser.add_argument("--project", metavar="PROJECT", help="only jobs of this project")
+    parser.add_argument(
+        "-n",
+        "--limit",
+        metavar="N",
+        type=count,
+        default=_MOST,
+        help=f"number of attempts (default: {_MOST})",
+    )
+    parser.add_argument("--json", action="store_true", help="print a JSON array")
+
+
+def run(args: Any, console: Console) -> int:
+    from launcher.inventory.find import find_app
+    from launcher.inventory.history import attempts_of, newest_attempts
+
+    if args.job is None:
+        found = newest_attempts(args.limit, args.project)
+    else:
+        found = attempts_of(find_app(args.job, args.target))
+    shown = found[: args.limit]
+    if args.json:
+        from json import dumps
+
+        from launcher.cli.render.history_text import attempt_json
+
+        console.print(dumps(list(map(attempt_json, shown)), indent=2, ensure_ascii=False))
+        return 0
+    if not shown:
+        console.note("no attempts yet; `launcher apply FILE` starts one")
+        return 0
+    from launcher.cli.render.history_text import history_text
+
+    console.print(history_text(shown, with_jobs=args.job is None, color=console.color))
+    if len(found) > len(shown) or (args.job is None and len(shown) == args.limit):
+        console.note(f"showing the newest {args.limit}; --limit N shows more")
+    return 0

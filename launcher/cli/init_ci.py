@@ -1,0 +1,240 @@
+"""The workflow of `launcher init --ci github`: plans pull requests, applies merged commits, reports ends."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from launcher.cli.console import Console
+from launcher.errors import LauncherError, UsageError
+
+WORKFLOW = ".github/workflows/launcher.yml"
+KEY, KNOWN_HOSTS = "LAUNCHER_SSH_KEY", "LAUNCHER_KNOWN_HOSTS"
+"""The secrets of the repository with which a runner reaches an engine by ssh."""
+
+_CHECKOUT = "actions/checkout@3d3c42e5aac5ba805825da76410c181273ba90b1 # v7.0.1"
+_SETUP_PYTHON = "actions/setup-python@5fda3b95a4ea91299a34e894583c3862153e4b97 # v7.0.0"
+_HOST = re.compile(r"(?:[\w.-]+@)?\w[\w.-]*(?::\d+)?", re.ASCII)
+_SECRET = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_SECRET_OF_JOB = re.compile(r"""\bsecret["']?\s*[:=]\s*["']?env:([A-Za-z_]\w*)""", re.ASCII)
+
+
+def provider(text: str) -> str:
+    """The type of `--ci`."""
+    if text == "gitlab":
+        raise ValueError("launcher does not write the pipeline of GitLab yet; `--ci github` works")
+    if text != "github":
+        raise ValueError(f"`{text}` is not one of github")
+    return text
+
+
+class Engine(NamedTuple):
+    """One choice of `--ci-engine`.
+
+    Attributes:
+        title: for questions and messages.
+        variable: names the address in the environment of the runner; "" for the runner itself.
+        scheme: of the address in the variable; "" for a host without a port.
+        cron: of the report. GitHub bills hosted runners by the minute.
+    """
+
+    title: str
+    variable: str = ""
+    scheme: str = ""
+    cron: str = "17 * * * *"
+
+
+ENGINES = {
+    "local": Engine("processes of a self-hosted runner", cron="*/15 * * * *"),
+    "docker": Engine("a Docker engine over ssh", "DOCKER_HOST", "ssh://"),
+    "slurm": Engine("a Slurm cluster over ssh", "LAUNCHER_SLURM_HOST"),
+}
+
+
+class Setup(NamedTuple):
+    """What the workflow depends on.
+
+    Attributes:
+        host: the engine's address as ssh knows it; "" for a self-hosted runner.
+        secrets: names of the secrets that jobs read from the environment.
+        branch: the default branch, whose pushes are applied.
+        requirement: what pip installs; "" if unknown.
+    """
+
+    engine: Engine
+    host: str
+    secrets: tuple[str, ...]
+    branch: str
+    requirement: str
+
+
+def asked_setup(args: Any, jobs: Iterable[str], branch: str, requirement: str, console: Console) -> Setup:
+    """The setup that options and, at a terminal, answers describe. Without either, a self-hosted runner.
+
+    Args:
+        jobs: the texts of the job files that are there, which name secrets.
+
+    Raises UsageError.
+    """
+    can_ask = not console.cannot_ask and args.ci_engine is None
+    kinds = ", ".join(f"{name} ({engine.title})" for name, engine in ENGINES.items())
+    name = args.ci_engine or (
+        _answer(console, f"Where do jobs run: {kinds}?", "local") if can_ask else "local"
+    )
+    engine = ENGINES.get(name)
+    if engine is None:
+        raise UsageError(f"`{name}` is not one of {', '.join(ENGINES)}")
+    host = args.ci_host or ""
+    if engine.variable and not host and can_ask:
+        host = _answer(console, "Its address, as ssh knows it:", "")
+    if engine.variable and not host:
+        hint = f"--ci-engine {name} --ci-host me@gpu1.example.org"
+        raise UsageError(f"--ci-engine {name} needs the address of {engine.title}", hint=hint)
+    if host and not engine.variable:
+        raise UsageError("--ci-host is for an engine over ssh", hint="add --ci-engine docker or slurm")
+    secrets = [*args.ci_secret] or list(_secrets_in(jobs))
+    if can_ask and not args.ci_secret:
+        answer = _answer(console, "Secrets that jobs read, by name:", " ".join(secrets))
+        secrets = answer.replace(",", " ").split()
+    host = _checked_host(host, engine) if host else ""
+    return Setup(engine, host, _checked_secrets(secrets), branch, requirement)
+
+
+def _answer(console: Console, question: str, default: str) -> str:
+    return console.answer(f"{question} [{default}]" if default else question) or default
+
+
+def next_steps(setup: Setup) -> list[str]:
+    """Commands and notes for what the workflow lacks: the engine's key, and the secrets of jobs."""
+    lines = [] if setup.requirement else [f"set LAUNCHER in {WORKFLOW} to what pip should install"]
+    if not setup.host:
+        lines.append("register a runner: Settings, Actions, Runners, New self-hosted runner")
+    else:
+        name, _, port = setup.host.rpartition("@")[2].partition(":")
+        scan = f"ssh-keyscan -p {port} {name}" if port else f"ssh-keyscan {name}"
+        lines.append(f"gh secret set {KEY} <~/.ssh/id_ed25519  # a key that {setup.host} accepts")
+        lines.append(f"{scan} | gh secret set {KNOWN_HOSTS}")
+    return [*lines, *(f"gh secret set {name}" for name in setup.secrets)]
+
+
+def _checked_host(text: str, engine: Engine) -> str:
+    """The address of an engine, without its scheme. Raises UsageError."""
+    host = text.removeprefix("ssh://")
+    if not _HOST.fullmatch(host) or (":" in host and not engine.scheme):
+        port = "[:PORT]" if engine.scheme else ""
+        raise UsageError(f"--ci-host: `{text}` is not [USER@]HOST{port}", hint="such as me@gpu1.example.org")
+    return host
+
+
+def _checked_secrets(names: Iterable[str]) -> tuple[str, ...]:
+    """Names of secrets in their order, each once. Raises UsageError."""
+    for name in names:
+        if not _SECRET.fullmatch(name) or name.upper().startswith("GITHUB_"):
+            raise UsageError(
+                f"--ci-secret: `{name}` cannot be the name of a secret",
+                hint="use letters, digits and `_`; GitHub reserves names that begin with GITHUB_",
+            )
+    return tuple(dict.fromkeys(names))
+
+
+def _secrets_in(texts: Iterable[str]) -> tuple[str, ...]:
+    """The variables that job files name as secrets: `{secret: env:NAME}`, sorted."""
+    found = {name for text in texts for name in _SECRET_OF_JOB.findall(text)}
+    return tuple(sorted(name for name in found if not name.upper().startswith("GITHUB_")))
+
+
+def workflow(setup: Setup) -> str:
+    """The text of the workflow file."""
+    if not re.fullmatch(r"[\w./-]+", setup.branch, re.ASCII):
+        raise LauncherError(f"a workflow cannot name the branch `{setup.branch}`", hint="rename the branch")
+    engine = setup.engine
+    is_local = not engine.variable
+    address = "" if is_local else f'  {engine.variable}: "{engine.scheme}{setup.host}"\n'
+    values = {
+        "CRON": engine.cron,
+        "COMMAND": "${{ github.event_name == 'schedule' && 'report' || "
+        "(github.event_name == 'push' || inputs.digest) && 'apply' || 'doctor' }}",
+        "BRANCH": setup.branch,
+        "REQUIREMENT": json.dumps(setup.requirement),
+        "ADDRESS": address,
+        "PLAN_ON": _OWN_PLAN if is_local else "ubuntu-latest",
+        "APPLY_ON": "self-hosted" if is_local else "ubuntu-latest",
+        "PLAN_SETUP": _OWN_SETUP.format(options="path: plan") if is_local else _HOSTED_SETUP,
+        "APPLY_SETUP": _OWN_SETUP.format(options="path: main, clean: false") if is_local else _HOSTED_SETUP,
+        "PLAN_IN": _IN.format(folder="plan") if is_local else "",
+        "APPLY_IN": _IN.format(folder="main") if is_local else "",
+        "SECRETS": "".join(f"          {name}: ${{{{ secrets.{name} }}}}\n" for name in setup.secrets),
+    }
+    return re.sub("<([A-Z_]+)>", lambda found: values[found[1]], _WORKFLOW)
+
+
+_OWN_PLAN = """\
+>- # a fork's pull request stays off your machine, unless it edits this line, too
+      ${{ github.event_name == 'pull_request'
+      && github.event.pull_request.head.repo.full_name != github.repository
+      && 'ubuntu-latest' || 'self-hosted' }}"""
+
+_IN = "    defaults: {{run: {{working-directory: {folder}}}}}\n"
+
+_OWN_SETUP = f"""\
+      - uses: {_CHECKOUT}
+        with: {{{{{{options}}, fetch-depth: 0, persist-credentials: false}}}}
+      - run: | # an environment for each version, since jobs that run use theirs
+          venv=$RUNNER_TOOL_CACHE/launcher/$(git hash-object --stdin <<<"${{{{LAUNCHER:?set it above}}}}")
+          test -x "$venv/bin/launcher" || python3 -m venv "$venv"
+          test -x "$venv/bin/launcher" || "$venv/bin/pip" install -q "$LAUNCHER"
+          echo "$venv/bin" >>"$GITHUB_PATH"
+"""
+
+_HOSTED_SETUP = f"""\
+      - uses: {_CHECKOUT}
+        with: {{fetch-depth: 0, persist-credentials: false}}
+      - uses: {_SETUP_PYTHON}
+        with: {{python-version: "3.13"}}
+      - run: pip install -q "${{LAUNCHER:?set it above}}"
+      - env: {{KEY: "${{{{ secrets.{KEY} }}}}", HOSTS: "${{{{ secrets.{KNOWN_HOSTS} }}}}"}}
+        run: |
+          umask 077 && mkdir -p ~/.ssh && printf '%s\\n' "$KEY" >~/.ssh/launcher
+          printf '%s\\n' "$HOSTS" >~/.ssh/known_hosts
+          printf '%s\\n' 'IdentityFile ~/.ssh/launcher' 'StrictHostKeyChecking yes' >~/.ssh/config
+"""
+
+_WORKFLOW = """\
+# Plans pull requests, applies what is merged to <BRANCH>, and reports how it ended.
+# Protect <BRANCH> with the required check `launcher plan`.
+name: launcher
+on:
+  pull_request:
+  merge_group:
+  push: {branches: [<BRANCH>]}
+  schedule: [{cron: "<CRON>"}]
+  workflow_dispatch: {inputs: {digest: {description: "digest of the plan to apply by hand; none: ci doctor"}}}
+permissions: {}
+env:
+  LAUNCHER: <REQUIREMENT>
+<ADDRESS>jobs:
+  plan:
+    name: launcher plan
+    if: github.event_name == 'pull_request' || github.event_name == 'merge_group'
+    runs-on: <PLAN_ON>
+    timeout-minutes: 15
+    concurrency: {group: "launcher-plan-${{ github.ref }}", cancel-in-progress: true}
+    permissions: {contents: read, checks: write, pull-requests: write} # checkout, approvals, comment
+<PLAN_IN>    steps:
+<PLAN_SETUP>      - run: launcher ci plan
+        env: {GITHUB_TOKEN: "${{ github.token }}"}
+  apply:
+    name: launcher <COMMAND>
+    if: github.ref == 'refs/heads/<BRANCH>'
+    runs-on: <APPLY_ON>
+    timeout-minutes: 60
+    concurrency: {group: "launcher-<COMMAND>", queue: max, cancel-in-progress: false}
+    permissions: {contents: read, checks: write, pull-requests: write}
+<APPLY_IN>    steps:
+<APPLY_SETUP>      - run: launcher ci "$COMMAND"
+        env:
+          COMMAND: <COMMAND>
+          GITHUB_TOKEN: ${{ github.token }}
+<SECRETS>"""

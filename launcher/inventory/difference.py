@@ -1,0 +1,70 @@
+"""What differs between two attempts of a job, or between an attempt and its job file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from launcher.plan.diff import Change, diff
+from launcher.specs import canonical
+
+if TYPE_CHECKING:
+    from launcher.specs.attempt import Attempt
+    from launcher.specs.launch import Launch
+
+
+class Difference(NamedTuple):
+    """The differences from one side to the other.
+
+    Attributes:
+        old, new: names of the sides.
+        changes: of the documents.
+        facts: (name, old value, new value) of what lies outside of the documents.
+    """
+
+    old: str
+    new: str
+    changes: tuple[Change, ...]
+    facts: tuple[tuple[str, str, str], ...]
+
+
+def between_attempts(old: Attempt, new: Attempt) -> Difference:
+    """The differences of two attempts: documents, what they stand on, and where they come from."""
+    facts = [
+        ("needs", _needs(old), _needs(new)),
+        ("inputs", old.inputs, new.inputs),
+        ("rerun_on", old.trigger_digest, new.trigger_digest),
+        ("path", old.path, new.path),
+        ("commit", old.commit, new.commit),
+        ("pull request", old.pull_request, new.pull_request),
+        ("applied by", old.actor, new.actor),
+        ("state", old.state, new.state),
+    ]
+    files = sorted({*old.seen, *new.seen})
+    facts += [(f"file {name}", old.seen.get(name, ""), new.seen.get(name, "")) for name in files]
+    changes = diff(canonical.renormalise(old.document), canonical.renormalise(new.document))
+    return Difference(_name(old), _name(new), changes, _differing(facts))
+
+
+def from_file(old: Attempt, launch: Launch) -> Difference:
+    """The differences from an attempt to the job as its file declares it now."""
+    needed = " ".join(sorted(need.job for need in launch.needs))
+    facts = [
+        ("inputs", old.inputs, launch.inputs_digest),
+        ("rerun_on", old.trigger_digest, launch.trigger_digest),
+        ("needs", " ".join(sorted(need.job for need in old.needs)), needed),
+        ("path", old.path, launch.file),
+    ]
+    changes = diff(canonical.renormalise(old.document), canonical.document(launch))
+    return Difference(_name(old), launch.file, changes, _differing(facts))
+
+
+def _differing(facts: list[tuple[str, str, str]]) -> tuple[tuple[str, str, str], ...]:
+    return tuple(fact for fact in facts if fact[1] != fact[2])
+
+
+def _needs(attempt: Attempt) -> str:
+    return " ".join(f"{need.job}@{need.number}" for need in attempt.needs)
+
+
+def _name(attempt: Attempt) -> str:
+    return f"{attempt.key.job}@{attempt.number}"

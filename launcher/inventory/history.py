@@ -1,0 +1,63 @@
+"""The attempts of jobs: those of the ledger, and those that only an engine knows."""
+
+from __future__ import annotations
+
+from launcher.errors import LauncherError
+from launcher.inventory import recorded
+from launcher.inventory.recorded import scheduler_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from launcher.specs.attempt import Attempt
+    from launcher.state.records import AppRecord
+
+
+def attempts_of(app: AppRecord) -> list[Attempt]:
+    """Every attempt of the job of an app, the newest first. Raises LauncherError for an app of no job."""
+    from launcher.schedulers.appstore import open_store
+    from launcher.schedulers.staged import StagedScheduler
+    from launcher.specs.jobkey import JobKey
+
+    scheduler = scheduler_of(app)
+    if app.job is None or not isinstance(scheduler, StagedScheduler):
+        raise _no_job(app)
+    key = JobKey(*app.key)
+    with open_store(readonly=True) as store:
+        found = {attempt.app_id: attempt for attempt in store.attempts(key)}
+    listed = scheduler.records() if scheduler.shared_engine else []
+    unknown = [each.app_id for each in listed if each.key == key and each.app_id not in found]
+    going_on = [each.app_id for each in found.values() if each.is_live and each.scheduler == app.scheduler]
+    for app_id in [*unknown, *going_on]:
+        if (seen := scheduler.attempt(app_id)) is not None and seen.key == key:
+            found[app_id] = seen
+    return sorted(found.values(), key=lambda each: each.number, reverse=True)
+
+
+def attempt_of(app: AppRecord) -> Attempt:
+    """The attempt of an app, from the ledger or its engine. Raises LauncherError for an app of no job."""
+    attempt = recorded.attempt(app.app_id)
+    if attempt is not None and attempt.handle == app.handle:
+        return attempt
+    found = next((each for each in attempts_of(app) if each.app_id == app.app_id), None)
+    if found is None:
+        raise _no_job(app)
+    return found
+
+
+def newest_attempts(limit: int | None, project: str | None) -> list[Attempt]:
+    """The newest attempts of all jobs of the ledger, or of a project's."""
+    from launcher.inventory.listing import newest
+    from launcher.schedulers.appstore import open_store
+    from launcher.state.records import as_seen
+
+    apps = [app for app in newest(limit, project=project) if app.job is not None]
+    with open_store(readonly=True) as store:
+        found = ((app, store.by_app_id(app.app_id)) for app in apps)
+        return [as_seen(attempt, app) for app, attempt in found if attempt is not None]
+
+
+def _no_job(app: AppRecord) -> LauncherError:
+    return LauncherError(
+        f"{app.handle} has no attempts: no job file made it",
+        hint="apply a job file: `launcher convert` prints that of a component",
+    )

@@ -1,0 +1,346 @@
+"""From a pull request to what became of it, by the steps of the workflow that `init --ci github` writes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from launcher.cli.init_ci import ENGINES, Setup, workflow
+from tests.github.fake import FakeGitHub
+from tests.github.hub import Hub
+from tests.github.workflow import FILE
+
+REQUIREMENT = "launcher-jobs==0.1.0"
+APPLIED = "launcher apply (vision, default)"
+
+
+def job(name: str, run: str = "true", more: str = "") -> dict[str, str | None]:
+    return {f"{name}.launcher.yaml": f"version: 1\nname: {name}\n{more}roles:\n  main:\n    run: {run}\n"}
+
+
+def service(name: str, gate) -> dict[str, str | None]:
+    """A job that runs until its gate is opened."""
+    entry = f"    entrypoint: sh\n    args: [-c, '{gate.script}']\n"
+    return {f"{name}.launcher.yaml": f"version: 1\nname: {name}\nroles:\n  main:\n{entry}"}
+
+
+def attempts(scenario, name: str) -> list[str]:
+    """The pull requests that the attempts of a job come from, the oldest first."""
+    return [attempt.pull_request for attempt in scenario.attempts(name, project="vision")]
+
+
+@pytest.fixture
+def engine() -> str:
+    """The engine that the workflow is written for. All jobs of these stories are local."""
+    return "local"
+
+
+@pytest.fixture
+def new(tmp_path, scenario, engine) -> Iterator[Hub]:
+    """A repository with the workflow and one job, of which nothing was applied yet."""
+    scenario.write("launcher.toml", 'project = "vision"\n')
+    with FakeGitHub() as github:
+        hub = Hub(tmp_path, github)
+        hub.runner.installed(REQUIREMENT)
+        file = workflow(
+            Setup(
+                ENGINES[engine],
+                "me@gpu1" if ENGINES[engine].variable else "",
+                ("HF_TOKEN",),
+                "main",
+                REQUIREMENT,
+            )
+        )
+        hub.push({FILE: file, "launcher.toml": 'project = "vision"\n[ci]\nprune = true\n', **job("first")})
+        yield hub
+
+
+@pytest.fixture
+def hub(new: Hub) -> Hub:
+    """A repository whose first commit was applied by hand."""
+    new.dispatched(digest_in(new.pushed(code=4).output))
+    return new
+
+
+def digest_in(text: str) -> str:
+    (digest,) = {*re.findall(r"lp3:sha256:[0-9a-f]{64}", text)}
+    return digest
+
+
+def test_the_first_commit_is_applied_by_hand_with_the_digest_that_the_run_shows(new, scenario):
+    told = new.pushed(code=4).output
+    assert scenario.attempts("first", project="vision") == []
+    assert "run the workflow by hand" in told
+    new.dispatched("lp3:sha256:" + "0" * 64, code=4)
+    new.dispatched(digest_in(told))
+    scenario.wait("first")
+    assert new.github.conclusions(APPLIED) == {new.commit(): "success"}
+    new.pushed()  # nothing more to do
+
+
+def test_a_run_by_hand_without_a_digest_names_what_is_missing_and_starts_nothing(new, scenario):
+    told = new.dispatched("")
+    assert told.name == "launcher doctor"
+    assert "ok       concurrency" in told.output
+    assert "missing" not in told.output
+    assert scenario.attempts("first", project="vision") == []
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_merged_pull_request_starts_its_job_and_says_so(hub, scenario):
+    planned = hub.propose(1, job("train", "echo trained"))
+    assert planned.name == "launcher plan"  # the check that protects main
+    assert "Starts 1 job" in planned.summary
+    (comment,) = hub.github.bodies(1)
+    assert "train" in comment
+    assert scenario.attempts("train", project="vision") == []
+    hub.land(1)
+    scenario.wait("train")
+    assert attempts(scenario, "train") == ["1"]
+    assert "started train" in hub.github.bodies(1)[0]
+    assert hub.github.conclusions(APPLIED)[hub.commit()] == "success"
+
+
+def test_one_comment_reports_the_end_of_what_a_merge_has_started(hub, scenario):
+    hub.propose(1, job("train", "echo no such data >&2; exit 3"))
+    hub.land(1)
+    scenario.launcher("wait", "train", code=None)
+    for _ in range(3):
+        hub.ticked()
+    _, comment = hub.github.bodies(1)
+    assert "train" in comment
+    assert "exited with 3" in comment
+
+
+def test_a_job_outlives_the_run_that_started_it_and_inherits_no_token(hub, scenario):
+    gate = scenario.gate()
+    hub.runner.secrets["HF_TOKEN"] = "hf-secret"
+    script = (
+        f'echo "$$ ${{GITHUB_TOKEN-none}} ${{GH_TOKEN-none}} $HF_TOKEN" >{gate.enter}; read x <{gate.leave}'
+    )
+    entry = (
+        f"    entrypoint: sh\n    args: [-c, {script!r}]\n    env: {{HF_TOKEN: {{secret: 'env:HF_TOKEN'}}}}\n"
+    )
+    text = f"version: 1\nname: serve\nroles:\n  main:\n{entry}"
+    hub.propose(1, {"serve.launcher.yaml": text})
+    hub.land(1)
+    pid, *inherited = gate.entered().split()
+    assert inherited == ["none", "none", "hf-secret"]
+    assert pid.isdigit()
+    hub.propose(2, job("other"))  # checks another commit out, beside the files of the job that runs
+    hub.land(2)
+    assert scenario.status("serve")["state"] == "RUNNING"
+    gate.open()
+    scenario.wait("serve")
+
+
+def test_two_pull_requests_that_are_merged_at_once_both_start_once(hub, scenario):
+    for number, name in enumerate(("left", "right"), 1):
+        hub.propose(number, job(name))
+    for number in (1, 2):
+        hub.merge(number)
+    hub.pushed()
+    hub.pushed()  # the run of the second merge
+    assert (attempts(scenario, "left"), attempts(scenario, "right")) == (["1"], ["2"])
+    assert all("started" in hub.github.bodies(number)[0] for number in (1, 2))
+
+
+def test_the_next_run_carries_out_what_an_evicted_one_has_left(hub, scenario):
+    for number, name in enumerate(("left", "middle", "right"), 1):
+        hub.propose(number, job(name))
+        if name == "middle":
+            hub.merge(number)
+        else:
+            hub.land(number)
+    assert [attempts(scenario, name) for name in ("left", "middle", "right")] == [["1"], ["2"], ["3"]]
+
+
+def test_a_job_that_was_changed_after_its_review_does_not_start(hub, scenario):
+    hub.propose(1, job("train", "echo reviewed"))
+    hub.pull_request(1, job("train", "echo slipped in"))
+    hub.merge(1)  # before the plan of the last push has ended
+    told = hub.pushed(code=4).output
+    assert scenario.attempts("train", project="vision") == []
+    assert "train" in told
+    hub.planned(1)  # it ends after all
+    hub.pushed()
+    assert attempts(scenario, "train") == ["1"]
+
+
+def test_a_job_that_was_pushed_directly_is_held_until_it_is_applied_by_hand(hub, scenario):
+    hub.push(job("train"))
+    told = hub.pushed(code=4).output
+    assert "no approval starts it" in told
+    assert scenario.attempts("train", project="vision") == []
+    hub.dispatched(digest_in(told))
+    assert attempts(scenario, "train") == [""]
+
+
+def test_one_run_by_hand_applies_what_several_projects_lack(hub, scenario):
+    for name in ("left", "right"):
+        hub.push({f"{name}/launcher.toml": f'project = "{name}"\n', f"{name}/job.launcher.yaml": _NAMED})
+    told = hub.pushed(code=4).output
+    hub.dispatched(digest_in(told))
+    for name in ("left", "right"):
+        hub.push({f"{name}/job.launcher.yaml": _NAMED.replace("true", "exit 0")})
+    hub.dispatched(digest_in(hub.pushed(code=4).output))
+    for name in ("left", "right"):
+        assert [each.number for each in scenario.attempts("same", project=name)] == [1, 2]
+
+
+_NAMED = "version: 1\nname: same\nroles: {main: {run: 'true'}}\n"
+
+
+def test_a_pull_request_mends_what_could_not_be_started(hub, scenario):
+    text = "version: 1\nname: train\nroles:\n  main:\n    entrypoint: /no/such/program\n"
+    hub.propose(1, {"train.launcher.yaml": text})
+    hub.land(1, code=1)
+    assert hub.github.conclusions(APPLIED)[hub.commit()] == "failure"
+    hub.propose(2, job("train"))
+    hub.land(2)
+    assert attempts(scenario, "train")[-1] == "2"
+    assert hub.github.conclusions(APPLIED)[hub.commit()] == "success"
+
+
+def test_a_reverted_pull_request_runs_the_former_document_again(hub, scenario):
+    for number, word in enumerate(("old", "new", "old"), 1):
+        hub.propose(number, job("train", f"echo {word}"))
+        hub.land(number)
+        scenario.wait("train")
+    assert attempts(scenario, "train") == ["1", "2", "3"]
+    assert scenario.logs("train").strip() == "old"
+
+
+def test_a_job_whose_file_is_removed_is_stopped(hub, scenario):
+    gate = scenario.gate()
+    hub.propose(1, service("serve", gate))
+    hub.land(1)
+    gate.entered()
+    hub.propose(2, {"serve.launcher.yaml": None})
+    assert "serve" in hub.github.bodies(2)[0]
+    hub.land(2)
+    (attempt,) = scenario.attempts("serve", project="vision")
+    assert attempt.state == "cancelled"
+
+
+def test_a_file_of_the_checkout_is_read_by_the_job_that_its_pull_request_adds(hub, scenario):
+    """With `workspace: .` the digest of the files is the same in the checkouts of plan and apply."""
+    hub.propose(1, {"words.txt": "hello\n", **job("read", "cat words.txt", "workspace: .\n")})
+    hub.land(1)
+    scenario.wait("read")
+    assert scenario.logs("read").strip() == "hello"
+
+
+def test_a_pull_request_of_a_fork_is_shown_on_a_hosted_runner_and_approved_by_the_merge_queue(hub, scenario):
+    hub.pull_request(1, job("train"))
+    hub.github.pulls[1]["head"]["repo"] = {"full_name": "they/vision"}
+    hub.github.faults.forbidden = ["POST", "PATCH"]
+    ran = hub.planned(1)
+    assert ran.runs_on == "ubuntu-latest"
+    assert "train" in ran.summary
+    assert hub.github.bodies(1) == []
+    hub.github.faults.forbidden = []
+    hub.queue(1)
+    assert attempts(scenario, "train") == ["1"]
+
+
+def test_a_merge_without_the_queue_of_a_fork_is_held_until_it_is_applied_by_hand(hub, scenario):
+    hub.pull_request(1, job("train"))
+    hub.github.pulls[1]["head"]["repo"] = {"full_name": "they/vision"}
+    hub.planned(1)
+    hub.merge(1)
+    told = hub.pushed(code=4).output
+    assert scenario.attempts("train", project="vision") == []
+    hub.dispatched(digest_in(told))
+    assert len(attempts(scenario, "train")) == 1
+
+
+def test_a_merge_queue_approves_what_two_pull_requests_make_together(hub, scenario):
+    hub.push({"words.txt": "old\n", **job("read", "cat words.txt", "workspace: .\n")})
+    hub.dispatched(digest_in(hub.pushed(code=4).output))
+    hub.propose(1, {"words.txt": "new\n"})
+    hub.propose(2, {"more.txt": "more\n"})
+    hub.queue(1)
+    hub.queue(2)
+    scenario.wait("read")
+    assert attempts(scenario, "read") == ["", "1", "2"]
+
+
+def test_a_pull_request_without_jobs_passes(hub):
+    assert hub.propose(1, {"README": "words"}).code == 0
+    assert hub.land(1).code == 0
+    assert hub.github.bodies(1) == []
+
+
+SIX = {
+    "jobs/clean.launcher.yaml": """\
+version: 1
+name: clean
+roles: {main: {run: echo 1 >$LAUNCHER_OUTPUT_DIR/data}}
+""",
+    "jobs/train.launcher.yaml": """\
+version: 1
+name: train
+matrix: {lr: [0.1, 0.2]}
+needs: [clean]
+roles:
+  main:
+    run: cat $<needs.clean.output_dir>/data
+    env: {HF_TOKEN: {secret: "env:HF_TOKEN"}}
+""",
+    "jobs/count.launcher.toml": """\
+version = 1
+name = "count"
+workspace = "."
+inputs = ["*.txt"]
+
+[roles.main]
+run = "cat *.txt"
+""",
+    "jobs/words.txt": "words\n",
+    "jobs/service.launcher.yaml": """\
+version: 1
+name: service
+roles:
+  server: {run: sleep 1000, service: true}
+  client: {run: "true"}
+""",
+    "jobs/component.launcher.yaml": "version: 1\nname: say\ncomponent: utils.echo\nargs: {msg: hello}\n",
+    "jobs/nightly.launcher.yaml": """\
+version: 1
+name: nightly
+timeout: 1h
+lifecycle: {on_failed: rerun}
+roles: {main: {run: date}}
+""",
+}
+
+
+def test_a_newcomer_with_six_job_files_sets_a_secret_and_runs_the_first_apply_by_hand(tmp_path, scenario):
+    with FakeGitHub() as github:
+        hub = Hub(tmp_path, github)
+        hub.runner.installed(REQUIREMENT)
+        hub.push({"launcher.toml": 'project = "vision"\n', **SIX})
+        done = scenario.launcher("init", "--ci", "github", cwd=hub.work)
+        by_hand = [line.strip() for line in done.err.partition("Next:")[2].splitlines() if line.strip()]
+        assert by_hand[1:] == [
+            f"set LAUNCHER in {FILE} to what pip should install",  # this checkout is installed from a folder
+            "register a runner: Settings, Actions, Runners, New self-hosted runner",
+            "gh secret set HF_TOKEN",
+        ]
+        hub.runner.secrets["HF_TOKEN"] = "hf-secret"
+        text = (hub.work / FILE).read_text().replace('LAUNCHER: ""', f'LAUNCHER: "{REQUIREMENT}"')
+        hub.push({FILE: text})
+        hub.dispatched(digest_in(hub.pushed(code=4).output))
+        jobs = ("clean", "train-0p1", "train-0p2", "count", "service", "say", "nightly")
+        for name in jobs:
+            scenario.launcher("wait", name, cwd=hub.work)
+        hub.propose(1, {"jobs/words.txt": "other words\n"})
+        hub.land(1)
+        assert attempts(scenario, "count") == ["", "1"]
+        assert {name: len(attempts(scenario, name)) for name in jobs} == {
+            **dict.fromkeys(jobs, 1),
+            "count": 2,
+        }

@@ -1,0 +1,141 @@
+"""`ci doctor`: each broken set-up is named, and nothing else is."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.github.fake import FakeGitHub
+from tests.github.repository import Repository
+from tests.scenario import Scenario
+
+JOB = """\
+version: 1
+name: train
+roles: {main: {entrypoint: echo, args: [done], env: {KEY: {secret: env:DOCTOR_KEY}}}}
+"""
+SHARED = """\
+version: 1
+name: shared
+workspace: .
+scheduler: local_dir
+roles: {main: {image: /usr, entrypoint: bin/true}}
+"""
+BOXED = """\
+version: 1
+name: boxed
+scheduler: local_docker
+roles: {main: {image: "busybox:1", entrypoint: echo}}
+"""
+WORKFLOW = ".github/workflows/launcher.yml"
+
+
+@pytest.fixture
+def github() -> Iterator[FakeGitHub]:
+    with FakeGitHub() as fake:
+        yield fake
+
+
+@pytest.fixture
+def repo(
+    tmp_path: Path, github: FakeGitHub, scenario: Scenario, monkeypatch: pytest.MonkeyPatch
+) -> Repository:
+    """A repository in order: its workflow is the one that init writes."""
+    monkeypatch.setenv("DOCTOR_KEY", "s3cret")
+    made = Repository(tmp_path, github, scenario.home)
+    scenario.launcher("init", made.work, "--ci", "github")
+    text = (made.work / WORKFLOW).read_text()
+    pinned = "\n".join(
+        "  LAUNCHER: launcher-jobs==0.1.0" if line.startswith("  LAUNCHER:") else line
+        for line in text.splitlines()
+    )
+    made.push({WORKFLOW: pinned + "\n", "train.launcher.yaml": JOB})
+    made.apply("--without-review", event="workflow_dispatch")
+    return made
+
+
+def states(repo: Repository, code: int | None = None) -> dict[str, str]:
+    found = json.loads(repo.doctor("--format", "json", code=code))
+    return {each["subject"]: each["state"] for each in found if each["state"] != "ok"}
+
+
+def edited(old: str, new: str) -> Callable[[Repository], object]:
+    def edit(repo: Repository) -> object:
+        text = (repo.work / WORKFLOW).read_text()
+        assert old in text
+        return repo.push({WORKFLOW: text.replace(old, new)})
+
+    return edit
+
+
+def test_a_repository_in_order_lacks_nothing(repo: Repository) -> None:
+    assert states(repo, code=0) == {}
+    assert "s3cret" not in repo.doctor()
+
+
+@pytest.mark.parametrize(
+    ("broken", "subject"),
+    [
+        (edited("checks: write, ", ""), "permissions"),
+        (edited(", pull-requests: write", ""), "permissions"),
+        (edited("queue: max, ", ""), "concurrency"),
+        (
+            edited("queue: max, cancel-in-progress: false", "queue: max, cancel-in-progress: true"),
+            "concurrency",
+        ),
+        (edited("launcher-jobs==0.1.0", "launcher-jobs"), "version"),
+        (lambda repo: repo.push({WORKFLOW: None}), "workflow"),
+        (lambda repo: repo.push({"shared.launcher.yaml": SHARED}), "branch"),
+    ],
+    ids=["checks", "comments", "queue", "cancels", "version", "workflow", "shared tree"],
+)
+def test_a_broken_file_is_named(
+    repo: Repository, broken: Callable[[Repository], object], subject: str
+) -> None:
+    broken(repo)
+    assert states(repo, code=1) == {subject: "missing"}
+
+
+def test_a_secret_that_is_not_there_is_named(repo: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DOCTOR_KEY")
+    assert states(repo, code=1) == {"secrets": "missing"}
+    assert "not here: DOCTOR_KEY" in repo.doctor(code=1)
+
+
+def test_an_empty_ledger_is_named(repo: Repository, tmp_path: Path) -> None:
+    repo.home = tmp_path / "other-home"
+    assert states(repo, code=1) == {"ledger": "missing"}
+
+
+def test_an_engine_that_does_not_answer_is_named(repo: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
+    repo.push({"boxed.launcher.yaml": BOXED})
+    found = json.loads(repo.doctor("--format", "json", code=1))
+    assert "engine local_docker" in [each["subject"] for each in found if each["state"] == "missing"]
+
+
+def test_a_token_that_may_read_nothing_is_named(repo: Repository, github: FakeGitHub) -> None:
+    github.faults.forbidden = ["GET"]
+    assert states(repo, code=1) == {"token": "missing"}
+    assert "`checks: read`" in repo.doctor(code=1)
+
+
+def test_a_shallow_clone_is_named(repo: Repository) -> None:
+    repo.depth = 1
+    assert states(repo, code=1) == {"clone": "missing"}
+
+
+def test_a_merge_queue_answers_for_a_shared_tree(repo: Repository, github: FakeGitHub) -> None:
+    repo.push({"shared.launcher.yaml": SHARED})
+    assert states(repo, code=1) == {"branch": "missing"}
+    github.rules = [{"type": "merge_queue", "parameters": {}}]
+    assert states(repo, code=0) == {}
+    github.faults.forbidden = ["GET /rules"]
+    assert states(repo, code=0) == {"branch": "unknown"}
+
+
+def test_outside_of_a_runner_the_command_says_so(scenario: Scenario) -> None:
+    shown = scenario.launcher("ci", "doctor", code=1).err
+    assert "GITHUB_ACTIONS is not set" in shown
+    assert "launcher init --ci github" in shown

@@ -1,0 +1,97 @@
+"""`history` and `diff`: the attempts of jobs, from the ledger."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.scenario import Scenario
+
+
+@pytest.fixture
+def file(scenario: Scenario) -> Path:
+    """A job with two attempts, the second one started in CI."""
+    made = scenario.job("echo one", name="train")
+    scenario.run_to_end(made)
+    made = scenario.job("echo two; exit 3", name="train")
+    variables = {
+        "GITHUB_ACTIONS": "true",
+        "GITHUB_SERVER_URL": "https://github.example",
+        "GITHUB_REPOSITORY": "acme/vision",
+        "GITHUB_RUN_ID": "77",
+    }
+    scenario.launcher("apply", made, "--yes", "--wait", code=5, env={**os.environ, **variables})
+    return made
+
+
+def test_attempts_are_listed_newest_first(file: Path, scenario: Scenario) -> None:
+    rows = [line.split() for line in scenario.launcher("history", "train").out.splitlines()]
+    assert [row[:3] for row in rows] == [
+        ["ATTEMPT", "STATE", "ACTION"],
+        ["2", "FAILED", "create"],
+        ["1", "SUCCEEDED", "create"],
+    ]
+
+
+def test_the_attempts_of_all_jobs_have_their_names(file: Path, scenario: Scenario) -> None:
+    scenario.run_to_end(scenario.job("true", name="other"))
+    rows = [line.split()[:2] for line in scenario.launcher("history").out.splitlines()]
+    assert rows == [["JOB", "ATTEMPT"], ["other", "1"], ["train", "2"], ["train", "1"]]
+    shown = scenario.launcher("history", "--limit", "1")
+    assert len(shown.out.splitlines()) == 2
+    assert "showing the newest 1" in shown.err
+
+
+def test_json_has_all_that_is_known_of_where_an_attempt_is_from(file: Path, scenario: Scenario) -> None:
+    second, first = json.loads(scenario.launcher("history", "train", "--json").out)
+    assert second["run_url"] == "https://github.example/acme/vision/actions/runs/77"
+    assert (second["attempt"], second["state"], second["exit_code"]) == (2, "failed", 3)
+    assert first["run_url"] is None
+    assert first["effect"].startswith("le1:")
+    assert first["effect"] != second["effect"]
+
+
+def test_show_is_another_name_of_describe(file: Path, scenario: Scenario) -> None:
+    shown = scenario.launcher("show", "train@2").out
+    assert "actions/runs/77" in shown
+    assert shown.split("\n")[1:] == scenario.launcher("describe", "train@2").out.split("\n")[1:]
+
+
+def test_two_attempts_are_compared_field_by_field(file: Path, scenario: Scenario) -> None:
+    shown = scenario.launcher("diff", "train@1", "train@2").out
+    assert "train@1 → train@2" in shown
+    assert "echo one" in shown
+    assert "state: succeeded → failed" in shown
+    assert "documents are equal" in scenario.launcher("diff", "train@1", "train@1").out
+
+
+def test_an_attempt_is_compared_with_its_file(file: Path, scenario: Scenario) -> None:
+    assert "documents are equal" in scenario.launcher("diff", "train@2", file).out
+    found = json.loads(scenario.launcher("diff", "train@1", file, "--json").out)
+    assert (found["old"], found["new"]) == ("train@1", "train.launcher.yaml")
+    assert len(found["changes"]) == 1
+
+
+def test_a_file_of_other_jobs_is_named(file: Path, scenario: Scenario) -> None:
+    other = scenario.job("true", name="other")
+    assert "does not declare the job `train`" in scenario.launcher("diff", "train", other, code=1).err
+
+
+def test_unknown_jobs_and_attempts_are_named(file: Path, scenario: Scenario) -> None:
+    assert "train" in scenario.launcher("history", "trian", code=1).err
+    scenario.launcher("diff", "train@1", "train@9", code=1)
+
+
+def test_an_app_of_no_job_has_no_attempts(scenario: Scenario) -> None:
+    scenario.launcher("run", "utils.echo", "--msg", "x")
+    (app,) = json.loads(scenario.launcher("list", "--json").out)
+    assert "no job file made it" in scenario.launcher("history", app["app_id"], code=1).err
+
+
+def test_a_hostile_environment_reaches_no_terminal(scenario: Scenario) -> None:
+    variables = {"GITLAB_CI": "true", "CI_JOB_URL": "https://x\x1b[2J"}
+    made = scenario.job("true", name="train")
+    scenario.launcher("apply", made, "--yes", "--wait", env={**os.environ, **variables})
+    (only,) = json.loads(scenario.launcher("history", "train", "--json").out)
+    assert only["run_url"] is None
