@@ -67,6 +67,7 @@ def test_every_value_is_written_as_json(value: None) -> None:
     ("value", "text"),
     [
         ("plain", '"plain"'),
+        ('"X"', r'"\"X\""'),
         ("ü😀", '"\\u00fc\\ud83d\\ude00"'),
         (True, "true"),
         (False, "false"),
@@ -211,6 +212,20 @@ def test_events_that_find_no_room_wait_and_lines_stay_whole(tmp_path: Path) -> N
     assert [json.loads(each)["message"] for each in path.read_text().splitlines()] == [
         f"number {number}" for number in range(20)
     ]
+
+
+def test_spare_blocks_make_room_for_the_last_events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    record = JournalWriter.begin(str(tmp_path / "events"), str(tmp_path / "spare"))
+    unlink, limits = os.unlink, resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def free(path: str) -> None:
+        unlink(path)
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+    monkeypatch.setattr(os, "unlink", free)
+    with room_for(10):
+        assert record.append({"e": "ended"})
+    assert kinds(tmp_path / "events") == ["ended"]
 
 
 def test_lines_of_a_shared_record_that_find_no_room_wait(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ def test_pauses_double_up_to_the_one_that_the_role_asks_for() -> None:
 def test_a_late_replica_has_the_time_limit_and_what_was_missing_in_its_sentence() -> None:
     probing = Probing({"port": 80, "timeout": 2.5})
     assert probing.late() == f"not ready after 2.5 s: {UNPROBED}"
+    assert UNPROBED == "it was not probed yet"
     probing.why = "nothing listens on port 80"
     assert probing.late() == "not ready after 2.5 s: nothing listens on port 80"
     assert Probing({"port": 80}).late() == f"not ready after 60 s: {UNPROBED}"

@@ -395,3 +395,31 @@ def test_a_replica_that_was_asked_to_stop_is_not_lost_when_its_code_is_unknown()
     app = taken("a*2", "go; a/0; a/1")
     app.take({"e": "exit", "role": "a", "k": 0, "t": 0, "code": None, "stopped": True})
     assert app.decide(START_S) is None
+
+
+def test_a_record_without_its_first_line_has_no_deadline_and_is_never_done():
+    app = App()
+    for event in ({"e": "started"}, fact("a/0")):
+        app.take({"t": int(START_S * 1e9), **event})
+    (replica,) = app.replicas
+    assert (app.deadline(), app.timeout_s, app.is_done) == (None, None, False)
+    app.take(fact("a/0=0"))
+    assert replica.has_succeeded
+    assert not app.is_done
+
+
+def test_a_replica_has_the_start_and_the_host_of_its_last_run_alone():
+    app = taken("a~1", "go")
+    (replica,) = app.replicas
+    assert (replica.started_at, replica.host) == (None, "")
+    for host, seen in (({"host": "gpu01"}, "gpu01"), ({}, "")):
+        app.take({"e": "spawn", "role": "a", "k": 0, "t": 0, **host})
+        assert replica.host == seen
+
+
+def test_a_ready_replica_keeps_no_role_waiting():
+    app = taken("s.s a<s:ready", "go; s/0")
+    (server, _) = app.replicas
+    assert app.order.stuck_behind(server) == "a"
+    server.is_ready = True
+    assert app.order.stuck_behind(server) == ""

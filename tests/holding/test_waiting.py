@@ -50,7 +50,8 @@ def go(holder: Holder, jobs: list[str], *happened: Any) -> bool | None:
         for each in happened:
             way.send(each)
     except StopIteration as over:
-        return bool(over.value)
+        decided: bool = over.value
+        return decided
     return None
 
 

@@ -216,9 +216,9 @@ def test_a_reviewed_plan_is_an_approval_of_its_effects(scenario):
     scenario.plan(two, "--out", "two.json")
     scenario.launcher("apply", one, two, "--approved", "one.json", "--approved", "two.json", "--wait")
     scenario.launcher("apply", one, two, "--approved", "one.json")
-    scenario.launcher("apply", one, "--rerun", "one", "--approved", "two.json")
-    (_, again) = scenario.attempts("one")
-    assert again.approval == scenario.attempts("one")[0].approval != ""
+    scenario.launcher("apply", one, "--rerun", "one", "--approved", "two.json", code=4)
+    (made,) = scenario.attempts("one")
+    assert made.approval == json.loads((scenario.folder / "one.json").read_text())["plan_id"]
 
 
 def test_what_is_no_approval_is_refused_with_its_fault(scenario):
