@@ -54,14 +54,22 @@ def _difference(args: Any, console: Console) -> Difference:
     old = attempt_of(find_app(args.old, args.target or ""))
     if not args.new.endswith((".yaml", ".yml", ".toml")):
         return between_attempts(old, attempt_of(find_app(args.new, args.target or "")))
+    args.target = args.target or _target_of(old)
     launches = jobs.launches([args.new], args, console)
-    launch = next((each for each in launches if each.key.job == old.key.job), None)
+    launch = next((each for each in launches if each.key == old.key), None)
     if launch is None:
         raise _undeclared(args.new, old)
     return from_file(old, launch)
 
 
+def _target_of(old: Attempt) -> str | None:
+    from launcher.specs.jobkey import DEFAULT_TARGET
+
+    return None if old.key.target == DEFAULT_TARGET else old.key.target
+
+
 def _undeclared(file: str, old: Attempt) -> Exception:
     from launcher.errors import LauncherError
 
-    return LauncherError(f"{file} does not declare the job `{old.key.job}`", hint="name the file of the job")
+    problem = f"{file} does not declare the job `{old.key.job}` of project `{old.key.project}`"
+    return LauncherError(problem, hint="name the file of the job")

@@ -78,6 +78,22 @@ def test_a_file_of_other_jobs_is_named(file: Path, scenario: Scenario) -> None:
     assert "does not declare the job `train`" in scenario.launcher("diff", "train", other, code=1).err
 
 
+def test_a_file_is_compiled_for_the_target_of_the_attempt(scenario: Scenario) -> None:
+    variables = "vars:\n  word: {type: str, default: none}\n"
+    targets = "targets:\n  prod:\n    vars: {word: {default: one}}\n  stage: {}"
+    made = scenario.job("echo $<var.word>", name="train", top=variables + targets)
+    scenario.launcher("apply", made, "--yes", "--wait", "--target", "prod")
+    assert "documents are equal" in scenario.launcher("diff", "train@1", made).out
+    refused = scenario.launcher("diff", "train@1", made, "--target", "stage", code=1).err
+    assert "train" in refused
+
+
+def test_a_job_of_another_project_is_not_compared(file: Path, scenario: Scenario) -> None:
+    other = scenario.job("true", name="train", top="project: another")
+    refused = scenario.launcher("diff", "train@2", other, code=1).err
+    assert "does not declare the job `train` of project" in refused
+
+
 def test_unknown_jobs_and_attempts_are_named(file: Path, scenario: Scenario) -> None:
     assert "train" in scenario.launcher("history", "trian", code=1).err
     scenario.launcher("diff", "train@1", "train@9", code=1)
