@@ -10,6 +10,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from email.message import Message
 from http.client import HTTPException
 from typing import Any, Final, NamedTuple
 from urllib.error import HTTPError, URLError
@@ -32,6 +33,10 @@ _PERMISSIONS: Final = (
     (r"/commits/", "contents"),
     (r"/rules/", "metadata"),
 )
+
+
+AUTHOR: Final = f"{APP}[bot]"
+"""The author of its comments; those of users may hold any text."""
 
 
 class GitHubError(LauncherError):
@@ -124,13 +129,13 @@ class GitHub:
         self._opener: OpenerDirector = build_opener(_NoRedirects)
 
     def comments(self, number: int) -> list[Comment]:
-        """The comments of a pull request, the oldest first."""
-        found = self._pages(f"/issues/{number}/comments")
-        return [Comment(each["id"], each.get("body") or "", _login(each)) for each in found]
+        """The comments of workflows on a pull request, the oldest first."""
+        found = (_comment(each) for each in self._pages(f"/issues/{number}/comments"))
+        return [each for each in found if each.author == AUTHOR]
 
     def add_comment(self, number: int, body: str) -> Comment:
         made = self._send("POST", f"/issues/{number}/comments", {"body": body})
-        return Comment(made["id"], made.get("body") or "", _login(made))
+        return _comment(made)
 
     def edit_comment(self, comment_id: int, body: str) -> bool:
         """Replace the text of a comment; False where it is gone."""
@@ -214,10 +219,11 @@ class GitHub:
         while True:
             try:
                 return self._once(method, url, body)
-            except HTTPError as refusal:
-                wait = _wait_s(refusal, method, pause)
+            except HTTPError as error:
+                refusal = _Refusal.of(error)
+                wait = refusal.wait_s(method, pause)
                 if wait is None or time.monotonic() + wait > deadline:
-                    raise _refused(method, url, refusal) from None
+                    raise refusal.error(method, url) from None
             except (URLError, HTTPException, OSError) as error:
                 # An answer that was lost: a POST may have done its work.
                 if method == "POST" or time.monotonic() + pause > deadline:
@@ -242,46 +248,75 @@ class GitHub:
         request = Request(url, data=data, headers=headers, method=method)
         with self._opener.open(request, timeout=_TIMEOUT_S) as answer:
             raw = answer.read(_MOST_BYTES)
-            return json.loads(raw), answer.headers
+            try:
+                return json.loads(raw), answer.headers
+            except (ValueError, RecursionError) as error:
+                raise GitHubError(f"{urlsplit(url).netloc} answers with what is no JSON: {error}") from error
 
 
-def _wait_s(refusal: HTTPError, method: str, pause: float) -> float | None:
-    """How long to wait before the same request again, in seconds; None where it would be refused again."""
-    after = refusal.headers.get("Retry-After", "")
-    if after.isdigit():
-        return float(after)
-    if refusal.code in (403, 429) and refusal.headers.get("X-RateLimit-Remaining") == "0":
-        reset = refusal.headers.get("X-RateLimit-Reset", "")
-        return max(1.0, float(reset) - time.time()) if reset.isdigit() else pause
-    if refusal.code == 429 or (refusal.code >= 500 and method != "POST"):
+class _Refusal(NamedTuple):
+    """An answer that is an error, and what it says of it."""
+
+    status: int
+    headers: Message
+    message: str
+
+    @classmethod
+    def of(cls, error: HTTPError) -> _Refusal:
+        with error:
+            try:
+                said = json.loads(error.read(100_000))
+                message = str(said.get("message", "")) if isinstance(said, dict) else ""
+            except (ValueError, OSError, RecursionError):
+                message = ""
+        return cls(error.code, error.headers, message)
+
+    @property
+    def is_limit(self) -> bool:
+        """Whether it is too early for this request, which has done nothing."""
+        if self.status == 429:
+            return True
+        told = "Retry-After" in self.headers or self.headers.get("X-RateLimit-Remaining") == "0"
+        return self.status == 403 and (told or "rate limit" in self.message.lower())
+
+    def wait_s(self, method: str, pause: float) -> float | None:
+        """How long to wait before the same request again; None where it must not be sent again."""
+        if not (self.is_limit or (self.status >= 500 and method != "POST")):
+            return None
+        after, reset = self.headers.get("Retry-After", ""), self.headers.get("X-RateLimit-Reset", "")
+        if after.isdigit():
+            return float(after)
+        if self.is_limit and self.headers.get("X-RateLimit-Remaining") == "0" and reset.isdigit():
+            return max(1.0, float(reset) - time.time())
         return pause
-    return None
 
-
-def _refused(method: str, url: str, refusal: HTTPError) -> GitHubError:
-    """The error for an answer, with what GitHub says and the permission that is missing."""
-    with refusal:
-        try:
-            said = json.loads(refusal.read(100_000))
-            message = str(said.get("message", "")) if isinstance(said, dict) else ""
-        except (ValueError, OSError):
-            message = ""
-    path = urlsplit(url).path
-    needed = next((name for pattern, name in _PERMISSIONS if re.search(pattern, path)), "contents")
-    is_hidden = refusal.code == 404 and method == "POST"
-    if refusal.code in (401, 403) or is_hidden:
-        permission = f"{needed}: {'read' if method == 'GET' else 'write'}"
-        return GitHubError(
-            f"the token lacks the permission `{permission}` ({refusal.code} {message[:200]})",
-            status=refusal.code,
-            permission=permission,
-            hint="add it to `permissions` of the job in the workflow",
+    def error(self, method: str, url: str) -> GitHubError:
+        """The error, with the permission that is missing."""
+        path = urlsplit(url).path
+        below = re.sub(r".*?/repos/[^/]+/[^/]+", "", path)
+        is_hidden = self.status == 404 and method == "POST"
+        if self.status == 401 or is_hidden or (self.status == 403 and not self.is_limit):
+            needed = next((name for pattern, name in _PERMISSIONS if re.search(pattern, below)), "contents")
+            permission = f"{needed}: {'read' if method == 'GET' else 'write'}"
+            return GitHubError(
+                f"the token lacks the permission `{permission}` ({self.status} {self.message[:200]})",
+                status=self.status,
+                permission=permission,
+                hint="add it to `permissions` of the job in the workflow",
+            )
+        moved = (
+            "the repository was renamed or moved: push to its new address" if self.status // 100 == 3 else ""
         )
-    return GitHubError(f"GitHub refuses {method} {path}: {refusal.code} {message[:500]}", status=refusal.code)
+        words = f"GitHub refuses {method} {path}: {self.status} {self.message[:500]}"
+        return GitHubError(words, status=self.status, hint=moved)
 
 
 def _login(value: Mapping[str, Any]) -> str:
     return str((value.get("user") or {}).get("login") or "")
+
+
+def _comment(value: Mapping[str, Any]) -> Comment:
+    return Comment(value["id"], value.get("body") or "", _login(value))
 
 
 def _check_run(value: Mapping[str, Any]) -> CheckRun:

@@ -11,6 +11,8 @@ from threading import Lock, Thread
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from launcher.ci.github import AUTHOR
+
 REPOSITORY = "acme/vision"
 MOST_CHARACTERS = 65_536
 
@@ -25,6 +27,8 @@ class Faults:
         retry_after: seconds in the header of such an answer.
         unlinked: commits whose pull requests are not known yet, with the number of times.
         page: items of a page.
+        message: of such an answer.
+        text: in place of every answer, where it is not None.
     """
 
     forbidden: list[str] = field(default_factory=list)
@@ -32,6 +36,8 @@ class Faults:
     retry_after: int | None = None
     unlinked: dict[str, int] = field(default_factory=dict)
     page: int = 100
+    message: str = "refused for a test"
+    text: str | None = None
 
 
 class FakeGitHub:
@@ -115,7 +121,7 @@ class FakeGitHub:
     def _add_comment(self, number: str, *, body: Any, **_: Any) -> tuple[int, Any]:
         if len(body["body"]) > MOST_CHARACTERS:
             return 422, {"message": "Validation Failed"}
-        made = {"id": self._id(), "number": int(number), "body": body["body"], "user": {"login": "bot"}}
+        made = {"id": self._id(), "number": int(number), "body": body["body"], "user": {"login": AUTHOR}}
         self.comments[made["id"]] = made
         return 201, made
 
@@ -165,7 +171,7 @@ class FakeGitHub:
                 headers: dict[str, str] = {}
                 status, value = fake._refusal(word, headers) or fake.answer(self.command, path, query, body)
                 value = self._page(value, query, headers)
-                raw = json.dumps(value).encode()
+                raw = (json.dumps(value) if fake.faults.text is None else fake.faults.text).encode()
                 self.send_response(status)
                 for name, text in {**headers, "Content-Length": str(len(raw))}.items():
                     self.send_header(name, text)
@@ -198,5 +204,5 @@ class FakeGitHub:
             if codes and re.search(pattern, word):
                 if self.faults.retry_after is not None:
                     headers["Retry-After"] = str(self.faults.retry_after)
-                return codes.pop(0), {"message": "refused for a test"}
+                return codes.pop(0), {"message": self.faults.message}
         return None

@@ -266,7 +266,8 @@ def after_a_reboot(scenario):
     left = {app_id: scenario.processes_of(app_id) for app_id in scenario.supervisors()}
     pids_ = [pid for each in left.values() for pid in each]
     for pid in pids_:  # all at once: a holder that outlives its need skips what waits
-        os.kill(pid, signal.SIGSTOP)
+        with suppress(ProcessLookupError):  # such as a `sleep` of a replica
+            os.kill(pid, signal.SIGSTOP)
     processes.kill(pids_)
     assert processes.gone(pids_, timeout_s=60)
     for app_id in left:

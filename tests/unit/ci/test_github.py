@@ -121,3 +121,49 @@ def test_a_server_that_does_not_answer_is_named() -> None:
     github = GitHub("http://127.0.0.1:9", REPOSITORY, "s3cret", sleep=lambda _: None)
     with pytest.raises(GitHubError, match=r"127\.0\.0\.1:9 does not answer"):
         github.add_comment(1, "x")
+
+
+def test_a_write_that_may_have_been_done_is_not_repeated_whatever_the_server_says(fake: FakeGitHub) -> None:
+    slept: list[float] = []
+    fake.faults.answers, fake.faults.retry_after = {"POST": [503]}, 1
+    with pytest.raises(GitHubError, match="503"):
+        client(fake, slept).add_comment(1, "one")
+    assert slept == []
+
+
+def test_a_secondary_rate_limit_without_headers_is_waited_for(fake: FakeGitHub) -> None:
+    slept: list[float] = []
+    fake.faults.answers = {"POST": [403]}
+    fake.faults.message = "You have exceeded a secondary rate limit."
+    client(fake, slept).add_comment(1, "one")
+    assert slept == [1.0]
+    assert fake.bodies(1) == ["one"]
+
+
+def test_comments_of_users_do_not_count(fake: FakeGitHub) -> None:
+    github = client(fake)
+    made = github.add_comment(1, "one")
+    fake.comments[made.id]["user"] = {"login": "mallory"}
+    assert github.comments(1) == []
+
+
+@pytest.mark.parametrize("text", ["<html>a proxy</html>", ""])
+def test_an_answer_that_is_no_json_is_named(fake: FakeGitHub, text: str) -> None:
+    fake.faults.text = text
+    with pytest.raises(GitHubError, match="no JSON"):
+        client(fake).comments(1)
+
+
+def test_a_repository_that_was_moved_is_named(fake: FakeGitHub) -> None:
+    fake.faults.answers = {"GET": [301]}
+    with pytest.raises(GitHubError) as caught:
+        client(fake).comments(1)
+    assert "renamed or moved" in (caught.value.hint or "")
+
+
+def test_the_name_of_a_repository_is_no_permission(fake: FakeGitHub) -> None:
+    fake.faults.forbidden = ["."]
+    github = GitHub(fake.url, "acme/pulls", "s3cret", sleep=lambda _: None)
+    with pytest.raises(GitHubError) as caught:
+        github.check_runs(SHA)
+    assert caught.value.permission == "checks: read"
