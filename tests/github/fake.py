@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from launcher.ci.github import AUTHOR
+from tests.github.description import violations
 
 REPOSITORY = "acme/vision"
 MOST_CHARACTERS = 65_536
@@ -51,6 +52,7 @@ class FakeGitHub:
         self.rules: list[dict[str, Any]] = []
         self.faults = Faults()
         self.requests: list[str] = []
+        self.violations: list[str] = []
         self._lock = Lock()
         self._last = 0
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
@@ -60,8 +62,10 @@ class FakeGitHub:
         return self
 
     def __exit__(self, *_: object) -> None:
+        """Fails when a request was not as GitHub describes it."""
         self._server.shutdown()
         self._server.server_close()
+        assert not self.violations, "\n".join(self.violations)
 
     @property
     def url(self) -> str:
@@ -169,6 +173,8 @@ class FakeGitHub:
                 word = f"{self.command} {path}"
                 fake.requests.append(word)
                 headers: dict[str, str] = {}
+                below = parts.path.removeprefix("/api/v3")
+                fake.violations += violations(self.command, below, query, body)
                 status, value = fake._refusal(word, headers) or fake.answer(self.command, path, query, body)
                 value = self._page(value, query, headers)
                 raw = (json.dumps(value) if fake.faults.text is None else fake.faults.text).encode()

@@ -1,0 +1,107 @@
+"""The environment of a runner, by GitHub's own examples of events; requests as GitHub describes them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launcher.ci.runner import Runner, runner_of
+from launcher.errors import LauncherError
+from tests.github.description import violations
+
+EVENTS: dict[str, dict[str, Any]] = json.loads(
+    (Path(__file__).parents[2] / "github" / "events.json").read_text()
+)["events"]
+SHA = "a" * 40
+
+
+def run(tmp_path: Path, event: str, payload: dict[str, Any] | str | None = None, **more: str) -> Runner:
+    path = tmp_path / "event.json"
+    given = EVENTS.get(event, {}) if payload is None else payload
+    path.write_text(given if isinstance(given, str) else json.dumps(given))
+    repository = (
+        given.get("repository", {}).get("full_name", "acme/vision") if isinstance(given, dict) else "a/b"
+    )
+    environ = {
+        "GITHUB_ACTIONS": "true",
+        "GITHUB_EVENT_NAME": event,
+        "GITHUB_EVENT_PATH": str(path),
+        "GITHUB_REPOSITORY": repository,
+        "GITHUB_SHA": SHA,
+        "GITHUB_RUN_ID": "77",
+        "GITHUB_TOKEN": "s3cret",
+        **more,
+    }
+    return runner_of(environ)
+
+
+def test_a_pull_request_has_its_head_base_and_number(tmp_path: Path) -> None:
+    found = run(tmp_path, "pull_request")
+    assert (found.pull_request, found.base_ref, found.is_fork) == (2, "master", False)
+    assert found.head_sha == "ec26c3e57ca3a959ca5aad62de7213c562f8c821"
+    assert found.base_sha == "f95f852bd8fca8fcc58a9a2d6c842781e32a215e"
+    assert found.sha == SHA
+
+
+def test_a_pull_request_of_another_repository_is_a_forks(tmp_path: Path) -> None:
+    assert run(tmp_path, "pull_request", GITHUB_REPOSITORY="acme/other").is_fork
+
+
+def test_a_pull_request_whose_repository_was_deleted_is_a_forks(tmp_path: Path) -> None:
+    payload = json.loads(json.dumps(EVENTS["pull_request"]))
+    payload["pull_request"]["head"]["repo"] = None
+    assert run(tmp_path, "pull_request", payload).is_fork
+
+
+def test_a_merge_group_keeps_its_effects_on_its_own_commit(tmp_path: Path) -> None:
+    found = run(tmp_path, "merge_group")
+    assert found.head_sha == "2ffea6db159f6b6c47a24e778fb9ef40cf6b1c7d"
+    assert (found.base_ref, found.pull_request, found.is_public) == ("main", None, False)
+
+
+@pytest.mark.parametrize("event", ["push", "workflow_dispatch", "schedule"])
+def test_other_events_are_about_the_commit_itself(tmp_path: Path, event: str) -> None:
+    found = run(tmp_path, event)
+    assert (found.head_sha, found.pull_request, found.is_fork) == (SHA, None, False)
+    assert found.run_url.endswith("/actions/runs/77")
+
+
+def test_the_token_is_in_no_representation(tmp_path: Path) -> None:
+    found = run(tmp_path, "push")
+    assert found.token == "s3cret"
+    assert "s3cret" not in repr(found)
+
+
+@pytest.mark.parametrize(
+    ("more", "payload"),
+    [
+        ({"GITHUB_SHA": "--upload-pack=x"}, None),
+        ({"GITHUB_REPOSITORY": "../../x"}, None),
+        ({}, "{"),
+        ({}, "[" * 100_000),
+        ({}, {"pull_request": {"head": {"sha": "$(x)"}, "base": {}}}),
+        ({}, {"pull_request": 7}),
+    ],
+)
+def test_a_wrong_environment_is_an_error_in_words(
+    tmp_path: Path, more: dict[str, str], payload: dict[str, Any] | str | None
+) -> None:
+    with pytest.raises(LauncherError):
+        run(tmp_path, "pull_request", payload, **more)
+
+
+def test_outside_of_a_runner_nothing_is_assumed() -> None:
+    with pytest.raises(LauncherError, match="GITHUB_ACTIONS is not set"):
+        runner_of({})
+
+
+def test_requests_that_github_does_not_describe_are_noticed() -> None:
+    path = "/repos/acme/vision/check-runs"
+    body = {"name": "a", "head_sha": SHA, "status": "completed", "conclusion": "success"}
+    assert list(violations("POST", path, {}, body)) == []
+    assert list(violations("POST", path, {}, {**body, "conclusion": "good"}))
+    assert list(violations("POST", path, {}, {**body, "sumary": "x"}))
+    assert list(violations("POST", path, {}, {}))
+    assert list(violations("GET", "/repos/acme/vision/pulls/1/nothing", {}, None))
+    assert list(violations("GET", f"/repos/acme/vision/commits/{SHA}/check-runs", {"filter": "newest"}, None))
