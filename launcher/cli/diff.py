@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from json import dumps
+from typing import Any
+
 from launcher.cli import jobs
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from launcher.cli.console import Console
-    from launcher.inventory.difference import Difference
-    from launcher.specs.attempt import Attempt
+from launcher.cli.console import Console
+from launcher.cli.render.history_text import difference_text
+from launcher.errors import LauncherError
+from launcher.inventory.difference import Difference, between_attempts, from_file
+from launcher.inventory.find import find_app
+from launcher.inventory.history import attempt_of
+from launcher.specs.attempt import Attempt
+from launcher.specs.jobkey import DEFAULT_TARGET
 
 USAGE = "diff JOB@ATTEMPT JOB@ATTEMPT|FILE [OPTIONS]"
 HELP = """\
@@ -32,25 +36,16 @@ def add_arguments(parser: Any) -> None:
 def run(args: Any, console: Console) -> int:
     found = _difference(args, console)
     if args.json:
-        from dataclasses import asdict
-        from json import dumps
-
         facts = [{"name": name, "old": old, "new": new} for name, old, new in found.facts]
         changes = [asdict(change) for change in found.changes]
         value = {"old": found.old, "new": found.new, "changes": changes, "facts": facts}
         console.print(dumps(value, indent=2, ensure_ascii=False))
         return 0
-    from launcher.cli.render.history_text import difference_text
-
     console.print(difference_text(found, color=console.color))
     return 0
 
 
 def _difference(args: Any, console: Console) -> Difference:
-    from launcher.inventory.difference import between_attempts, from_file
-    from launcher.inventory.find import find_app
-    from launcher.inventory.history import attempt_of
-
     old = attempt_of(find_app(args.old, args.target or ""))
     if not args.new.endswith((".yaml", ".yml", ".toml")):
         return between_attempts(old, attempt_of(find_app(args.new, args.target or "")))
@@ -63,13 +58,9 @@ def _difference(args: Any, console: Console) -> Difference:
 
 
 def _target_of(old: Attempt) -> str | None:
-    from launcher.specs.jobkey import DEFAULT_TARGET
-
     return None if old.key.target == DEFAULT_TARGET else old.key.target
 
 
 def _undeclared(file: str, old: Attempt) -> Exception:
-    from launcher.errors import LauncherError
-
     problem = f"{file} does not declare the job `{old.key.job}` of project `{old.key.project}`"
     return LauncherError(problem, hint="name the file of the job")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from json import dumps
+from typing import Any
+
 from launcher.cli.arguments import add_target, count
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from launcher.cli.console import Console
+from launcher.cli.console import Console
+from launcher.cli.render.history_text import attempt_json, history_text
+from launcher.inventory.find import find_app
+from launcher.inventory.history import attempts_of, newest_attempts
 
 _MOST = 20
 
@@ -40,26 +41,17 @@ def add_arguments(parser: Any) -> None:
 
 
 def run(args: Any, console: Console) -> int:
-    from launcher.inventory.find import find_app
-    from launcher.inventory.history import attempts_of, newest_attempts
-
     if args.job is None:
         found = newest_attempts(args.limit, args.project)
     else:
         found = attempts_of(find_app(args.job, args.target))
     shown = found[: args.limit]
     if args.json:
-        from json import dumps
-
-        from launcher.cli.render.history_text import attempt_json
-
         console.print(dumps(list(map(attempt_json, shown)), indent=2, ensure_ascii=False))
         return 0
     if not shown:
         console.note("no attempts yet; `launcher apply FILE` starts one")
         return 0
-    from launcher.cli.render.history_text import history_text
-
     console.print(history_text(shown, with_jobs=args.job is None, color=console.color))
     if len(found) > len(shown) or (args.job is None and len(shown) == args.limit):
         console.note(f"showing the newest {args.limit}; --limit N shows more")

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from launcher.errors import LauncherError
 from launcher.inventory import recorded
+from launcher.inventory.listing import newest
 from launcher.inventory.recorded import scheduler_of
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from launcher.specs.attempt import Attempt
-    from launcher.state.records import AppRecord
+from launcher.schedulers.appstore import open_store
+from launcher.schedulers.staged import StagedScheduler
+from launcher.specs.attempt import Attempt
+from launcher.specs.jobkey import JobKey
+from launcher.state.records import AppRecord, as_seen
 
 
 def attempts_of(app: AppRecord) -> list[Attempt]:
     """Every attempt of the job of an app, the newest first. Raises LauncherError for an app of no job."""
-    from launcher.schedulers.appstore import open_store
-    from launcher.schedulers.staged import StagedScheduler
-    from launcher.specs.jobkey import JobKey
-
     scheduler = scheduler_of(app)
     if app.job is None or not isinstance(scheduler, StagedScheduler):
         raise _no_job(app)
@@ -46,10 +43,6 @@ def attempt_of(app: AppRecord) -> Attempt:
 
 def newest_attempts(limit: int | None, project: str | None) -> list[Attempt]:
     """The newest attempts of all jobs of the ledger, or of a project's."""
-    from launcher.inventory.listing import newest
-    from launcher.schedulers.appstore import open_store
-    from launcher.state.records import as_seen
-
     apps = [app for app in newest(limit, project=project) if app.job is not None]
     with open_store(readonly=True) as store:
         found = ((app, store.by_app_id(app.app_id)) for app in apps)

@@ -7,6 +7,10 @@ from typing import Any
 
 from launcher.ci.runner import runner_of
 from launcher.cli import jobs
+from launcher.cli.ci.apply import apply_merged
+from launcher.cli.ci.doctor import diagnose
+from launcher.cli.ci.plan import plan_pull_request
+from launcher.cli.ci.report import report_ends
 from launcher.cli.console import Console
 from launcher.errors import UsageError
 
@@ -31,12 +35,12 @@ EXAMPLES = """\
 Exit codes of apply: 0 done, 1 a job could not be started, 4 a job is held for
 want of an approval, 6 an invalid job file."""
 
-STEPS = ("plan", "apply", "report", "doctor")
+_STEPS = {"plan": plan_pull_request, "apply": apply_merged, "report": report_ends, "doctor": diagnose}
 _TOKENS = ("GITHUB_TOKEN", "GH_TOKEN")
 
 
 def add_arguments(parser: Any) -> None:
-    parser.add_argument("step", metavar="STEP", choices=STEPS, help="plan, apply, report or doctor")
+    parser.add_argument("step", metavar="STEP", choices=tuple(_STEPS), help="plan, apply, report or doctor")
     jobs.add_arguments(parser)
     group = parser.add_argument_group("Apply")
     group.add_argument(
@@ -54,18 +58,9 @@ def add_arguments(parser: Any) -> None:
 
 
 def run(args: Any, console: Console) -> int:
-
     if args.step != "apply" and (args.digest or args.without_review):
         raise UsageError("--digest and --without-review are for `launcher ci apply`")
     runner = runner_of(os.environ)
     for name in _TOKENS:  # jobs of this machine inherit the environment
         os.environ.pop(name, None)
-    if args.step == "plan":
-        from launcher.cli.ci.plan import plan_pull_request as step
-    elif args.step == "apply":
-        from launcher.cli.ci.apply import apply_merged as step
-    elif args.step == "report":
-        from launcher.cli.ci.report import report_ends as step
-    else:
-        from launcher.cli.ci.doctor import diagnose as step
-    return step(args, runner, console)
+    return _STEPS[args.step](args, runner, console)
