@@ -276,8 +276,8 @@ class _Refusal(NamedTuple):
         """Whether it is too early for this request, which has done nothing."""
         if self.status == 429:
             return True
-        told = "Retry-After" in self.headers or self.headers.get("X-RateLimit-Remaining") == "0"
-        return self.status == 403 and (told or "rate limit" in self.message.lower())
+        named = "Retry-After" in self.headers or self.headers.get("X-RateLimit-Remaining") == "0"
+        return self.status == 403 and (named or "rate limit" in self.message.lower())
 
     def wait_s(self, method: str, pause: float) -> float | None:
         """How long to wait before the same request again; None where it must not be sent again."""
