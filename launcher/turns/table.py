@@ -32,7 +32,7 @@ from launcher.turns.line import HOLDS, QUEUED, Decision, Ticket, after, decide, 
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
     from types import TracebackType
 
     from launcher.turns.ask import Ask
@@ -284,9 +284,15 @@ def _others(table: str, ask: Ask) -> list[Ticket]:
 
 
 def _tickets(table: str, *, besides: str = "", tidy: bool = True) -> list[Ticket]:
-    """The tickets that count but one, in order. Removes the dead ones, and leaves other files alone."""
+    """The tickets that count but one, in order. Removes the dead ones, and leaves other files alone.
+
+    tidy: only with the lock of the table, without which a file that is about to become a ticket looks left behind.
+    """
     found = []
-    for name in os.listdir(table):
+    names = {*os.listdir(table)}
+    for name in names:
+        if tidy and _is_left_alone(name, names) and not _is_held(os.path.join(table, name)):
+            _unlink(os.path.join(table, name))
         if name == besides or not _is_ticket(name):
             continue
         path = os.path.join(table, name)
@@ -305,6 +311,12 @@ def _is_ticket(name: str) -> bool:
     return name.partition("-")[0].isdecimal() and _BELL not in name
 
 
+def _is_left_alone(name: str, names: Collection[str]) -> bool:
+    """Whether a file belongs to a ticket that is not there: its process was killed in the midst."""
+    ticket, bell, _ = name.partition(_BELL)
+    return bool(bell) and _is_ticket(ticket) and ticket not in names
+
+
 def _remove_dead(path: str) -> None:
     """Remove a ticket that does not count: what cannot be removed, such as a folder, does no harm."""
     try:
@@ -314,7 +326,7 @@ def _remove_dead(path: str) -> None:
 
 
 def _remove(path: str) -> None:
-    for each in (path, path + _BELL, path + _PROOF):
+    for each in (path + _BELL, path + _PROOF, path):  # the ticket last: the next decision removes what a kill left
         _unlink(each)
 
 

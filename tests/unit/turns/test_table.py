@@ -20,6 +20,7 @@ from launcher.turns.table import Place, draw, summon, tickets
 
 ONE_CORE = Limit(MACHINE, cpu=1)
 LIMIT_S = 60.0
+ROOT = Path(__file__).resolve().parents[3]
 
 HOLDER = """
 import sys
@@ -29,6 +30,27 @@ table, app, number = sys.argv[1:]
 place = Place(Ask(app, number=int(number), table=table, cpu=1, limits=[Limit(cpu=1)]))
 print("holds" if place.look().starts else "queued", flush=True)
 sys.stdin.read()
+"""
+
+KILLED = """
+import os, signal, sys
+from launcher.turns.ask import Ask, Limit
+from launcher.turns.table import Place
+table, calls = sys.argv[1], int(sys.argv[2])
+count = 0
+def killing(change):
+    def changed(*args):
+        global count
+        count += os.path.exists(args[0]) or change is not os.unlink
+        if count >= calls:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return change(*args)
+    return changed
+for name in ("unlink", "mkfifo", "rename"):
+    setattr(os, name, killing(getattr(os, name)))
+place = Place(Ask("a", number=1, table=table, cpu=1, limits=[Limit(cpu=1)]))
+place.look()
+place.leave()
 """
 
 
@@ -487,6 +509,20 @@ def test_a_watcher_that_is_killed_in_line_leaves_nothing(table: str, places: lis
     take(table, places, "holder", 1)
     take(table, places, "a", 2, **DOCKER).release()
     assert of(table) == [("holder", HOLDS)]
+
+
+@pytest.mark.parametrize("calls", range(1, 9))
+def test_a_process_that_is_killed_in_the_midst_leaves_nothing_to_the_next_decision(table, places, calls):
+    """At each change of the table, of a place that is taken and left again."""
+    with subprocess.Popen([sys.executable, "-c", KILLED, table, str(calls)], cwd=ROOT) as killed:
+        assert killed.wait(LIMIT_S) == -signal.SIGKILL
+    take(table, places, "b", 2)
+    assert sorted(os.listdir(table)) == ["2-b", "2-b.bell", "2-b.bell.proof", "lock"]
+
+
+def test_the_changes_of_a_place_are_all_killed(table):
+    with subprocess.Popen([sys.executable, "-c", KILLED, table, "9"], cwd=ROOT) as ended:
+        assert ended.wait(LIMIT_S) == 0
 
 
 def test_an_app_does_not_wait_for_what_its_own_dead_watcher_has_left(table: str, places: list[Place]) -> None:
