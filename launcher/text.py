@@ -82,6 +82,14 @@ def with_cause(message: str, cause: str) -> str:
     return f"{message}; {cause}" if message else cause
 
 
+def fenced(text: str, language: str) -> str:
+    """A code block of Markdown with a fence that does not occur in the text."""
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return f"{fence}{language}\n{text}\n{fence}"
+
+
 def plural(count: int, one: str, many: str | None = None) -> str:
     """`1 file`, `2 files`."""
     return f"{count} {one if count == 1 else many or one + 's'}"

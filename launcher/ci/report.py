@@ -6,19 +6,26 @@ scheduled run looks at the commits that were applied and not reported yet.
 
 from __future__ import annotations
 
+import html
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from launcher.ci.approvals import Scope, names, plain
 from launcher.ci.github import Check, CheckRun
+from launcher.text import fenced, plural
 
 if TYPE_CHECKING:
     from launcher.ci.github import GitHub
 
 MOST_COMMITS: Final = 50
 """First parents of the branch that are looked at."""
+MOST_CHARACTERS: Final = 60_000
+"""Of a comment; GitHub takes at most 65,536."""
+_MOST_OF_TABLE: Final = MOST_CHARACTERS // 2
 _APPLIED: Final = re.compile(r"launcher apply \((?P<project>[^,()]+), (?P<target>[^,()]+)\)")
 _BAD: Final = frozenset({"failed", "lost", "cancelled", "skipped"})
 
@@ -31,6 +38,7 @@ class Ended(NamedTuple):
         took: as text, such as `2h10m`; "" before its end.
         asked: the resources of the job file, as text.
         message: the root cause.
+        output: the last lines of a failed job; "" where they must not be shown.
     """
 
     job: str
@@ -40,6 +48,7 @@ class Ended(NamedTuple):
     took: str = ""
     asked: str = ""
     message: str = ""
+    output: str = ""
 
 
 Look = Callable[[Mapping[str, Any]], Ended]
@@ -80,11 +89,11 @@ def _newest_of_each(checks: Iterable[CheckRun]) -> list[CheckRun]:
 def _applied(check: CheckRun) -> tuple[Scope | None, Mapping[str, Sequence[Mapping[str, Any]]]]:
     """The jobs that a check run of `ci apply` names, by pull request; (None, {}) for any other check run."""
     named = _APPLIED.fullmatch(check.name)
-    fenced = re.fullmatch(r"```json\n(.*)\n```", check.text, re.DOTALL)
-    if named is None or fenced is None:
+    data_block = re.fullmatch(r"```json\n(.*)\n```", check.text, re.DOTALL)
+    if named is None or data_block is None:
         return None, {}
     try:
-        data = json.loads(fenced[1])
+        data = json.loads(data_block[1])
         found = {
             number: [{key: each[key] for key in ("job", "attempt", "app_id", "handle")} for each in jobs]
             for number, jobs in data["approvals"].items()
@@ -125,11 +134,24 @@ def comment_text(mark: str, sha: str, jobs: Sequence[Ended], url: str = "") -> s
         f"| {plain(job.message)[:500]} |"
         for job in ordered
     ]
+    shown = bisect_right([*accumulate(len(row) + 1 for row in rows)], _MOST_OF_TABLE)
+    more = [f"\n{plural(len(rows) - shown, 'more job')}"] if shown < len(rows) else []
     link = f" ([apply]({url}))" if url.startswith("https://") else ""
     head = [mark, f"### {_verdict(jobs)}", "", f"Started by the merge `{sha[:7]}`{link}.", ""]
-    return (
-        "\n".join([*head, "| Job | State | Took | Asked for | Why |", "|---|---|---|---|---|", *rows]) + "\n"
-    )
+    head += ["| Job | State | Took | Asked for | Why |", "|---|---|---|---|---|"]
+    lines = [*head, *rows[:shown], *more]
+    return "\n".join([*lines, *_outputs(ordered, MOST_CHARACTERS - sum(map(len, lines)) - len(lines))]) + "\n"
+
+
+def _outputs(jobs: Iterable[Ended], room: int) -> Iterator[str]:
+    """The last lines of each job, folded; whole jobs, as many as there is room for."""
+    for job in jobs:
+        text = (
+            f"\n<details><summary>Last lines of {html.escape(job.job)}@{job.attempt}</summary>\n\n"
+            f"{fenced(job.output, 'text')}\n\n</details>"
+        )
+        if job.output and (room := room - len(text) - 1) > 0:
+            yield text
 
 
 def _verdict(jobs: Sequence[Ended]) -> str:

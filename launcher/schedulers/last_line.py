@@ -1,4 +1,4 @@
-"""The last line that a replica wrote to stderr, for the message of its app.
+"""The last lines that a replica wrote: that of stderr for the message of its app, more for a report.
 
 Nothing is imported: the supervisor must stay small, and this module travels to clusters, with Python 3.6.
 """
@@ -17,14 +17,26 @@ def last_line(tail: bytes, secrets: "tuple[str, ...]" = (), *, whole: bool = Tru
         whole: whether the text begins where the program did. Else its first line, which may begin within a
             secret, does not count.
     """
+    lines = _lines(tail, secrets, whole)
+    return _shown(lines[-1].strip()) if lines else ""
+
+
+def last_lines(tail: bytes, count: int, secrets: "tuple[str, ...]" = ()) -> "list[str]":
+    """The last lines of a whole text that are not blank, each as in `last_line`, with its indentation."""
+    return [_shown(line.rstrip()) for line in _lines(tail, secrets, True)[-count:]]
+
+
+def _lines(tail: bytes, secrets: "tuple[str, ...]", whole: bool) -> "list[str]":
     text = _mask(_plain(tail.decode("utf-8", "surrogateescape")), secrets).replace("\r", "\n")
     if not whole:
         text = text.partition("\n")[2]
-    lines = [line.strip() for line in text.split("\n") if line.strip()]
-    line = lines[-1].expandtabs(4) if lines else ""
+    return [line for line in text.split("\n") if line.strip()]
+
+
+def _shown(line: str) -> str:
     # As `launcher.text.printable`, which needs a newer Python.
-    line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
-    return line if len(line) <= _WIDTH else line[: _WIDTH - 2] + " …"
+    text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line.expandtabs(4))
+    return text if len(text) <= _WIDTH else text[: _WIDTH - 2] + " …"
 
 
 def _mask(text: str, secrets: "tuple[str, ...]") -> str:

@@ -286,7 +286,8 @@ def _others(table: str, ask: Ask) -> list[Ticket]:
 def _tickets(table: str, *, besides: str = "", tidy: bool = True) -> list[Ticket]:
     """The tickets that count but one, in order. Removes the dead ones, and leaves other files alone.
 
-    tidy: only with the lock of the table, without which a file that is about to become a ticket looks left behind.
+    tidy: only with the lock of the table. Without it, a file that is about to become a ticket looks left
+    behind.
     """
     found = []
     names = {*os.listdir(table)}
@@ -326,7 +327,11 @@ def _remove_dead(path: str) -> None:
 
 
 def _remove(path: str) -> None:
-    for each in (path + _BELL, path + _PROOF, path):  # the ticket last: the next decision removes what a kill left
+    for each in (
+        path + _BELL,
+        path + _PROOF,
+        path,
+    ):  # the ticket last: the next decision removes what a kill left
         _unlink(each)
 
 

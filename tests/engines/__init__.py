@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.engines import docker, slurm
+from tests.engines import docker, slurm, sshd
 
 EDITOR_TOOLS = ("yaml-language-server", "taplo", "tombi", "check-jsonschema")
 WORKFLOW_TOOLS = ("zizmor", "check-jsonschema")
@@ -48,6 +48,7 @@ PROBES: dict[str, Callable[[], str]] = {
     "editors": _editors,
     "workflows": _workflows,
     "docker": docker.reason,
+    "sshd": sshd.reason,
     "slurm": slurm.here_reason,
     "slurm_ssh": slurm.there_reason,
     "slurm_own": slurm.own_reason,

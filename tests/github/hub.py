@@ -14,13 +14,17 @@ _OF_REPOSITORY = {"repository": {"full_name": REPOSITORY, "default_branch": "mai
 
 
 class Hub(Repository):
-    """Branches, pull requests and merges. Each run goes to one self-hosted runner, which keeps its state."""
+    """Branches, pull requests and merges.
 
-    def __init__(self, folder: Path, github: FakeGitHub) -> None:
+    Args:
+        kind: of the runner. The self-hosted one keeps its state from run to run.
+    """
+
+    def __init__(self, folder: Path, github: FakeGitHub, kind: type[Runner] = Runner) -> None:
         super().__init__(folder, github, Path(os.environ["LAUNCHER_HOME"]))
         for name, value in {"user.name": "ann", "user.email": "ann@example.com"}.items():
             git(self.remote, "config", name, value)
-        self.runner = Runner(folder / "runner", self.remote, repository=REPOSITORY, api_url=github.url)
+        self.runner = kind(folder / "runner", self.remote, repository=REPOSITORY, api_url=github.url)
 
     def propose(self, number: int, files: Mapping[str, str | None], *, code: int = 0) -> Ran:
         """Open a pull request, or push to it again, and run its plan."""

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from launcher.cli.render.changes import diff_lines
-from launcher.cli.render.markdown import fenced
 from launcher.plan.attribution import Compared
 from launcher.plan.diff import Change
-from launcher.text import paint, plural
+from launcher.text import fenced, paint, plural
 
 _COLUMNS = 100
 

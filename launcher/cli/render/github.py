@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from secrets import token_hex
 
 from launcher.cli.console import visible
-from launcher.cli.render.markdown import fenced, plan_markdown
+from launcher.cli.render.markdown import plan_markdown
 from launcher.cli.render.tables import text_of
 from launcher.errors import LauncherError
 from launcher.jobfile import Diagnostic, render
 from launcher.plan.model import Plan
+from launcher.text import fenced
 
 MOST = 9  # GitHub shows 10 annotations of a kind per step, and drops the rest silently
 _SUMMARY = 50  # diagnostics in a step's summary

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections.abc import Sequence
 
@@ -14,7 +13,7 @@ from launcher.cli.render.values import asked_for, listing
 from launcher.plan.model import Plan
 from launcher.plan.notation import field
 from launcher.plan.step import Step
-from launcher.text import plural
+from launcher.text import fenced, plural
 
 MAX_BYTES = 60_000  # GitHub refuses comments beyond 65,536 characters
 
@@ -113,12 +112,6 @@ def _details(step: Step, name: str) -> str:
     summary = _html(f"{name}: {step.kind}")
     body = fenced("\n".join(map(text_of, _body(step))), "diff")
     return "\n".join([f"<details><summary>{summary}</summary>", "", body, "", "</details>", ""])
-
-
-def fenced(text: str, language: str) -> str:
-    """A code block with a fence that does not occur in the text."""
-    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
-    return f"{fence}{language}\n{text}\n{fence}"
 
 
 def _cell(text: str) -> str:

@@ -1,5 +1,6 @@
 """From the pull request to the app: `ci plan` and `ci apply` on a bare remote, with local jobs."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -350,19 +351,47 @@ def test_the_first_failure_is_reported_at_once(
     assert len(github.bodies(1)) == 2
 
 
-def test_a_private_repository_is_told_the_last_line_of_a_failed_job(
-    repo: Repository, github: FakeGitHub, scenario: Scenario
+def test_a_report_shows_the_last_lines_of_a_failed_job_to_a_private_repository(
+    repo: Repository, github: FakeGitHub, scenario: Scenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Without the secrets of the job, which GitHub masks in logs and not in comments."""
+    monkeypatch.setenv("HF_TOKEN", "hf-1234\n567890")
+    script = 'seq 100; echo "  no data for $HF_TOKEN, $DB_PASSWORD" >&2; exit '
+    variables = "{HF_TOKEN: {secret: 'env:HF_TOKEN'}, DB_PASSWORD: correct-horse}"
+    for number, private in ((1, False), (2, True)):
+        fails = (
+            "version: 1\nname: fails\nroles:\n  main:\n    entrypoint: sh\n"
+            f"    args: [-c, {json.dumps(script + str(number))}]\n    env: {variables}\n"
+        )
+        repo.pull_request(number, {"fails.launcher.yaml": fails})
+        repo.plan(number)
+        repo.merge(number)
+        repo.apply()
+        scenario.wait("fails", code=None)
+        repo.report(private=private)
+    public, private = github.bodies(1)[1], github.bodies(2)[1]
+    assert "no data" not in public
+    assert "\n100\n  no data for ***\n***, ***\n```" in private
+    assert "\n80\n" not in private
+
+
+def test_a_report_shows_no_output_where_a_secret_of_the_job_is_not_there(
+    repo: Repository, github: FakeGitHub, scenario: Scenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf-1234567890")
     fails = (
-        "version: 1\nname: fails\nroles: {main: {entrypoint: sh, args: [-c, 'echo no data >&2; exit 3']}}\n"
+        "version: 1\nname: fails\nroles:\n  main:\n    run: echo $HF_TOKEN; echo no data; exit 3\n"
+        "    env: {HF_TOKEN: {secret: 'env:HF_TOKEN'}}\n"
     )
     repo.pull_request(1, {"fails.launcher.yaml": fails})
     repo.plan(1)
     repo.merge(1)
     repo.apply()
     scenario.wait("fails", code=None)
+    monkeypatch.delenv("HF_TOKEN")
     repo.report(private=True)
-    assert "no data" in github.bodies(1)[1]
+    assert "exited with 3" in github.bodies(1)[1]
+    assert "no data" not in github.bodies(1)[1]
 
 
 def test_a_merge_that_started_nothing_is_reported_without_a_comment(

@@ -1,0 +1,192 @@
+"""The stories of a workflow whose engine is behind ssh, on runners that keep nothing from run to run.
+
+Attempts are read from the engine alone, with an empty state folder.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pytest
+
+from launcher.cli.init_ci import ENGINES, Setup, workflow
+from tests.engines import require
+from tests.engines.images import SHELL_IMAGE
+from tests.engines.slurm import LOGIN
+from tests.engines.sshd import Sshd
+from tests.github.fake import FakeGitHub
+from tests.github.hosted import HostedRunner
+from tests.github.hub import Hub
+from tests.github.workflow import FILE
+
+REQUIREMENT = "launcher-jobs==0.1.0"
+
+
+@dataclass(frozen=True)
+class Engine:
+    """An engine behind ssh.
+
+    Attributes:
+        top, role: lines of a job file that put the job there.
+        project: of the jobs. Other tests use the engine at the same time.
+        secrets: of the repository.
+    """
+
+    name: str
+    address: str
+    top: str
+    role: str
+    project: str
+    secrets: dict[str, str] = field(default_factory=dict)
+
+    def job(self, name: str, run: str = "true", more: str = "") -> dict[str, str | None]:
+        text = f"version: 1\nname: {name}\n{self.top}{more}roles:\n  main:\n{self.role}    run: {run}\n"
+        return {f"{name}.launcher.yaml": text}
+
+
+@pytest.fixture(params=["local_docker", "slurm_ssh"])
+def case(request) -> str:
+    return request.param
+
+
+@pytest.fixture
+def engine(case, tmp_path, request) -> Iterator[Engine]:
+    if case == "slurm_ssh":
+        request.getfixturevalue("slurm_ssh")
+        yield Engine("slurm", LOGIN, "scheduler: slurm\n", "", "vision")
+        return
+    require("sshd")
+    token = request.getfixturevalue("token")
+    with Sshd(tmp_path / "sshd") as sshd:
+        secrets = {"LAUNCHER_SSH_KEY": sshd.key.rstrip("\n"), "LAUNCHER_KNOWN_HOSTS": sshd.known_hosts}
+        role = f"    image: {SHELL_IMAGE}\n"
+        yield Engine("docker", sshd.address, "scheduler: local_docker\n", role, token, secrets)
+
+
+@pytest.fixture
+def hub(tmp_path, scenario, engine) -> Iterator[Hub]:
+    """A repository with the workflow and one job, which was applied by hand."""
+    toml = f'project = "{engine.project}"\n'
+    scenario.write("launcher.toml", toml)
+    with FakeGitHub() as github:
+        hub = Hub(tmp_path, github, HostedRunner)
+        hub.runner.secrets.update(engine.secrets)
+        if engine.secrets:
+            hub.runner.reads_keys_of_home()
+        file = workflow(Setup(ENGINES[engine.name], engine.address, (), "main", REQUIREMENT))
+        hub.push({FILE: file, "launcher.toml": f"{toml}[ci]\nprune = true\n", **engine.job("first")})
+        hub.dispatched(digest_in(hub.pushed(code=4).output))
+        yield hub
+
+
+def digest_in(text: str) -> str:
+    (digest,) = {*re.findall(r"lp3:sha256:[0-9a-f]{64}", text)}
+    return digest
+
+
+def history(hub, scenario, name: str, *, wait: bool = True) -> list[dict[str, object]]:
+    """The attempts of a job as its engine remembers them, the oldest first."""
+    hub.runner.renew()
+    if wait:
+        scenario.launcher("wait", name, code=None)
+    return json.loads(scenario.launcher("history", name, "--json").out)[::-1]
+
+
+def ends(hub, scenario, name: str, *, wait: bool = True) -> list[tuple[str | None, str]]:
+    """The pull request and the state of each attempt of a job, the oldest first."""
+    return [(each["pull_request"], each["state"]) for each in history(hub, scenario, name, wait=wait)]
+
+
+def test_a_merged_pull_request_starts_its_job_and_its_end_is_reported_once(hub, scenario, engine):
+    hub.propose(1, engine.job("train", "echo no such data >&2; exit 3"))
+    hub.land(1)
+    (attempt,) = history(hub, scenario, "train")
+    assert (attempt["pull_request"], attempt["state"]) == ("1", "failed")
+    assert attempt["approval"]
+    assert str(attempt["run_url"]).startswith("https://github.com/acme/vision/actions/runs/")
+    for _ in range(3):
+        hub.ticked()
+    planned, ended = hub.github.bodies(1)
+    assert "started train" in planned
+    assert "exited with 3" in ended
+    assert "```text\nno such data\n```" in ended
+
+
+def test_two_pull_requests_that_are_merged_at_once_both_start_once(hub, scenario, engine):
+    for number, name in enumerate(("left", "right"), 1):
+        hub.propose(number, engine.job(name))
+    for number in (1, 2):
+        hub.merge(number)
+    hub.pushed()
+    hub.pushed()  # the run of the second merge
+    assert ends(hub, scenario, "left") == [("1", "succeeded")]
+    assert ends(hub, scenario, "right") == [("2", "succeeded")]
+
+
+def test_the_next_run_carries_out_what_an_evicted_one_has_left(hub, scenario, engine):
+    for number, name in enumerate(("left", "middle", "right"), 1):
+        hub.propose(number, engine.job(name))
+        if name == "middle":
+            hub.merge(number)
+        else:
+            hub.land(number)
+    for number, name in enumerate(("left", "middle", "right"), 1):
+        assert ends(hub, scenario, name) == [(str(number), "succeeded")]
+
+
+def test_a_job_that_was_changed_after_its_review_does_not_start(hub, scenario, engine):
+    hub.propose(1, engine.job("train", "echo reviewed"))
+    hub.pull_request(1, engine.job("train", "echo slipped in"))
+    hub.merge(1)  # before the plan of the last push has ended
+    assert "train" in hub.pushed(code=4).output
+    hub.planned(1)  # it ends after all
+    hub.pushed()
+    assert ends(hub, scenario, "train") == [("1", "succeeded")]
+
+
+def test_a_job_that_was_pushed_directly_is_held_until_it_is_applied_by_hand(hub, scenario, engine):
+    hub.push(engine.job("train"))
+    shown = hub.pushed(code=4).output
+    assert "no approval starts it" in shown
+    hub.dispatched(digest_in(shown))
+    assert ends(hub, scenario, "train") == [(None, "succeeded")]
+
+
+def test_a_pull_request_mends_what_has_failed(hub, scenario, engine):
+    for number, run in enumerate(("exit 4", "true"), 1):
+        hub.propose(number, engine.job("train", run))
+        hub.land(number)
+        assert ends(hub, scenario, "train")[-1] == (str(number), "failed" if number == 1 else "succeeded")
+
+
+def test_a_reverted_pull_request_runs_the_former_document_again(hub, scenario, engine):
+    for number, word in enumerate(("old", "new", "old"), 1):
+        hub.propose(number, engine.job("train", f"echo {word}"))
+        hub.land(number)
+        assert ends(hub, scenario, "train")[-1] == (str(number), "succeeded")
+    assert len(history(hub, scenario, "train")) == 3
+    assert scenario.logs("train").strip() == "old"
+
+
+def test_a_job_whose_file_is_removed_is_stopped(hub, scenario, engine):
+    hub.propose(1, engine.job("serve", "sleep 1000"))
+    hub.land(1)
+    assert ends(hub, scenario, "serve", wait=False)[0][1] in ("starting", "queued", "running")
+    hub.propose(2, {"serve.launcher.yaml": None})
+    assert "serve" in hub.github.bodies(2)[0]
+    hub.land(2)
+    assert ends(hub, scenario, "serve") == [("1", "cancelled")]
+
+
+def test_a_job_that_a_process_of_the_runner_would_hold_is_refused(hub, scenario, engine):
+    """Its watcher would end with the run; Slurm holds its jobs by itself."""
+    hub.propose(1, engine.job("timed", "true", "timeout: 1h\n"))
+    if engine.name == "slurm":
+        hub.land(1)
+        assert ends(hub, scenario, "timed") == [("1", "succeeded")]
+        return
+    assert "its watcher would end with this run" in hub.land(1, code=4).output
+    assert "timed" not in scenario.launcher("list", "--all").out

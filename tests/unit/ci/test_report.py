@@ -1,0 +1,38 @@
+"""The comment that `ci report` writes."""
+
+import re
+
+import pytest
+
+from launcher.ci.report import MOST_CHARACTERS, Ended, comment_text
+
+
+def ended(job: str, state: str = "failed", **more: str) -> Ended:
+    return Ended(job, 1, state, has_ended=True, **more)
+
+
+@pytest.mark.parametrize("count", [1, 30, 1000, 5000])
+def test_a_comment_is_cut_by_whole_jobs(count):
+    jobs = [ended(f"job-{n}", message="no such file\n" * 40, output="line ```\n" * 100) for n in range(count)]
+    text = comment_text("<!-- mark -->", "a" * 40, jobs)
+    assert len(text) <= MOST_CHARACTERS
+    assert text.startswith(f"<!-- mark -->\n### {count} failed\n")
+    rows = [line for line in text.splitlines() if line.startswith("| job")]
+    left = re.search(r"(\d+) more jobs", text)
+    assert len(rows) + (int(left[1]) if left else 0) == count
+    fences = [line for line in text.splitlines() if line.startswith("````")]
+    assert fences == ["````text", "````"] * (len(fences) // 2)
+    assert len(fences) // 2 == text.count("<details>") == text.count("</details>") > 0
+
+
+def test_failed_jobs_come_first_and_only_they_show_output():
+    jobs = [ended("a", "succeeded"), ended("b", "failed", output="no data")]
+    text = comment_text("<!-- mark -->", "a" * 40, jobs)
+    assert text.index("| b@1") < text.index("| a@1")
+    assert text.count("<details>") == 1
+
+
+def test_output_stays_within_its_fence():
+    text = comment_text("<!-- mark -->", "a" * 40, [ended("a<b", output="```\n</details> @team")])
+    assert "````text\n```\n</details> @team\n````" in text
+    assert "Last lines of a&lt;b@1" in text
