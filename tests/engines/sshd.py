@@ -53,7 +53,8 @@ class Sshd:
         config.write_text(
             f"ListenAddress 127.0.0.1\nPort {self.port}\nHostKey {self._folder}/host_key\nPidFile none\n"
             f"AuthorizedKeysFile {self._folder}/key.pub\nStrictModes no\nUsePAM no\n"
-            "PasswordAuthentication no\nPermitRootLogin prohibit-password\nMaxStartups 1000\nMaxSessions 1000\n"
+            "PasswordAuthentication no\nPermitRootLogin prohibit-password\n"
+            "MaxStartups 1000\nMaxSessions 1000\n"
             f"SetEnv DOCKER_HOST={Daemon().host}\n"
         )
         if os.geteuid() == 0:

@@ -371,7 +371,7 @@ def test_a_report_shows_the_last_lines_of_a_failed_job_to_a_private_repository(
         repo.report(private=private)
     public, private = github.bodies(1)[1], github.bodies(2)[1]
     assert "no data" not in public
-    assert "\n100\n  no data for ***\n***, ***\n```" in private
+    assert "\n100\n  no data for ***, ***\n```" in private
     assert "\n80\n" not in private
 
 
