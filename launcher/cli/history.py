@@ -44,7 +44,7 @@ def run(args: Any, console: Console) -> int:
     if args.job is None:
         found = newest_attempts(args.limit, args.project)
     else:
-        found = attempts_of(find_app(args.job, args.target))
+        found = attempts_of(find_app(args.job, args.target), args.limit + 1)
     shown = found[: args.limit]
     if args.json:
         console.print(dumps(list(map(attempt_json, shown)), indent=2, ensure_ascii=False))

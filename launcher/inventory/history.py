@@ -13,21 +13,26 @@ from launcher.specs.jobkey import JobKey
 from launcher.state.records import AppRecord, as_seen
 
 
-def attempts_of(app: AppRecord) -> list[Attempt]:
-    """Every attempt of the job of an app, the newest first. Raises LauncherError for an app of no job."""
+def attempts_of(app: AppRecord, limit: int | None = None) -> list[Attempt]:
+    """The last `limit` attempts of the job of an app (all when None), the newest first.
+
+    Raises LauncherError for an app of no job.
+    """
     scheduler = scheduler_of(app)
     if app.job is None or not isinstance(scheduler, StagedScheduler):
         raise _no_job(app)
     key = JobKey(*app.key)
     with open_store(readonly=True) as store:
-        found = {attempt.app_id: attempt for attempt in store.attempts(key)}
+        found = {attempt.app_id: attempt for attempt in store.attempts(key, limit)}
+    oldest = min(each.number for each in found.values()) if limit is not None and len(found) == limit else 0
     listed = scheduler.records() if scheduler.shared_engine else []
-    unknown = [each.app_id for each in listed if each.key == key and each.app_id not in found]
+    mine = [each for each in listed if each.key == key and (each.number or 0) > oldest]
+    unknown = [each.app_id for each in mine if each.app_id not in found]
     going_on = [each.app_id for each in found.values() if each.is_live and each.scheduler == app.scheduler]
     for app_id in [*unknown, *going_on]:
         if (seen := scheduler.attempt(app_id)) is not None and seen.key == key:
             found[app_id] = seen
-    return sorted(found.values(), key=lambda each: each.number, reverse=True)
+    return sorted(found.values(), key=lambda each: each.number, reverse=True)[:limit]
 
 
 def attempt_of(app: AppRecord) -> Attempt:
@@ -42,11 +47,18 @@ def attempt_of(app: AppRecord) -> Attempt:
 
 
 def newest_attempts(limit: int | None, project: str | None) -> list[Attempt]:
-    """The newest attempts of all jobs of the ledger, or of a project's."""
+    """The newest attempts of all jobs of the ledger, or those of a project, which engines know, too."""
     apps = [app for app in newest(limit, project=project) if app.job is not None]
     with open_store(readonly=True) as store:
-        found = ((app, store.by_app_id(app.app_id)) for app in apps)
-        return [as_seen(attempt, app) for app, attempt in found if attempt is not None]
+        recorded_ = store.by_app_ids(app.app_id for app in apps)
+    found = []
+    for app in apps:
+        scheduler, attempt = scheduler_of(app), recorded_.get(app.app_id)
+        if attempt is None and isinstance(scheduler, StagedScheduler):
+            attempt = scheduler.attempt(app.app_id)
+        if attempt is not None:
+            found.append(as_seen(attempt, app))
+    return found
 
 
 def _no_job(app: AppRecord) -> LauncherError:

@@ -216,18 +216,28 @@ class Store(Reader):
         """
         return [to_attempt(row) for row in self._rows(_DECISIVE_OF, (json_rows(keys),))]
 
-    def attempts(self, key: JobKey) -> list[Attempt]:
-        """Every attempt of a job, newest first."""
+    def attempts(self, key: JobKey, limit: int | None = None) -> list[Attempt]:
+        """The last `limit` attempts of a job (all when None), newest first."""
         sql = (
-            f"SELECT {_FULL} FROM attempts WHERE project = ? AND target = ? AND job = ? ORDER BY number DESC"
+            f"SELECT {_FULL} FROM attempts WHERE project = ? AND target = ? AND job = ? "
+            "ORDER BY number DESC LIMIT ?"
         )
-        return [to_attempt(row) for row in self._rows(sql, tuple(key))]
+        return [to_attempt(row) for row in self._rows(sql, (*key, -1 if limit is None else limit))]
 
     def by_app_id(self, app_id: str) -> Attempt | None:
         rows = self._rows(
             f"SELECT {_FULL} FROM attempts WHERE app_id = ? ORDER BY id DESC LIMIT 1", (app_id,)
         )
         return to_attempt(rows[0]) if rows else None
+
+    def by_app_ids(self, app_ids: Iterable[str]) -> dict[str, Attempt]:
+        """App id → its attempt, in one query. Ids without any are absent."""
+        sql = (
+            f"SELECT {_FULL} FROM json_each(?) AS asked CROSS JOIN attempts "
+            "ON app_id = json_extract(asked.value, '$[0]') ORDER BY attempts.id"
+        )
+        rows = self._rows(sql, (json_rows((app_id,) for app_id in app_ids),))
+        return {made.app_id: made for made in map(to_attempt, rows)}
 
     def counts(self, pairs: Collection[tuple[JobKey, str]]) -> dict[tuple[JobKey, str], int]:
         """How many attempts of each (job, digest) there were since its last success, in one query.

@@ -1,13 +1,19 @@
 """P2: validate and compile 1,000 files of 60 lines in one process; plan 1,000 jobs against a long ledger."""
 
+import json
+import os
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+import pytest
+
 from tests.benchmarks.ledger import fill
 from tests.benchmarks.measure import Row, Settings, compare
 from tests.benchmarks.world import launcher, long_job, took, world
+from tests.github.fake import REPOSITORY, FakeGitHub
+from tests.github.repository import Repository, git
 
 
 def rows(settings: Settings) -> Iterator[Row]:
@@ -34,6 +40,7 @@ def rows(settings: Settings) -> Iterator[Row]:
             target="<= 2",
             rounds=settings.fewer(3),
         )
+        yield from _review(folder / "review", files, settings)
         _write_inputs(folder / "same", files)
         yield compare(
             f"plan of {len(files)} jobs with the same 50 inputs; floor: without inputs",
@@ -42,6 +49,41 @@ def rows(settings: Settings) -> Iterator[Row]:
             target="<= 1.15",
             rounds=settings.fewer(5),
         )
+
+
+def _review(folder: Path, files: Sequence[Path], settings: Settings) -> Iterator[Row]:
+    """The plan of a pull request that adds all of the files, with its comment and its check runs."""
+    with FakeGitHub() as github, pytest.MonkeyPatch.context() as env:
+        folder.mkdir()
+        repository = Repository(folder, github, Path(os.environ["LAUNCHER_HOME"]))
+        head = repository.pull_request(1, {file.name: file.read_text() for file in files})
+        work = folder / "work"
+        git(work, "checkout", "-q", head)
+        base = {"sha": git(work, "rev-parse", "main"), "ref": "main"}
+        pull = {"number": 1, "head": {"sha": head, "repo": {"full_name": REPOSITORY}}, "base": base}
+        event = folder / "event.json"
+        event.write_text(json.dumps({"repository": {"default_branch": "main"}, "pull_request": pull}))
+        env.chdir(work)
+        yield compare(
+            f"ci plan of a pull request that adds {len(files)} jobs; floor: plan",
+            floor=lambda: took(launcher("plan", ".")),
+            ours=lambda: took(["env", *_variables(github.url, head, event), *launcher("ci", "plan")]),
+            target="<= 2",
+            rounds=settings.fewer(3),
+        )
+
+
+def _variables(url: str, sha: str, event: Path) -> list[str]:
+    values = {
+        "ACTIONS": "true",
+        "EVENT_NAME": "pull_request",
+        "EVENT_PATH": str(event),
+        "REPOSITORY": REPOSITORY,
+        "SHA": sha,
+        "API_URL": url,
+        "TOKEN": "token",
+    }
+    return [f"GITHUB_{name}={value}" for name, value in values.items()]
 
 
 def _write_inputs(folder: Path, files: Sequence[Path]) -> None:

@@ -135,6 +135,14 @@ def test_the_next_run_carries_out_what_an_evicted_one_has_left(hub, scenario, en
             hub.land(number)
     for number, name in enumerate(("left", "middle", "right"), 1):
         assert ends(hub, scenario, name) == [(str(number), "succeeded")]
+    hub.runner.renew()
+    listed = json.loads(scenario.launcher("history", "--project", engine.project, "--json").out)
+    assert {(each["job"], each["pull_request"]) for each in listed} == {
+        ("first", None),
+        ("left", "1"),
+        ("middle", "2"),
+        ("right", "3"),
+    }
 
 
 def test_a_job_that_was_changed_after_its_review_does_not_start(hub, scenario, engine):

@@ -247,6 +247,8 @@ def _remedy(step: Step) -> str:
         if step.guard.state == "running":
             return f"to replace it, set `on_change: replace` in the job file, or {rerun}"
         return f"to run it, remove `on_change: hold` from the job file, or {rerun}"
+    if any(reason.code == "unapproved" for reason in step.reasons):
+        return "to carry it out, review a plan that shows it, and approve that one"
     if failed := next((reason for reason in step.reasons if reason.code == "needs_failed"), None):
         jobs = [trouble.partition(":")[0] for trouble in failed.detail.split(", ")]
         return f"it follows once {listing(jobs)} {'has' if len(jobs) == 1 else 'have'} succeeded"

@@ -93,6 +93,7 @@ def test_a_change_after_the_review_is_held_and_named(
     shown = repo.apply(code=4)
     assert "start default/train: no approval starts it" in shown
     assert "left no plan on the last commit of #1" in shown
+    assert "--rerun" not in shown
     assert ran(scenario) == {"base": [""]}
     assert github.conclusions(CHECK).get(commit) != "success"
 

@@ -111,3 +111,10 @@ def test_a_hostile_environment_reaches_no_terminal(scenario: Scenario) -> None:
     scenario.launcher("apply", made, "--yes", "--wait", env={**os.environ, **variables})
     (only,) = json.loads(scenario.launcher("history", "train", "--json").out)
     assert only["run_url"] is None
+
+
+def test_a_limit_shows_the_newest_attempts_of_a_job(file: Path, scenario: Scenario) -> None:
+    shown = scenario.launcher("history", "train", "--limit", "1")
+    assert [line.split()[0] for line in shown.out.splitlines()] == ["ATTEMPT", "2"]
+    assert "showing the newest 1" in shown.err
+    assert "showing" not in scenario.launcher("history", "train", "--limit", "2").err
