@@ -33,7 +33,6 @@ from launcher.turns.line import HOLDS, QUEUED, Decision, Ticket, after, decide, 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
-    from types import TracebackType
 
     from launcher.turns.ask import Ask
 
@@ -216,7 +215,7 @@ def forget(ticket: Ticket) -> bool:
     with _Locked((ticket.table,)):
         if _is_held(_path(ticket) + _BELL):
             return False
-        _remove_dead(_path(ticket))
+        _remove(_path(ticket))
         _ring(ticket.table, first(_tickets(ticket.table)))
     return True
 
@@ -263,9 +262,7 @@ class _Locked:
             self._close()
             raise
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._close()
 
     def _close(self) -> None:
@@ -279,15 +276,14 @@ def _others(table: str, ask: Ask) -> list[Ticket]:
     left = [each for each in found if each.is_left and each.engine]
     mine = [each for each in left if (each.app, each.home) == (ask.app, ask.home)]
     for each in mine:
-        _remove_dead(_path(each))
+        _remove(_path(each))
     return [each for each in found if each not in mine]
 
 
 def _tickets(table: str, *, besides: str = "", tidy: bool = True) -> list[Ticket]:
     """The tickets that count but one, in order. Removes the dead ones, and leaves other files alone.
 
-    tidy: only with the lock of the table. Without it, a file that is about to become a ticket looks left
-    behind.
+    tidy: only with the lock of the table, without which a file looks left that is about to become a ticket.
     """
     found = []
     names = {*os.listdir(table)}
@@ -304,7 +300,7 @@ def _tickets(table: str, *, besides: str = "", tidy: bool = True) -> list[Ticket
         if ticket is not None and (is_held or ticket.is_left):
             found.append(ticket)
         elif tidy and not is_held:
-            _remove_dead(path)
+            _remove(path)
     return sorted(found, key=lambda each: each.place)
 
 
@@ -318,20 +314,9 @@ def _is_left_alone(name: str, names: Collection[str]) -> bool:
     return bool(bell) and _is_ticket(ticket) and ticket not in names
 
 
-def _remove_dead(path: str) -> None:
-    """Remove a ticket that does not count: what cannot be removed, such as a folder, does no harm."""
-    try:
-        _remove(path)
-    except OSError:
-        pass
-
-
 def _remove(path: str) -> None:
-    for each in (
-        path + _BELL,
-        path + _PROOF,
-        path,
-    ):  # the ticket last: the next decision removes what a kill left
+    """Remove a ticket, its own file last: where a kill comes between, the next decision goes on."""
+    for each in (path + _BELL, path + _PROOF, path):
         _unlink(each)
 
 
@@ -454,9 +439,10 @@ def _write(path: str, data: bytes) -> None:
 
 
 def _unlink(path: str) -> None:
+    """Remove a file; one that cannot be removed, such as a folder in the place of a ticket, does no harm."""
     try:
         os.unlink(path)
-    except (FileNotFoundError, IsADirectoryError):
+    except OSError:
         pass
 
 
