@@ -206,10 +206,18 @@ def test_a_refusal_by_an_engine_that_stops_fails_no_queued_job(scenario, monkeyp
         gate.entered()
         made.allowed = allowed
         gate.open()
-        _until(lambda: made.turned_away > 5)  # more often than one request is tried
+        # Turned away more often than one request is tried; or a connection that was open already did all of it.
+        _until(lambda: made.turned_away > 5 or _has_run(scenario, "second"))
         made.is_closed = False
         scenario.launcher("wait", "second", code=None)
+    assert made.refused
     assert [(each.state, each.message) for each in scenario.attempts("second")] == [("succeeded", "")]
+
+
+def _has_run(scenario, job) -> bool:
+    return any(
+        one.labels.get("launcher.job") == job and one.state == "exited" for one in scenario.containers()
+    )
 
 
 def _rename(scenario, container) -> None:

@@ -22,12 +22,29 @@ def test_the_history_of_a_job_is_on_the_engine(scenario):
     assert all(each["run_url"].endswith("/actions/runs/77") for each in before)
     assert all(each["approval"] and each["effect"].startswith("le1:") for each in before)
     shutil.rmtree(scenario.home)
-    after = json.loads(scenario.launcher("history", "job", "--json").out)
-    known = ("attempt", "state", "effect", "approval", "run_url", "commit", "digest")
-    assert [{name: each[name] for name in known} for each in after] == [
-        {name: each[name] for name in known} for each in before
-    ]
+    assert known(scenario) == [{name: each[name] for name in KNOWN} for each in before]
     assert "echo one" in scenario.launcher("diff", "job@1", "job@2").out
+
+
+def test_the_history_of_a_job_outlives_its_containers(scenario):
+    file = scenario.job("echo one")
+    scenario.plan(file, "--out", "reviewed.json")
+    scenario.launcher("apply", file, "--approved", "reviewed.json", "--wait", env={**os.environ, **CI})
+    before = known(scenario)
+    scenario.prune()
+    shutil.rmtree(scenario.home)
+    assert scenario.containers() == []
+    assert known(scenario) == before
+    assert before[0]["run_url"].endswith("/actions/runs/77")
+
+
+KNOWN = ("attempt", "state", "effect", "approval", "run_url", "commit", "digest")
+
+
+def known(scenario):
+    """What a client knows of the attempts of the job."""
+    found = json.loads(scenario.launcher("history", "job", "--json").out)
+    return [{name: each[name] for name in KNOWN} for each in found]
 
 
 def test_an_approval_is_used_up_for_a_client_without_a_ledger(scenario):
