@@ -9,7 +9,7 @@ from launcher.inventory.recorded import scheduler_of
 from launcher.schedulers.appstore import open_store
 from launcher.schedulers.staged import StagedScheduler
 from launcher.specs.attempt import Attempt
-from launcher.specs.jobkey import JobKey
+from launcher.specs.jobkey import JobKey, attempt_id
 from launcher.state.records import AppRecord, as_seen
 
 
@@ -24,10 +24,12 @@ def attempts_of(app: AppRecord, limit: int | None = None) -> list[Attempt]:
     key = JobKey(*app.key)
     with open_store(readonly=True) as store:
         found = {attempt.app_id: attempt for attempt in store.attempts(key, limit)}
-    oldest = min(each.number for each in found.values()) if limit is not None and len(found) == limit else 0
-    listed = scheduler.records() if scheduler.shared_engine else []
-    mine = [each for each in listed if each.key == key and (each.number or 0) > oldest]
-    unknown = [each.app_id for each in mine if each.app_id not in found]
+    unknown: list[str] = []
+    if scheduler.shared_engine:
+        newest_ = [each.number for each in (*found.values(), *scheduler.attempts_of([key]))]
+        numbers = range(max(newest_, default=0), 0, -1)[:limit]
+        known = {each.number for each in found.values()}
+        unknown = [attempt_id(key, number) for number in numbers if number not in known]
     going_on = [each.app_id for each in found.values() if each.is_live and each.scheduler == app.scheduler]
     for app_id in [*unknown, *going_on]:
         if (seen := scheduler.attempt(app_id)) is not None and seen.key == key:
@@ -40,10 +42,11 @@ def attempt_of(app: AppRecord) -> Attempt:
     attempt = recorded.attempt(app.app_id)
     if attempt is not None and attempt.handle == app.handle:
         return attempt
-    found = next((each for each in attempts_of(app) if each.app_id == app.app_id), None)
-    if found is None:
+    scheduler = scheduler_of(app)
+    seen = scheduler.attempt(app.app_id) if isinstance(scheduler, StagedScheduler) else None
+    if seen is None or seen.handle != app.handle:
         raise _no_job(app)
-    return found
+    return seen
 
 
 def newest_attempts(limit: int | None, project: str | None) -> list[Attempt]:

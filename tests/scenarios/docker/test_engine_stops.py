@@ -206,7 +206,7 @@ def test_a_refusal_by_an_engine_that_stops_fails_no_queued_job(scenario, monkeyp
         gate.entered()
         made.allowed = allowed
         gate.open()
-        # Turned away more often than one request is tried; or a connection that was open already did all of it.
+        # More often than one request is tried; or a connection that was open already has done all of it.
         _until(lambda: made.turned_away > 5 or _has_run(scenario, "second"))
         made.is_closed = False
         scenario.launcher("wait", "second", code=None)
