@@ -144,10 +144,13 @@ class Proxy:
             pending = _pass_body(head, pending, client, engine)
 
     def _pass_back(self, engine: socket.socket, client: socket.socket, asked: list[str]) -> None:
+        is_stream = False
         with contextlib.suppress(OSError):
             while got := engine.recv(65536):
                 client.sendall(got)
-                self._streams += any("/events" in each for each in asked)
+                if not is_stream and any("/events" in each for each in asked):
+                    is_stream = True
+                    self._streams += 1
                 asked.clear()
         with contextlib.suppress(OSError):  # also when the engine was killed, which resets the connection
             client.shutdown(socket.SHUT_WR)
