@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from launcher.ci.github import Check, CheckRun
+from launcher.ci.github import MOST_CHARACTERS, Check, CheckRun
 from launcher.errors import LauncherError
 from launcher.plan.effects_codec import approval_faults, approval_json, to_approval
 from launcher.plan.model import Plan
@@ -23,8 +23,6 @@ from launcher.plan.model import Plan
 if TYPE_CHECKING:
     from launcher.plan.effects import Approval
 
-_PART: Final = 60_000
-"""Characters of a check run's text; GitHub takes at most 65,535."""
 _MOST: Final = 16 << 20
 """Bytes of a decompressed list of effects."""
 _LISTED: Final = 50
@@ -60,7 +58,7 @@ def effect_checks(plan: Plan, scope: Scope, pull_request: str) -> list[Check]:
     """The check runs that hold the effects of a stamped plan for one project and target."""
     data = json.dumps(approval_json(plan, pull_request=pull_request), separators=(",", ":"))
     packed = base64.b64encode(zlib.compress(data.encode(), 9)).decode()
-    parts = [packed[at : at + _PART] for at in range(0, len(packed), _PART)]
+    parts = [packed[at : at + MOST_CHARACTERS] for at in range(0, len(packed), MOST_CHARACTERS)]
     effects = plan.effects
     listed = [f"- `{each.digest}` {plain(str(each))}" for each in effects[:_LISTED]]
     if len(effects) > _LISTED:

@@ -21,6 +21,8 @@ from launcher.errors import LauncherError
 
 APP: Final = "github-actions"
 """The app that the token of a workflow belongs to; check runs of other apps do not count."""
+MOST_CHARACTERS: Final = 60_000
+"""Of a text to write; GitHub takes at most 65,536 in a comment and 65,535 in a check run."""
 _TIMEOUT_S: Final = 30.0
 _PATIENCE_S: Final = 300.0
 """How long one request may take with all of its repeats."""

@@ -15,7 +15,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from launcher.ci.approvals import Scope, names, plain
-from launcher.ci.github import Check, CheckRun
+from launcher.ci.github import MOST_CHARACTERS, Check, CheckRun
 from launcher.text import fenced, plural
 
 if TYPE_CHECKING:
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 MOST_COMMITS: Final = 50
 """First parents of the branch that are looked at."""
-MOST_CHARACTERS: Final = 60_000
-"""Of a comment; GitHub takes at most 65,536."""
 _MOST_OF_TABLE: Final = MOST_CHARACTERS // 2
 _APPLIED: Final = re.compile(r"launcher apply \((?P<project>[^,()]+), (?P<target>[^,()]+)\)")
 _BAD: Final = frozenset({"failed", "lost", "cancelled", "skipped"})

@@ -42,8 +42,7 @@ def attempt_of(app: AppRecord) -> Attempt:
     attempt = recorded.attempt(app.app_id)
     if attempt is not None and attempt.handle == app.handle:
         return attempt
-    scheduler = scheduler_of(app)
-    seen = scheduler.attempt(app.app_id) if isinstance(scheduler, StagedScheduler) else None
+    seen = _of_engine(app)
     if seen is None or seen.handle != app.handle:
         raise _no_job(app)
     return seen
@@ -56,12 +55,15 @@ def newest_attempts(limit: int | None, project: str | None) -> list[Attempt]:
         recorded_ = store.by_app_ids(app.app_id for app in apps)
     found = []
     for app in apps:
-        scheduler, attempt = scheduler_of(app), recorded_.get(app.app_id)
-        if attempt is None and isinstance(scheduler, StagedScheduler):
-            attempt = scheduler.attempt(app.app_id)
+        attempt = recorded_.get(app.app_id) or _of_engine(app)
         if attempt is not None:
             found.append(as_seen(attempt, app))
     return found
+
+
+def _of_engine(app: AppRecord) -> Attempt | None:
+    scheduler = scheduler_of(app)
+    return scheduler.attempt(app.app_id) if isinstance(scheduler, StagedScheduler) else None
 
 
 def _no_job(app: AppRecord) -> LauncherError:

@@ -315,8 +315,7 @@ def _is_left_alone(name: str, names: Collection[str]) -> bool:
 
 
 def _remove(path: str) -> None:
-    """Remove a ticket, its own file last: where a kill comes between, the next decision goes on."""
-    for each in (path + _BELL, path + _PROOF, path):
+    for each in (path, path + _BELL, path + _PROOF):
         _unlink(each)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -89,3 +90,9 @@ class Hub(Repository):
         assert [*done] == [job]
         assert done[job].code == code, done[job].output
         return done[job]
+
+
+def digest_in(text: str) -> str:
+    """The one digest of a plan that a run has shown."""
+    (digest,) = {*re.findall(r"lp3:sha256:[0-9a-f]{64}", text)}
+    return digest

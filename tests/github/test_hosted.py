@@ -6,7 +6,6 @@ Attempts are read from the engine alone, with an empty state folder.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -19,7 +18,7 @@ from tests.engines.slurm import LOGIN
 from tests.engines.sshd import Sshd
 from tests.github.fake import FakeGitHub
 from tests.github.hosted import HostedRunner
-from tests.github.hub import Hub
+from tests.github.hub import Hub, digest_in
 from tests.github.workflow import FILE
 
 REQUIREMENT = "launcher-jobs==0.1.0"
@@ -80,11 +79,6 @@ def hub(tmp_path, scenario, engine) -> Iterator[Hub]:
         hub.push({FILE: file, "launcher.toml": f"{toml}[ci]\nprune = true\n", **engine.job("first")})
         hub.dispatched(digest_in(hub.pushed(code=4).output))
         yield hub
-
-
-def digest_in(text: str) -> str:
-    (digest,) = {*re.findall(r"lp3:sha256:[0-9a-f]{64}", text)}
-    return digest
 
 
 def history(hub, scenario, name: str, *, wait: bool = True) -> list[dict[str, object]]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import pytest
 
 from launcher.cli.init_ci import ENGINES, Setup, workflow
 from tests.github.fake import FakeGitHub
-from tests.github.hub import Hub
+from tests.github.hub import Hub, digest_in
 from tests.github.workflow import FILE
 
 REQUIREMENT = "launcher-jobs==0.1.0"
@@ -62,11 +61,6 @@ def hub(new: Hub) -> Hub:
     """A repository whose first commit was applied by hand."""
     new.dispatched(digest_in(new.pushed(code=4).output))
     return new
-
-
-def digest_in(text: str) -> str:
-    (digest,) = {*re.findall(r"lp3:sha256:[0-9a-f]{64}", text)}
-    return digest
 
 
 def test_the_first_commit_is_applied_by_hand_with_the_digest_that_the_run_shows(new, scenario):

@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from launcher.ci.report import MOST_CHARACTERS, Ended, comment_text
+from launcher.ci.github import MOST_CHARACTERS
+from launcher.ci.report import Ended, comment_text
 
 
 def ended(job: str, state: str = "failed", **more: str) -> Ended:
