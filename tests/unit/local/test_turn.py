@@ -141,7 +141,7 @@ def test_the_next_in_line_ends_what_a_killed_supervisor_has_left_and_starts_behi
     assert [name for name in os.listdir(table) if name != "lock"] == []
 
 
-OUTLIVES = "(env -i setsid sleep 1000 & echo $! >{pid}); echo ready; sleep 1000"
+OUTLIVES = "(env -i setsid sleep 1000 & echo $! >{pid}); echo ready; exec sleep 1000"
 """Shell text: a process that nothing names as the app's once its supervisor has died."""
 
 
