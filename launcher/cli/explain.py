@@ -11,6 +11,8 @@ from launcher.cli.render.tables import table
 from launcher.errors import UsageError
 from launcher.jobfile.diagnostics.diagnostic import CODES, WARNINGS
 from launcher.jobfile.diagnostics.explain import explanations
+from launcher.jobfile.messages.collector import entry
+from launcher.jobfile.messages.foreign import meanings
 from launcher.plan.reasons import REASONS
 from launcher.text import did_you_mean, paint
 
@@ -19,17 +21,28 @@ HELP = """\
 Explain the code of a message. For a diagnostic such as `error[unknown-field]`:
 why it is a problem, with a wrong and a corrected job file. For a reason in a
 plan's JSON such as `spec_changed`: its cause, an example and what to do.
-Without CODE, list all codes."""
+For a word of another tool such as `timeout-minutes`: the field of a job file
+that means the same. Without CODE, list all codes."""
 EXAMPLES = """\
   launcher explain unknown-field
+  launcher explain timeout-minutes
   launcher explain                 list all codes"""
 
 
+_PLACES = {
+    "job": "a job",
+    "role": "a role",
+    "resource": "`resource` of a role",
+    "mount": "a mount",
+    "ready": "`ready` of a role",
+}
 _TITLES = {"Wrong": "red", "Right": "green", "Example": "cyan", "What to do": "green"}
 
 
 def add_arguments(parser: Any) -> None:
-    parser.add_argument("code", metavar="CODE", nargs="?", help="a code, such as unknown-field")
+    parser.add_argument(
+        "code", metavar="CODE", nargs="?", help="a code, such as unknown-field, or a word of another tool"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -38,11 +51,16 @@ def run(args: Any, console: Console) -> int:
     if args.code is not None:
         # Text pasted from a message counts too: `error[unknown-field]:`.
         code = args.code.partition("[")[2].partition("]")[0] if "[" in args.code else args.code
+        if code not in codes and (answers := _answers(code)):
+            console.print(dumps(answers, indent=2, ensure_ascii=False) if args.json else _words(answers))
+            return 0
         if code not in codes:
             hint = did_you_mean(code, codes) or "`launcher explain` lists the codes"
             raise UsageError(f"unknown code `{args.code}`", hint=hint)
         if not args.json:
             console.print(_text(code, codes[code], console), end="")
+            if answers := _answers(code):
+                console.print(f"\n{_words(answers)}")
             return 0
     if args.json:
         found = (
@@ -55,6 +73,29 @@ def run(args: Any, console: Console) -> int:
         rows = [[code, _kind(code), summary] for code, summary in codes.items()]
         console.print(table(["CODE", "KIND", "MEANING"], rows, color=console.color))
     return 0
+
+
+def _answers(word: str) -> list[dict[str, Any]]:
+    """The meanings of a word of another tool."""
+    return [
+        {"word": word, "mapping": kind, "tools": tools, "example": example, "answer": answer}
+        for kind, tools, example, answer in meanings(word)
+    ]
+
+
+def _words(answers: list[dict[str, Any]]) -> str:
+    """A paragraph for each meaning: where the word stands, and the text to write in its place."""
+    paragraphs = []
+    for each in answers:
+        written = f"`{entry(each['word'], each['example'], 'yaml')}`"
+        answer = each["answer"]
+        if not isinstance(answer, str):
+            answer = "write " + ", ".join(
+                f"`{entry(field, value, 'yaml')}`" for field, value in answer.items()
+            )
+        tools = f" ({each['tools']})" if each["tools"] else ""
+        paragraphs.append(f"{written} in {_PLACES[each['mapping']]}{tools}:\n    {answer}")
+    return "\n\n".join(paragraphs)
 
 
 def _codes() -> dict[str, str]:

@@ -41,7 +41,9 @@ _NO_REST: Final = "a job that writes to its own `inputs` never comes to rest: le
 def decide(desired: Desired, history: History) -> Step:
     """Return the step for one job. Pure: the same arguments give the same step."""
     step = _decide(desired, history)
-    if step.starts or not desired.launch.enabled:
+    if step.starts:
+        return replace(step, notes=(*step.notes, *desired.launch.notes))
+    if not desired.launch.enabled:
         return step
     return replace(step, notes=(*step.notes, *why.uncompared(desired.launch)))
 

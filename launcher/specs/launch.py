@@ -172,6 +172,8 @@ class Launch:
     is the document's own."""
     enabled: bool = True
     description: str = ""
+    notes: tuple[str, ...] = ()
+    """Remarks of the compiler that a plan shows beside its start. Outside the document."""
     root: str
     file: str
     origin: str

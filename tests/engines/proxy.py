@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import struct
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
@@ -58,7 +60,7 @@ class Proxy:
         self._open: set[socket.socket] = set()
         self.is_closed = False
         self.turned_away = 0
-        self._streams = 0
+        self._streams: Counter[int] = Counter()
         threading.Thread(target=self._accept, daemon=True).start()
 
     @property
@@ -81,9 +83,9 @@ class Proxy:
                 connection.shutdown(socket.SHUT_RDWR)
             connection.close()
 
-    def streams(self) -> int:
-        """How many streams of events have begun so far."""
-        return self._streams
+    def streams(self, pid: int | None = None) -> int:
+        """How many streams of events have begun so far: of all clients, or of one process."""
+        return self._streams.total() if pid is None else self._streams[pid]
 
     def cut(self) -> None:
         """End every open connection; new ones are served."""
@@ -150,10 +152,16 @@ class Proxy:
                 client.sendall(got)
                 if not is_stream and any("/events" in each for each in asked):
                     is_stream = True
-                    self._streams += 1
+                    self._streams[_peer(client)] += 1
                 asked.clear()
         with contextlib.suppress(OSError):  # also when the engine was killed, which resets the connection
             client.shutdown(socket.SHUT_WR)
+
+
+def _peer(client: socket.socket) -> int:
+    """The process that opened a connection."""
+    found = client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    return int(struct.unpack("3i", found)[0])
 
 
 def _pass_body(head: bytes, pending: bytes, client: socket.socket, engine: socket.socket | None) -> bytes:

@@ -14,3 +14,12 @@ def test_a_new_value_on_an_axis_plans_one_new_job_for_each_combination(scenario)
     scenario.run_to_end(file)
     assert len(scenario.apps()) == 6
     assert set(scenario.actions(file).values()) == {"keep"}
+
+
+def test_a_plan_says_once_that_nothing_refers_to_an_axis(scenario):
+    file = scenario.job("echo $<matrix.lr>", name="grid", top="matrix: {lr: [0.1, 0.2], seed: [1, 2, 3]}")
+    shown = scenario.launcher("plan", file).out
+    assert shown.count("note: nothing refers to `$<matrix.seed>`: the jobs of its 3 values are alike") == 1
+    assert "matrix.lr" not in shown
+    scenario.run_to_end(file)
+    assert "nothing refers" not in scenario.launcher("plan", file).out

@@ -45,6 +45,16 @@ class TestWhereItIs:
         assert str(folder_of(scenario, "prepare")) in out
         assert str(folder_of(scenario, "empty")) not in out
 
+    def test_each_combination_reads_the_folder_of_its_own_need(self, scenario):
+        day = "matrix: {day: [1, 'B F']}"
+        scenario.job("echo $<matrix.day> >$<output_dir>/day", name="prepare", top=day)
+        name = "prepare-$<matrix.day>"
+        read = f"cat $<needs.{name}.output_dir>/day"
+        scenario.job(read, name="train", top=f"{day}\nneeds: ['{name}']")
+        scenario.run_to_end(".")
+        logs = [scenario.logs(f"train-{day}", "--no-prefix") for day in ("1", "bf-k6keb")]
+        assert logs == ["1\n", "B F\n"]
+
     def test_an_attempt_that_waits_has_made_none(self, scenario):
         gate = scenario.gate()
         scenario.job(gate.script, name="prepare")

@@ -189,11 +189,14 @@ def test_nothing_above_the_schedulers_reaches_into_one():
 
 
 def test_nothing_above_the_schedulers_names_one():
-    """But for help texts and examples; the name of the default is in `launcher.schedulers.registry`."""
+    """But for help texts, examples, and the words of other tools that only one scheduler has a field for.
+
+    The name of the default is in `launcher.schedulers.registry`.
+    """
     named = [
         f"{module} line {node.lineno}"
         for module, tree in modules().items()
-        if package_of(module) in ABOVE_SCHEDULERS
+        if package_of(module) in ABOVE_SCHEDULERS and module != "launcher.jobfile.messages.foreign"
         for node in code_of(tree)
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in NAMES
     ]

@@ -15,10 +15,11 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 MODEL = """\
-    novelty: Annotated[Count, Traits(foreign=("newness",))] = Field(
+    novelty: Count = Field(
         0, description="A field that only this test has.", examples=[10]
     )
 """
+WORD = '    "newness": (Word("", 10, _as("novelty")),),\n'
 ROLE = "    novelty: int = field(default=0, metadata=at_least(0))\n"
 
 HEAD = """
@@ -53,6 +54,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("package")
     shutil.copytree(ROOT / "launcher", folder / "launcher", ignore=shutil.ignore_patterns("__pycache__"))
     _add(folder / "launcher/jobfile/model/role.py", MODEL, before="    retry_policy: ")
+    _add(folder / "launcher/jobfile/messages/foreign.py", WORD, before='    "replicas": ')
     _add(folder / "launcher/specs/app.py", ROLE, before="\n    def pre_proc(")
     return folder
 
@@ -194,6 +196,7 @@ assert "novelty" not in _roles(launch("").app)["roles"]["main"]
 ALLOWED = {
     "jobfile/model/role.py": "the table",
     "jobfile/compile/advice.py": "fields that do nothing without another one",
+    "jobfile/messages/foreign.py": "what other tools call the fields",
     "jobfile/compile/build.py": "fields that a job file spells otherwise than an AppDef",
     "cli/render/job_text.py": "the same, the other way round",
     "specs/app.py": "the table",

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from typing import Any
 
+from launcher.jobfile.compile.shell_advice import SHELLS, advise_shell_text
 from launcher.jobfile.compile.variables import AnyVar, reads_secret
 from launcher.jobfile.messages.collector import Collector
+from launcher.jobfile.model.fields import elsewhere
 from launcher.jobfile.model.job_file import JobFile
 from launcher.jobfile.model.role import RoleSpec
 from launcher.jobfile.text.document import Document, Path, leaves
@@ -70,15 +72,7 @@ _OPTION = r"--?[A-Za-z][\w-]*"
 _OPTIONS = re.compile(rf"{_OPTION}[ \t]+{_VALUE}(?:[ \t]+{_OPTION}(?:[ \t]+{_VALUE})?)*")
 """Options, each with at most one value: no sentence reads like that."""
 
-_SHELLS = frozenset({"ash", "bash", "dash", "fish", "ksh", "sh", "zsh"})
 _SHELL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_SHELL_TEXT = re.compile(
-    r"(?:--?[\w-]+=)?(?P<part>\$[A-Z_][A-Z0-9_]*|\$\{[A-Z_][A-Z0-9_]*\}|\$\(\w[^()]*\)|~(?=/|\Z))(?:[/:.].*)?"
-    r"|(?P<operator>\|\|?|&&|>>?|2>&1)"
-)
-"""A whole argument that a shell would expand: `$HOME/data`, `--dir=${HOME}`, `$(date)`, `~/data`, `|`."""
-
-_CODE_FOLLOWS = frozenset({"-c", "-e", "--eval", "--expression"})
 _WINDOWS_PATH = re.compile(r"[A-Za-z]:\\|\\\\")
 _PROGRAM_NAME = re.compile(r"[^\W\d][\w.:-]*")
 """`discovery.type`, `ConnectionStrings:Main`: names that some programs look for, and shells drop."""
@@ -129,8 +123,9 @@ def advise(
         pairs = [*zip(["", *texts], texts, strict=False)]
         _advise_entrypoint(name, role.entrypoint or "", folder, problems)
         _advise_args(name, pairs, problems)
-        _advise_shell_text(name, role, pairs, problems)
+        advise_shell_text(name, role, written[name], folder, problems)
         _advise_names(name, role, problems)
+        _advise_fields(name, role, written[name].keys(), problems)
         _advise_unused(name, written[name].keys(), common, problems)
         if role.image.endswith(":latest"):
             message = f"the image of role `{name}` is not pinned: tag `latest` may change"
@@ -154,25 +149,6 @@ def _advise_args(role: str, args: Iterable[tuple[str, str]], problems: Collector
         problems.add(("roles", role, "args", index), "command-line", message, label=label)
 
 
-def _advise_shell_text(
-    role: str, spec: RoleSpec, args: Sequence[tuple[str, str]], problems: Collector
-) -> None:
-    """Note arguments that only a shell would expand, where the command has none."""
-    program = os.path.basename(spec.entrypoint or "")
-    if program in _SHELLS or any(os.path.basename(text) in _SHELLS for _, text in args):
-        return
-    for index, (before, text) in enumerate(args):
-        found = _SHELL_TEXT.fullmatch(text)
-        if found is not None and before not in _CODE_FOLLOWS:
-            part = found["part"] or found["operator"]
-            message = (
-                f"no shell reads argument {index + 1} of role `{role}`: `{program}` gets `{part}` as it is"
-            )
-            label = "write the whole command as a script, in `run`"
-            path = ("roles", role, "args", index)
-            problems.add(path, "unexpanded-argument", message, label=label, part=part)
-
-
 def _advise_unused(role: str, fields: Set[str], common: Collection[str], problems: Collector) -> None:
     """Note fields that say how to do what the role does not do. Those in `common` are for other roles too."""
     own = fields - set(common)
@@ -189,7 +165,7 @@ def _advise_unused(role: str, fields: Set[str], common: Collection[str], problem
 
 def _advise_names(role: str, spec: RoleSpec, problems: Collector) -> None:
     """Note variables of the environment that the role's program cannot see, or sees another value of."""
-    is_shell = spec.run is not None or os.path.basename(spec.entrypoint or "") in _SHELLS
+    is_shell = spec.run is not None or os.path.basename(spec.entrypoint or "") in SHELLS
     for name in spec.env:
         path = ("roles", role, "env", name)
         if problems.is_broken(path):
@@ -203,6 +179,28 @@ def _advise_names(role: str, spec: RoleSpec, problems: Collector) -> None:
             label = f"such as `{f'_{near}' if near[:1].isdigit() else near}`"
             hint = "letters, digits and `_`, no digit first"
             problems.add(path, "env-name", message, at="key", label=label, hint=hint)
+
+
+def _advise_fields(role: str, spec: RoleSpec, fields: Set[str], problems: Collector) -> None:
+    """Note variables of the environment under the name of a field that the role or the job does not set.
+
+    In TOML, every key below `[roles.main.env]` is a variable; in YAML, every key that is indented too far.
+    """
+    job = (problems.document.value or {}).keys()
+    for name in spec.env:
+        path: Path = ("roles", role, "env", name)
+        home = elsewhere(path[:-1], name)
+        if home not in ((), path[:2]) or name in (fields if home else job) or problems.is_broken(path):
+            continue
+        whose = f"role `{role}`" if home else "the job"
+        message = f"`{name}` is a variable of the environment here, and has the name of a field of {whose}"
+        label = f"move it out of `env`, to the fields of {whose}"
+        hint = (
+            "in TOML, a key belongs to the [table] above it"
+            if problems.document.source.format == "toml"
+            else ""
+        )
+        problems.add(path, "misplaced-field", message, at="key", label=label, hint=hint)
 
 
 def _advise_env(env: Any, path: Path, whose: str, problems: Collector) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -271,6 +271,8 @@ def _compile_variant(variant: Variant, work: Work, above: Collector) -> _Outcome
         if launch is not None:
             outcome.launches.append(launch)
             outcome.traces[launch.key] = Trace.of(problems, variant, work.home.config, launch)
+    if outcome.launches:
+        outcome.launches[0] = replace(outcome.launches[0], notes=(*_unused_axes(whole),))
     common_fields: Collection[str] = ()
     if variant.common is not None:
         values = whole.references(made[0], work.home, shared.fork()).values
@@ -285,6 +287,15 @@ def _compile_variant(variant: Variant, work: Work, above: Collector) -> _Outcome
         advise(job, work.directory, problems, common_fields)
         outcome.take(problems.found)
     return outcome
+
+
+def _unused_axes(whole: Expanded) -> Iterator[str]:
+    """A note on each axis of several values that nothing refers to: its jobs may be meant to repeat."""
+    used = {*names_in(whole.value)}
+    for axis in whole.combinations[0] if whole.combinations and "job.name" not in used else ():
+        count = len({each[axis].text for each in whole.combinations})
+        if f"matrix.{axis}" not in used and count > 1:
+            yield f"nothing refers to `$<matrix.{axis}>`: the jobs of its {count} values are alike"
 
 
 def _expanded(variant: Variant, inputs: Inputs, home: Home, problems: Collector) -> Expanded:

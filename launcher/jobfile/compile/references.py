@@ -15,7 +15,8 @@ from launcher.jobfile.messages.names import listing, nearest, place_name
 from launcher.jobfile.model.fields import WHERE_RUN, Place
 from launcher.jobfile.text.document import Path
 from launcher.specs import RUN_MACROS, find_macros, substitute, substitute_partial
-from launcher.specs.macros import MacroError, is_run_macro
+from launcher.specs.macros import MacroError, is_run_macro, job_of_output, role_of_host
+from launcher.specs.outputs import output_macro
 from launcher.specs.secret import is_sensitive
 
 JOB_DIR = "job.dir"
@@ -27,8 +28,12 @@ _NAME = r"[A-Za-z_][A-Za-z0-9_.\-]*"
 _NEAR = re.compile(
     rf"(?<!\$)\$(?:<[ \t]*(?P<open>{_NAME})(?:[ \t]*>)?|\{{\{{?[ \t]*(?P<brace>{_NAME})[ \t]*\}}?\}})"
 )
-_PHASES = ("var.", "matrix.", "job.", "git.", "target.")
+_PHASES = ("var.", "matrix.", "job.", "git.", "target.", "needs.", "role.")
 
+_INNER = rf"\$<{_NAME}>"
+_NESTED = re.compile(rf"(?P<escape>\$?)(?P<whole>\$<[A-Za-z0-9_.\-]*(?:{_INNER}[A-Za-z0-9_.\-]*)+>)")
+"""A reference with others in its name: `$<needs.prepare-$<matrix.day>.output_dir>`."""
+_NESTS = "$<needs.NAME.output_dir> and $<role.NAME.host>"
 
 _IDENTITY: tuple[Path, ...] = (("project",), ("matrix",), ("needs",))
 """Fields that say which job it is, and on which jobs it stands."""
@@ -116,18 +121,27 @@ class References:
             message = f"{place_name(path)} holds a NUL character"
             self.problems.add(path, "invalid-value", message, label="delete it", is_final=True)
             return text
+        inner: tuple[str, ...] = ()
+        written: dict[str, str] = {}
+        if text.count("$<") > 1 and _NESTED.search(text):
+            flat = self._flattened(text, place, path, written)
+            if flat is None:
+                self.problems.broken.add(path)  # reported here, or where the variable is defined
+                return text
+            text, inner = flat
         found = list(find_macros(text))
         if place.mode != "never" and path != ("description",):
             self._advise(text, path)
         before = len(self.problems.found)
-        known = [name for name, start, end in found if self._is_known(name, text[start:end], place, path)]
+        spelt = ((name, written.get(text[start:end], text[start:end])) for name, start, end in found)
+        known = [name for name, each in spelt if self._is_known(name, each, place, path)]
         if len(self.problems.found) > before or any(self.values[name].value is None for name in known):
             self.problems.broken.add(path)  # reported here, or where the variable is defined
             return text
         values = {name: self.values[name] for name in known}
-        if known:
-            self.problems.sources[path] = tuple(known)
-        if any(value.is_assumed for value in values.values()):
+        if known or inner:
+            self.problems.sources[path] = (*known, *inner)
+        if any(self.values[name].is_assumed for name in (*known, *inner)):
             self.problems.assumed.add(path)
         if len(known) == 1 and found[0][1:] == (0, len(text)) and not place.as_written:
             value = values[known[0]]
@@ -138,13 +152,57 @@ class References:
         if not place.job_names:
             return self._filled(text, {name: value.text for name, value in values.items()}, place, path)
         # As in the names that a matrix makes. Texts that are no value of an axis may be names of jobs.
-        parts = {
-            name: slug(value.value)
-            if name.startswith("matrix.") or not isinstance(value.value, str)
-            else value.text
-            for name, value in values.items()
-        }
+        parts = {name: _part_of_name(name, value) for name, value in values.items()}
         return fitted(self._filled(text, parts, place, path)) if parts else text
+
+    def _flattened(
+        self, text: str, place: Place, path: Path, written: dict[str, str]
+    ) -> tuple[str, tuple[str, ...]] | None:
+        """`text` with the references inside names of others resolved, and their names; None if one is wrong.
+
+        Their values become parts of names, as in `needs`. An escaped reference stays escaped.
+
+        Args:
+            written: gets each reference that results, and how the file has it.
+        """
+        before = len(self.problems.found)
+        names: list[str] = []
+
+        def flat(found: re.Match[str]) -> str:
+            whole, parts = found["whole"], list(find_macros(found["whole"]))
+            spelt = ((name, whole[start:end]) for name, start, end in parts)
+            known = [name for name, each in spelt if self._is_part(name, each, place, path)]
+            names.extend(known)
+            if len(known) < len(parts) or any(self.values[name].value is None for name in known):
+                return found[0]
+            result = substitute(whole, {name: _part_of_name(name, self.values[name]) for name in known})
+            name = result[2:-1]
+            if (job := job_of_output(name)) is not None:
+                result = f"$<{output_macro(fitted(job))}>"
+            elif role_of_host(name) is None and not found["escape"]:
+                message = f"`{whole}` is no reference: other references stand only within {_NESTS}"
+                hint = f"for the text itself write `${whole}`"
+                self._note(path, "unknown-reference", message, whole, hint=hint)
+            written[result] = whole
+            return found["escape"] + result
+
+        result = _NESTED.sub(flat, text)
+        if len(self.problems.found) > before or any(self.values[name].value is None for name in names):
+            return None
+        if deeper := _NESTED.search(result):
+            message = f"`{deeper['whole']}` is a reference within a reference within a reference"
+            self._note(path, "unknown-reference", message, "", label="only one may stand within another")
+            return None
+        return result, tuple(dict.fromkeys(names))
+
+    def _is_part(self, name: str, written: str, place: Place, path: Path) -> bool:
+        """True for a name whose value can be a part of another name; one that cannot is noted."""
+        if is_run_macro(name) or name == JOB_DIR:
+            message = f"`{written}` is known only when the job runs, and cannot be a part of a name"
+            hint = "variables and axes of the matrix can"
+            self._note(path, "reference-phase", message, written, hint=hint)
+            return False
+        return self._is_known(name, written, place, path)
 
     def _advise(self, text: str, path: Path) -> None:
         """Note the texts that only look like a reference, such as `$<app_id`.
@@ -160,7 +218,7 @@ class References:
             )
             if written != f"$<{name}>" and is_meant:
                 message = f"`{written}` is no reference, and stays as it is"
-                label = f"write `$<{name}>`"
+                label = f"write `$<{name}>`" if self._is_name(name) else "close it with `>`"
                 hint = f"for the text itself write `${written}`" if written.startswith("${") else ""
                 self.problems.add(path, "lookalike-reference", message, label=label, hint=hint, part=written)
 
@@ -271,3 +329,9 @@ class References:
         self, path: Path, code: str, message: str, written: str, *, label: str = "", hint: str = ""
     ) -> None:
         self.problems.add(path, code, message, at=self._at, label=label, hint=hint, part=written)
+
+
+def _part_of_name(name: str, value: Value) -> str:
+    """The text of a reference in the name of a job: a slug, but for text that may be a name itself."""
+    is_name = isinstance(value.value, str) and not name.startswith("matrix.")
+    return value.text if is_name else slug(value.value)

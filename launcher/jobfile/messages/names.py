@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from launcher.jobfile.model.job_file import foreign_names
 from launcher.jobfile.text.document import Path
 from launcher.specs.secret import may_hold_secret
 from launcher.text import nearest as _nearest
@@ -22,14 +21,13 @@ _FOREIGN_VALUES: Mapping[str, str] = {
     "string": "str",
     "text": "str",
 }
-_FOREIGN = (*_FOREIGN_VALUES.items(), *foreign_names())
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name that was probably meant: spelled alike, or spelled like what another tool calls it."""
     names = list(known)
     spelt = name.lower().replace("-", "_")
-    foreign = {other: ours for other, ours in _FOREIGN if ours in names}
+    foreign = {other: ours for other, ours in _FOREIGN_VALUES.items() if ours in names}
     is_known = spelt in (candidate.lower().replace("-", "_") for candidate in names)
     if spelt in foreign and not is_known:
         return foreign[spelt]

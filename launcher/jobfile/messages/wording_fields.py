@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from launcher.jobfile.messages.collector import Collector
+from launcher.jobfile.messages.foreign import Word, near_word_for, word_for
 from launcher.jobfile.messages.names import listing, nearest, place_name, suggest
 from launcher.jobfile.model.base import MOUNT_TYPES, VAR_TYPES, VERSION
 from launcher.jobfile.model.fields import elsewhere, fields_at
 from launcher.jobfile.text.document import Path
-from launcher.specs.secret import is_sensitive
+from launcher.specs.secret import is_sensitive, may_hold_secret
 
 LABEL_RULE = "lower-case letters, digits and `-`, at most 63, none of them `-` at either end"
 ENV_RULE = "a name is not empty and holds no `=` and no NUL"
@@ -74,7 +75,16 @@ def _misspelt(path: Path, field: str, problems: Collector) -> str | None:
     if not isinstance(mapping, dict):
         return None
     unknown = (key for key in mapping if key not in fields and not key.startswith("x-"))
-    return next((key for key in unknown if nearest(key, fields) == field), None)
+    return next((key for key in unknown if _may_be(path, key, mapping[key], field)), None)
+
+
+def _may_be(path: Path, key: str, value: Any, field: str) -> bool:
+    """Whether an unknown key of the mapping at `path` may stand for the field."""
+    word = word_for(path, key, value)
+    if word is None:
+        return nearest(key, fields_at(path)) == field
+    meant = {*_meant(word, value)}
+    return field in meant or (field == "entrypoint" and "run" in meant)
 
 
 def _nested(path: Path, problems: Collector) -> bool:
@@ -103,29 +113,83 @@ def _other_role(path: Path, field: str, problems: Collector) -> str:
     return f"or did you mean role `{near}`?" if near else ""
 
 
+_LONGEST = 80
+"""Characters of fields that a label repeats."""
+
 _ORDER = "`needs` of the job names other jobs, `depends_on` of a role names roles of this job"
 
 
 def unknown_field(path: Path, problems: Collector) -> None:
     key, parent = str(path[-1]), path[:-1]
     fields = fields_at(parent)
-    near = nearest(key, fields)
-    label = suggest(key, fields)
-    hint = listing("fields here", fields)
-    found = elsewhere(parent, key)
     mapping = _value_at(parent, problems.document.value)
-    if near in (*_NEEDED, "version") and isinstance(mapping, dict) and near not in mapping:
-        hint = ""  # without it the mapping is wrong whatever else the key could be
-    elif found is not None and not (label and len(found) > len(parent)):
-        label, hint = _belongs(parent, key, found, problems)
-    if near in ("needs", "depends_on"):
-        label, hint = suggest(key, fields), _ORDER
+    word = None
+    if isinstance(mapping, dict) and key in mapping:
+        word = word_for(parent, key, mapping[key])
+        if word is None and nearest(key, fields) is None and elsewhere(parent, key) is None:
+            word = near_word_for(parent, key, mapping[key])
+    if word is not None and key not in fields:
+        label, hint = _foreign(word, mapping, key, problems)
+    else:
+        label, hint = _own(parent, key, mapping, problems)
     message = f"`{key}` is not a field of {place_name(parent)}"
     if key in fields:  # it is one of another type of variable or mount
         kind = mapping.get("type")
         message += f" of type {kind}" if kind else " as it stands"
         label, hint = "delete it", ""
     problems.add(path, "unknown-field", message, at="key", label=label, hint=hint)
+
+
+def _own(parent: Path, key: str, mapping: Any, problems: Collector) -> tuple[str, str]:
+    """A label and a hint for a key that is spelt like a field, or is one of another mapping."""
+    fields = fields_at(parent)
+    near = nearest(key, fields)
+    label = suggest(key, fields)
+    found = elsewhere(parent, key)
+    if near in (*_NEEDED, "version") and isinstance(mapping, dict) and near not in mapping:
+        return label, ""  # without it the mapping is wrong whatever else the key could be
+    if near in ("needs", "depends_on"):
+        return label, _ORDER
+    if found is not None and not (label and len(found) > len(parent)):
+        return _belongs(parent, key, found, problems)
+    return label, listing("fields here", fields)
+
+
+def _meant(word: Word, value: Any) -> Mapping[str, Any]:
+    """The fields that a word of another tool stands for, where `value` has none with those of its example."""
+    if isinstance(word.write, str):
+        return {}
+    fields = word.write(value) if type(value) is type(word.example) else None
+    return fields or word.write(word.example) or {}
+
+
+def _foreign(word: Word, mapping: Mapping[str, Any], key: str, problems: Collector) -> tuple[str, str]:
+    """A label and a hint for a key of another tool."""
+    if isinstance(word.write, str):
+        return "", word.write
+    value = mapping[key]
+    fields = word.write(value) if type(value) is type(word.example) else None
+    meant = _meant(word, value)
+    name = next(iter(meant))
+    if fields is None or fields == {name: value}:
+        hint = _ORDER if name in ("needs", "depends_on") else ""
+        return f"did you mean `{name}`?", hint
+    if isinstance(mapping.get(name), dict) and isinstance(fields[name], dict):
+        ((inner, amount),) = fields[name].items()
+        return f"write `{problems.entry(inner, amount)}` in `{name}`", ""
+    fields = {field: amount for field, amount in fields.items() if mapping.get(field) != amount}
+    entries = ", ".join(f"`{problems.entry(*each)}`" for each in fields.items())
+    is_shown = len(entries) <= _LONGEST and not _holds_secret(fields)
+    return f"write {entries}" if is_shown else f"write {' and '.join(f'`{each}`' for each in fields)}", ""
+
+
+def _holds_secret(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return any(is_sensitive(str(key)) or _holds_secret(inner) for key, inner in value.items())
+    if isinstance(value, list):
+        # The value of `--token` is the item after it.
+        return any(_holds_secret(item) or is_sensitive(str(item)) for item in value)
+    return isinstance(value, str) and may_hold_secret(value)
 
 
 def _value_at(path: Path, value: Any) -> Any:

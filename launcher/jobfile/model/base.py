@@ -41,7 +41,6 @@ class Traits:
         as_written: numbers and truth values are taken as the text in the file.
         nulls: `null` means something here.
         job_names: its texts, and its keys, are names of jobs: what references add to them is slugged.
-        foreign: what other tools call the field.
         after: the field that `launcher fmt` puts it behind; "" for the one before it in the model.
         choices: what each of its values means, for editors.
     """
@@ -50,7 +49,6 @@ class Traits:
     as_written: bool = False
     nulls: bool = False
     job_names: bool = False
-    foreign: tuple[str, ...] = ()
     after: str = ""
     choices: dict[str, str] = field(default_factory=dict)
 

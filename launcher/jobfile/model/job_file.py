@@ -215,12 +215,10 @@ class JobFile(Model):
     project: Label | None = Field(
         None, description="The project; else from launcher.toml, else `default`.", examples=["vision"]
     )
-    vars: Annotated[Vars, Traits("never", foreign=("parameters", "variables"))] = Field(
+    vars: Annotated[Vars, Traits("never")] = Field(
         {}, description="Typed inputs, given with --var.", examples=[{"epochs": {"type": "int"}}]
     )
-    needs: Annotated[
-        Needs, Traits(nulls=True, job_names=True, foreign=("after", "depends_on", "dependencies", "requires"))
-    ] = Field(
+    needs: Annotated[Needs, Traits(nulls=True, job_names=True)] = Field(
         {},
         description="Jobs of the same project and target that must have succeeded before this one starts: a"
         " list, or each with its options. The name of a matrix means all of its jobs.",
@@ -237,14 +235,14 @@ class JobFile(Model):
     )
     inputs: Annotated[
         list[Annotated[str, Field(min_length=1)]],
-        Traits(after="workspace", foreign=("sources", "input_files")),
+        Traits(after="workspace"),
     ] = Field(
         [],
         description="Files that its result depends on, below the repository: paths and globs, relative to the"
         " job file; `**` is any number of folders. A change of their content runs the job again.",
         examples=[["train.py", "conf/**/*.yaml"]],
     )
-    cfg: Annotated[dict[str, Any], Traits("bound", nulls=True, foreign=("options", "run_opts"))] = Field(
+    cfg: Annotated[dict[str, Any], Traits("bound", nulls=True)] = Field(
         {}, description="Options of the scheduler.", examples=[{"log_dir": "logs"}]
     )
     component: str | None = Field(
@@ -258,7 +256,7 @@ class JobFile(Model):
         description="Arguments of the component by name, each of its type.",
         examples=[{"script": "train.py", "j": "1x2"}],
     )
-    roles: Annotated[dict[Label, RoleSpec], Traits(foreign=("services", "tasks"))] = Field(
+    roles: dict[Label, RoleSpec] = Field(
         min_length=1,
         description="What runs, by name and in this order.",
         examples=[{"main": {"entrypoint": "env"}}],
@@ -272,13 +270,11 @@ class JobFile(Model):
         " engine. Without it, one has it where its roles speak of one, and a local job always.",
         examples=[True],
     )
-    timeout: Annotated[Annotated[int, BeforeValidator(seconds)] | None, Traits(foreign=("walltime",))] = (
-        Field(
-            None,
-            description="The whole app fails past it: 90s, 1h30m, 1.5h; a bare number is seconds.",
-            examples=["2h"],
-            json_schema_extra={"type": ["string", "integer"], "minimum": 1, "pattern": DURATION_PATTERN},
-        )
+    timeout: Annotated[int, BeforeValidator(seconds)] | None = Field(
+        None,
+        description="The whole app fails past it: 90s, 1h30m, 1.5h; a bare number is seconds.",
+        examples=["2h"],
+        json_schema_extra={"type": ["string", "integer"], "minimum": 1, "pattern": DURATION_PATTERN},
     )
     lifecycle: LifecycleSpec = Field(
         default_factory=LifecycleSpec,
@@ -331,13 +327,6 @@ def _all_traits() -> Iterator[tuple[str, Traits]]:
     for model in model_classes():
         for name, info in model.model_fields.items():
             yield name, traits_of(info)
-
-
-def foreign_names() -> Iterator[tuple[str, str]]:
-    """Return the names of fields in other tools. A name may mean fields of several mappings."""
-    for name, traits in _all_traits():
-        for foreign in traits.foreign:
-            yield foreign, name
 
 
 def choices() -> dict[str, str]:

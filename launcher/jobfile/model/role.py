@@ -36,11 +36,11 @@ from launcher.text import DURATION_PATTERN
 class Resources(Model):
     """The resources of one replica; an amount that is left out is left to the scheduler."""
 
-    cpu: Annotated[Annotated[float, Field(gt=0, le=100_000)] | None, Traits(foreign=("cpus",))] = Field(
+    cpu: Annotated[float, Field(gt=0, le=100_000)] | None = Field(
         None, description="Cores; may be a fraction.", examples=[2]
     )
-    gpu: Annotated[Count | None, Traits(foreign=("gpus",))] = Field(None, description="GPUs.", examples=[1])
-    memory: Annotated[Annotated[int, BeforeValidator(memory_mib)] | None, Traits(foreign=("mem",))] = Field(
+    gpu: Count | None = Field(None, description="GPUs.", examples=[1])
+    memory: Annotated[int, BeforeValidator(memory_mib)] | None = Field(
         None,
         description="Memory with its unit: 512MiB, 4GiB, 4Gi, 4g; GB counts in thousands.",
         examples=["4GiB"],
@@ -54,8 +54,8 @@ class Resources(Model):
     tags: dict[str, Any] = Field({}, description="For other tools.", examples=[{"team": "vision"}])
 
 
-MOUNT_SOURCE = Traits("run", foreign=("source",))
-MOUNT_DESTINATION = Traits("bound", foreign=("destination", "target"))
+MOUNT_SOURCE = Traits("run")
+MOUNT_DESTINATION = Traits("bound")
 
 
 class BindMount(Model):
@@ -70,9 +70,7 @@ class BindMount(Model):
     dst: Annotated[str, MOUNT_DESTINATION] = Field(
         min_length=1, description="Path in the container.", examples=["/data"]
     )
-    read_only: Annotated[bool, Traits(foreign=("readonly", "ro"))] = Field(
-        False, description="Replicas cannot write to it.", examples=[True]
-    )
+    read_only: bool = Field(False, description="Replicas cannot write to it.", examples=[True])
 
 
 class VolumeMount(Model):
@@ -85,9 +83,7 @@ class VolumeMount(Model):
     dst: Annotated[str, MOUNT_DESTINATION] = Field(
         min_length=1, description="Path in the container.", examples=["/cache"]
     )
-    read_only: Annotated[bool, Traits(foreign=("readonly", "ro"))] = Field(
-        False, description="Replicas cannot write to it.", examples=[True]
-    )
+    read_only: bool = Field(False, description="Replicas cannot write to it.", examples=[True])
 
 
 class DeviceMount(Model):
@@ -100,7 +96,7 @@ class DeviceMount(Model):
     dst: Annotated[str | None, MOUNT_DESTINATION] = Field(
         None, min_length=1, description="Path in the container; `src` if left out.", examples=["/dev/fuse"]
     )
-    permissions: Annotated[str, Traits(foreign=("mode", "perm"))] = Field(
+    permissions: str = Field(
         "rwm", pattern=r"^[rwm]+$", description="Of r(ead), w(rite), m(knod).", examples=["rwm"]
     )
 
@@ -192,16 +188,16 @@ SHELLS = {
 class RoleSpec(Model):
     """One kind of replica: processes or containers with one command line."""
 
-    image: Annotated[str, Traits("bound", foreign=("container",))] = Field(
+    image: Annotated[str, Traits("bound")] = Field(
         "", description="Container image, or the folder for `local_dir`.", examples=["python:3.12-slim"]
     )
-    entrypoint: Annotated[
-        str | None, Traits("run", as_written=True, foreign=("cmd", "command", "program"))
-    ] = Field(None, min_length=1, description="The program to run.", examples=["python"])
-    args: Annotated[list[str], Traits("run", as_written=True, foreign=("arguments",))] = Field(
+    entrypoint: Annotated[str | None, Traits("run", as_written=True)] = Field(
+        None, min_length=1, description="The program to run.", examples=["python"]
+    )
+    args: Annotated[list[str], Traits("run", as_written=True)] = Field(
         [], description="Its arguments; numbers are taken as written.", examples=[["-m", "train"]]
     )
-    run: Annotated[str | None, Traits("run", as_written=True, foreign=("script",))] = Field(
+    run: Annotated[str | None, Traits("run", as_written=True)] = Field(
         None,
         min_length=1,
         description="A script for a shell, in place of `entrypoint` and `args`.",
@@ -210,22 +206,18 @@ class RoleSpec(Model):
     shell: Annotated[Literal["sh", "bash"], Traits(choices=SHELLS)] = Field(
         "sh", description="The shell of `run`.", examples=["bash"]
     )
-    env: Annotated[dict[EnvName, EnvValue], Traits("run", as_written=True, foreign=("environment",))] = Field(
+    env: Annotated[dict[EnvName, EnvValue], Traits("run", as_written=True)] = Field(
         {},
         description="Environment variables; numbers are taken as written, `{secret: …}` is read elsewhere.",
         examples=[{"OMP_NUM_THREADS": "4"}],
     )
-    num_replicas: Annotated[Replicas, Traits(foreign=("instances", "replicas"))] = Field(
-        1, description="How many replicas run.", examples=[2]
-    )
+    num_replicas: Replicas = Field(1, description="How many replicas run.", examples=[2])
     min_replicas: Count | None = Field(None, description="Minimum number of replicas to start.", examples=[1])
-    max_retries: Annotated[Count, Traits(foreign=("retries",))] = Field(
-        0, description="How often a failure is followed by a restart.", examples=[2]
+    max_retries: Count = Field(0, description="How often a failure is followed by a restart.", examples=[2])
+    retry_policy: Annotated[Literal["application", "replica", "role"], Traits(choices=RETRY)] = Field(
+        "application", description="What restarts when a replica fails.", examples=["replica"]
     )
-    retry_policy: Annotated[
-        Literal["application", "replica", "role"], Traits(foreign=("restart_policy",), choices=RETRY)
-    ] = Field("application", description="What restarts when a replica fails.", examples=["replica"])
-    retry_delay: Annotated[Annotated[int, BeforeValidator(pause)], Traits(foreign=("backoff",))] = Field(
+    retry_delay: Annotated[int, BeforeValidator(pause)] = Field(
         0,
         description="Pause before the first restart; doubled before each further one, up to 5 minutes.",
         examples=["2s"],
@@ -236,27 +228,25 @@ class RoleSpec(Model):
             "pattern": DURATION_PATTERN,
         },
     )
-    service: Annotated[bool, Traits(foreign=("daemon", "sidecar"))] = Field(
+    service: bool = Field(
         False,
         description="It serves the other roles, and is stopped when all of these have ended with 0.",
         examples=[True],
     )
-    ready: Annotated[ProbeSpec | None, Traits(foreign=("healthcheck", "readiness"))] = Field(
+    ready: ProbeSpec | None = Field(
         None, description="When a replica is ready for the roles that wait for it.", examples=[{"port": 6379}]
     )
-    depends_on: Annotated[DependsOn, Traits(foreign=("needs", "after"), choices=WAITS_FOR)] = Field(
+    depends_on: Annotated[DependsOn, Traits(choices=WAITS_FOR)] = Field(
         {},
         description="Roles that it waits for, until they are `ready` where they have a probe, else `started`;"
         " or each with its condition.",
         examples=[["server"]],
     )
-    resource: Annotated[ResourceSpec | None, Traits(foreign=("resources",))] = Field(
+    resource: ResourceSpec | None = Field(
         None, description="What one replica needs: its parts, or a named resource.", examples=["gpu.small"]
     )
-    port_map: Annotated[dict[str, Port], Traits(foreign=("ports",))] = Field(
-        {}, description="Ports by name.", examples=[{"tcp_store": 29500}]
-    )
-    mounts: Annotated[list[MountItem], Traits("run", foreign=("devices", "volumes"))] = Field(
+    port_map: dict[str, Port] = Field({}, description="Ports by name.", examples=[{"tcp_store": 29500}])
+    mounts: Annotated[list[MountItem], Traits("run")] = Field(
         [], description="Folders, volumes and devices.", examples=[["type=bind,src=./data,dst=/data"]]
     )
     metadata: Annotated[dict[str, Any], Traits("run")] = Field(

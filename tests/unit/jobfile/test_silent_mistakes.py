@@ -35,6 +35,10 @@ DECLARED = "vars: {lr: {type: float, default: 0.1}}\nmatrix: {seed: [1]}\n"
         ("--lr=${ var.lr }", "$<var.lr>"),
         ("${{ matrix.seed }}", "$<matrix.seed>"),
         ("${job.name}", "$<job.name>"),
+        ("--id=$app_id", "$<app_id>"),
+        ("{{ app_id }}", "$<app_id>"),
+        ("${{replica_id}}", "$<replica_id>"),
+        ("/data/<app_id>/x", "$<app_id>"),
     ],
 )
 def test_what_looks_like_a_reference_is_shown_as_one(tmp_path: Path, text: str, meant: str) -> None:
@@ -50,7 +54,8 @@ def test_what_looks_like_a_reference_is_shown_as_one(tmp_path: Path, text: str, 
     [
         *("$<", "cat $<file", "$< input", "${HOME}", "${HOME:-x}", "${var}", "${var.other}", "$(date)"),
         *("$${var.lr}", "${lr}", "${{ x }}", "${{ github.sha }}", "${matrix.other}", "$$<app_id>", "$1"),
-        *("${app_id}", "$<app_id>$<replica_id>", "<app_id>", "${role}"),
+        *("${app_id}", "$<app_id>$<replica_id>", "<role>", "${role}"),
+        *("{{ role }}", "{{ output_dir }}", "$role", "$app_ids", "$$app_id", "<<app_id>", "$app_id.x"),
     ],
 )
 def test_what_shells_and_templates_write_is_none(tmp_path: Path, text: str) -> None:
@@ -66,6 +71,9 @@ def test_what_shells_and_templates_write_is_none(tmp_path: Path, text: str) -> N
         ("$(date +%s)", "$(date +%s)"),
         ("~/data", "~"),
         ("|", "|"),
+        ("tcp://$HOST:8786", "$HOST"),
+        ("--url=tcp://$HOST:$PORT", "$HOST"),
+        ("run-$RUN_ID.log", "$RUN_ID"),
     ],
 )
 def test_what_only_a_shell_expands_is_shown_where_there_is_none(tmp_path: Path, text: str, part: str) -> None:
@@ -75,7 +83,21 @@ def test_what_only_a_shell_expands_is_shown_where_there_is_none(tmp_path: Path, 
 
 
 @pytest.mark.parametrize(
-    "text", ["a$b", "$1", "$$", "^a$", "~user", "a | b", "s/a/$B/", "price: $5", "${lower}", "${HOME:-x}"]
+    "text",
+    [
+        "a$b",
+        "$1",
+        "$$",
+        "^a$",
+        "~user",
+        "a | b",
+        "s/a/$B/",
+        "price: $5",
+        "${lower}",
+        "${HOME:-x}",
+        "s/a/$ABC/",
+        "{x}$ABC",
+    ],
 )
 def test_text_that_merely_has_such_a_sign_is_left_alone(tmp_path: Path, text: str) -> None:
     assert lines(compile_text(tmp_path, args(text))) == []
@@ -308,3 +330,148 @@ def test_a_field_that_has_no_effect_alone_is_shown(tmp_path: Path, fields: str, 
 )
 def test_a_field_that_defaults_or_variables_may_need_is_left_alone(tmp_path: Path, text: str) -> None:
     assert lines(compile_text(tmp_path, text)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "whose"),
+    [("timeout", "the job"), ("schedule", ""), ("image", "role `main`"), ("num_replicas", "role `main`")],
+)
+def test_a_field_below_env_is_noted(tmp_path: Path, name: str, whose: str) -> None:
+    compiled = compile_text(tmp_path, role(f"env: {{MODE: fast, {name}: x}}"))
+    found = [(each.code, each.label) for each in compiled.diagnostics]
+    wanted = [("misplaced-field", f"move it out of `env`, to the fields of {whose}")] if whose else []
+    assert found == wanted
+    assert len(compiled.launches) == 1
+
+
+def test_a_field_of_toml_that_follows_a_table_of_variables_is_noted(tmp_path: Path) -> None:
+    compiled = compile_text(
+        tmp_path,
+        TOML + '[roles.main]\nentrypoint = "env"\n[roles.main.env]\nA = "1"\ntimeout = "2h"\n',
+        name="job.launcher.toml",
+    )
+    assert places(compiled) == ["7:1 misplaced-field"]
+
+
+def test_a_field_that_is_set_in_its_place_is_also_a_variable(tmp_path: Path) -> None:
+    text = role("env: {name: x, version: '2', timeout: 2h, image: y}\n    image: x:1", more="timeout: 1h\n")
+    assert [*compile_text(tmp_path, text).diagnostics] == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "label"),
+    [
+        ("env: {PATH: '/opt/bin:$PATH'}", 'set it in `run`: `export PATH="/opt/bin:$PATH"`'),
+        ("env: {DATA: '${HOME}/data'}", 'set it in `run`: `export DATA="${HOME}/data"`'),
+        ("env: {CORES: '$(nproc)'}", 'set it in `run`: `export CORES="$(nproc)"`'),
+        ("env: {API_TOKEN: 'hunter2/$HOME'}", "set it in `run`, with `export`"),
+        ("env: {TOKEN: '${{ secrets.HF }}'}", 'write {secret: "env:HF"}'),
+    ],
+)
+def test_a_value_that_only_a_shell_expands_is_noted(tmp_path: Path, fields: str, label: str) -> None:
+    (found,) = compile_text(tmp_path, role(fields)).diagnostics
+    assert (found.code, found.label, found.severity) == ("unexpanded-variable", label, "warning")
+
+
+def test_a_value_that_is_set_in_a_script_reads_as_the_label_says(tmp_path: Path) -> None:
+    fields = role("env: {NAME: 'a:$HOME'}")
+    (found,) = compile_text(tmp_path, fields).diagnostics
+    export = found.label.partition("`run`: ")[2].strip("`")
+    text = f"{HEAD}roles:\n  main:\n    run: |\n      {export}\n      train\n"
+    assert lines(compile_text(tmp_path, text)) == []
+
+
+@pytest.mark.parametrize("value", ["^a$", "costs $5", "$X", "a$b", "echo $HOME", "s3://b/${x}", "%$HOME%x y"])
+def test_a_value_for_another_reader_is_left_alone(tmp_path: Path, value: str) -> None:
+    assert lines(compile_text(tmp_path, role(f"env: {{A: '{value}'}}"))) == []
+
+
+@pytest.mark.parametrize(
+    ("args", "label"),
+    [
+        ("['echo hi']", "write it as a script, in `run` in place of `entrypoint` and `args`"),
+        ("[-eu, 'echo hi']", "write it as a script, in `run` in place of `entrypoint` and `args`"),
+        ("[-c, ls, /tmp]", "write the whole command as a script, in `run`: `run: ls /tmp`"),
+        ("[-euo, pipefail, -c, ls, /tmp]", "write the whole command as a script, in `run`: `run: ls /tmp`"),
+        ("[-c, curl, --token, abc]", "write the whole command as a script, in `run`"),
+        ("[-lc, ls, --, /tmp]", "write the whole command as a script, in `run`: `run: ls -- /tmp`"),
+    ],
+)
+def test_an_argument_that_a_shell_reads_otherwise_is_noted(tmp_path: Path, args: str, label: str) -> None:
+    (found,) = compile_text(tmp_path, role(f"args: {args}", entrypoint="bash")).diagnostics
+    assert (found.code, found.label) == ("shell-argument", label)
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        *("[]", "[train.sh]", "[train.sh, a b]", "['my job.sh']", "[-c, ls]", "[-c, 'ls \"$1\"', sh, /tmp]"),
+        *("[-c, 'ls /tmp', sh]", "[-s, 'a b']", "[-c, $<var.lr>, x]", "[-o, 'a b']", "['echo $HOME']"),
+    ],
+)
+def test_what_a_shell_reads_as_it_looks_is_left_alone(tmp_path: Path, args: str) -> None:
+    (tmp_path / "my job.sh").write_text("")
+    text = role(f"args: {args}", entrypoint="bash", more="vars: {lr: {type: float, default: 0.1}}\n")
+    assert [each for each in compile_text(tmp_path, text).diagnostics if each.code != "unused-variable"] == []
+
+
+def script(text: str) -> str:
+    return f"{HEAD}roles:\n  main:\n    run: {text}\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(">\n      a\n      b", ">-\n      a\n      b", "a\n      b", ">\n      a\n\n      b\n      c"),
+        ">\n      a \\\n      --b",
+    ],
+)
+def test_a_script_whose_lines_yaml_joins_is_noted(tmp_path: Path, text: str) -> None:
+    (found,) = compile_text(tmp_path, script(text)).diagnostics
+    assert (found.code, found.severity) == ("joined-lines", "warning")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "a",
+            "|\n      a\n      b",
+            ">\n      a",
+            ">\n      a\n\n      b",
+            ">\n      a\n      --b\n      -c",
+        ),
+        *("a\n      --b", "a &&\n      b", ">\n      a\n      | b", ">\n      a;\n      b", "'a\n      b'"),
+        *(">\n      for x in a; do\n      b;\n      done", ">\n      a\n        b", "a |\n      b"),
+    ],
+)
+def test_a_script_that_yaml_keeps_or_joins_as_it_was_meant_is_left_alone(tmp_path: Path, text: str) -> None:
+    assert lines(compile_text(tmp_path, script(text))) == []
+
+
+def test_a_text_of_toml_keeps_its_lines(tmp_path: Path) -> None:
+    text = TOML + '[roles.main]\nrun = """\na\nb\n"""\n'
+    assert lines(compile_text(tmp_path, text, name="job.launcher.toml")) == []
+
+
+@pytest.mark.parametrize(
+    ("args", "axes"),
+    [
+        ("[]", ["lr", "seed"]),
+        ("[$<matrix.lr>]", ["seed"]),
+        ("[$<needs.a-$<matrix.lr>-$<matrix.seed>.output_dir>]", []),
+        ("[$<job.name>]", []),
+    ],
+)
+def test_an_axis_that_nothing_refers_to_is_a_note_of_the_plan(
+    tmp_path: Path, args: str, axes: list[str]
+) -> None:
+    top = "matrix: {lr: [0.1, 0.2], seed: [1, 2, 3], model: [one]}\n"
+    needs = "needs: ['a-$<matrix.lr>-$<matrix.seed>']\n" if "needs" in args else ""
+    compiled = compile_text(tmp_path, role(f"args: {args}", more=top + needs))
+    assert [each.code for each in compiled.diagnostics if each.code != "unknown-need"] == []
+    first, *others = compiled.launches
+    assert [note.partition(":")[0] for note in first.notes] == [
+        f"nothing refers to `$<matrix.{axis}>`" for axis in axes
+    ]
+    assert not any(each.notes for each in others)

@@ -1,0 +1,168 @@
+"""Each word of another tool is answered with a field, which is valid as it says, or with a sentence."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launcher.cli.main import main
+from launcher.jobfile.diagnostics.diagnostic import CODES
+from launcher.jobfile.messages.collector import entry
+from launcher.jobfile.messages.foreign import WORDS, Word, word_for
+from launcher.jobfile.model.fields import fields_at
+from launcher.plan.reasons import REASONS
+from launcher.schedulers import get_scheduler_factories
+from tests.unit.jobfile.words import HEAD, ROLES, compile_text
+
+PATHS: dict[str, tuple[str | int, ...]] = {
+    "job": (),
+    "role": ("roles", "main"),
+    "resource": ("roles", "main", "resource"),
+    "mount": ("roles", "main", "mounts", 0),
+    "ready": ("roles", "main", "ready"),
+}
+ROWS = [
+    pytest.param(kind, name, word, id=f"{kind}-{name}-{number}")
+    for kind, words in WORDS.items()
+    for name, meanings in words.items()
+    for number, word in enumerate(meanings)
+]
+OTHER = "  db: {entrypoint: env, service: true, ready: {port: 80}}\n"
+SOURCES = {"src", "source", "hostpath"}
+DESTINATIONS = {"dst", "destination", "target", "mountpath"}
+
+
+def text(kind: str, fields: dict[str, Any]) -> str:
+    """A job file with these fields in its mapping of a kind, and with what that mapping must have."""
+    given = {*fields}
+    if kind == "job":
+        head = "version: 1\n" if "name" in given else HEAD
+        uses = ", args: [$<var.lr>]" if "vars" in given else ""
+        roles = "" if "roles" in given else f"roles: {{main: {{entrypoint: env{uses}}}}}\n"
+        return head + block("", fields) + roles
+    if kind == "role":
+        program = "" if {"entrypoint", "run"} & given else "    entrypoint: env\n"
+        other = "" if {"service", "daemon", "sidecar"} & given else OTHER
+        other = other or "  db: {entrypoint: env}\n"
+        return f"{HEAD}roles:\n{other}  main:\n{program}{block('    ', fields)}"
+    role = f"{HEAD}roles:\n  main:\n    entrypoint: env\n"
+    if kind == "resource":
+        return f"{role}    resource:\n{block('      ', fields)}"
+    if kind == "mount":
+        own = {"type": "device" if {"permissions", "mode", "perm"} & given else "bind"}
+        own |= {"src": "/a"} if not SOURCES & given else {}
+        own |= {"dst": "/b"} if not DESTINATIONS & given else {}
+        return f"{role}    mounts:\n      -\n{block('        ', {**own, **fields})}"
+    probe = {} if {"port", "http", "command", "path", "test", "exec", "tcp"} & given else {"port": 80}
+    probe |= {"port": 80} if {"http", "path"} & given else {}
+    user = "  user: {entrypoint: env, depends_on: [main]}\n"
+    return f"{role}    service: true\n    ready:\n{block('      ', {**probe, **fields})}{user}"
+
+
+def block(indent: str, fields: dict[str, Any]) -> str:
+    return "".join(f"{indent}{entry(key, value, 'yaml')}\n" for key, value in fields.items())
+
+
+@pytest.mark.parametrize(("kind", "name", "word"), ROWS)
+def test_a_word_of_another_tool_is_answered(tmp_path: Path, kind: str, name: str, word: Word) -> None:
+    found = compile_text(tmp_path, text(kind, {name: word.example})).diagnostics
+    wrong = [each for each in found if each.code == "unknown-field"]
+    assert len(wrong) == 1, [str(each) for each in found]
+    assert f"`{name}` is not a field of" in wrong[0].message
+    if isinstance(word.write, str):
+        assert wrong[0].hint == word.write
+        return
+    fields = word.write(word.example)
+    assert fields
+    first = next(iter(fields))
+    renamed = {first: word.example} == dict(fields)
+    entries = ", ".join(f"`{entry(*each, 'yaml')}`" for each in fields.items())
+    assert wrong[0].label == (f"did you mean `{first}`?" if renamed else f"write {entries}")
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "word"), [row for row in ROWS if not isinstance(row.values[2].write, str)]
+)
+def test_the_field_that_it_names_is_valid_there(tmp_path: Path, kind: str, name: str, word: Word) -> None:
+    assert not isinstance(word.write, str)
+    fields = word.write(word.example)
+    assert fields
+    if "cfg" in fields:
+        return  # options of Slurm, which the test of its options knows
+    (tmp_path / "prepare.launcher.yaml").write_text(HEAD.replace("job", "prepare") + ROLES)
+    (tmp_path / "a.py").write_text("")
+    found = compile_text(tmp_path, text(kind, dict(fields))).diagnostics
+    assert [str(each) for each in found if each.severity == "error"] == []
+
+
+def test_the_options_that_it_names_are_those_of_slurm() -> None:
+    options = get_scheduler_factories()["slurm"]("test").run_opts()
+    named = [word.write(word.example) for _, _, word in (row.values for row in ROWS) if callable(word.write)]
+    cfg = [name for fields in named if fields for name in fields.get("cfg", ())]
+    assert cfg
+    assert [name for name in cfg if options.get(name) is None] == []
+
+
+def test_the_fields_that_the_file_has_are_left_out(tmp_path: Path) -> None:
+    source = text("job", {"scheduler": "slurm", "cfg": {"account": "ml"}, "partition": "gpu"})
+    wrong = [each for each in compile_text(tmp_path, source).diagnostics if "`partition`" in each.message]
+    assert [each.label for each in wrong] == ["write `partition: gpu` in `cfg`"]
+    source = text("job", {"scheduler": "slurm", "partition": "gpu"})
+    wrong = [each for each in compile_text(tmp_path, source).diagnostics if "`partition`" in each.message]
+    assert [each.label for each in wrong] == ["write `cfg: {partition: gpu}`"]
+
+
+@pytest.mark.parametrize(("kind", "name", "word"), ROWS)
+def test_explain_knows_each_word(
+    capsys: pytest.CaptureFixture[str], kind: str, name: str, word: Word
+) -> None:
+    assert main(["explain", name]) == 0
+    shown = capsys.readouterr().out
+    assert f"`{entry(name, word.example, 'yaml')}` in " in shown
+    assert word.tools in shown
+    if name in (*CODES, *REASONS):
+        return  # its JSON is of the code
+    assert main(["explain", name, "--json"]) == 0
+    answers = json.loads(capsys.readouterr().out)
+    assert kind in [each["mapping"] for each in answers]
+    answer = word.write if isinstance(word.write, str) else word.write(word.example)
+    assert answer in [each["answer"] for each in answers]
+
+
+@pytest.mark.parametrize(("kind", "name", "word"), ROWS)
+def test_no_word_is_a_field_of_ours(kind: str, name: str, word: Word) -> None:
+    path = PATHS[kind]
+    assert name not in fields_at(path)
+    assert name == name.lower().replace("-", "_")
+    assert word_for(path, name.upper().replace("_", "-"), word.example) == word
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "label"),
+    [
+        ("job", {"timeout-minutes": 45}, "write `timeout: 45m`"),
+        ("job", {"timeout-minutes": "soon"}, "did you mean `timeout`?"),
+        ("job", {"time": "02:00:00"}, "write `timeout: 2h`"),
+        ("job", {"time": "90"}, "did you mean `timeout`?"),
+        ("role", {"command": "python a.py --b"}, "did you mean `run`?"),
+        ("role", {"command": "ls"}, "did you mean `entrypoint`?"),
+        ("role", {"command": ["ls"]}, "write `entrypoint: ls`"),
+        ("role", {"command": [1]}, "did you mean `entrypoint`?"),
+        ("role", {"environment": ["A=1", "B=x=y"]}, 'write `env: {A: "1", B: x=y}`'),
+        ("role", {"environment": [{"name": "A", "value": "x"}]}, "write `env: {A: x}`"),
+        ("role", {"environment": ["A"]}, "did you mean `env`?"),
+        ("role", {"environment": ["API_TOKEN=abcdef"]}, "write `env`"),
+        ("role", {"mem": "8g"}, "write `resource: {memory: 8GiB}`"),
+        ("role", {"mem": "512"}, "write `resource: {memory: 512MiB}`"),
+        ("resource", {"mem": "8 G"}, "did you mean `memory`?"),
+        ("role", {"cpus": 2, "resource": {"gpu": 1}}, "write `cpu: 2` in `resource`"),
+        ("role", {"command": ["curl", "--token", "abc"]}, "write `entrypoint` and `args`"),
+        ("role", {"script": ["x" * 50, "y" * 50]}, "write `run`"),
+    ],
+)
+def test_the_value_is_the_one_of_the_file(
+    tmp_path: Path, kind: str, fields: dict[str, Any], label: str
+) -> None:
+    found = compile_text(tmp_path, text(kind, fields)).diagnostics
+    assert [each.label for each in found if each.code == "unknown-field"] == [label]
