@@ -303,7 +303,7 @@ def _combinations(key: str, what: str, example: Mapping[str, Any]) -> Schema:
     return {
         **described(key, what, [example]),
         "type": "array",
-        "items": {"type": "object", "additionalProperties": _CELL},
+        "items": {"type": "object", "patternProperties": _NOTES, "additionalProperties": _CELL},
     }
 
 
