@@ -91,7 +91,7 @@ def test_needs_select_and_rerun_take_the_group(scenario, sweep):
     assert scenario.actions(file, "--rerun", "sweep") == rerun
     scenario.run_to_end(file, "--rerun", "sweep")
     assert sorted(log.read_text().splitlines()[3:]) == ["large takes 8", "small takes 64"]
-    assert scenario.actions("report.launcher.yaml") == {"report": "rerun"}
+    assert scenario.actions(".", "--rerun", "sweep+")["report"] == "rerun"
 
 
 def test_the_group_is_the_name_for_commands_that_take_several_apps(scenario, sweep):
