@@ -53,7 +53,7 @@ def _of_queue(opts: runopts) -> None:
         "time",
         str,
         "Slurm's limit on the time of the job, as 2h, 90 (minutes), 2:00:00 or 1-12:00:00; if not given,"
-        " the timeout and two minutes, or the partition's default",
+        " the timeout, the grace period and two minutes, or the partition's default",
         pattern=rf"{_CLOCK}|{_DURATION}|UNLIMITED|INFINITE",
         wants="a time such as 2h, 90 (minutes), 2:00:00 or 1-12:00:00",
         takes_number=True,
