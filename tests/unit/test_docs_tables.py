@@ -151,6 +151,6 @@ def test_the_variables_of_a_role_win_over_all_but_those_that_the_page_lists(scen
     role = '  main:\n    run: env | grep =own\n    ready: {command: ["true"]}\n    env:\n'
     scenario.write("own.launcher.yaml", f"version: 1\nname: own\nroles:\n{role}{given}")
     scenario.launcher("apply", "own.launcher.yaml", "--yes", "--wait")
-    printed = scenario.launcher("logs", "own", "--no-prefix").stdout
+    printed = scenario.launcher("logs", "own", "--no-prefix").out
     own = {line.partition("=")[0] for line in printed.splitlines()}
     assert own == known - {"PATH"} - listed | {"LAUNCHER_NEEDS"}
