@@ -16,10 +16,10 @@ from launcher.cli import init_templates as templates
 from launcher.cli.console import Console
 from launcher.cli.init_ci import ENGINES, WORKFLOW, Setup, asked_setup, workflow
 from launcher.cli.init_templates import SCHEMA
+from launcher.cli.schema import schema as published
 from launcher.errors import LauncherError, UsageError
 from launcher.files import PROJECT_FILE, project_file, read_regular, write_whole
 from launcher.git import repository
-from launcher.jobfile import job_schema
 from launcher.jobfile.compile.discover import find_files
 from launcher.text import paint
 
@@ -173,7 +173,7 @@ def _job_files(args: Any, folder: str, name: str, *, has_jobs: bool) -> Iterator
 def _extra_files(args: Any, top: str) -> Iterator[_File]:
     """The files at the top of the repository that options ask for."""
     if args.editor:
-        schema = job_schema()
+        schema = published("job")
         own = f'"$id": "{schema["$id"]}"'
         yield _File(os.path.join(top, SCHEMA), _json(schema), own_mark=own, is_optional=True)
         settings, extensions = _json(templates.VSCODE_SETTINGS), _json(templates.VSCODE_EXTENSIONS)

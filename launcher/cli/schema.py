@@ -9,7 +9,10 @@ from launcher.apply.event_schema import event_schema
 from launcher.cli.console import Console
 from launcher.cli.render.findings import findings_schema
 from launcher.jobfile import job_schema
+from launcher.jobfile.schema.options import Declared
 from launcher.plan.codec import plan_schema
+from launcher.schedulers import DEFAULT_SCHEDULERS, get_scheduler
+from launcher.schedulers.registry import imported
 
 USAGE = "schema job|plan|event|diagnostics"
 HELP = """\
@@ -40,4 +43,12 @@ def schema(kind: str) -> dict[str, Any]:
         return event_schema()
     if kind == "diagnostics":
         return findings_schema()
-    return job_schema()
+    return job_schema(declared_schedulers())
+
+
+def declared_schedulers() -> dict[str, Declared]:
+    """The built-in schedulers, as the schemas of files show them."""
+    return {
+        name: Declared(str(imported(home).__doc__).splitlines()[0], get_scheduler(name, "").run_opts())
+        for name, home in DEFAULT_SCHEDULERS.items()
+    }

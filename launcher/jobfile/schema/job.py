@@ -23,6 +23,7 @@ from launcher.jobfile.model.base import (
 )
 from launcher.jobfile.model.job_file import JobFile
 from launcher.jobfile.schema.components import arguments, component_name, either_roles_or_component
+from launcher.jobfile.schema.options import Schedulers, cfg_models, cfg_rules, overlay_rules, scheduler_name
 from launcher.jobfile.schema.words import (
     MOUNT_TEXT,
     NOT_EMPTY,
@@ -49,27 +50,49 @@ _A_REFERENCE = {
 _KEPT = ("type", "const", "enum", "pattern", "minimum", "maximum", "exclusiveMinimum", "items", "$ref")
 
 
-def job_schema() -> Schema:
-    """The schema of a job file, draft 2020-12. The same on every run, and with every pydantic."""
+def job_schema(schedulers: Schedulers | None = None) -> Schema:
+    """The schema of a job file, draft 2020-12. The same on every run, and with every pydantic.
+
+    Args:
+        schedulers: those that `scheduler` offers; by their options `cfg` is checked.
+    """
+    job, models = language(schedulers or {})
+    return whole(ID, "launcher job file", job, models)
+
+
+def language(schedulers: Schedulers) -> tuple[Schema, dict[str, Schema]]:
+    """The schema of a job, and the definitions that it refers to, by name."""
     made = JobFile.model_json_schema()
     classes = {cls.__name__: cls for cls in model_classes()}
     models = {name: _model(classes[name], model) for name, model in sorted(made["$defs"].items())}
     job = _model(JobFile, made)
+    if schedulers:
+        kept = (*WORDS, "default")
+        words = {key: job["properties"]["scheduler"][key] for key in kept}
+        job["properties"]["scheduler"] = {**words, **scheduler_name(schedulers)}
     models |= overlays(job, models)
     models["RoleSpec"] = filled_in(models["RoleSpec"])
+    models |= cfg_models(schedulers, _or_reference)
     job["required"].remove("roles")
-    job["allOf"] = [either_roles_or_component()]
+    job["allOf"] = [either_roles_or_component(), *cfg_rules(schedulers)]
+    if rules := overlay_rules(schedulers):
+        models["Overlay"]["allOf"] = rules
     for name, model, rule in arguments(_or_reference):
         models[name] = model
         job["allOf"].append(rule)
-    whole = {
+    return job, models
+
+
+def whole(identifier: str, title: str, top: Schema, models: Mapping[str, Schema]) -> Schema:
+    """A schema with the words of editors in all of its parts."""
+    made = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": ID,
-        **job,
-        "title": "launcher job file",
+        "$id": identifier,
+        **top,
+        "title": title,
         "$defs": dict(sorted(models.items())),
     }
-    return dressed(deepcopy(whole))  # some parts are constants of the modules here
+    return dressed(deepcopy(made))  # some parts are constants of the modules here
 
 
 def _model(cls: type[Model], made: Schema) -> Schema:

@@ -133,8 +133,8 @@ def wants(pattern: str) -> str:
 def dressed(job: Schema) -> Schema:
     """The schema of job files with names, texts of choices and patterns, and snippets. Edits `job`."""
     for name, model in job["$defs"].items():
-        if name.endswith(".args"):
-            continue  # a component's, which has its title
+        if "." in name:
+            continue  # of a component or a scheduler, which has its title
         plain = name.removesuffix("Overlay")
         model["title"] = _TITLES[name] if name in _TITLES else f"{_TITLES[plain]}, laid over"
     meanings = {**_CHOICES, **choices()}
@@ -169,7 +169,7 @@ def subschemas(schema: Any) -> Iterator[Schema]:
 
 
 def nullable(value: Schema) -> Schema:
-    """`value`, or null."""
+    """`value`, or null. Editors find the words of a field also beside each reference to a model."""
     words: Schema = {key: value[key] for key in WORDS if key in value}
     rest = {key: part for key, part in value.items() if key not in (*WORDS, "default")}
     if not rest:
@@ -179,5 +179,8 @@ def nullable(value: Schema) -> Schema:
         known = kinds if isinstance(kinds, list) else [kinds]
         return {**words, **rest, "type": [*known, *([] if "null" in known else ["null"])]}
     if rest.keys() == {"anyOf"}:
-        return {**words, "anyOf": [*rest["anyOf"], *([] if NOTHING in rest["anyOf"] else [NOTHING])]}
-    return {**words, "anyOf": [rest, dict(NOTHING)]}
+        options = [option for option in rest["anyOf"] if option != NOTHING]
+    else:
+        options = [rest]
+    spoken = [{**words, **option} if "$ref" in option else option for option in options]
+    return {**words, "anyOf": [*spoken, dict(NOTHING)]}

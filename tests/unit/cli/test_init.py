@@ -10,7 +10,7 @@ from ruamel.yaml import YAML
 
 import launcher
 from launcher.cli import init
-from launcher.jobfile import job_schema
+from launcher.cli.schema import schema as published
 from launcher.specs import canonical
 
 KINDS = ("yaml", "toml")
@@ -167,10 +167,10 @@ def test_files_with_the_additions_are_left_without_advice(scenario):
 
 
 def test_an_older_schema_is_replaced(scenario):
-    schema = scenario.write(".launcher/job-v1.schema.json", json.dumps({"$id": job_schema()["$id"]}))
+    schema = scenario.write(".launcher/job-v1.schema.json", json.dumps({"$id": published("job")["$id"]}))
     scenario.job("true")
     assert "wrote .launcher/job-v1.schema.json\n" in scenario.launcher("init", "--editor").out
-    assert json.loads(schema.read_text()) == job_schema()
+    assert json.loads(schema.read_text()) == published("job")
 
 
 def test_a_name_that_no_job_can_have_is_refused_with_the_nearest(scenario):
