@@ -10,7 +10,13 @@ from launcher.files import PROJECT_FILE
 TABLES = ("schedulers", "components", "cli")
 """The sections with defaults of `launcher run`; job files use only `schedulers`."""
 
-FIELDS = ("project", "target", "lifecycle", "queue", "ci", "exclude", *TABLES)
+SHARED = ("vars", "defaults", "targets")
+"""The tables of a project's launcher.toml that lie below its job files."""
+
+FIELDS = ("project", "target", "lifecycle", *SHARED, "queue", "ci", "exclude", *TABLES)
+DEFAULTS = ("role", "scheduler", "workspace", "timeout", "metadata")
+"""What the table `[defaults]` may hold: fields of every job that does not say otherwise."""
+
 QUEUE = ("cpu", "memory", "gpus", "max_parallel")
 """What the table `[queue]` may hold: how much of a machine the jobs of the project take together."""
 

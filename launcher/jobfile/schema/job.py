@@ -33,6 +33,7 @@ from launcher.jobfile.schema.words import (
     described,
     dressed,
     nullable,
+    with_snippets,
 )
 from launcher.specs.probe import CONDITIONS
 
@@ -57,7 +58,7 @@ def job_schema(schedulers: Schedulers | None = None) -> Schema:
         schedulers: those that `scheduler` offers; by their options `cfg` is checked.
     """
     job, models = language(schedulers or {})
-    return whole(ID, "launcher job file", job, models)
+    return with_snippets(whole(ID, "launcher job file", job, models))
 
 
 def language(schedulers: Schedulers) -> tuple[Schema, dict[str, Schema]]:
@@ -95,9 +96,15 @@ def whole(identifier: str, title: str, top: Schema, models: Mapping[str, Schema]
     return dressed(deepcopy(made))  # some parts are constants of the modules here
 
 
-def _model(cls: type[Model], made: Schema) -> Schema:
+def plain_model(cls: type[Model]) -> Schema:
+    """The schema of a mapping in which no reference may stand."""
+    return _model(cls, cls.model_json_schema(), has_references=False)
+
+
+def _model(cls: type[Model], made: Schema, *, has_references: bool = True) -> Schema:
     properties = {
-        key: _property(key, field, made["properties"][key]) for key, field in cls.model_fields.items()
+        key: _property(key, field, made["properties"][key], has_references)
+        for key, field in cls.model_fields.items()
     }
     required = [key for key, field in cls.model_fields.items() if field.is_required()]
     return {
@@ -111,11 +118,11 @@ def _model(cls: type[Model], made: Schema) -> Schema:
     }
 
 
-def _property(key: str, field: FieldInfo, made: Schema) -> Schema:
+def _property(key: str, field: FieldInfo, made: Schema, has_references: bool) -> Schema:
     """A field: its words from the model, its shape from what pydantic made of it."""
     traits = traits_of(field)
     value = _as_written(_without_null(made)) if traits.as_written else _value(key, _without_null(made))
-    if traits.mode != "never" and key != "type":
+    if has_references and traits.mode != "never" and key != "type":
         value = _or_reference(value)
     # Nothing but words beside a reference to another schema.
     has_default = isinstance(field.default, str | int | float) and "$ref" not in value

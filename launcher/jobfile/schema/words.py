@@ -130,21 +130,26 @@ def wants(pattern: str) -> str:
     return message + ", or a reference such as $<var.NAME>" if message and plain != pattern else message
 
 
-def dressed(job: Schema) -> Schema:
-    """The schema of job files with names, texts of choices and patterns, and snippets. Edits `job`."""
-    for name, model in job["$defs"].items():
+def dressed(whole: Schema) -> Schema:
+    """The schema of files with names, and texts of choices and patterns. Edits `whole`."""
+    for name, model in whole["$defs"].items():
         if "." in name:
             continue  # of a component or a scheduler, which has its title
         plain = name.removesuffix("Overlay")
         model["title"] = _TITLES[name] if name in _TITLES else f"{_TITLES[plain]}, laid over"
     meanings = {**_CHOICES, **choices()}
-    for part in subschemas(job):
+    for part in subschemas(whole):
         if "enum" in part and "enumDescriptions" not in part:
             part["enumDescriptions"] = [meanings[value] for value in part["enum"]]
             part["markdownEnumDescriptions"] = list(part["enumDescriptions"])
         message = wants(part.get("pattern", ""))
         if message:
             part.setdefault("patternErrorMessage", message)
+    return whole
+
+
+def with_snippets(job: Schema) -> Schema:
+    """The schema of job files with snippets. Edits `job`."""
     job["defaultSnippets"] = [_JOB_SNIPPET, _COMPONENT_SNIPPET]
     job["properties"]["roles"]["defaultSnippets"] = [_ROLES_SNIPPET]
     role = job["$defs"]["RoleSpec"]
