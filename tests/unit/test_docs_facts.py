@@ -77,8 +77,8 @@ def test_every_command_that_a_page_names_has_the_options_beside_it(page):
     assert wrong == []
 
 
-NO_FIELDS = {"API_KEY", "WANDB_API_KEY", "docker", "hold", "lr", "timeout-minutes"}
-"""Words before a colon: variables, an area of commits, an action, an axis, a field of another tool."""
+NO_FIELDS = {"API_KEY", "MASTER_PORT", "WANDB_API_KEY", "docker", "hold", "lr", "module", "timeout-minutes"}
+"""Words before a colon: variables, an area of commits, an action, an axis, a command, a field of another tool."""
 OF_OTHERS = {"queue: max", "wait: false"}
 """Keys of GitHub's workflows, and of `launcher run --stdin`."""
 ABRIDGED = re.compile(r"…|\b[A-Z]\b")
@@ -90,6 +90,8 @@ def in_a_job(key: str, text: str) -> str:
     main = "version: 1\nname: a\nroles:\n  main:\n    entrypoint: x\n"
     if key in ("entrypoint", "run") or (key in ROLE.fields and key not in JOB_FIELDS):
         return f"{main.replace('    entrypoint: x', '')}    {text}\n"
+    if key == "component":
+        return f"version: 1\nname: a\n{text}\n"
     if key in LifecycleSpec.model_fields:
         return f"{main}lifecycle:\n  {text}\n"
     if key in JOB_FIELDS and key not in ("version", "name", "roles"):

@@ -178,7 +178,14 @@ OWN_OPTION = {
 
 _THE_CALL = "launcher reads the answer of sbatch, and this changes it"
 _THE_OUTPUT = "launcher keeps the output of each replica: `launcher logs` shows it"
+_THE_CONTAINER = (
+    "it would put launcher's own program into the container: give it to a `srun` in `run` of the role"
+)
+_PYXIS = "image mounts workdir name mount-home remap-root entrypoint writable env"
+OF_PYXIS = frozenset(f"container-{name}" for name in _PYXIS.split())
+"""Options that the plug-in pyxis adds. Source: its README."""
 REFUSED = {
+    **dict.fromkeys(OF_PYXIS, _THE_CONTAINER),
     "array": "the tasks of an array share one name, by which launcher finds a job: use `matrix`",
     "clusters": "launcher follows jobs on the cluster of its host: give another cluster by `host`",
     "container": "launcher runs no containers on Slurm",
