@@ -25,7 +25,7 @@ _HEAD = re.compile(
 )
 _MOVED = re.compile(r"\[(job|role|user)\] (.*)")
 _LISTS = re.compile(r"^(?:fields here|there are|one of|units|declared|axes): .*", re.MULTILINE)
-_WORD = re.compile(r"[\w$/.%-]+")
+_WORD = re.compile(r"[\w$/%-]+")
 
 
 class Row(NamedTuple):

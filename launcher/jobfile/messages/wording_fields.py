@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from launcher.jobfile.messages.collector import Collector
-from launcher.jobfile.messages.foreign import Word, near_word_for, word_for
+from launcher.jobfile.messages.foreign import Word, kind_of, near_word_for, word_for
 from launcher.jobfile.messages.names import listing, nearest, place_name, suggest
 from launcher.jobfile.model.base import MOUNT_TYPES, VAR_TYPES, VERSION
 from launcher.jobfile.model.fields import elsewhere, fields_at
@@ -32,23 +33,74 @@ _NEEDED: Mapping[str, str] = {
 def wrongly_indented(path: Path, problems: Collector) -> tuple[str, str]:
     """A label and a hint for `roles: {trainer: …, image: x}`: the last name is no role but a field of one."""
     found = elsewhere(path[:-1], str(path[-1]))
-    return _belongs(path[:-1], str(path[-1]), found, problems) if found is not None else ("", "")
+    if found is None:
+        return "", ""
+    if path[:-1] == found[:-1] == ("roles",):
+        roles = _value_at(("roles",), problems.document.value)
+        if not any(isinstance(role, dict) for role in roles.values()):
+            return _in_new_role(roles, problems), ""
+    return _belongs(path[:-1], str(path[-1]), found, problems)
 
 
 def _belongs(path: Path, key: str, found: Path, problems: Collector) -> tuple[str, str]:
     """A label and a hint for a key that another mapping has."""
     owner = place_name(found).replace("role `*`", "a role").replace("variable `*`", "a variable")
+    inner = found[len(path) :] if found[: len(path)] == path else found
+    mapping = _value_at(path, problems.document.value)
+    if not path and found == ("roles", "*") and not {"roles", "component"} & mapping.keys():
+        first = next(each for each in mapping if _of_role(each, mapping[each]))
+        if key == first:
+            return f"write `roles` with {_in_new_role(mapping, problems).removeprefix('write ')}", ""
+        return f"`{key}` is a field of a role", "it goes with the others"
+    if len(inner) == 1 and inner[0] != "*" and (found[:-1] != path or inner[0] not in mapping):
+        home = mapping if found[:-1] == path else _value_at(found[:-1], problems.document.value)
+        where = "" if found[:-1] == path else f" as a field of {place_name(found[:-1])}"
+        if inner[0] not in home and (entry := _entry({str(inner[0]): {key: mapping[key]}}, problems)):
+            return f"write {entry}{where}", f"`{key}` is a field of {owner}"
+    if len(inner) == 3 and inner[:2] == ("roles", "*"):
+        if entry := _entry({str(inner[2]): {key: mapping[key]}}, problems):
+            return f"write {entry} in a role", f"`{key}` is a field of {owner}"
     if problems.document.source.format == "toml":
         table = ".".join("NAME" if part == "*" else str(part) for part in found)
         where = f"below [{table}]" if table else "above the first table"
         return f"`{key}` is a field of {owner}", f"move it {where}"
+    if _is_in_braces(path, problems):
+        return f"`{key}` is a field of {owner}", f"move it out of these braces, to {owner}"
     direction = "less" if len(found) < len(path) else "deeper"
     return f"the indentation is off: `{key}` is a field of {owner}", f"indent it {direction}"
+
+
+def _is_in_braces(path: Path, problems: Collector) -> bool:
+    start, _ = problems.document.value_range(path)
+    return bool(path) and problems.document.source.text[start : start + 1] == "{"
+
+
+def _of_role(key: str, value: Any) -> Mapping[str, Any]:
+    """The fields of a role that a key of the job stands for; none for a key of the job."""
+    if key in fields_at(()):
+        return {}
+    if key in fields_at(("roles", "*")):
+        return {key: value}
+    word = word_for(("roles", "*"), key, value) if word_for((), key, value) is None else None
+    return _meant(word, value) if word else {}
+
+
+def _in_new_role(mapping: Mapping[str, Any], problems: Collector) -> str:
+    """A label: the role that the fields of the mapping make up."""
+    fields: dict[str, Any] = {}
+    for key, value in mapping.items():
+        fields |= _of_role(key, value) if key not in fields_at(("roles", "*")) else {key: value}
+    entry = _entry({"main": fields}, problems)
+    return f"write {entry}" if entry else f"write `main` with {listing('these fields', fields)}"
 
 
 def missing_field(path: Path, field: str, problems: Collector) -> None:
     """Report a missing field. A misspelt field is reported once, at its key."""
     misspelt = _misspelt(path, field, problems)
+    if field == "roles" and misspelt is None:  # fields of a role may be there without it
+        misspelt = next(
+            (k for k, v in _value_at(path, problems.document.value).items() if _of_role(k, v)), None
+        )
     if misspelt is not None:
         unknown_field((*path, misspelt), problems)
         return
@@ -113,7 +165,7 @@ def _other_role(path: Path, field: str, problems: Collector) -> str:
     return f"or did you mean role `{near}`?" if near else ""
 
 
-_LONGEST = 80
+_LONGEST = 120
 """Characters of fields that a label repeats."""
 
 _ORDER = "`needs` of the job names other jobs, `depends_on` of a role names roles of this job"
@@ -121,38 +173,90 @@ _ORDER = "`needs` of the job names other jobs, `depends_on` of a role names role
 
 def unknown_field(path: Path, problems: Collector) -> None:
     key, parent = str(path[-1]), path[:-1]
-    fields = fields_at(parent)
     mapping = _value_at(parent, problems.document.value)
-    word = None
-    if isinstance(mapping, dict) and key in mapping:
-        word = word_for(parent, key, mapping[key])
-        if word is None and nearest(key, fields) is None and elsewhere(parent, key) is None:
-            word = near_word_for(parent, key, mapping[key])
-    if word is not None and key not in fields:
-        label, hint = _foreign(word, mapping, key, problems)
-    else:
-        label, hint = _own(parent, key, mapping, problems)
     message = f"`{key}` is not a field of {place_name(parent)}"
-    if key in fields:  # it is one of another type of variable or mount
+    if key in fields_at(parent):  # it is one of another type of variable or mount
         kind = mapping.get("type")
         message += f" of type {kind}" if kind else " as it stands"
         label, hint = "delete it", ""
+    elif isinstance(mapping, dict) and key in mapping:
+        label, hint = _field_remedy(parent, key, mapping, problems)
+    else:
+        label, hint = suggest(key, fields_at(parent)), listing("fields here", fields_at(parent))
     problems.add(path, "unknown-field", message, at="key", label=label, hint=hint)
 
 
-def _own(parent: Path, key: str, mapping: Any, problems: Collector) -> tuple[str, str]:
-    """A label and a hint for a key that is spelt like a field, or is one of another mapping."""
-    fields = fields_at(parent)
-    near = nearest(key, fields)
-    label = suggest(key, fields)
-    found = elsewhere(parent, key)
-    if near in (*_NEEDED, "version") and isinstance(mapping, dict) and near not in mapping:
-        return label, ""  # without it the mapping is wrong whatever else the key could be
-    if near in ("needs", "depends_on"):
-        return label, _ORDER
-    if found is not None and not (label and len(found) > len(parent)):
-        return _belongs(parent, key, found, problems)
-    return label, listing("fields here", fields)
+def _field_remedy(parent: Path, key: str, mapping: Mapping[str, Any], problems: Collector) -> tuple[str, str]:
+    """A label and a hint for an unknown key: another tool's word, a field nearby, then a name that is spelt alike."""
+    fields, value = fields_at(parent), mapping[key]
+    near, found = nearest(key, fields), elsewhere(parent, key)
+    if key in ("needs", "depends_on") and (order := _order(parent, key, value, problems)):
+        return order
+    if word := word_for(parent, key, value):
+        return _foreign(word, mapping, key, problems)
+    is_slip = near is not None and _plain(near) == _plain(key)
+    if is_slip or (near in (*_NEEDED, "version") and near not in mapping and found is None):
+        # Without such a field the mapping is wrong whatever else the key could be.
+        return suggest(key, fields), "" if near in _NEEDED else listing("fields here", fields)
+    if found is not None and sum(part != "*" for part in found[len(parent) :]) < 2:
+        return _other(near, _belongs(parent, key, found, problems))
+    for home in _HOMES.get(kind_of(parent), ()):
+        if word := word_for(_NEIGHBOURS[home], key, value):
+            return _foreign_there(word, parent, home, mapping, key, problems)
+    if found is not None:
+        return _other(near, _belongs(parent, key, found, problems))
+    if near is None and (word := near_word_for(parent, key, value)):
+        return _foreign(word, mapping, key, problems)
+    hint = _ORDER if near in ("needs", "depends_on") else listing("fields here", fields)
+    return suggest(key, fields), hint
+
+
+_NEIGHBOURS: Mapping[str, Path] = {
+    "job": (),
+    "role": ("roles", "*"),
+    "resource": ("roles", "*", "resource"),
+    "ready": ("roles", "*", "ready"),
+}
+_HOMES = {"job": ("role",), "role": ("job", "resource", "ready"), "resource": ("role",), "ready": ("role",)}
+"""Kind of mapping → kinds of those next to it."""
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("-", "").replace("_", "")
+
+
+def _other(near: str | None, advice: tuple[str, str]) -> tuple[str, str]:
+    """The advice, and the field here that is spelt alike."""
+    label, hint = advice
+    return label, f"{hint}; or did you mean `{near}`?" if near and hint else hint
+
+
+def _order(parent: Path, key: str, value: Any, problems: Collector) -> tuple[str, str]:
+    """Advice for `needs` in a role and `depends_on` in a job, by the names that it holds: roles or jobs."""
+    roles = (problems.document.value or {}).get("roles")
+    names = [value] if isinstance(value, str) else value if isinstance(value, list | dict) else []
+    are_roles = isinstance(roles, dict) and bool(names) and all(str(name) in roles for name in names)
+    if kind_of(parent) == "job" and key == "depends_on":
+        return (f"`{key}` is a field of a role", _ORDER) if are_roles else ("did you mean `needs`?", _ORDER)
+    if kind_of(parent) == "role" and key == "needs":
+        return ("did you mean `depends_on`?" if are_roles else f"`{key}` is a field of the job", _ORDER)
+    return "", ""
+
+
+def _foreign_there(
+    word: Word, parent: Path, home: str, mapping: Mapping[str, Any], key: str, problems: Collector
+) -> tuple[str, str]:
+    """A label and a hint for a word of another tool that stands for a field of a mapping nearby."""
+    where = {"job": "the job", "role": "a role"}.get(home, f"`{home}` of the role")
+    if isinstance(word.write, str):
+        return "", word.write
+    fields = _meant(word, mapping[key])
+    if home == "role" and not parent and not {"roles", "component"} & mapping.keys():
+        return _belongs(parent, key, ("roles", "*"), problems)
+    if len(parent) > 1 and home == "role" and "roles" in parent:
+        where = place_name(parent[:-1])
+    entry = _entry(fields, problems)
+    return f"write {entry or _names(fields)} as a field of {where}", ""
 
 
 def _meant(word: Word, value: Any) -> Mapping[str, Any]:
@@ -169,26 +273,41 @@ def _foreign(word: Word, mapping: Mapping[str, Any], key: str, problems: Collect
         return "", word.write
     value = mapping[key]
     fields = word.write(value) if type(value) is type(word.example) else None
-    meant = _meant(word, value)
-    name = next(iter(meant))
+    name = next(iter(_meant(word, value)))
     if fields is None or fields == {name: value}:
         hint = _ORDER if name in ("needs", "depends_on") else ""
         return f"did you mean `{name}`?", hint
     if isinstance(mapping.get(name), dict) and isinstance(fields[name], dict):
-        ((inner, amount),) = fields[name].items()
-        return f"write `{problems.entry(inner, amount)}` in `{name}`", ""
+        return f"write {_entry(fields[name], problems) or _names(fields[name])} in `{name}`", ""
     fields = {field: amount for field, amount in fields.items() if mapping.get(field) != amount}
+    return f"write {_entry(fields, problems) or _names(fields)}", ""
+
+
+def _entry(fields: Mapping[str, Any], problems: Collector) -> str:
+    """The fields as they are written, each in backticks; "" where they are too long, or may be secret."""
+    if any(isinstance(value, str) and "\n" in value for value in fields.values()):
+        return script_remedy(problems) if [*fields] == ["run"] else ""
     entries = ", ".join(f"`{problems.entry(*each)}`" for each in fields.items())
-    is_shown = len(entries) <= _LONGEST and not _holds_secret(fields)
-    return f"write {entries}" if is_shown else f"write {' and '.join(f'`{each}`' for each in fields)}", ""
+    return entries if len(entries) <= _LONGEST and not holds_secret(fields) else ""
 
 
-def _holds_secret(value: Any) -> bool:
+def script_remedy(problems: Collector) -> str:
+    """How a script of several lines is written."""
+    opened = "`run: |`" if problems.document.source.format == "yaml" else '`run = """`'
+    return f"{opened}, and each command on a line of its own below"
+
+
+def _names(fields: Mapping[str, Any]) -> str:
+    return " and ".join(f"`{each}`" for each in fields)
+
+
+def holds_secret(value: Any) -> bool:
+    """Whether advice that repeats the value might show a secret."""
     if isinstance(value, Mapping):
-        return any(is_sensitive(str(key)) or _holds_secret(inner) for key, inner in value.items())
+        return any(is_sensitive(str(key)) or holds_secret(inner) for key, inner in value.items())
     if isinstance(value, list):
         # The value of `--token` is the item after it.
-        return any(_holds_secret(item) or is_sensitive(str(item)) for item in value)
+        return any(holds_secret(item) or is_sensitive(str(item)) for item in value)
     return isinstance(value, str) and may_hold_secret(value)
 
 
@@ -230,5 +349,6 @@ def bad_label(path: Path, name: str, kind: str, problems: Collector, at_key: boo
 
 def label_like(name: str) -> str:
     """The DNS label nearest to a name; "" when nothing of it is left."""
+    name = re.sub(r"\Aafter\w*:|\A.*/(?=.+\.launcher\.)|\.launcher\.(?:ya?ml|toml)\Z", "", name)
     kept = "".join(char if char.isascii() and char.isalnum() else "-" for char in name.lower())
     return "-".join(part for part in kept.split("-") if part)[:63].rstrip("-")

@@ -285,7 +285,8 @@ def test_a_key_without_a_colon_below_a_text_is_still_that(tmp_path: Path) -> Non
 def test_a_file_of_another_tool_gets_one_sentence(tmp_path: Path, text: str, kind: str) -> None:
     (found,) = compile_text(tmp_path, text).diagnostics
     assert (found.message, found.code) == (f"this is {kind} and no job file", "unknown-field")
-    assert "`launcher init`" in found.hint
+    command = "launcher convert job.launcher.yaml" if kind == "a Compose file" else "launcher init"
+    assert f"`{command}`" in found.hint
 
 
 def test_a_job_whose_roles_are_called_services_is_a_job(tmp_path: Path) -> None:
