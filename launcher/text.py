@@ -125,8 +125,8 @@ def is_number(text: str) -> bool:
 def duration_meant(text: str) -> str:
     """How a duration in words or as a clock is written; "" for other text.
 
-    "2 hours" → "2h", "30 min, 1 hr" → "1h30m", "1.5 Hours" → "1.5h", "02:00:00" → "2h", "1-02:00:00" → "1d2h",
-    "PT30M" → "30m", "1m30" → "1m30s".
+    "2 hours" → "2h", "30 min, 1 hr" → "1h30m", "1.5 Hours" → "1.5h", "02:00:00" → "2h",
+    "1-02:00:00" → "1d2h", "PT30M" → "30m", "1m30" → "1m30s".
     """
     import re
 

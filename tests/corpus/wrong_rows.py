@@ -74,7 +74,9 @@ class Row(NamedTuple):
             table = any(line.startswith("[") for line in job)
             other = ["[roles.user]", *user] if user else []
             before, after = ([], job) if table else (job, [])
-            return "\n".join(["version = 1", 'name = "job"', *before, "[roles.main]", *role, *other, *after, ""])
+            return "\n".join(
+                ["version = 1", 'name = "job"', *before, "[roles.main]", *role, *other, *after, ""]
+            )
         name = [] if any(line.startswith("name: ") for line in job) else ["name: job"]
         roles = ["  main:", *("    " + line for line in role)]
         if user:
@@ -105,9 +107,7 @@ def read_rows() -> Iterator[Row]:
             assert found, (path.name, head)
             expected = [each.strip() for each in (found[4] or "").split(",") if each.strip()]
             advice = (found[5] or "").split("; ") if found[5] else []
-            yield Row(
-                path.stem, number, found[1] or "yaml", found[2], found[3] or "", expected, advice, edit
-            )
+            yield Row(path.stem, number, found[1] or "yaml", found[2], found[3] or "", expected, advice, edit)
 
 
 def compiled(folder: Path, row: Row, sign: str) -> Compiled:
@@ -127,11 +127,16 @@ def mark(row: Row, found: Sequence[Diagnostic]) -> str:
     lines = [line[1:] for line in row.edit if line[0] == "+"]
     moved = {found[1] for line in lines if (found := _MOVED.fullmatch(line))}
     known = words("\n".join(lines)) | moved | {"NAME", "…", "value"}
-    if told and not any(words(each) <= known for each in told):
+    if told and not any({word for word in words(each) if len(word) > 1} <= known for each in told):
         return "wrong"
     holds = all(each in said for each in row.advice)
     is_placed = all(each in advice for each in moved)
     if row.added <= words(advice) and holds and is_placed and (row.added or row.advice or moved):
+        return "very good"
+    # An edit that adds no word changes quotes or brackets: then the whole value is in the advice.
+    shown = words("\n".join(re.findall(r"(?:write|such as|did you mean) (.+)", advice)))
+    values = words("\n".join(re.sub(r"[\w-]+\"?(?::| =)(?!\S)", "", line) for line in lines))
+    if not (row.added or row.advice or moved) and values and values <= shown:
         return "very good"
     is_named = bool(row.fields) and row.fields <= words(advice) and is_placed
     return "fair" if (row.advice and holds) or is_named else "poor"

@@ -138,6 +138,13 @@ def _advise_args(role: str, args: Iterable[tuple[str, str]], problems: Collector
     """Note options that stand in one argument with their values."""
     for index, (before, text) in enumerate(args):
         # What follows an option may be its value: `--extra-args`, `--lr 0.1`.
+        path: Path = ("roles", role, "args", index)
+        if _takes_items(path, problems):
+            message = (
+                f"argument {index + 1} of role `{role}` holds the items below it: they are indented deeper"
+            )
+            problems.add(path, "command-line", message, label="indent each item alike")
+            continue
         is_value = before.startswith("-") and "=" not in before
         if is_value or not _OPTIONS.fullmatch(text):
             continue
@@ -146,7 +153,14 @@ def _advise_args(role: str, args: Iterable[tuple[str, str]], problems: Collector
         label = "make each word an item"
         if words and not any(map(is_sensitive, words)):
             label += ": " + json.dumps(words, ensure_ascii=False)[1:-1]
-        problems.add(("roles", role, "args", index), "command-line", message, label=label)
+        problems.add(path, "command-line", message, label=label)
+
+
+def _takes_items(path: Path, problems: Collector) -> bool:
+    """Whether a text without quotes goes on with a line that looks like the next item of its list."""
+    source = problems.document.source
+    written = source.text[slice(*problems.document.value_range(path))]
+    return source.format == "yaml" and written[:1] not in "|>'\"" and bool(re.search(r"\n *- ", written))
 
 
 def _advise_unused(role: str, fields: Set[str], common: Collection[str], problems: Collector) -> None:

@@ -17,7 +17,8 @@ from launcher.specs.secret import is_sensitive, may_hold_secret
 SHELLS = frozenset({"ash", "bash", "dash", "fish", "ksh", "sh", "zsh"})
 _POSIX_SHELLS = SHELLS - {"fish"}
 _SHELL_TEXT = re.compile(
-    r"(?:--?[\w-]+=)?(?P<part>\$[A-Z_][A-Z0-9_]*|\$\{[A-Z_][A-Z0-9_]*\}|\$\(\w[^()]*\)|~(?=/|\Z))(?:[/:.].*)?"
+    r"(?:--?[\w-]+=)?(?P<part>\$[A-Z_][A-Z0-9_]*|\$\{[A-Z_][A-Z0-9_]*\}"
+    r"|\$\((?!(?:var|matrix)\.)\w[^()]*\)|~(?=/|\Z))(?:[/:.].*)?"
     r"|(?P<operator>\|\|?|&&|>>?|2>&1)"
     r"|(?![sy]\W)[\w.:/@,=+%-]+?(?P<middle>\$[A-Z_][A-Z0-9_]+)(?:[^\s{}\w][^\s{}]*)?"
 )
@@ -34,7 +35,7 @@ _SECRET = re.compile(r"\$\{\{\s*secrets\.(?P<name>\w+)\s*\}\}")
 _CODE_FOLLOWS = frozenset({"-c", "-e", "--eval", "--expression"})
 _MACROS = "app_id|replica_id|num_replicas|rank0_host|rank0_env"
 _OTHER_SPELLING = re.compile(
-    rf"(?<![\w$])\$(?P<dollar>{_MACROS})(?![\w.])"
+    rf"(?<![\w$])\$(?:(?P<dollar>{_MACROS})(?![\w.])|\{{(?P<curly>{_MACROS})\}})"
     rf"|\$?\{{\{{[ \t]*(?P<braces>{_MACROS})[ \t]*\}}\}}"
     rf"|(?<![\w$<])<(?P<angle>{_MACROS})>"
 )
@@ -102,17 +103,21 @@ def _advise_value(role: str, name: str, value: str, problems: Collector) -> None
         part = found["part"]
         message = f"no shell reads the value of `{name}` of role `{role}`: it has `{part}` as it is"
         label = "set it in `run`, with `export`"
+        hint = ""
+        if is_sensitive(name) and (whole := re.fullmatch(r"\$\{?(\w+)\}?", value)):
+            label, hint = f"write {problems.secret(whole[1])}", f"or {label}"
         is_shown = not (is_sensitive(name) or may_hold_secret(value))
         if is_shown and len(value) <= _LONGEST and '"' not in value:
             label = f'set it in `run`: `export {name}="{value}"`'
-        problems.add(path, "unexpanded-variable", message, label=label, part=part)
+        problems.add(path, "unexpanded-variable", message, label=label, hint=hint, part=part)
     _advise_spelling(value, path, problems)
 
 
 def _advise_spelling(text: str, path: Path, problems: Collector) -> None:
     for found in _OTHER_SPELLING.finditer(text):
         message = f"`{found[0]}` is no reference, and stays as it is"
-        label = f"write `$<{found['dollar'] or found['braces'] or found['angle']}>`"
+        name = found["dollar"] or found["curly"] or found["braces"] or found["angle"]
+        label = f"write `$<{name}>`"
         problems.add(path, "lookalike-reference", message, label=label, part=found[0])
 
 

@@ -35,7 +35,7 @@ def command(value: Any) -> Fields | None:
     """A command in words is a program and its arguments; in one text a shell reads it."""
     if isinstance(value, str):
         return {"run" if len(value.split()) > 1 else "entrypoint": value}
-    if not value or not all(isinstance(word, str) for word in value):
+    if not value or not isinstance(value[0], str) or any(isinstance(word, list | dict) for word in value):
         return None
     return {"entrypoint": value[0], **({"args": value[1:]} if value[1:] else {})}
 

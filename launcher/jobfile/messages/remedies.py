@@ -79,9 +79,9 @@ def list_remedy(path: Path, value: Any, problems: Collector) -> str:
 def _arguments(value: Any) -> list[str] | None:
     if isinstance(value, dict):
         pairs = [("-" if len(str(key)) == 1 else "--", key, each) for key, each in value.items()]
-        words = [[f"{dash}{str(key).lstrip('-')}", str(each)] for dash, key, each in pairs]
+        words = [(f"{dash}{str(key).lstrip('-')}", str(each)) for dash, key, each in pairs]
         is_plain = all(type(each) in (str, int, float) for each in value.values())
-        return sum(words, []) if is_plain else None
+        return [word for pair in words for word in pair] if is_plain else None
     return shell_words(value) if isinstance(value, str) else None
 
 
@@ -158,9 +158,8 @@ def _number(kind: str, path: Path, value: Any, problems: Collector) -> Advice:
     key = path[-1]
     if isinstance(value, float) and kind == "int_type":
         least = math.floor(value)
-        return (
-            f"write {least} or {least + 1}" if least and value != least else f"write {math.ceil(value)}"
-        ), ""
+        is_between = least > 0 and value != least
+        return (f"write {least} or {least + 1}" if is_between else f"write {math.ceil(value)}"), ""
     if not isinstance(value, str):
         return "", ""
     text = value.strip().lower()
@@ -175,10 +174,9 @@ def _number(kind: str, path: Path, value: Any, problems: Collector) -> Advice:
             memory_mib(value)
             return f"write `{problems.entry('memory', value)}` in place of `memMB`", ""
     if key == "gpu" and (found := re.fullmatch(r"([a-z][\w-]*?)(?:[:x ](\d{1,4}))?", text)):
-        kind_of_gpu = (
-            f"`gpu_type: {found[1]}` beside it" if "gpu_type" in fields_at(path[:-1]) else "the number alone"
-        )
-        return f"write {found[2] or 1}", kind_of_gpu
+        has_type = "gpu_type" in fields_at(path[:-1])
+        hint = f"and `{problems.entry('gpu_type', found[1])}`" if has_type else "the number alone"
+        return f"write {found[2] or 1}", hint
     if path[-2:-1] == ("port_map",) and (found := re.fullmatch(r"(?:[\d.]+:)?\d+:(\d{1,5})(?:/\w+)?", text)):
         return f"write {found[1]}", "the port that the replica listens on"
     amount = re.fullmatch(r"(\d{1,9}(?:\.\d{1,6})?) ?[a-z]+", text)

@@ -10,7 +10,7 @@ from launcher.jobfile.messages.collector import Collector
 from launcher.jobfile.messages.foreign import Word, kind_of, near_word_for, word_for
 from launcher.jobfile.messages.names import listing, nearest, place_name, suggest
 from launcher.jobfile.model.base import MOUNT_TYPES, VAR_TYPES, VERSION
-from launcher.jobfile.model.fields import elsewhere, fields_at
+from launcher.jobfile.model.fields import elsewhere, fields_at, place_at
 from launcher.jobfile.text.document import Path
 from launcher.specs.secret import is_sensitive, may_hold_secret
 
@@ -32,6 +32,8 @@ _NEEDED: Mapping[str, str] = {
 
 def wrongly_indented(path: Path, problems: Collector) -> tuple[str, str]:
     """A label and a hint for `roles: {trainer: …, image: x}`: the last name is no role but a field of one."""
+    if above := _empty_above(path[:-1], str(path[-1]), problems):
+        return f"indent it below `{above}`", ""
     found = elsewhere(path[:-1], str(path[-1]))
     if found is None:
         return "", ""
@@ -40,6 +42,24 @@ def wrongly_indented(path: Path, problems: Collector) -> tuple[str, str]:
         if not any(isinstance(role, dict) for role in roles.values()):
             return _in_new_role(roles, problems), ""
     return _belongs(path[:-1], str(path[-1]), found, problems)
+
+
+def _empty_above(path: Path, key: str, problems: Collector) -> str:
+    """The key without a value in the mapping at `path` that `key` was meant to be below; "" for none."""
+    mapping = _value_at(path, problems.document.value)
+    place = place_at(path)
+    if place is None or problems.document.source.format != "yaml":
+        return ""
+    before = ""
+    for name in mapping:
+        if name == key:
+            return before
+        inner = place.below(name)
+        if mapping[name] is None:
+            before = name if inner is not None and (inner.fields or inner.each) else ""
+        elif place.fields is None or name in place.fields:
+            before = ""
+    return ""
 
 
 def _belongs(path: Path, key: str, found: Path, problems: Collector) -> tuple[str, str]:
@@ -57,9 +77,9 @@ def _belongs(path: Path, key: str, found: Path, problems: Collector) -> tuple[st
         where = "" if found[:-1] == path else f" as a field of {place_name(found[:-1])}"
         if inner[0] not in home and (entry := _entry({str(inner[0]): {key: mapping[key]}}, problems)):
             return f"write {entry}{where}", f"`{key}` is a field of {owner}"
-    if len(inner) == 3 and inner[:2] == ("roles", "*"):
-        if entry := _entry({str(inner[2]): {key: mapping[key]}}, problems):
-            return f"write {entry} in a role", f"`{key}` is a field of {owner}"
+    is_of_part = len(inner) == 3 and inner[:2] == ("roles", "*")
+    if is_of_part and (entry := _entry({str(inner[2]): {key: mapping[key]}}, problems)):
+        return f"write {entry} in a role", f"`{key}` is a field of {owner}"
     if problems.document.source.format == "toml":
         table = ".".join("NAME" if part == "*" else str(part) for part in found)
         where = f"below [{table}]" if table else "above the first table"
@@ -115,9 +135,10 @@ def missing_field(path: Path, field: str, problems: Collector) -> None:
         hint = _NEEDED.get(field, f"add `{field}`")
     # In a list the item itself is all there is to point at.
     message = f"{place_name(path)} has no `{field}`"
-    problems.add(
-        path, "missing-field", message, at="key", label=hint, hint=_other_role(path, field, problems)
-    )
+    label, hint = hint, ""
+    if other := _other_role(path, field, problems):
+        label, hint = f"did you mean role `{other}`?", f"or {label}"
+    problems.add(path, "missing-field", message, at="key", label=label, hint=hint)
 
 
 def _misspelt(path: Path, field: str, problems: Collector) -> str | None:
@@ -156,13 +177,12 @@ def _nested(path: Path, problems: Collector) -> bool:
 
 
 def _other_role(path: Path, field: str, problems: Collector) -> str:
-    """A role that says nothing of a program is often another one, misspelt in a target."""
+    """The role that was meant by one without a program: it is misspelt in a target; "" for none."""
     roles = (problems.document.value or {}).get("roles")
     if field != "entrypoint" or len(path) != 2 or not isinstance(roles, dict):
         return ""
     whole = [name for name, role in roles.items() if isinstance(role, dict) and field in role]
-    near = nearest(str(path[1]), whole)
-    return f"or did you mean role `{near}`?" if near else ""
+    return nearest(str(path[1]), whole) or ""
 
 
 _LONGEST = 120
@@ -187,9 +207,11 @@ def unknown_field(path: Path, problems: Collector) -> None:
 
 
 def _field_remedy(parent: Path, key: str, mapping: Mapping[str, Any], problems: Collector) -> tuple[str, str]:
-    """A label and a hint for an unknown key: another tool's word, a field nearby, then a name that is spelt alike."""
+    """A label and a hint for an unknown key: another tool's word, a field nearby, or one spelt alike."""
     fields, value = fields_at(parent), mapping[key]
     near, found = nearest(key, fields), elsewhere(parent, key)
+    if above := _empty_above(parent, key, problems):
+        return f"indent it below `{above}`", ""
     if key in ("needs", "depends_on") and (order := _order(parent, key, value, problems)):
         return order
     if word := word_for(parent, key, value):

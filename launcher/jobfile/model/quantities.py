@@ -233,4 +233,8 @@ def secret_of(text: str) -> Secret:
     try:
         return Secret.parse(text)
     except MalformedSecretException as error:
+        if re.fullmatch(r"[A-Z][A-Z0-9_]*", text):
+            raise problem("invalid-value", str(error), f'write "env:{text}"', "or file:PATH") from error
+        if text.startswith(("/", "./", "~/")):
+            raise problem("invalid-value", str(error), f'write "file:{text}"') from error
         raise problem("invalid-value", str(error), error.hint or "") from error

@@ -1,4 +1,4 @@
-"""Files of other tools, recognised by their shape: by the keys of a mapping, or by text that is no mapping."""
+"""Files of other tools, recognised by their shape: the keys of a mapping, or text that is no mapping."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from launcher.jobfile.diagnostics.diagnostic import Diagnostic
 from launcher.jobfile.text.document import Document
 
 Fields = Mapping[str, Any]
+_RULE = re.compile(r"(?:rule|checkpoint) \w+")
 _OURS = frozenset({"roles", "component"})
 _OF_A_JOB = frozenset({"name", "description", "project", "scheduler", "timeout", "run", "image", "command"})
 _COMMANDS = "its commands go into `run` of a role"
+_CONTAINERS = "a container of it is a role: `image`, `entrypoint`, `args`, `env`, `resource`"
 _TASKS = "each task of it is a job, which `needs` others; its commands go into `run` of a role"
 
 
@@ -68,7 +70,7 @@ _SHAPES = (
         "a Kubernetes manifest",
         "apiVersion",
         lambda value: isinstance(value["apiVersion"], str) and isinstance(value.get("kind"), str),
-        "a container of it is a role: `image`, `entrypoint`, `args`, `env`, `resource`",
+        _CONTAINERS,
     ),
     _Shape(
         "a configuration of CircleCI",
@@ -85,6 +87,12 @@ _SHAPES = (
     ),
     _Shape("a pipeline of GitLab", "", lambda value: _any_has(value, "script"), _TASKS),
     _Shape("a pipeline of Azure", "steps", lambda value: bool({"pool", "trigger"} & value.keys()), _TASKS),
+    _Shape(
+        "a Snakefile",
+        "",
+        lambda value: any(re.match(r"(?:rule|checkpoint) \w+\Z", key) for key in value),
+        _TASKS,
+    ),
     _Shape("a job of Nomad", "Job", lambda value: "TaskGroups" in (value["Job"] or ()), _TASKS),
     _Shape(
         "a configuration of dstack",
@@ -99,17 +107,19 @@ _SHAPES = (
         "`run` and `setup` go into `run` of a role, `resources` into its `resource`",
     ),
     _Shape(
-        "a pyproject.toml", "build-system", hint="a job file has a name of its own, as in train.launcher.toml"
+        "a pyproject.toml",
+        "build-system",
+        hint="a job file has a name of its own, such as train.launcher.toml",
     ),
     _Shape("a Procfile", "", _is_procfile),
 )
 _TEXTS = (
+    _Shape("a Snakefile", r"^(?:rule|checkpoint) \w+:[ \t]*$", hint=_TASKS),
     _Shape("an sbatch script", r"\A#!.*\n(?:.*\n)*?#SBATCH[ \t]"),
     _Shape("a shell script", r"\A#!\S*(?:/|env )\w*sh\b", hint=_COMMANDS),
     _Shape(
         "a Python script", r"\A#!.*python", hint="name it in `args` of a role, below `entrypoint: python`"
     ),
-    _Shape("a Snakefile", r"^(?:rule|checkpoint) \w+:[ \t]*$", hint=_TASKS),
     _Shape("a job of Nomad", r'\Ajob "[^"\n]+" \{', hint=_TASKS),
     _Shape(
         "a Dockerfile",
@@ -121,6 +131,7 @@ _TEXTS = (
         r"\A(?:#.*\n|\s*\n)*(?:[0-9*/,-]+[ \t]+){5}\S",
         hint="nothing starts by itself: a crontab may run `launcher apply`",
     ),
+    _Shape("a Kubernetes manifest", r"^apiVersion: .*\nkind: ", hint=_CONTAINERS),
     _Shape("a Makefile", r"^[\w./-]+:[^=\n]*\n\t\S", hint=_COMMANDS),
 )
 
@@ -130,6 +141,8 @@ def foreign_file(document: Document) -> Diagnostic | None:
     source = document.source
     value = document.value
     if value is None:
+        if re.search(r"^(?:version|name|roles) *[:=]", source.text, re.MULTILINE):
+            return None
         found = next((each for each in _TEXTS if re.search(each.sign, source.text, re.MULTILINE)), None)
         return _note(document, found, 0, 1) if found and source.text.strip() else None
     if not value or _OURS & value.keys() or value.get("version") == 1:
@@ -145,7 +158,7 @@ def foreign_file(document: Document) -> Diagnostic | None:
 def _note(document: Document, shape: _Shape, start: int, end: int) -> Diagnostic:
     source = document.source
     begin = "`version: 1`, `name: …`" if source.format == "yaml" else '`version = 1`, `name = "…"`'
-    hint = f"{shape.hint}; a job file begins with {begin} and `roles`, and `launcher init` writes one"
+    hint = f"{shape.hint}; it begins with {begin} and `roles`, and `launcher init` writes one"
     if not shape.hint:
         hint = f"`launcher convert {quote(source.file)}` writes a job file from it"
     message = f"this is {shape.kind} and no job file"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from launcher.jobfile.diagnostics.diagnostic import Diagnostic
 from launcher.jobfile.text.document import Document
 from launcher.jobfile.text.foreign_files import foreign_file
-from launcher.jobfile.text.source import Source
+from launcher.jobfile.text.source import Format, Source
 
 
 def parse(source: Source) -> Document:
@@ -13,8 +14,20 @@ def parse(source: Source) -> Document:
     A file of another tool has no value, and one problem, which names the tool.
     """
     document = _parsed(source)
-    foreign = foreign_file(document)
-    return document if foreign is None else Document(source, None, document.root, [foreign])
+    found = foreign_file(document) or (_other_format(source) if document.value is None else None)
+    return document if found is None else Document(source, None, document.root, [found])
+
+
+def _other_format(source: Source) -> Diagnostic | None:
+    """The diagnostic for YAML in a file that is named as TOML, or the other way round."""
+    form: Format = "yaml" if source.format == "toml" else "toml"
+    value = _parsed(Source(source.file, form, source.text)).value
+    if not value or not {"version", "name", "roles"} & value.keys():
+        return None
+    stem = source.file.rpartition(".")[0]
+    message = f"this is {form.upper()}, and the name of the file says {source.format.upper()}"
+    code = "toml-syntax" if source.format == "toml" else "yaml-syntax"
+    return source.diagnostic(0, 1, code, message, hint=f"name it `{stem}.{form}`")
 
 
 def _parsed(source: Source) -> Document:
