@@ -35,6 +35,7 @@ _PLACES = {
     "resource": "`resource` of a role",
     "mount": "a mount",
     "ready": "`ready` of a role",
+    "variable": "a variable",
 }
 _TITLES = {"Wrong": "red", "Right": "green", "Example": "cyan", "What to do": "green"}
 

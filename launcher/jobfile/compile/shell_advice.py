@@ -35,7 +35,7 @@ _SECRET = re.compile(r"\$\{\{\s*secrets\.(?P<name>\w+)\s*\}\}")
 _CODE_FOLLOWS = frozenset({"-c", "-e", "--eval", "--expression"})
 _MACROS = "app_id|replica_id|num_replicas|rank0_host|rank0_env"
 _OTHER_SPELLING = re.compile(
-    rf"(?<![\w$])\$(?:(?P<dollar>{_MACROS})(?![\w.])|\{{(?P<curly>{_MACROS})\}})"
+    rf"(?<![\w$])\$(?P<dollar>{_MACROS})(?![\w.])"
     rf"|\$?\{{\{{[ \t]*(?P<braces>{_MACROS})[ \t]*\}}\}}"
     rf"|(?<![\w$<])<(?P<angle>{_MACROS})>"
 )
@@ -116,8 +116,7 @@ def _advise_value(role: str, name: str, value: str, problems: Collector) -> None
 def _advise_spelling(text: str, path: Path, problems: Collector) -> None:
     for found in _OTHER_SPELLING.finditer(text):
         message = f"`{found[0]}` is no reference, and stays as it is"
-        name = found["dollar"] or found["curly"] or found["braces"] or found["angle"]
-        label = f"write `$<{name}>`"
+        label = f"write `$<{found['dollar'] or found['braces'] or found['angle']}>`"
         problems.add(path, "lookalike-reference", message, label=label, part=found[0])
 
 

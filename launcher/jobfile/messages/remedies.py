@@ -156,7 +156,7 @@ _WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight"
 
 def _number(kind: str, path: Path, value: Any, problems: Collector) -> Advice:
     key = path[-1]
-    if isinstance(value, float) and kind == "int_type":
+    if isinstance(value, float) and kind == "int_type" and math.isfinite(value):
         least = math.floor(value)
         is_between = least > 0 and value != least
         return (f"write {least} or {least + 1}" if is_between else f"write {math.ceil(value)}"), ""
@@ -323,6 +323,8 @@ def mount_remedy(mapping: Mapping[str, Any], problems: Collector) -> str:
     ours: dict[str, Any] = {}
     for key, value in mapping.items():
         word = word_for(path, key, value)
+        if word is None and key not in fields_at(path):
+            return ""
         ours |= {key: value} if word is None or isinstance(word.write, str) else word.write(value) or {}
     src = ours.get("src")
     if not isinstance(src, str) or "dst" not in ours:

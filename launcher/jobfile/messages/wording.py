@@ -110,7 +110,9 @@ def _literal(path: Path, value: Any, context: Mapping[str, Any], problems: Colle
     allowed = [part.strip(" '") for part in str(context["expected"]).replace(" or ", ",").split(",")]
     if not isinstance(value, str):
         message = f"{place_name(path)} must be text, not {got(value)}"
-        label, hint = type_remedy("string_type", path, value, problems)
+        label, hint = (
+            type_remedy("string_type", path, value, problems) if isinstance(value, dict) else ("", "")
+        )
         label = f"write {allowed[0]}" if value is False and len(allowed) == 1 else label
         problems.add(path, "wrong-type", message, label=label, hint=hint or listing("one of", allowed))
         return

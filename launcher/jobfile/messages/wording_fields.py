@@ -217,9 +217,9 @@ def _field_remedy(parent: Path, key: str, mapping: Mapping[str, Any], problems: 
     if word := word_for(parent, key, value):
         return _foreign(word, mapping, key, problems)
     is_slip = near is not None and _plain(near) == _plain(key)
-    if is_slip or (near in (*_NEEDED, "version") and near not in mapping and found is None):
+    if is_slip or (near in (*_NEEDED, "version") and near not in mapping):
         # Without such a field the mapping is wrong whatever else the key could be.
-        return suggest(key, fields), "" if near in _NEEDED else listing("fields here", fields)
+        return suggest(key, fields), "" if near in (*_NEEDED, "version") else listing("fields here", fields)
     if found is not None and sum(part != "*" for part in found[len(parent) :]) < 2:
         return _other(near, _belongs(parent, key, found, problems))
     for home in _HOMES.get(kind_of(parent), ()):

@@ -108,7 +108,8 @@ def elsewhere(path: Path, key: str) -> Path | None:
         # `args` are a role's nearly always; a job has them beside a component.
         if key in fields_at(path[:size]) and (size or key != "args"):
             return path[:size]
-    for size in (len(path), *range(len(path) - 1, -1, -1)):
+    beside = range(len(path) - 1, -1, -1) if path[:1] == ("roles",) and len(path) < 4 else ()
+    for size in (len(path), *beside):
         place = place_at(path[:size])
         found = next(_inside(place, path[:size], key), None) if place is not None else None
         if found is not None:

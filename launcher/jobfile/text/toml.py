@@ -254,7 +254,10 @@ def _literal_quote(source: Source, at: int, said: str) -> Diagnostic | None:
 
 def _two_values(source: Source, at: int, said: str) -> Diagnostic | None:
     """Two values of a list without a comma between them."""
-    if not said.startswith("Unclosed") or not re.match(r"[\"'\w]", source.text[at:]):
+    before = source.text[source.text.rfind("\n", 0, at) + 1 : at]
+    if not said.startswith("Unclosed") or not re.match(
+        r"[\"']|\w" if before.strip() else r"[\"']", source.text[at:]
+    ):
         return None
     label = "separate entries with `,`"
     return source.diagnostic(at, at + 1, "toml-syntax", "a comma is missing before this", label=label)

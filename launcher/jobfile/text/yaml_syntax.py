@@ -186,21 +186,26 @@ def _mapping_in_value(trouble: _Trouble) -> Diagnostic | None:
     start = trouble.at - len(before.lstrip(" "))
     if unmarked := _unmarked(trouble, start):
         return unmarked
-    label = _like_the_line_above(trouble, start) or "is it indented deeper than its neighbours?"
+    label = _indented_like(trouble, start) or "is it indented deeper than its neighbours?"
     return trouble.says(start, trouble.at, "the indentation of this line fits no line above", label)
 
 
-def _like_the_line_above(trouble: _Trouble, start: int) -> str:
-    """A label: the indentation of the key in the line above."""
-    number = trouble.source.position(start)[0] - 1
-    while number and not trouble.source.line(number).strip():
-        number -= 1
-    found = re.match(r"( *)(?:- )?([\w.-]+):", trouble.source.line(number)) if number else None
-    if found is None:
+_KEY = re.compile(r"( *)(?:- )?([\w.-]+):")
+
+
+def _indented_like(trouble: _Trouble, start: int) -> str:
+    """A label: the indentation of the key in the line above, or of the one around it."""
+    number, column = trouble.source.position(start)
+    above = (_KEY.match(trouble.source.line(each)) for each in range(number - 1, 0, -1))
+    keys = [(len(key[1]), key[2]) for key in above if key]
+    if not keys:
         return ""
-    if not found[1]:
-        return f"begin it at the first column, like `{found[2]}` above"
-    return f"indent it by {len(found[1])} spaces, like `{found[2]}` above"
+    spaces, name = keys[0]
+    around = next((key for key in keys if key[0] < column - 1), None)
+    if spaces < column - 1 or around is None:
+        where = f"indent it by {spaces} spaces" if spaces else "begin it at the first column"
+        return f"{where}, like `{name}` above"
+    return f"indent it by {spaces} spaces, like `{name}` above, or by {around[0]}, like `{around[1]}`"
 
 
 _OPENED = re.compile(r"(?P<indent> *)(?:- )?(?P<key>[\w.-]+):(?: +[^|>\s#].*)?")
@@ -279,7 +284,7 @@ def _block(trouble: _Trouble) -> Diagnostic | None:
     """A block mapping or list goes on with something that does not belong to it."""
     if "mapping start" in trouble.said or "sequence start" in trouble.said:
         message = "the indentation of this line fits no line above"
-        label = _like_the_line_above(trouble, trouble.at) or "indent it like the keys that it belongs to"
+        label = _indented_like(trouble, trouble.at) or "indent it like the keys that it belongs to"
         return trouble.here(message, label)
     if "'-'" in trouble.said:
         return trouble.here("a list item among the keys of a mapping", "indent it below the key of its list")

@@ -184,7 +184,7 @@ def test_what_other_tools_write_is_shown_as_it_is_written_here(tmp_path: Path, t
     right = advice[1] if advice else f'"{wrong}"'
     text = text.replace(wrong, right)
     if "timeout" in text:
-        assert found.label == "text needs quotes"
+        assert found.label == 'text needs quotes: "2h"'
         text = TOML_HEAD + 'timeout = "2h"\nroles.main.entrypoint = "sh"\n'
     assert lines(compile_text(tmp_path, text, name=name_for(text))) == []
 
