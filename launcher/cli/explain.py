@@ -36,6 +36,7 @@ _PLACES = {
     "mount": "a mount",
     "ready": "`ready` of a role",
     "variable": "a variable",
+    "need": "a job below `needs`",
 }
 _TITLES = {"Wrong": "red", "Right": "green", "Example": "cyan", "What to do": "green"}
 

@@ -1,10 +1,11 @@
-"""The table of wrong job files: each with the edit that makes it right, and how well the messages lead there.
+"""The table of wrong job files: the edit that makes each right, and how well the messages lead to it.
 
-A row of `wrong/KIND.txt` is a line `@ PLACE MARK CODE LINE, CODE LINE : ADVICE; ADVICE` and an edit below it: lines
-with `-` are of the wrong file, with `+` of the right one, with a blank of both. PLACE is the part of a
+A row of `wrong/KIND.txt` is a line `@ PLACE MARK CODE LINE, CODE LINE : ADVICE; ADVICE` and an edit below it:
+lines with `-` are of the wrong file, with `+` of the right one, with a blank of both. PLACE is the part of a
 minimal job that the lines make up: `job` (fields of the job), `role` (fields of a role that has a program),
-`command` (of one that has none), `file` (everything); `toml` before it is the format. `[job]` and `[role]`
-before a line put it among the fields of the job or of the role. Each ADVICE is text that the messages hold.
+`command` (fields of one that has none), `file` (everything); `toml` before it is the format. `[job]`,
+`[role]` and `[user]` put a line among the fields of the job, of the role, or of a second role. CODE and LINE
+are those of each diagnostic. Each ADVICE is text that the messages hold.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import NamedTuple
 
 from launcher.jobfile import Compiled, Diagnostic, Environment, compile_files
 from launcher.schedulers.rules import SchedulerRules
+from launcher.specs import canonical
 
 FOLDER = Path(__file__).parent / "wrong"
 SCHEDULERS = SchedulerRules()
@@ -110,11 +112,37 @@ def read_rows() -> Iterator[Row]:
             yield Row(path.stem, number, found[1] or "yaml", found[2], found[3] or "", expected, advice, edit)
 
 
-def compiled(folder: Path, row: Row, sign: str) -> Compiled:
-    """The wrong or the right file of a row, as `launcher validate` compiles it in a folder of its own."""
-    (folder / row.file).write_text(row.text(sign))
+def compiled(folder: Path, file: str, text: str) -> Compiled:
+    """A text as `launcher validate` compiles the job file of the table's folder."""
+    (folder / file).write_text(text)
     environment = Environment(schedulers=SCHEDULERS, rules=SCHEDULERS.problems, cwd=str(folder), environ={})
-    return compile_files([row.file], environment=environment, placeholders=True, neighbours=True)
+    return compile_files([file], environment=environment, placeholders=True, neighbours=True)
+
+
+def meaning(result: Compiled) -> list[str]:
+    """The digests of the jobs of a file without any diagnostic; empty for other files."""
+    return [
+        canonical.digest(canonical.document(launch)) for launch in result.launches if not result.diagnostics
+    ]
+
+
+_SAYS = re.compile(r"(?:did you mean|write) ((?:`[^`]+`(?:, )?)+|\"[^\"]*\"|\[.*\]|\{.*\}|[\w.]+)\??")
+"""A label that is nothing but the text to write."""
+
+
+def pasted(text: str, found: Diagnostic) -> Iterator[str]:
+    """The texts where a user writes what a label says: in place of the range, or of the rest of the line."""
+    advice, span = _SAYS.fullmatch(found.label), found.span
+    if advice is None or span is None or "PATH" in found.label:
+        return
+    pieces = re.findall(r"`([^`]+)`", advice[1]) or [advice[1]]
+    lines = text.split("\n")
+    line = lines[span.line - 1]
+    end = span.end_column - 1 if span.end_line == span.line else len(line)
+    before = line[: span.column - 1]
+    entries = f"\n{before}".join(pieces) if not before.strip() else ", ".join(pieces)
+    for new in (before + pieces[0] + line[end:], before + entries):
+        yield "\n".join([*lines[: span.line - 1], new, *lines[span.line :]])
 
 
 def mark(row: Row, found: Sequence[Diagnostic]) -> str:

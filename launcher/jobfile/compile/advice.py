@@ -35,10 +35,29 @@ def advise_text(document: Document, problems: Collector) -> None:
         for start, end, what, label in newer_toml(source.text):
             message = f"{what} is TOML 1.1, and many tools read TOML 1.0 only"
             problems.found.append(source.diagnostic(start, end, "newer-toml", message, label=label))
+        if "'" in source.text and "\\" in source.text:
+            _advise_escapes(document, problems)
     elif not source.text.isascii():
         for path, text in leaves(document.value):
             if isinstance(text, str) and not text.isascii() and not any(map(_is_prose, path)):
                 _advise_characters(path, text, problems)
+
+
+_ESCAPE = re.compile(r"\\[nt\"]")
+_OTHER_ESCAPE = re.compile(r"\\[^nt\"]|[*+?\[(|^%]")
+"""Of a pattern, a path or a format: there, `\\n` is meant for the program that reads it."""
+
+
+def _advise_escapes(document: Document, problems: Collector) -> None:
+    """Note `\\n` in single quotes, two characters to TOML, in texts that no program reads as code."""
+    for path, text in leaves(document.value):
+        is_plain = isinstance(text, str) and {"env", "description", "metadata"} & {*path}
+        if not is_plain or not (found := _ESCAPE.search(text)) or _OTHER_ESCAPE.search(text):
+            continue
+        start, _ = document.value_range(path)
+        if document.source.text.startswith("'", start) and not document.source.text.startswith("'''", start):
+            message = f"`{found[0]}` in single quotes is two characters of the value"
+            problems.add(path, "lookalike-character", message, label="write double quotes", part=found[0])
 
 
 def _is_prose(key: str | int) -> bool:

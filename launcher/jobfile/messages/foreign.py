@@ -51,6 +51,7 @@ _AFTER = "write it at the end of `run`, or with `trap` of the shell"
 _VOLUMES = "name a volume where it is mounted: `{type: volume, src: data, dst: /data}`"
 _ENV_FILE = "name each variable in `env`, secrets as `{secret: env:NAME}`"
 _STAGES = "`needs: [NAME]` orders jobs; there are no stages"
+_SUCCESS = "a job starts after all of its needs have succeeded: `needs: [NAME]` says so"
 _FOLDERS = (
     "`workspace: src` is a folder that travels with the job, in which it runs; `cd src` in `run` another"
 )
@@ -269,6 +270,12 @@ _VARIABLE: Mapping[str, tuple[Word, ...]] = {
     "env": (Word("", "LR", to.field("from_env")),),
 }
 
+_NEED: Mapping[str, tuple[Word, ...]] = {
+    "condition": (Word("Compose", "service_completed_successfully", _SUCCESS),),
+    "optional": (Word("GitLab", True, "every job that `needs` names has to be there"),),
+    "artifacts": (Word("GitLab", True, _OUTPUTS),),
+}
+
 WORDS: Mapping[str, Mapping[str, tuple[Word, ...]]] = {
     "job": _JOB,
     "role": _ROLE,
@@ -276,6 +283,7 @@ WORDS: Mapping[str, Mapping[str, tuple[Word, ...]]] = {
     "mount": _MOUNT,
     "ready": _READY,
     "variable": _VARIABLE,
+    "need": _NEED,
 }
 """Kind of mapping → word in lower case, with `_` for `-` → its meanings, by the type of their example."""
 
@@ -293,6 +301,8 @@ def kind_of(path: Path) -> str:
             return kind
         case ("vars", _):
             return "variable"
+        case ("needs", _):
+            return "need"
         case (*_, "mounts", int()):
             return "mount"
     return ""

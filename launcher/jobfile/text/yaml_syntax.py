@@ -297,17 +297,13 @@ def _block(trouble: _Trouble) -> Diagnostic | None:
     start = trouble.at - len(before) + _IN_BLOCK.match(before).end()  # type: ignore[union-attr]
     value = _whole_value(trouble, start)
     if before.rstrip().endswith(('"', "'")):
-        inner = value[1:-1] if value[:1] == value[-1:] and value[:1] in "\"'" else value
-        quoted = _quoted(inner)
-        label = (
-            f"put the whole value in other quotes: {quoted}" if quoted else "put the whole value in quotes"
-        )
-        return trouble.here("text after a closing quote", label, _as_lines(trouble, start))
+        value = value[1:-1] if value[:1] == value[-1:] and value[:1] in "\"'" else value
+        message = "text after a closing quote"
+    else:
+        message = f"`{trouble.char.strip() or '…'}` cannot stand here"
     quoted = _quoted(value)
     label = f"put the whole value in quotes: {quoted}" if quoted else "put the whole value in quotes"
-    return trouble.here(
-        f"`{trouble.char.strip() or '…'}` cannot stand here", label, _as_lines(trouble, start)
-    )
+    return trouble.here(message, label, _as_lines(trouble, start))
 
 
 def _escape(trouble: _Trouble) -> Diagnostic | None:

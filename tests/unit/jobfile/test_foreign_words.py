@@ -22,6 +22,7 @@ PATHS: dict[str, tuple[str | int, ...]] = {
     "mount": ("roles", "main", "mounts", 0),
     "ready": ("roles", "main", "ready"),
     "variable": ("vars", "lr"),
+    "need": ("needs", "prepare"),
 }
 ROWS = [
     pytest.param(kind, name, word, id=f"{kind}-{name}-{number}")
@@ -47,6 +48,8 @@ def text(kind: str, fields: dict[str, Any]) -> str:
         other = "" if {"service", "daemon", "sidecar"} & given else OTHER
         other = other or "  db: {entrypoint: env}\n"
         return f"{HEAD}roles:\n{other}  main:\n{program}{block('    ', fields)}"
+    if kind == "need":
+        return f"{HEAD}needs:\n  prepare:\n{block('    ', fields)}roles: {{main: {{entrypoint: env}}}}\n"
     if kind == "variable":
         args = "roles: {main: {entrypoint: env, args: [$<var.lr>]}}\n"
         own = {"type": "str" if "env" in given else "float", **fields}
