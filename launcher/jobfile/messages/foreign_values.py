@@ -122,13 +122,14 @@ def healthcheck(value: Any) -> Fields | None:
     if not words or not all(isinstance(word, str) for word in words):
         return None
     if isinstance(test, str) or words[0] == "CMD-SHELL":
-        words = ["sh", "-c", test if isinstance(test, str) else words[1]]
+        words = ["sh", "-c", test if isinstance(test, str) else " ".join(words[1:])]
     return {"ready": {"command": words[1:] if words[0] == "CMD" else words, **times(value, every="interval")}}
 
 
 def probe(value: Any) -> Fields | None:
     """`{httpGet: {path: …, port: 80}}`, `{tcpSocket: …}`, `{exec: …}` of Kubernetes."""
-    http, tcp, command = (value.get(kind) or {} for kind in ("httpGet", "tcpSocket", "exec"))
+    given = [value.get(kind) for kind in ("httpGet", "tcpSocket", "exec")]
+    http, tcp, command = (each if isinstance(each, dict) else {} for each in given)
     fields = {"http": http.get("path"), "port": http.get("port", tcp.get("port")), **command}
     probe = {name: each for name, each in fields.items() if each}
     return {"ready": probe} if {"port", "command"} & probe.keys() else None

@@ -31,12 +31,12 @@ Advice = tuple[str, str]
 """A label and a hint."""
 
 
-def _write(value: Any, problems: Collector, before: str = "") -> str:
+def _write(value: Any, problems: Collector) -> str:
     """A label: write this value; "" for one that is long or may be secret."""
     are_texts = isinstance(value, list) and all(isinstance(item, str) for item in value)
     # Double quotes mean the same in YAML and in TOML.
     shown = json.dumps(value, ensure_ascii=False) if are_texts else problems.written(value)
-    return f"write {before}{shown}" if len(shown) <= _LONGEST and not holds_secret(value) else ""
+    return f"write {shown}" if len(shown) <= _LONGEST and not holds_secret(value) else ""
 
 
 def type_remedy(kind: str, path: Path, value: Any, problems: Collector) -> Advice:
@@ -50,7 +50,7 @@ def type_remedy(kind: str, path: Path, value: Any, problems: Collector) -> Advic
         return _number(kind, path, value, problems)
     if kind == "string_type":
         return _text(path, value, problems)
-    return _mapping(kind, path, value, problems) if path else ("", "")
+    return _mapping(path, value, problems) if path else ("", "")
 
 
 _TRUTH_WORDS: Mapping[str, str] = {
@@ -200,19 +200,17 @@ def _text(path: Path, value: Any, problems: Collector) -> Advice:
             return "", f"the program alone stands here: {problems.command(value)}"
         case list() if key == "run":
             return f"write {script_remedy(problems)}", ""
-        case {**only} if (
-            key == "run" and len(only) == 1 and isinstance(text := next(iter(only.values())), str)
-        ):
-            return f"write {problems.written(text)}", ""
-        case {**only} if len(only) == 1 and "args" in path:
+        case {**only} if len(only) == 1 and (key == "run" or "args" in path):
             ((name, inner),) = only.items()
+            if key == "run":
+                return (_write(inner, problems) if isinstance(inner, str) else ""), ""
             is_plain = type(inner) in (str, int, float) and not holds_secret(only)
             shown = json.dumps(f"{name}: {inner}", ensure_ascii=False) if is_plain else ""
             return f"write {shown} for the text" if shown else "", ""
     return "", ""
 
 
-def _mapping(kind: str, path: Path, value: Any, problems: Collector) -> Advice:
+def _mapping(path: Path, value: Any, problems: Collector) -> Advice:
     key = str(path[-1])
     if path == ("args",) and "component" in (problems.document.value or {}):
         return "", _arguments_by_name((problems.document.value or {})["component"], value, problems)
@@ -223,8 +221,8 @@ def _mapping(kind: str, path: Path, value: Any, problems: Collector) -> Advice:
     if isinstance(value, str) and (found := re.fullmatch(r"(\w+) ?= ?(.+)", value)) and len(path) == 2:
         return f"write `{found[1]}: {found[2]}`", "`=` is of TOML"
     meant = _MAPPINGS[key](value) if key in _MAPPINGS else None
-    if meant and (label := _write(meant, problems, f"`{key}` as ")):
-        return label.replace(f"`{key}` as ", ""), _BY_NAME.get(key, "")
+    if meant and (label := _write(meant, problems)):
+        return label, _BY_NAME.get(key, "")
     if key in _BY_NAME and key in fields_at(path[:-1]):
         example = {"roles": ("trainer", {"entrypoint": "…"}), "env": ("NAME", "value")}
         shown = f": `{problems.entry(*example[key])}`" if key in example else ""
@@ -272,9 +270,9 @@ def _ready(value: Any) -> Any:
         return {"port": value}
     if not isinstance(value, str):
         return None
-    return (
-        {"http": value, "port": 80} if value.startswith("/") else {"command": shell_words(value) or [value]}
-    )
+    if value.startswith("/"):
+        return {"http": value, "port": 80}
+    return {"command": shell_words(value) or [value]}
 
 
 def _vars(value: Any) -> Any:
@@ -304,15 +302,13 @@ def need_remedy(needs: Any, problems: Collector) -> Advice:
         if isinstance(item, dict) and isinstance(item.get("job"), str):
             found[item["job"]] = {}
         elif isinstance(item, dict):
-            kept = {
-                key: each for key, each in item.items() if isinstance(each, dict) and each.keys() <= {"rerun"}
-            }
-            found |= {key: kept.get(key, {}) for key in item}
+            options = {key: each if isinstance(each, dict) else {} for key, each in item.items()}
+            found |= {key: each if each.keys() <= {"rerun"} else {} for key, each in options.items()}
         else:
             found[str(item)] = {}
-    meant = found if any(found.values()) else [*found]
-    hint = "a job starts after all of its needs have succeeded"
-    return _write(meant, problems, "`needs` as ").replace("write `needs` as ", "write `needs: ") + "`", hint
+    entry = problems.entry("needs", found if any(found.values()) else [*found])
+    label = f"write `{entry}`" if len(entry) <= _LONGEST else ""
+    return label, "a job starts after all of its needs have succeeded"
 
 
 def mount_remedy(mapping: Mapping[str, Any], problems: Collector) -> str:

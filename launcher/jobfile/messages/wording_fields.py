@@ -11,7 +11,7 @@ from launcher.jobfile.messages.foreign import Word, kind_of, near_word_for, word
 from launcher.jobfile.messages.names import listing, nearest, place_name, suggest
 from launcher.jobfile.model.base import MOUNT_TYPES, VAR_TYPES, VERSION
 from launcher.jobfile.model.fields import elsewhere, fields_at, place_at
-from launcher.jobfile.text.document import Path
+from launcher.jobfile.text.document import Path, leaves
 from launcher.specs.secret import is_sensitive, may_hold_secret
 
 LABEL_RULE = "lower-case letters, digits and `-`, at most 63, none of them `-` at either end"
@@ -65,21 +65,11 @@ def _empty_above(path: Path, key: str, problems: Collector) -> str:
 def _belongs(path: Path, key: str, found: Path, problems: Collector) -> tuple[str, str]:
     """A label and a hint for a key that another mapping has."""
     owner = place_name(found).replace("role `*`", "a role").replace("variable `*`", "a variable")
-    inner = found[len(path) :] if found[: len(path)] == path else found
     mapping = _value_at(path, problems.document.value)
     if not path and found == ("roles", "*") and not {"roles", "component"} & mapping.keys():
-        first = next(each for each in mapping if _of_role(each, mapping[each]))
-        if key == first:
-            return f"write `roles` with {_in_new_role(mapping, problems).removeprefix('write ')}", ""
-        return f"`{key}` is a field of a role", "it goes with the others"
-    if len(inner) == 1 and inner[0] != "*" and (found[:-1] != path or inner[0] not in mapping):
-        home = mapping if found[:-1] == path else _value_at(found[:-1], problems.document.value)
-        where = "" if found[:-1] == path else f" as a field of {place_name(found[:-1])}"
-        if inner[0] not in home and (entry := _entry({str(inner[0]): {key: mapping[key]}}, problems)):
-            return f"write {entry}{where}", f"`{key}` is a field of {owner}"
-    is_of_part = len(inner) == 3 and inner[:2] == ("roles", "*")
-    if is_of_part and (entry := _entry({str(inner[2]): {key: mapping[key]}}, problems)):
-        return f"write {entry} in a role", f"`{key}` is a field of {owner}"
+        return _of_new_role(key, mapping, problems)
+    if label := _with_new_mapping(path, key, found, problems):
+        return label, f"`{key}` is a field of {owner}"
     if problems.document.source.format == "toml":
         table = ".".join("NAME" if part == "*" else str(part) for part in found)
         where = f"below [{table}]" if table else "above the first table"
@@ -88,6 +78,22 @@ def _belongs(path: Path, key: str, found: Path, problems: Collector) -> tuple[st
         return f"`{key}` is a field of {owner}", f"move it out of these braces, to {owner}"
     direction = "less" if len(found) < len(path) else "deeper"
     return f"the indentation is off: `{key}` is a field of {owner}", f"indent it {direction}"
+
+
+def _with_new_mapping(path: Path, key: str, found: Path, problems: Collector) -> str:
+    """A label: the key with the mapping around it that the file does not have; "" where it has that."""
+    if not found:
+        return ""
+    inner = found[len(path) :] if found[: len(path)] == path else found
+    entry = _entry({str(found[-1]): {key: _value_at((*path, key), problems.document.value)}}, problems)
+    if not entry or "*" in inner[-1:]:
+        return ""
+    if len(inner) == 3 and inner[:2] == ("roles", "*"):
+        return f"write {entry} in a role"
+    home = found[:-1]
+    if len(inner) != 1 or inner[0] in _value_at(home, problems.document.value):
+        return ""
+    return f"write {entry}" if home == path else f"write {entry} as a field of {place_name(home)}"
 
 
 def _is_in_braces(path: Path, problems: Collector) -> bool:
@@ -102,7 +108,17 @@ def _of_role(key: str, value: Any) -> Mapping[str, Any]:
     if key in fields_at(("roles", "*")):
         return {key: value}
     word = word_for(("roles", "*"), key, value) if word_for((), key, value) is None else None
-    return _meant(word, value) if word else {}
+    if word is None or isinstance(word.write, str):
+        return {}
+    return _written(word, value) or {_name(word): "…"}
+
+
+def _of_new_role(key: str, mapping: Mapping[str, Any], problems: Collector) -> tuple[str, str]:
+    """A label and a hint for a field of a role among those of a job that has no roles."""
+    first = next(each for each in mapping if _of_role(each, mapping[each]))
+    if key == first:
+        return f"write `roles` with {_in_new_role(mapping, problems).removeprefix('write ')}", ""
+    return f"`{key}` is a field of a role", "it goes with the others"
 
 
 def _in_new_role(mapping: Mapping[str, Any], problems: Collector) -> str:
@@ -156,7 +172,7 @@ def _may_be(path: Path, key: str, value: Any, field: str) -> bool:
     word = word_for(path, key, value)
     if word is None:
         return nearest(key, fields_at(path)) == field
-    meant = {*_meant(word, value)}
+    meant = {_name(word), *(_written(word, value) or ())}
     return field in meant or (field == "entrypoint" and "run" in meant)
 
 
@@ -272,21 +288,25 @@ def _foreign_there(
     where = {"job": "the job", "role": "a role"}.get(home, f"`{home}` of the role")
     if isinstance(word.write, str):
         return "", word.write
-    fields = _meant(word, mapping[key])
+    fields = _written(word, mapping[key])
     if home == "role" and not parent and not {"roles", "component"} & mapping.keys():
         return _belongs(parent, key, ("roles", "*"), problems)
     if len(parent) > 1 and home == "role" and "roles" in parent:
         where = place_name(parent[:-1])
-    entry = _entry(fields, problems)
-    return f"write {entry or _names(fields)} as a field of {where}", ""
+    entry = (_entry(fields, problems) or _names(fields)) if fields else f"`{_name(word)}`"
+    return f"write {entry} as a field of {where}", ""
 
 
-def _meant(word: Word, value: Any) -> Mapping[str, Any]:
-    """The fields that a word of another tool stands for, where `value` has none with those of its example."""
-    if isinstance(word.write, str):
-        return {}
-    fields = word.write(value) if type(value) is type(word.example) else None
-    return fields or word.write(word.example) or {}
+def _written(word: Word, value: Any) -> Mapping[str, Any] | None:
+    """The fields that mean the same as a word of another tool with this value; None where that is unknown."""
+    if isinstance(word.write, str) or type(value) is not type(word.example):
+        return None
+    return word.write(value)
+
+
+def _name(word: Word) -> str:
+    """The field that a word of another tool stands for; "" for none."""
+    return "" if isinstance(word.write, str) else next(iter(word.write(word.example) or ("",)))
 
 
 def _foreign(word: Word, mapping: Mapping[str, Any], key: str, problems: Collector) -> tuple[str, str]:
@@ -294,9 +314,9 @@ def _foreign(word: Word, mapping: Mapping[str, Any], key: str, problems: Collect
     if isinstance(word.write, str):
         return "", word.write
     value = mapping[key]
-    fields = word.write(value) if type(value) is type(word.example) else None
-    name = next(iter(_meant(word, value)))
-    if fields is None or fields == {name: value}:
+    fields = _written(word, value)
+    name = next(iter(fields or ())) if fields else _name(word)
+    if not fields or fields == {name: value}:
         hint = _ORDER if name in ("needs", "depends_on") else ""
         return f"did you mean `{name}`?", hint
     if isinstance(mapping.get(name), dict) and isinstance(fields[name], dict):
@@ -306,11 +326,13 @@ def _foreign(word: Word, mapping: Mapping[str, Any], key: str, problems: Collect
 
 
 def _entry(fields: Mapping[str, Any], problems: Collector) -> str:
-    """The fields as they are written, each in backticks; "" where they are too long, or may be secret."""
+    """The fields as they are written, each in backticks; "" where one is long, empty or may be secret."""
     if any(isinstance(value, str) and "\n" in value for value in fields.values()):
         return script_remedy(problems) if [*fields] == ["run"] else ""
+    if holds_secret(fields) or any(value is None for _, value in leaves(fields)):
+        return ""
     entries = ", ".join(f"`{problems.entry(*each)}`" for each in fields.items())
-    return entries if len(entries) <= _LONGEST and not holds_secret(fields) else ""
+    return entries if len(entries) <= _LONGEST else ""
 
 
 def script_remedy(problems: Collector) -> str:
