@@ -30,7 +30,6 @@ from launcher.jobfile.messages.wording import report
 from launcher.jobfile.model.base import VERSION
 from launcher.jobfile.model.fields import JOB_FIELDS, ROLE
 from launcher.jobfile.model.job_file import JobFile, vars_adapter
-from launcher.jobfile.model.quantities import foreign_file
 from launcher.jobfile.text.document import Document, Path
 from launcher.specs import Launch, canonical
 
@@ -241,7 +240,7 @@ def _compile_job(job: Layered, work: Work, above: Collector) -> FileResult:
     # What stands in for a value that could not be read cannot be judged.
     found = [each for each in found if each.code == "yaml-syntax" or _start(each) not in unread]
     has_errors = any(diagnostic.severity == "error" for diagnostic in found)
-    if not any(each.code in _HIDES_USES for each in found):
+    if not any(each.code in _HIDES_USES for each in (*above.found, *found)):
         inside = [text for key in ("vars", "matrix", "name") for text in document.extents((key,))]
         if not any(text.holds(each) for each in found for text in inside):
             advise_variables(_own_specs(chosen.specs, document), value, advice := Collector(document))
@@ -326,16 +325,9 @@ def _problems_of_other(outcome: _Outcome, document: Document) -> list[Diagnostic
 
 
 def _is_known_version(value: Mapping[str, Any], problems: Collector) -> bool:
-    """Return False for a later version, and for a file of another tool: no further check applies to it."""
-    kind, key = foreign_file(value)
+    """Return False for a later version: no further check applies to it."""
     version = value.get("version", VERSION)
     path = ("version",)
-    if kind:
-        problems.found.clear()
-        begin = ", ".join(f"`{problems.entry(*each)}`" for each in (("version", VERSION), ("name", "…")))
-        hint = f"a job file begins with {begin} and `roles`; `launcher init` writes one"
-        problems.add((key,), "unknown-field", f"this is {kind} and no job file", at="key", hint=hint)
-        return False
     if isinstance(version, bool) or not isinstance(version, int):
         message = f"`version` must be {VERSION}, not {got(version)}"
         problems.add(path, "wrong-type", message, label=f"write {VERSION}", is_final=True)

@@ -188,6 +188,22 @@ def blank_after_colon(text: str) -> str:
     return next((after for before, after in pairwise(text) if before == ":" and after in BLANKS), "")
 
 
+_FENCE = re.compile(r"^```.*$", re.MULTILINE)
+
+
+def fence(source: Source) -> Diagnostic | None:
+    """The first fence of Markdown in a text that could not be parsed; None where there is none."""
+    found = [*_FENCE.finditer(source.text)]
+    if not found:
+        return None
+    code = "toml-syntax" if source.format == "toml" else "yaml-syntax"
+    above = ", and all above it" if source.text[: found[0].start()].strip() and len(found) > 1 else ""
+    hint = "and the other one below the text" if len(found) > 1 else ""
+    message = "this is a fence of Markdown around the file"
+    label = f"delete this line{above}"
+    return source.diagnostic(*found[0].span(), code, message, label=label, hint=hint)
+
+
 _BEGINS = re.compile(r"^<{7}(?: .*)?$", re.MULTILINE)
 
 

@@ -184,7 +184,7 @@ def test_what_other_tools_write_is_shown_as_it_is_written_here(tmp_path: Path, t
     right = advice[1] if advice else f'"{wrong}"'
     text = text.replace(wrong, right)
     if "timeout" in text:
-        assert found.label == "text needs quotes"
+        assert found.label == 'text needs quotes: "2h"'
         text = TOML_HEAD + 'timeout = "2h"\nroles.main.entrypoint = "sh"\n'
     assert lines(compile_text(tmp_path, text, name=name_for(text))) == []
 
@@ -285,7 +285,8 @@ def test_a_key_without_a_colon_below_a_text_is_still_that(tmp_path: Path) -> Non
 def test_a_file_of_another_tool_gets_one_sentence(tmp_path: Path, text: str, kind: str) -> None:
     (found,) = compile_text(tmp_path, text).diagnostics
     assert (found.message, found.code) == (f"this is {kind} and no job file", "unknown-field")
-    assert "`launcher init`" in found.hint
+    command = "launcher convert job.launcher.yaml" if kind == "a Compose file" else "launcher init"
+    assert f"`{command}`" in found.hint
 
 
 def test_a_job_whose_roles_are_called_services_is_a_job(tmp_path: Path) -> None:
