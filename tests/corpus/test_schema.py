@@ -46,6 +46,7 @@ BEYOND: Mapping[str, tuple[str, ...]] = {
         "project/unknown-option/job.launcher.yaml",
         "project/unknown-scheduler/job.launcher.yaml",
         "project/unknown-target/job.launcher.yaml",
+        "targets/list.launcher.yaml",
     ),
     "what is on the disk: the workspace": (
         "fields/workspace-is-a-file.launcher.yaml",

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Set
+from collections.abc import Collection, Iterable, Mapping, Set
 from typing import Any
 
+from launcher.jobfile.compile.references import names_in
 from launcher.jobfile.compile.shell_advice import SHELLS, advise_shell_text
 from launcher.jobfile.compile.variables import AnyVar, reads_secret
 from launcher.jobfile.messages.collector import Collector
@@ -17,7 +18,6 @@ from launcher.jobfile.model.role import RoleSpec
 from launcher.jobfile.text.document import Document, Path, leaves
 from launcher.jobfile.text.source import BLANKS, blank_name
 from launcher.jobfile.text.toml_positions import newer_toml
-from launcher.specs import find_macros
 from launcher.specs.check import SET_FOR_REPLICAS
 from launcher.specs.secret import is_sensitive, may_hold_secret
 from launcher.specs.text import shell_words
@@ -46,8 +46,7 @@ def _is_prose(key: str | int) -> bool:
 
 
 def _advise_characters(path: Path, text: str, problems: Collector) -> None:
-    start, _ = problems.document.value_range(path)
-    if not problems.document.source.text.startswith(text[:1], start):
+    if not problems.document.value_range(path).text.startswith(text[:1]):
         return  # in quotes, or a text of several lines: it was written like this on purpose
     if _looks_quoted(text):
         message = "these are typographic quotes, and part of the value"
@@ -92,16 +91,6 @@ def advise_variables(specs: Mapping[str, AnyVar], value: Any, problems: Collecto
             message = f"variable `{name}` is never used"
             label = f"use it as `$<var.{name}>`, or delete it"
             problems.add(("vars", name), "unused-variable", message, at="key", label=label)
-
-
-def names_in(value: Any) -> Iterator[str]:
-    """The names of all references in a value. What stands below `x-` keys may be an anchor for elsewhere."""
-    if isinstance(value, str):
-        yield from (name for name, _, _ in find_macros(value))
-    elif isinstance(value, dict | list):
-        # `needs` has them in keys.
-        for part in [*value, *value.values()] if isinstance(value, dict) else value:
-            yield from names_in(part)
 
 
 def advise(
@@ -197,7 +186,7 @@ def _advise_fields(role: str, spec: RoleSpec, fields: Set[str], problems: Collec
         label = f"move it out of `env`, to the fields of {whose}"
         hint = (
             "in TOML, a key belongs to the [table] above it"
-            if problems.document.source.format == "toml"
+            if problems.document.format_at(path) == "toml"
             else ""
         )
         problems.add(path, "misplaced-field", message, at="key", label=label, hint=hint)

@@ -22,6 +22,7 @@ from launcher.jobfile.compile.build import (
 from launcher.jobfile.compile.inputs import Folders
 from launcher.jobfile.compile.matrix import Combination, axis_values, named
 from launcher.jobfile.compile.options import Rules, Schedulers, check_options, check_rules
+from launcher.jobfile.compile.parents import Parents
 from launcher.jobfile.compile.project import Home
 from launcher.jobfile.compile.references import References
 from launcher.jobfile.compile.variables import AnyVar, Inputs, Value
@@ -54,6 +55,7 @@ class Work:
         folders: hashes what the file declares as inputs.
         rules: what a scheduler refuses; None where that is unknown.
         calls: calls the components of the files.
+        parents: reads the parents of the files.
         built: the apps that components have made of the file, by job; they are not called again.
     """
 
@@ -65,6 +67,7 @@ class Work:
     folders: Folders = field(default_factory=Folders)
     rules: Rules | None = None
     calls: Calls = field(default_factory=Calls)
+    parents: Parents = field(default_factory=Parents)
     built: Mapping[str, AppDef] = field(default_factory=dict)
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from launcher.jobfile.compile.matrix import fitted, slug
@@ -93,7 +93,7 @@ class References:
         return out
 
     def _scalar(self, value: Any, place: Place, path: Path) -> Any:
-        if isinstance(value, bool) and self.document.source.format == "toml":
+        if isinstance(value, bool) and self.document.format_at(path) == "toml":
             return str(value).lower() if place.as_written else value
         if place.as_written:
             return self.document.raw(path)
@@ -335,3 +335,13 @@ def _part_of_name(name: str, value: Value) -> str:
     """The text of a reference in the name of a job: a slug, but for text that may be a name itself."""
     is_name = isinstance(value.value, str) and not name.startswith("matrix.")
     return value.text if is_name else slug(value.value)
+
+
+def names_in(value: Any) -> Iterator[str]:
+    """The names of all references in a value. What stands below `x-` keys may be an anchor for elsewhere."""
+    if isinstance(value, str):
+        yield from (name for name, _, _ in find_macros(value))
+    elif isinstance(value, dict | list):
+        # `needs` has them in keys.
+        for part in [*value, *value.values()] if isinstance(value, dict) else value:
+            yield from names_in(part)

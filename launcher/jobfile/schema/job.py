@@ -21,7 +21,7 @@ from launcher.jobfile.model.base import (
     model_classes,
     traits_of,
 )
-from launcher.jobfile.model.job_file import JobFile
+from launcher.jobfile.model.job_file import BESIDE_JOBS, JobFile
 from launcher.jobfile.schema.components import arguments, component_name, either_roles_or_component
 from launcher.jobfile.schema.words import (
     MOUNT_TEXT,
@@ -34,6 +34,7 @@ from launcher.jobfile.schema.words import (
     nullable,
 )
 from launcher.specs.probe import CONDITIONS
+from launcher.specs.projectfile import DEFAULTS
 
 Schema = dict[str, Any]
 
@@ -57,8 +58,10 @@ def job_schema() -> Schema:
     job = _model(JobFile, made)
     models |= overlays(job, models)
     models["RoleSpec"] = filled_in(models["RoleSpec"])
-    job["required"].remove("roles")
-    job["allOf"] = [either_roles_or_component()]
+    models["Job"] = _one_of_several(job)
+    job |= _layer(job)
+    job["required"] = ["version"]
+    job["allOf"] = [_one_or_several(job), _null_below(job), either_roles_or_component()]
     for name, model, rule in arguments(_or_reference):
         models[name] = model
         job["allOf"].append(rule)
@@ -263,7 +266,9 @@ def _or_reference(value: Schema) -> Schema:
     return value
 
 
-_FIXED = ("version", "name", "targets")
+_FIXED = ("version", "name", "targets", "extends", "abstract", "jobs")
+_OWN = ("version", "name", "extends", "abstract", "remove", "jobs")
+"""Fields that no other layer gives, so that `null` removes nothing there."""
 _LAID_OVER = ("RoleSpec", "Resources", "LifecycleSpec", "NeedSpec", "ProbeSpec")
 """Models that merge by key; all others are replaced as a whole."""
 
@@ -328,11 +333,62 @@ BY_HAND: Mapping[str, Schema] = {
     "matrix": _matrix(),
     "defaults": _defaults(),
     "targets": {
+        "anyOf": [
+            {
+                "title": "targets by name",
+                "type": "object",
+                "patternProperties": {LABEL: {"$ref": "#/$defs/Overlay"}},
+                "additionalProperties": False,
+            },
+            {"title": "names of targets", "type": "array", "items": {"type": "string", "pattern": LABEL}},
+        ]
+    },
+    "jobs": {
         "type": "object",
-        "patternProperties": {LABEL: {"$ref": "#/$defs/Overlay"}},
+        "patternProperties": {LABEL: {"$ref": "#/$defs/Job"}},
         "additionalProperties": False,
     },
 }
+
+
+def _layer(job: Schema) -> Schema:
+    """The properties of a job file whose other layers may have what `null` removes."""
+    fields = job["properties"]
+    return {"properties": {k: v if k in _OWN else nullable(v) for k, v in fields.items()}}
+
+
+def _one_of_several(job: Schema) -> Schema:
+    """The schema of one of the `jobs` of a file: the fields beside `jobs` lie under it."""
+    left_out = ("version", "name", "abstract", "jobs")
+    fields = {k: v for k, v in _layer(job)["properties"].items() if k not in left_out}
+    words = {"title": "Job", "description": "One of several jobs, by its name."}
+    return {**{k: v for k, v in job.items() if k != "required"}, **words, "properties": fields}
+
+
+def _one_or_several(job: Schema) -> Schema:
+    """Errors for fields of one job beside `jobs`, and for a file that is neither a job nor abstract."""
+    own = {key: False for key in job["properties"] if key not in (*BESIDE_JOBS, "jobs")}
+    is_abstract = {"required": ["abstract"], "properties": {"abstract": {"enum": [True]}}}
+    return {
+        "if": {"required": ["jobs"]},
+        "then": {"properties": own},
+        "else": {"if": is_abstract, "then": {"properties": {"name": False}}, "else": {"required": ["name"]}},
+    }
+
+
+def _null_below(job: Schema) -> Schema:
+    """An error for `null` in a file without a parent, at fields that launcher.toml does not give."""
+    fields = (key for key in job["properties"] if key not in (*_OWN, *DEFAULTS))
+    kinds = {key: {"type": sorted(_kinds(job["properties"][key]) - {"null"})} for key in fields}
+    return {"if": {"required": ["extends"]}, "then": {}, "else": {"properties": kinds}}
+
+
+def _kinds(value: Schema) -> set[str]:
+    """The types that a schema takes."""
+    if "anyOf" in value:
+        return {kind for each in value["anyOf"] for kind in _kinds(each)}
+    kinds = value.get("type", "object")  # that of a reference to a model
+    return {kinds} if isinstance(kinds, str) else {*kinds}
 
 
 def overlays(job: Schema, models: Mapping[str, Schema]) -> dict[str, Schema]:

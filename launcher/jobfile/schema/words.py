@@ -56,6 +56,7 @@ _TITLES: Mapping[str, str] = {
     "FilesTrigger": "files",
     "FloatVar": "variable: number",
     "IntVar": "variable: whole number",
+    "Job": "job",
     "LifecycleSpec": "lifecycle",
     "NeedSpec": "need",
     "Overlay": "target",
