@@ -129,8 +129,8 @@ def compile_files(
         environment.checkout,
     )
     folders = Folders(not placeholders)
-    parents = Parents(environment.checkout is None)
     files, missing = find_files(paths, cwd)
+    parents = Parents(environment.checkout is None, {found.path: found.file for found in files})
     seen: dict[str, list[Diagnostic]] = {}
 
     def work(path: str) -> Work:
@@ -173,7 +173,8 @@ def _only_a_parent(file: str) -> Diagnostic:
 
 def _each_once(results: Sequence[FileResult]) -> Iterator[FileResult]:
     """The results, each problem of a file that several job files stand on once, with the number of these."""
-    reach = Counter(place for result in results for place in {_place(found) for found in result.problems})
+    jobs = [result for result in results if not result.is_abstract]
+    reach = Counter(place for result in jobs for place in {_place(found) for found in result.problems})
     shared = {_place(found) for result in results for found in result.problems if found.file != result.file}
     told: set[tuple[str, Span | None, str]] = set()
     for result in results:

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from launcher.jobfile.compile.advice import advise, advise_text, advise_variables
 from launcher.jobfile.compile.build import check_defaults
+from launcher.jobfile.compile.inputs import Folders
 from launcher.jobfile.compile.layers import Layered, layered
 from launcher.jobfile.compile.matrix import Combination, Matrix, named
 from launcher.jobfile.compile.one_job import Expanded, Work, compile_job
@@ -170,7 +171,8 @@ def compile_document(document: Document, work: Work) -> FileResult:
     advise_text(document, problems)
     found = [*problems.found]
     if is_abstract:
-        jobs, work = [_completed(job) for job in jobs], replace(work, rules=None)
+        jobs = [_completed(job) for job in jobs]
+        work = replace(work, rules=None, folders=Folders(is_read=False, is_here=False))
     results = [_compile_job(job, work, problems) for job in jobs]
     for result in results:
         found += unreported(result.problems, found)
@@ -202,10 +204,14 @@ def _is_abstract(value: Mapping[str, Any], problems: Collector) -> bool:
 
 
 def _completed(job: Layered) -> Layered:
-    """An abstract file as a job: with stand-ins for the fields that its children add."""
+    """An abstract file as a job: with stand-ins for the fields that its children add, and for a component.
+
+    A component may be in a file beside the children.
+    """
     node = job.marked or Placed(job.document.value, job.document.root())
-    stand_ins = {"name": "abstract", **({} if "component" in node.value else {"roles": {"role": {}}})}
-    node = without(laid_over(Placed(stand_ins, node.spot), node, WHOLE, is_filling=True), "abstract")
+    node = without(node, "abstract", *(("component", "args") if "component" in node.value else ()))
+    stand_ins = {"name": "abstract", "roles": {"role": {}}}
+    node = laid_over(Placed(stand_ins, node.spot), node, WHOLE, is_filling=True)
     return Layered(holding(job.document, swept(node)), node)
 
 

@@ -130,7 +130,7 @@ def swept(node: Placed) -> Placed:
     spot = Spot(node.spot.start, node.spot.end, node.spot.source)
     spot.entries = {}
     for key, value in node.value.items():
-        if isinstance(value, Removed) or _is_vain(value):
+        if isinstance(value, Removed) or is_vain(value):
             continue
         start, end, inner = node.entry(key)
         part = swept(Placed(value, inner))
@@ -139,10 +139,10 @@ def swept(node: Placed) -> Placed:
     return Placed(values, spot)
 
 
-def _is_vain(value: Any) -> bool:
+def is_vain(value: Any) -> bool:
     """Whether a mapping has only items of `remove` that have found nothing."""
     if isinstance(value, dict):
-        return bool(value) and all(map(_is_vain, value.values()))
+        return bool(value) and all(map(is_vain, value.values()))
     return isinstance(value, Removed) and not value.is_found
 
 

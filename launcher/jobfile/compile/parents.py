@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,9 +27,11 @@ class Parents:
 
     Attributes:
         is_asked: whether git says which files it ignores; files of another commit are not asked for.
+        names: path → what a file is called that is a job file of this compile as well.
     """
 
     is_asked: bool = True
+    names: Mapping[str, str] = field(default_factory=dict)
     _read: dict[str, Document | Diagnostic] = field(default_factory=dict)
 
     def of(self, document: Document, path: str, root: str, problems: Collector) -> list[Document] | None:
@@ -69,6 +71,7 @@ class Parents:
 
     def _parsed(self, file: str, path: str, root: str) -> Document | Diagnostic:
         if path not in self._read:
+            file = self.names.get(path, file)
             source = leads_out(file, path, os.path.realpath(root)) or read_source(file, path)
             self._read[path] = source if isinstance(source, Diagnostic) else parse(source)
             if isinstance(made := self._read[path], Document):

@@ -704,6 +704,22 @@ WRONG: dict[str, tuple[str, list[str]]] = {
         f"{BASE}timeout: 1h\n{CHILD}remove: [name]\n",
         ["job.launcher.yaml:5:10 invalid-value"],
     ),
+    "a removal from a target that no layer names": (
+        f"== launcher.toml\n[targets.dev]\ntimeout = '1m'\n{JOB}{ROLE}remove: [targets.dev.timeout]\n",
+        ["job.launcher.yaml:4:10 unknown-field"],
+    ),
+    "a removal of a target that finds nothing": (
+        f"{JOB}{ROLE}targets:\n  dev:\n    remove: [timeout]\n",
+        ["job.launcher.yaml:6:14 unknown-field"],
+    ),
+    "a removal of a target, of a role that there is not": (
+        f"{JOB}{ROLE}targets: {{dev: {{remove: [roles.mian.env.A]}}}}\n",
+        ["job.launcher.yaml:4:26 unknown-field"],
+    ),
+    "a removal in a parent that no layer below it satisfies": (
+        f"{BASE}remove: [timeout]\n{CHILD}timeout: 1h\n",
+        ["base.launcher.yaml:3:10 unknown-field"],
+    ),
     # jobs
     **{
         f"`{field}` beside jobs": (
@@ -857,6 +873,16 @@ def test_components_and_the_environment_may_be_refused_in_every_layer(repository
     write(repository, f"{BASE}component: own.py:make\n{JOB}extends: base.launcher.yaml\n")
     refused = compiled(repository, components=False)
     assert places(refused) == ["base.launcher.yaml:3:12 component-refused"]
+
+
+def test_a_component_of_a_parent_is_beside_the_job_file(repository: Path) -> None:
+    own = "from launcher.specs import AppDef, Role\ndef make() -> AppDef:\n"
+    own += "    return AppDef('a', [Role('main', image='', entrypoint='x')])\n"
+    child = "version: 1\nname: job\nextends: ../base.launcher.yaml\n"
+    write(
+        repository, f"{BASE}component: own.py:make\n== jobs/job.launcher.yaml\n{child}== jobs/own.py\n{own}"
+    )
+    assert launches(repository, components=True)["job"].app.roles[0].entrypoint == "x"
 
 
 # Several jobs in one file
@@ -1078,8 +1104,8 @@ def test_parents_and_launcher_toml_are_read_once_for_all_files(repository: Path)
     write(repository, f"== launcher.toml\ndefaults.metadata.a = 'b'\n{base}")
     for number in range(20):
         text = CHILD.replace("job", f"job-{number}").replace("extends: ", "extends: ../")
-        write(repository, text.replace("== ", "== jobs/"))
-    names = ["base.launcher.yaml", "root.launcher.toml", "/launcher.toml", "job-7.launcher.yaml"]
-    counts = opened(repository, "jobs", *names)
-    assert counts == opened(repository, "jobs/job-7.launcher.yaml", *names)
+        write(repository, text.replace("== ", "== jobs/" if number else "== one/"))
+    names = ["base.launcher.yaml", "root.launcher.toml", "/launcher.toml"]
+    counts = opened(repository, "jobs", *names, "job-7.launcher.yaml")
+    assert counts[:3] == opened(repository, "one", *names)
     assert counts[0] == counts[1] == counts[3]  # once, as the job file itself
