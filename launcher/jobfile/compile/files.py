@@ -72,6 +72,8 @@ class Compiled:
     """Where the values of each launch come from."""
     prunes: bool = False
     """Whether `launcher ci` stops apps that no file declares any more."""
+    parents: int = 0
+    """How many of the files are no jobs, only parents of others."""
     left_out: tuple[str, ...] = ()
     """The files that have jobs without the target asked for."""
 
@@ -162,7 +164,8 @@ def compile_files(
     if not placeholders and not any(each.severity == "error" for each in diagnostics):
         elsewhere = Neighbours(cwd, replace(inputs, placeholders=True), parents=parents)
         launches = resolve_elsewhere(launches, elsewhere)
-    return Compiled(tuple(launches), tuple(diagnostics), traces, homes.prunes, left_out)
+    count = sum(result.is_abstract for result in results)
+    return Compiled(tuple(launches), tuple(diagnostics), traces, homes.prunes, count, left_out)
 
 
 def _only_a_parent(file: str) -> Diagnostic:
@@ -183,7 +186,7 @@ def _each_once(results: Sequence[FileResult]) -> Iterator[FileResult]:
             place = _place(found)
             if place not in shared or place not in told:
                 count = reach[place] if place in shared else 1
-                message = f"{found.message}, in {count} job files" if count > 1 else found.message
+                message = f"{found.message}, in {count} files" if count > 1 else found.message
                 kept.append(replace(found, message=message))
         told |= {_place(found) for found in result.problems}
         yield replace(result, problems=tuple(kept))

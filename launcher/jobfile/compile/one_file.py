@@ -185,7 +185,7 @@ def compile_document(document: Document, work: Work) -> FileResult:
         made=tuple(each for result in results for each in result.made if is_sound),
         problems=tuple(masked(found, document)),
         declared=frozenset().union(*declared) if len(declared) == len(jobs) else None,
-        lacking=[each for result in results for each in result.lacking],
+        lacking=[each for result in results for each in result.lacking if not is_abstract],
         is_abstract=is_abstract,
     )
 
@@ -370,7 +370,8 @@ def _compile_variant(variant: Variant, work: Work, above: Collector) -> _Outcome
             outcome.take(problems.found)
         if launch is not None:
             launch = launch if outcome.made else replace(launch, notes=(*_unused_axes(whole),))
-            outcome.made.append(Made(launch, Trace.of(problems, variant, work.home.config, launch)))
+            trace = Trace.of(problems, variant, work.home.config, launch)
+            outcome.made.append(Made(replace(launch, shared_line=trace.shared_line), trace))
     common_fields: Collection[str] = ()
     if variant.common is not None:
         values = whole.references(made[0], work.home, shared.fork()).values

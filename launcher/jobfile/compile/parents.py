@@ -47,7 +47,7 @@ class Parents:
                 problems.found += notes.found
                 return None
             seen.append(path)
-            file = os.path.normpath(os.path.join(os.path.dirname(document.source.file), given))
+            file = _shown(given, document.source.file)
             parent = self._parsed(file, path, root)
             if isinstance(parent, Diagnostic):
                 _refuse(
@@ -85,6 +85,13 @@ class Parents:
             return True
         _refuse(notes, "git ignores the parent, and plans would show it", "commit it, or extend another file")
         return False
+
+
+def _shown(given: str, child: str) -> str:
+    """The path of a parent as the path of its child is shown: `./jobs/a` extends `./base`."""
+    path = os.path.normpath(os.path.join(os.path.dirname(child), given))
+    is_here = child.startswith("." + os.sep) and not path.startswith(os.pardir)
+    return os.path.join(os.curdir, path) if is_here else path
 
 
 def _is_parent(given: Any, path: str, seen: Sequence[str], root: str, notes: Collector) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -11,6 +12,9 @@ from launcher.jobfile.compile.variants import Variant
 from launcher.jobfile.messages.collector import At, Collector
 from launcher.jobfile.text.document import Document, Path, Range
 from launcher.specs import Launch
+
+_PART = re.compile(r'\["((?:[^"\\]|\\.)*)"\]|\[([^\]]*)\]|([^.\[\]]+)')
+"""A part of a path as plans write it: `metadata["a.b"]`, `args[3]`, `env`."""
 
 
 class Origin(NamedTuple):
@@ -80,6 +84,12 @@ class Trace:
             layer = "target" if is_target else self._layer(at)
             return Origin(at.source.file, at.line, layer, (*notes, *self._through(path)))
         return self._component(path) or self._project(path) or Origin("", 0, "default")
+
+    def shared_line(self, path: str) -> str:
+        """`launcher.toml:12` for a value that a layer below the job's own file gives; "" for all others."""
+        keys = tuple(quoted or index or key for quoted, index, key in _PART.findall(path))
+        origin = self.origin(tuple(int(key) if key.isdecimal() else key for key in keys))
+        return f"{origin.file}:{origin.line}" if origin.file not in ("", self.document.source.file) else ""
 
     def _layer(self, at: Range) -> str:
         if at.source is self.document.source:

@@ -221,7 +221,9 @@ def chosen_target(
         if asked != DEFAULT_TARGET and asked not in targets:
             message = f"the file declares no target `{asked}`"
             otherwise = "it declares no target at all: leave --target out"
-            lacking.unknown(path, "unknown-target", message, asked, targets, "targets", otherwise=otherwise)
+            is_own = lacking.document.key_range(path).source is lacking.document.source
+            at = path if is_own else ("name",)
+            lacking.unknown(at, "unknown-target", message, asked, targets, "targets", otherwise=otherwise)
         return asked
     usual = home.config.target
     if usual is None or usual == DEFAULT_TARGET or not targets:
