@@ -83,7 +83,7 @@ def laid_over(base: Placed, over: Placed, place: Place | None = None, *, is_fill
         inner, entry = over.part(key), over.entry(key)
         if _removes(inner.value, key, values, is_filling):
             values[key] = _mark(inner.value, values.get(key))
-        elif isinstance(inner.value, dict):
+        elif isinstance(inner.value, dict) and (key in values or not is_filling):
             start, end, _ = base.entry(key) if isinstance(values.get(key), dict) and not is_filling else entry
             under = base.part(key) if key in base.value else Placed(None, inner.spot)
             below = place.below(key) if place is not None else None
@@ -124,7 +124,7 @@ def _displaced(base: Mapping[str, Any], over: Mapping[str, Any], place: Place | 
 
 def swept(node: Placed) -> Placed:
     """Return the mapping without the keys that were removed, and without those that hold nothing else."""
-    if not isinstance(node.value, dict):
+    if not _holds_removed(node.value):
         return node
     values = {}
     spot = Spot(node.spot.start, node.spot.end, node.spot.source)
@@ -137,6 +137,12 @@ def swept(node: Placed) -> Placed:
         values[key] = part.value
         spot.entries[key] = (start, end, part.spot)
     return Placed(values, spot)
+
+
+def _holds_removed(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(map(_holds_removed, value.values()))
+    return isinstance(value, Removed)
 
 
 def is_vain(value: Any) -> bool:
