@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import reduce
 from typing import Any, NamedTuple
 
+from launcher.jobfile.compile.job_names import is_pattern
 from launcher.jobfile.compile.overlay import (
     WHOLE,
     Placed,
@@ -125,7 +126,7 @@ def _jobs(document: Document, problems: Collector) -> Iterator[Document]:
         node, (start, end, _) = root.part("jobs").part(name), root.part("jobs").entry(name)
         if name.startswith("x-"):
             continue
-        if not re.fullmatch(LABEL[1:-1], name):
+        if not (re.fullmatch(LABEL[1:-1], name) or is_pattern(name)):
             bad_label(path, name, "job", problems, at_key=True)
         elif not isinstance(node.value, dict):
             label = "write its fields below it"

@@ -12,8 +12,9 @@ from pydantic import ValidationError
 from launcher.jobfile.compile.advice import advise, advise_text, advise_variables
 from launcher.jobfile.compile.build import check_defaults
 from launcher.jobfile.compile.inputs import Folders
+from launcher.jobfile.compile.job_names import beginning, check_names, group_of, named
 from launcher.jobfile.compile.layers import Layered, layered
-from launcher.jobfile.compile.matrix import Combination, Matrix, named
+from launcher.jobfile.compile.matrix import NO_MATRIX, Combination, Matrix
 from launcher.jobfile.compile.one_job import Expanded, Work, compile_job
 from launcher.jobfile.compile.overlay import WHOLE, Placed, holding, laid_over, swept, without
 from launcher.jobfile.compile.parents import Parents
@@ -107,8 +108,9 @@ class Declared:
     """The declarations of a job file.
 
     Attributes:
-        name: of the file's job, or of its matrix.
+        name: of the file's job, or the one that means all jobs of its matrix.
         jobs: the names of the jobs.
+        beginning: of the names of all jobs of its matrix.
         is_guessed: whether values of the matrix are not known, and with them the names of the jobs.
         is_whole: whether all of the file could be parsed; else it may have a matrix further down.
     """
@@ -117,6 +119,7 @@ class Declared:
     project: str
     name: str
     jobs: frozenset[str]
+    beginning: str
     is_guessed: bool = False
     is_whole: bool = True
 
@@ -128,7 +131,7 @@ class Declared:
     def declares(self, name: str) -> bool:
         if name == self.name or name in self.jobs:
             return True
-        return self.is_guessed and name.startswith(f"{self.name}-")
+        return self.is_guessed and name.startswith(self.beginning)
 
 
 def declared_in(
@@ -153,10 +156,11 @@ def _declared(job: Layered, target: str, inputs: Inputs, home: Home, is_whole: b
         return None
     problems = Collector(document)
     whole = _expanded(Variants(document, problems, job.marked).of(target), inputs, home, problems)
-    project = whole.references({}, home, problems).values["job.project"].text
-    is_guessed = not whole.combinations or any(path[:1] == ("matrix",) for path in problems.assumed)
+    project = whole.references(NO_MATRIX, home, problems).values["job.project"].text
+    is_guessed = not whole.combinations or any(map(whole.is_in_names, problems.assumed))
     jobs = frozenset(named(name, combination) for combination in whole.combinations)
-    return Declared(document.source.file, project, name, jobs, is_guessed, is_whole)
+    group = whole.group or name
+    return Declared(document.source.file, project, group, jobs, beginning(name), is_guessed, is_whole)
 
 
 def compile_document(document: Document, work: Work) -> FileResult:
@@ -357,7 +361,7 @@ def _compile_variant(variant: Variant, work: Work, above: Collector) -> _Outcome
     whole = _expanded(variant, work.inputs, work.home, shared)
     if _is_too_much(len(whole.combinations), "matrix", variant.document, shared):
         whole.combinations = []
-    made = whole.combinations or [{}]
+    made = whole.combinations or [NO_MATRIX]
     outcome = _Outcome(variant, whole.specs, shared.found, len(made))
     first: tuple[JobFile | None, Collector] | None = None
     for combination in made:
@@ -391,8 +395,8 @@ def _compile_variant(variant: Variant, work: Work, above: Collector) -> _Outcome
 def _unused_axes(whole: Expanded) -> Iterator[str]:
     """A note on each axis of several values that nothing refers to: its jobs may be meant to repeat."""
     used = {*names_in(whole.value)}
-    for axis in whole.combinations[0] if whole.combinations and "job.name" not in used else ():
-        count = len({each[axis].text for each in whole.combinations})
+    for axis in whole.combinations[0].axes if whole.combinations and "job.name" not in used else ():
+        count = len({each.axes[axis].text for each in whole.combinations})
         if f"matrix.{axis}" not in used and count > 1:
             yield f"nothing refers to `$<matrix.{axis}>`: the jobs of its {count} values are alike"
 
@@ -415,11 +419,14 @@ def _expanded(variant: Variant, inputs: Inputs, home: Home, problems: Collector)
 def _combinations(matrix: Any, whole: Expanded, home: Home, problems: Collector) -> Sequence[Combination]:
     """Return the combinations. A wrong matrix has none, and references to its axes are not checked."""
     name, project = whole.value.get("name"), whole.value.get("project", home.project)
-    values = {**whole.known, "job.name": Value(name, str(name))}
+    group = group_of(name, matrix)
+    whole.group = group if isinstance(group, str) else ""
+    values = {**whole.known, "job.name": Value(group, str(group))}
     if isinstance(project, str) and "$" not in project:
         values["job.project"] = Value(project, project)
     resolved = References(problems, values, home.git).resolve(matrix, JOB_FIELDS["matrix"], ("matrix",))
-    made = Matrix(problems).combinations(resolved, name)
+    made = Matrix(problems, {*names_in(whole.value)}).combinations(resolved)
+    check_names(name, matrix, made, problems)
     if not made:
         axes = (name for name in names_in(whole.value) if name.startswith("matrix."))
         whole.known.update({axis: Value(None, "") for axis in axes})

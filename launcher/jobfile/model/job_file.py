@@ -208,8 +208,10 @@ class JobFile(Model):
     version: Annotated[Literal[1], Traits("never")] = Field(
         description="Version of the job file language.", examples=[1]
     )
-    name: Annotated[Label, Traits("never")] = Field(
-        description="The job's identity within its project.", examples=["mnist"]
+    name: Annotated[Label, Traits("matrix", job_names=True)] = Field(
+        description="The job's identity within its project. With a `matrix` it may hold its values,"
+        " `train-$<matrix.lr>`, and `matrix.group` names all of the jobs.",
+        examples=["mnist"],
     )
     description: str = Field("", description="What the job does.", examples=["Train MNIST on two replicas."])
     project: Label | None = Field(
@@ -306,7 +308,8 @@ class JobFile(Model):
     )
     matrix: dict[str, Any] = Field(
         {},
-        description="One job for each combination of these axes, with `$<matrix.AXIS>` for its values.",
+        description="One job for each combination of these axes, with `$<matrix.AXIS>` for its values."
+        " `exclude` leaves combinations out, `include` adds some, or further values.",
         examples=[{"lr": [0.1, 0.01], "seed": {"range": [0, 4]}}],
     )
     max_parallel: Attempts | None = Field(

@@ -25,6 +25,7 @@ from launcher.jobfile.model.job_file import BESIDE_JOBS, JobFile
 from launcher.jobfile.schema.components import arguments, component_name, either_roles_or_component
 from launcher.jobfile.schema.words import (
     MOUNT_TEXT,
+    NAME_PATTERN,
     NOT_EMPTY,
     NOTHING,
     REFERENCE,
@@ -95,7 +96,9 @@ def _property(key: str, field: FieldInfo, made: Schema) -> Schema:
     """A field: its words from the model, its shape from what pydantic made of it."""
     traits = traits_of(field)
     value = _as_written(_without_null(made)) if traits.as_written else _value(key, _without_null(made))
-    if traits.mode != "never" and key != "type":
+    if traits.mode == "matrix":
+        value |= {"pattern": f"{LABEL}|{NAME_PATTERN}"}
+    elif traits.mode != "never" and key != "type":
         value = _or_reference(value)
     # Nothing but words beside a reference to another schema.
     has_default = isinstance(field.default, str | int | float) and "$ref" not in value
@@ -294,21 +297,37 @@ _RANGE = {
 }
 
 
-def _combinations(key: str, what: str) -> Schema:
+def _group() -> Schema:
+    """A name; or the values of an axis that is called so."""
+    what = "The name that means all jobs of the matrix, where `name` holds references."
+    name = {"type": "string", "pattern": LABEL}
+    return {**described("group", what, "sweep"), "anyOf": [name, _LIST, _RANGE]}
+
+
+def _combinations(key: str, what: str, example: Mapping[str, Any]) -> Schema:
     return {
-        **described(key, what, [{"lr": 0.1, "seed": 3}]),
+        **described(key, what, [example]),
         "type": "array",
-        "items": {"type": "object", "additionalProperties": _CELL},
+        "items": {"type": "object", "patternProperties": _NOTES, "additionalProperties": _CELL},
     }
 
 
 def _matrix(*more: Schema) -> Schema:
+    words = {
+        "group": _group(),
+        "exclude": _combinations(
+            "exclude", "Combinations left out, by some of their values.", {"lr": 0.1, "seed": 3}
+        ),
+        "include": _combinations(
+            "include",
+            "After `exclude`: combinations added, with a value for every axis; and further values, for the"
+            " combinations with these values of the axes.",
+            {"lr": 0.1, "epochs": 20},
+        ),
+    }
     return {
         "type": "object",
-        "properties": {
-            "exclude": _combinations("exclude", "Combinations left out, by some of their values."),
-            "include": _combinations("include", "Combinations added, with a value for every axis."),
-        },
+        "properties": {key: nullable(value) if more else value for key, value in words.items()},
         "patternProperties": _NOTES,
         "additionalProperties": {"anyOf": [_LIST, _RANGE, *more]},
     }
@@ -345,7 +364,7 @@ BY_HAND: Mapping[str, Schema] = {
     },
     "jobs": {
         "type": "object",
-        "patternProperties": {LABEL: {"$ref": "#/$defs/Job"}},
+        "patternProperties": {f"{LABEL}|{NAME_PATTERN}": {"$ref": "#/$defs/Job"}},
         "additionalProperties": False,
     },
 }
