@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -93,302 +93,317 @@ def lay(folder: Path, layers: Sequence[Job], project: Job | None, kinds: tuple[s
         above = {"extends": name}
 
 
-def role(**fields: Any) -> Job:
-    return {"roles": {"main": fields}}
+class Case(NamedTuple):
+    """Layers, the uppermost parent first and the file last; what the document then holds."""
+
+    layers: Sequence[Job]
+    expected: Job
+    project: Job | None = None
+    target: str | None = None
 
 
-def common(**fields: Any) -> Job:
-    return {"defaults": {"role": fields}}
-
-
-BASH: Job = {"run": "true", "shell": "bash"}
-
-MERGED: dict[str, tuple[Sequence[Job], Job | None, str | None, Job]] = {
-    # What it shows: layers, launcher.toml, target, what the document must hold.
-    "a field of launcher.toml": (
-        [{"roles": ROLES}],
-        {"defaults": {"timeout": "1h"}},
-        None,
+MERGED: dict[str, Case] = {
+    "a field of launcher.toml": Case(
+        [{"roles": {"main": {"entrypoint": "env"}}}],
         {"timeout_s": 3600},
+        project={"defaults": {"timeout": "1h"}},
     ),
-    "the file over launcher.toml": (
-        [{"roles": ROLES, "timeout": "2h"}],
-        {"defaults": {"timeout": "1h"}},
-        None,
+    "the file over launcher.toml": Case(
+        [{"roles": {"main": {"entrypoint": "env"}}, "timeout": "2h"}],
         {"timeout_s": 7200},
+        project={"defaults": {"timeout": "1h"}},
     ),
-    "parents over launcher.toml": (
-        [{"timeout": "3h"}, {"roles": ROLES}],
-        {"defaults": {"timeout": "1h"}},
-        None,
+    "parents over launcher.toml": Case(
+        [{"timeout": "3h"}, {"roles": {"main": {"entrypoint": "env"}}}],
         {"timeout_s": 10800},
+        project={"defaults": {"timeout": "1h"}},
     ),
-    "the nearest parent over the uppermost": (
-        [{"timeout": "1h"}, {"timeout": "2h"}, {"roles": ROLES}],
-        None,
-        None,
+    "the nearest parent over the uppermost": Case(
+        [{"timeout": "1h"}, {"timeout": "2h"}, {"roles": {"main": {"entrypoint": "env"}}}],
         {"timeout_s": 7200},
     ),
-    "maps merge by key over all layers": (
+    "maps merge by key over all layers": Case(
         [
-            role(env={"A": "1", "B": "1"}),
-            role(env={"B": "2", "C": "2"}),
-            role(entrypoint="x", env={"C": "3"}),
+            {"roles": {"main": {"env": {"A": "1", "B": "1"}}}},
+            {"roles": {"main": {"env": {"B": "2", "C": "2"}}}},
+            {"roles": {"main": {"entrypoint": "x", "env": {"C": "3"}}}},
         ],
-        None,
-        None,
         {"env": {"A": "1", "B": "2", "C": "3"}},
     ),
-    "lists replace": (
-        [role(args=["a", "b"]), role(entrypoint="x", args=["c"])],
-        None,
-        None,
+    "lists replace": Case(
+        [{"roles": {"main": {"args": ["a", "b"]}}}, {"roles": {"main": {"entrypoint": "x", "args": ["c"]}}}],
         {"args": ["c"]},
     ),
-    "a whole role of a parent": ([{"roles": ROLES}, {}], None, None, {"entrypoint": "env"}),
-    "defaults of all layers, under each role": (
-        [common(image="b", num_replicas=2), common(image="c"), {"roles": {"main": {"entrypoint": "x"}}}],
-        {"defaults": {"role": {"image": "a", "env": {"A": "1"}}}},
-        None,
+    "a whole role of a parent": Case([{"roles": {"main": {"entrypoint": "env"}}}, {}], {"entrypoint": "env"}),
+    "defaults of all layers, under each role": Case(
+        [
+            {"defaults": {"role": {"image": "b", "num_replicas": 2}}},
+            {"defaults": {"role": {"image": "c"}}},
+            {"roles": {"main": {"entrypoint": "x"}}},
+        ],
         {"image": "c", "num_replicas": 2, "env": {"A": "1"}},
+        project={"defaults": {"role": {"image": "a", "env": {"A": "1"}}}},
     ),
-    "a role of the uppermost layer over defaults of the nearest": (
-        [role(image="mine", entrypoint="x"), common(image="theirs")],
-        None,
-        None,
+    "a role of the uppermost layer over defaults of the nearest": Case(
+        [
+            {"roles": {"main": {"image": "mine", "entrypoint": "x"}}},
+            {"defaults": {"role": {"image": "theirs"}}},
+        ],
         {"image": "mine"},
     ),
-    "resources merge with defaults": (
-        [role(entrypoint="x", resource={"cpu": 2})],
-        {"defaults": {"role": {"resource": {"cpu": 1, "memory": "1GiB"}}}},
-        None,
-        {"resource": {"cpu_millis": 2000, "memory_bytes": 2**30}},
+    "resources merge with defaults": Case(
+        [{"roles": {"main": {"entrypoint": "x", "resource": {"cpu": 2}}}}],
+        {"resource": {"cpu_millis": 2000, "memory_bytes": 1073741824}},
+        project={"defaults": {"role": {"resource": {"cpu": 1, "memory": "1GiB"}}}},
     ),
-    "a target of launcher.toml over the file": (
-        [{"roles": ROLES, "timeout": "2h", "targets": ["dev"]}],
-        {"targets": {"dev": {"timeout": "5m"}}},
-        "dev",
+    "a target of launcher.toml over the file": Case(
+        [{"roles": {"main": {"entrypoint": "env"}}, "timeout": "2h", "targets": ["dev"]}],
         {"timeout_s": 300},
+        project={"targets": {"dev": {"timeout": "5m"}}},
+        target="dev",
     ),
-    "a target's layers in their order": (
-        [{"targets": {"dev": {"timeout": "6m"}}}, {"roles": ROLES, "targets": {"dev": {"timeout": "7m"}}}],
-        {"targets": {"dev": {"timeout": "5m"}}},
-        "dev",
+    "a target's layers in their order": Case(
+        [
+            {"targets": {"dev": {"timeout": "6m"}}},
+            {"roles": {"main": {"entrypoint": "env"}}, "targets": {"dev": {"timeout": "7m"}}},
+        ],
         {"timeout_s": 420},
+        project={"targets": {"dev": {"timeout": "5m"}}},
+        target="dev",
     ),
-    "a target of a parent, merged with that of launcher.toml": (
-        [{"targets": {"dev": {"roles": {"main": {"env": {"B": "2"}}}}}}, {"roles": ROLES}],
-        {"targets": {"dev": {"roles": {"main": {"env": {"A": "1", "B": "1"}}}}}},
-        "dev",
+    "a target of a parent, merged with that of launcher.toml": Case(
+        [
+            {"targets": {"dev": {"roles": {"main": {"env": {"B": "2"}}}}}},
+            {"roles": {"main": {"entrypoint": "env"}}},
+        ],
         {"env": {"A": "1", "B": "2"}},
+        project={"targets": {"dev": {"roles": {"main": {"env": {"A": "1", "B": "1"}}}}}},
+        target="dev",
     ),
-    "defaults of a target over those of the file, under each role": (
-        [{"roles": ROLES, "targets": ["dev"], **common(image="a", num_replicas=3)}],
-        {"targets": {"dev": {"defaults": {"role": {"image": "b"}}}}},
-        "dev",
-        {"image": "b", "num_replicas": 3},
-    ),
-    "a list of targets and an overlay of one": (
-        [{"targets": ["dev"]}, {"roles": ROLES, "targets": {"dev": {"metadata": {"a": "b"}}}}],
-        {"targets": {"dev": {"timeout": "5m"}}},
-        "dev",
-        {"timeout_s": 300},
-    ),
-    "a scheduler of launcher.toml": (
-        [{"roles": ROLES}],
-        {"defaults": {"scheduler": "local_dir"}},
-        None,
-        {"scheduler": "local_dir"},
-    ),
-    "another scheduler drops the options of a parent": (
-        [{"cfg": {"grace_s": 3}}, {"roles": ROLES, "scheduler": "local_dir"}],
-        None,
-        None,
-        {"scheduler": "local_dir", "cfg": None},
-    ),
-    "the same scheduler keeps them": (
-        [{"scheduler": "local_dir", "cfg": {"grace_s": 3}}, {"roles": ROLES, "scheduler": "local_dir"}],
-        None,
-        None,
-        {"cfg": {"grace_s": 3}},
-    ),
-    "a target's scheduler in launcher.toml drops the file's options": (
-        [{"roles": ROLES, "cfg": {"grace_s": 3}, "targets": ["dev"]}],
-        {"targets": {"dev": {"scheduler": "local_dir", "cfg": {"log_dir": "l"}}}},
-        "dev",
-        {"scheduler": "local_dir", "cfg": {"log_dir": "l"}},
-    ),
-    "a target's other scheduler drops the options of the target in lower layers": (
-        [
-            {"targets": {"dev": {"scheduler": "local_dir", "cfg": {"grace_s": 3}}}},
-            {"roles": ROLES, "targets": {"dev": {"scheduler": "queue", "cfg": {"partition": "p"}}}},
-        ],
-        None,
-        "dev",
-        {"scheduler": "queue", "cfg": {"partition": "p"}},
-    ),
-    "options of a target without a scheduler stay with that of the layer below": (
-        [
-            {"targets": {"dev": {"scheduler": "queue", "cfg": {"partition": "p"}}}},
-            {"roles": ROLES, "targets": {"dev": {"cfg": {"partition": "q"}}}},
-        ],
-        None,
-        "dev",
-        {"scheduler": "queue", "cfg": {"partition": "q"}},
-    ),
-    "`run` displaces entrypoint and args": (
-        [role(entrypoint="x", args=["a"]), role(run="true")],
-        None,
-        None,
-        {"entrypoint": "sh", "args": ["-euc", "true"]},
-    ),
-    "`entrypoint` displaces run and its shell": (
-        [role(**BASH), role(entrypoint="x")],
-        None,
-        None,
-        {"entrypoint": "x", "args": None},
-    ),
-    "`run` of a role displaces the entrypoint of defaults": (
-        [role(run="true")],
-        {"defaults": {"role": {"entrypoint": "python", "args": ["-V"]}}},
-        None,
-        {"entrypoint": "sh", "args": ["-euc", "true"]},
-    ),
-    "`entrypoint` of a role displaces the `run` of defaults": (
-        [common(**BASH), role(entrypoint="x", args=["y"])],
-        None,
-        None,
-        {"entrypoint": "x", "args": ["y"]},
-    ),
-    "`run` of a target displaces the entrypoint of the file": (
-        [{**role(entrypoint="x", args=["a"]), "targets": {"dev": role(run="true")}}],
-        None,
-        "dev",
-        {"entrypoint": "sh", "args": ["-euc", "true"]},
-    ),
-    "`memMB` displaces memory": (
-        [role(entrypoint="x", resource={"memory": "1GiB"}), role(resource={"memMB": 5})],
-        None,
-        None,
-        {"resource": {"memory_bytes": 5 * 2**20}},
-    ),
-    "`memory` of a role displaces the memMB of defaults": (
-        [common(resource={"memMB": 5, "cpu": 1}), role(entrypoint="x", resource={"memory": "1GiB"})],
-        None,
-        None,
-        {"resource": {"cpu_millis": 1000, "memory_bytes": 2**30}},
-    ),
-    "`memMB` of a target displaces memory": (
+    "defaults of a target over those of the file, under each role": Case(
         [
             {
-                **role(entrypoint="x", resource={"memory": "1GiB"}),
-                "targets": {"dev": role(resource={"memMB": 5})},
+                "roles": {"main": {"entrypoint": "env"}},
+                "targets": ["dev"],
+                "defaults": {"role": {"image": "a", "num_replicas": 3}},
             }
         ],
-        None,
-        "dev",
-        {"resource": {"memory_bytes": 5 * 2**20}},
+        {"image": "b", "num_replicas": 3},
+        project={"targets": {"dev": {"defaults": {"role": {"image": "b"}}}}},
+        target="dev",
     ),
-    "a component displaces roles and defaults": (
+    "a list of targets and an overlay of one": Case(
         [
-            {**role(entrypoint="x"), **common(image="i")},
+            {"targets": ["dev"]},
+            {"roles": {"main": {"entrypoint": "env"}}, "targets": {"dev": {"metadata": {"a": "b"}}}},
+        ],
+        {"timeout_s": 300},
+        project={"targets": {"dev": {"timeout": "5m"}}},
+        target="dev",
+    ),
+    "a scheduler of launcher.toml": Case(
+        [{"roles": {"main": {"entrypoint": "env"}}}],
+        {"scheduler": "local_dir"},
+        project={"defaults": {"scheduler": "local_dir"}},
+    ),
+    "another scheduler drops the options of a parent": Case(
+        [{"cfg": {"grace_s": 3}}, {"roles": {"main": {"entrypoint": "env"}}, "scheduler": "local_dir"}],
+        {"scheduler": "local_dir", "cfg": None},
+    ),
+    "the same scheduler keeps them": Case(
+        [
+            {"scheduler": "local_dir", "cfg": {"grace_s": 3}},
+            {"roles": {"main": {"entrypoint": "env"}}, "scheduler": "local_dir"},
+        ],
+        {"cfg": {"grace_s": 3}},
+    ),
+    "a target's scheduler in launcher.toml drops the file's options": Case(
+        [{"roles": {"main": {"entrypoint": "env"}}, "cfg": {"grace_s": 3}, "targets": ["dev"]}],
+        {"scheduler": "local_dir", "cfg": {"log_dir": "l"}},
+        project={"targets": {"dev": {"scheduler": "local_dir", "cfg": {"log_dir": "l"}}}},
+        target="dev",
+    ),
+    "a target's other scheduler drops the options of the target in lower layers": Case(
+        [
+            {"targets": {"dev": {"scheduler": "local_dir", "cfg": {"grace_s": 3}}}},
+            {
+                "roles": {"main": {"entrypoint": "env"}},
+                "targets": {"dev": {"scheduler": "queue", "cfg": {"partition": "p"}}},
+            },
+        ],
+        {"scheduler": "queue", "cfg": {"partition": "p"}},
+        target="dev",
+    ),
+    "options of a target without a scheduler stay with that of the layer below": Case(
+        [
+            {"targets": {"dev": {"scheduler": "queue", "cfg": {"partition": "p"}}}},
+            {"roles": {"main": {"entrypoint": "env"}}, "targets": {"dev": {"cfg": {"partition": "q"}}}},
+        ],
+        {"scheduler": "queue", "cfg": {"partition": "q"}},
+        target="dev",
+    ),
+    "`run` displaces entrypoint and args": Case(
+        [{"roles": {"main": {"entrypoint": "x", "args": ["a"]}}}, {"roles": {"main": {"run": "true"}}}],
+        {"entrypoint": "sh", "args": ["-euc", "true"]},
+    ),
+    "`entrypoint` displaces run and its shell": Case(
+        [{"roles": {"main": {"run": "true", "shell": "bash"}}}, {"roles": {"main": {"entrypoint": "x"}}}],
+        {"entrypoint": "x", "args": None},
+    ),
+    "`run` of a role displaces the entrypoint of defaults": Case(
+        [{"roles": {"main": {"run": "true"}}}],
+        {"entrypoint": "sh", "args": ["-euc", "true"]},
+        project={"defaults": {"role": {"entrypoint": "python", "args": ["-V"]}}},
+    ),
+    "`entrypoint` of a role displaces the `run` of defaults": Case(
+        [
+            {"defaults": {"role": {"run": "true", "shell": "bash"}}},
+            {"roles": {"main": {"entrypoint": "x", "args": ["y"]}}},
+        ],
+        {"entrypoint": "x", "args": ["y"]},
+    ),
+    "`run` of a target displaces the entrypoint of the file": Case(
+        [
+            {
+                "roles": {"main": {"entrypoint": "x", "args": ["a"]}},
+                "targets": {"dev": {"roles": {"main": {"run": "true"}}}},
+            }
+        ],
+        {"entrypoint": "sh", "args": ["-euc", "true"]},
+        target="dev",
+    ),
+    "`memMB` displaces memory": Case(
+        [
+            {"roles": {"main": {"entrypoint": "x", "resource": {"memory": "1GiB"}}}},
+            {"roles": {"main": {"resource": {"memMB": 5}}}},
+        ],
+        {"resource": {"memory_bytes": 5242880}},
+    ),
+    "`memory` of a role displaces the memMB of defaults": Case(
+        [
+            {"defaults": {"role": {"resource": {"memMB": 5, "cpu": 1}}}},
+            {"roles": {"main": {"entrypoint": "x", "resource": {"memory": "1GiB"}}}},
+        ],
+        {"resource": {"cpu_millis": 1000, "memory_bytes": 1073741824}},
+    ),
+    "`memMB` of a target displaces memory": Case(
+        [
+            {
+                "roles": {"main": {"entrypoint": "x", "resource": {"memory": "1GiB"}}},
+                "targets": {"dev": {"roles": {"main": {"resource": {"memMB": 5}}}}},
+            }
+        ],
+        {"resource": {"memory_bytes": 5242880}},
+        target="dev",
+    ),
+    "a component displaces roles and defaults": Case(
+        [
+            {"roles": {"main": {"entrypoint": "x"}}, "defaults": {"role": {"image": "i"}}},
             {"component": "utils.echo", "args": {"msg": "hello"}},
         ],
-        None,
-        None,
         {"name": "echo", "args": ["hello"]},
     ),
-    "roles displace a component and its arguments": (
-        [{"component": "utils.echo", "args": {"msg": "hello"}}, {"roles": ROLES}],
-        None,
-        None,
+    "roles displace a component and its arguments": Case(
+        [{"component": "utils.echo", "args": {"msg": "hello"}}, {"roles": {"main": {"entrypoint": "env"}}}],
         {"entrypoint": "env", "args": None},
     ),
-    "`remove` of a field of launcher.toml": (
-        [{"roles": ROLES, "remove": ["timeout"]}],
-        {"defaults": {"timeout": "1h"}},
-        None,
+    "`remove` of a field of launcher.toml": Case(
+        [{"roles": {"main": {"entrypoint": "env"}}, "remove": ["timeout"]}],
         {"timeout_s": None},
+        project={"defaults": {"timeout": "1h"}},
     ),
-    "`remove` of a variable of a role": (
-        [role(entrypoint="x", env={"A": "1", "B": "2"}), {"remove": ["roles.main.env.A"]}],
-        None,
-        None,
+    "`remove` of a variable of a role": Case(
+        [
+            {"roles": {"main": {"entrypoint": "x", "env": {"A": "1", "B": "2"}}}},
+            {"remove": ["roles.main.env.A"]},
+        ],
         {"env": {"B": "2"}},
     ),
-    "`remove` of what defaults fill in": (
-        [common(env={"A": "1", "B": "2"}), {"roles": ROLES, "remove": ["defaults.role.env.A"]}],
-        None,
-        None,
+    "`remove` of what defaults fill in": Case(
+        [
+            {"defaults": {"role": {"env": {"A": "1", "B": "2"}}}},
+            {"roles": {"main": {"entrypoint": "env"}}, "remove": ["defaults.role.env.A"]},
+        ],
         {"env": {"B": "2"}},
     ),
-    "`remove` in a role's name of what defaults fill in": (
-        [common(env={"A": "1", "B": "2"}), {"roles": ROLES, "remove": ["roles.main.env.A"]}],
-        None,
-        None,
+    "`remove` in a role's name of what defaults fill in": Case(
+        [
+            {"defaults": {"role": {"env": {"A": "1", "B": "2"}}}},
+            {"roles": {"main": {"entrypoint": "env"}}, "remove": ["roles.main.env.A"]},
+        ],
         {"env": {"B": "2"}},
     ),
-    "`remove` of an option": (
-        [{"cfg": {"grace_s": 3, "log_dir": "l"}}, {"roles": ROLES, "remove": ["cfg.grace_s"]}],
-        None,
-        None,
+    "`remove` of an option": Case(
+        [
+            {"cfg": {"grace_s": 3, "log_dir": "l"}},
+            {"roles": {"main": {"entrypoint": "env"}}, "remove": ["cfg.grace_s"]},
+        ],
         {"cfg": {"log_dir": "l"}},
     ),
-    "`remove` in a target": (
-        [{"roles": ROLES, "timeout": "1h", "targets": {"dev": {"remove": ["timeout"]}}}],
-        None,
-        "dev",
+    "`remove` in a target": Case(
+        [
+            {
+                "roles": {"main": {"entrypoint": "env"}},
+                "timeout": "1h",
+                "targets": {"dev": {"remove": ["timeout"]}},
+            }
+        ],
         {"timeout_s": None},
+        target="dev",
     ),
-    "`remove` in a parent, and a value in the file": (
-        [{"timeout": "1h"}, {"remove": ["timeout"]}, {"roles": ROLES, "timeout": "2h"}],
-        None,
-        None,
+    "`remove` in a parent, and a value in the file": Case(
+        [
+            {"timeout": "1h"},
+            {"remove": ["timeout"]},
+            {"roles": {"main": {"entrypoint": "env"}}, "timeout": "2h"},
+        ],
         {"timeout_s": 7200},
     ),
-    "`remove` of a target's field that launcher.toml gives": (
-        [{"roles": ROLES, "targets": ["dev"], "remove": ["targets.dev.timeout"]}],
-        {"targets": {"dev": {"timeout": "5m", "scheduler": "local_dir"}}},
-        "dev",
+    "`remove` of a target's field that launcher.toml gives": Case(
+        [{"roles": {"main": {"entrypoint": "env"}}, "targets": ["dev"], "remove": ["targets.dev.timeout"]}],
         {"timeout_s": None, "scheduler": "local_dir"},
+        project={"targets": {"dev": {"timeout": "5m", "scheduler": "local_dir"}}},
+        target="dev",
     ),
-    "`remove` of a key with a dot": (
-        [role(entrypoint="x", metadata={"a.b": "1", "c": "2"}), {"remove": ['roles.main.metadata."a.b"']}],
-        None,
-        None,
+    "`remove` of a key with a dot": Case(
+        [
+            {"roles": {"main": {"entrypoint": "x", "metadata": {"a.b": "1", "c": "2"}}}},
+            {"remove": ['roles.main.metadata."a.b"']},
+        ],
         {"metadata": {"c": "2"}},
     ),
-    "a variable of launcher.toml": (
-        [role(entrypoint="x", args=["$<var.v>"])],
-        {"vars": {"v": {"type": "str", "default": "here"}}},
-        None,
+    "a variable of launcher.toml": Case(
+        [{"roles": {"main": {"entrypoint": "x", "args": ["$<var.v>"]}}}],
         {"args": ["here"]},
+        project={"vars": {"v": {"type": "str", "default": "here"}}},
     ),
-    "a default of the file for a variable of launcher.toml": (
-        [{**role(entrypoint="x", args=["$<var.v>"]), "vars": {"v": {"default": "mine"}}}],
-        {"vars": {"v": {"type": "str", "default": "here"}}},
-        None,
+    "a default of the file for a variable of launcher.toml": Case(
+        [{"roles": {"main": {"entrypoint": "x", "args": ["$<var.v>"]}}, "vars": {"v": {"default": "mine"}}}],
         {"args": ["mine"]},
+        project={"vars": {"v": {"type": "str", "default": "here"}}},
     ),
-    "a default of a target of launcher.toml for its variable": (
-        [{**role(entrypoint="x", args=["$<var.v>"]), "targets": ["dev"]}],
-        {"vars": {"v": {"type": "int", "default": 1}}, "targets": {"dev": {"vars": {"v": {"default": 2}}}}},
-        "dev",
+    "a default of a target of launcher.toml for its variable": Case(
+        [{"roles": {"main": {"entrypoint": "x", "args": ["$<var.v>"]}}, "targets": ["dev"]}],
         {"args": ["2"]},
+        project={
+            "vars": {"v": {"type": "int", "default": 1}},
+            "targets": {"dev": {"vars": {"v": {"default": 2}}}},
+        },
+        target="dev",
     ),
-    "a variable of launcher.toml in its own defaults": (
-        [{"roles": ROLES}],
-        {
+    "a variable of launcher.toml in its own defaults": Case(
+        [{"roles": {"main": {"entrypoint": "env"}}}],
+        {"env": {"A": "here"}},
+        project={
             "vars": {"v": {"type": "str", "default": "here"}},
             "defaults": {"role": {"env": {"A": "$<var.v>"}}},
         },
-        None,
-        {"env": {"A": "here"}},
     ),
-    "a variable of a parent in a variable's place of the file": (
-        [{"vars": {"v": {"type": "int", "default": 2}}}, role(entrypoint="x", num_replicas="$<var.v>")],
-        None,
-        None,
+    "a variable of a parent in a variable's place of the file": Case(
+        [
+            {"vars": {"v": {"type": "int", "default": 2}}},
+            {"roles": {"main": {"entrypoint": "x", "num_replicas": "$<var.v>"}}},
+        ],
         {"num_replicas": 2},
     ),
 }
@@ -404,7 +419,7 @@ def flat(launch: Launch) -> Job:
 @pytest.mark.parametrize("kinds", FORMATS, ids="-".join)
 @pytest.mark.parametrize("case", MERGED)
 def test_layers_merge_lowest_first(repository: Path, case: str, kinds: tuple[str, str]) -> None:
-    layers, project, target, expected = MERGED[case]
+    layers, expected, project, target = MERGED[case]
     lay(repository, layers, project, kinds)
     made = flat(launches(repository, target=target)["job"])
     assert {key: made.get(key) for key in expected} == expected
