@@ -18,6 +18,7 @@ from launcher.jobfile.text.parse import parse
 from launcher.jobfile.text.source import Source, read_source
 from launcher.schedulers.rules import SchedulerRules
 from launcher.specs import Launch, digest, document
+from tests.lanes import sampled
 from tests.unit.jobfile.words import git
 
 FOLDER = Path(__file__).resolve().parent
@@ -115,7 +116,7 @@ def files_of_several(tree: Path) -> Iterator[Path]:
             yield file
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", sampled([*TARGETS], None))
 def test_jobs_of_one_file_are_the_same_in_files_of_their_own(
     trees: Path, tmp_path: Path, target: str | None
 ) -> None:
@@ -133,7 +134,7 @@ def test_jobs_of_one_file_are_the_same_in_files_of_their_own(
     assert all_facts(tmp_path / "apart", target) == all_facts(trees / "shared", target)
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", sampled([*TARGETS], None))
 def test_files_of_one_folder_are_the_same_in_one_file(
     trees: Path, tmp_path: Path, target: str | None
 ) -> None:
