@@ -23,15 +23,15 @@ from launcher.jobfile.compile.references import References, names_in
 from launcher.jobfile.compile.trace import Trace
 from launcher.jobfile.compile.variables import AnyVar, Inputs, Value, resolve_variables, without_secrets
 from launcher.jobfile.compile.variants import Variant, Variants, chosen_target
+from launcher.jobfile.compile.version import is_known_version
 from launcher.jobfile.diagnostics.diagnostic import Diagnostic
 from launcher.jobfile.messages.collector import Collector
 from launcher.jobfile.messages.excerpts import masked
-from launcher.jobfile.messages.names import got, show
+from launcher.jobfile.messages.names import got
 from launcher.jobfile.messages.wording import report
 from launcher.jobfile.model.base import VERSION
 from launcher.jobfile.model.fields import JOB_FIELDS, ROLE
 from launcher.jobfile.model.job_file import JobFile, vars_adapter
-from launcher.jobfile.model.quantities import foreign_file
 from launcher.jobfile.text.document import Document, Path
 from launcher.specs import Launch, canonical
 
@@ -166,7 +166,7 @@ def _declared(job: Layered, target: str, inputs: Inputs, home: Home, is_whole: b
 def compile_document(document: Document, work: Work) -> FileResult:
     """Compile a job file, each of its jobs under the target asked for, and check them under all others."""
     problems, file = Collector(document, document.problems), document.source.file
-    if document.value is None or not _is_known_version(document.value, problems):
+    if document.value is None or not is_known_version(document.value, problems):
         return FileResult(file=file, problems=tuple(problems.found))
     is_abstract = _is_abstract(document.value, problems)
     jobs = layered(document, work.path, work.home, work.parents, problems)
@@ -329,31 +329,6 @@ def _problems_of_other(outcome: _Outcome, document: Document) -> list[Diagnostic
         else replace(found, message=f"{found.message}, in target `{outcome.variant.target}`")
         for found in _once_each(outcome, document)
     ]
-
-
-def _is_known_version(value: Mapping[str, Any], problems: Collector) -> bool:
-    """Return False for a later version, and for a file of another tool: no further check applies to it."""
-    kind, key = foreign_file(value)
-    version = value.get("version", VERSION)
-    path = ("version",)
-    if kind:
-        problems.found.clear()
-        begin = ", ".join(f"`{problems.entry(*each)}`" for each in (("version", VERSION), ("name", "…")))
-        hint = f"a job file begins with {begin} and `roles`; `launcher init` writes one"
-        problems.add((key,), "unknown-field", f"this is {kind} and no job file", at="key", hint=hint)
-        return False
-    if isinstance(version, bool) or not isinstance(version, int):
-        message = f"`version` must be {VERSION}, not {got(version)}"
-        problems.add(path, "wrong-type", message, label=f"write {VERSION}", is_final=True)
-    elif version > VERSION:
-        problems.found.clear()
-        message = f"the file is written in version {show(version)}, and this launcher knows {VERSION}"
-        problems.add(path, "newer-version", message, label="upgrade launcher")
-        return False
-    elif version != VERSION:
-        message = f"there is no version {show(version)} of the language"
-        problems.add(path, "out-of-range", message, label=f"write {VERSION}", is_final=True)
-    return True
 
 
 def _compile_variant(variant: Variant, work: Work, above: Collector) -> _Outcome:
