@@ -12,7 +12,7 @@ from launcher.jobfile.model.job_file import JobFile
 from launcher.jobfile.model.role import RoleSpec
 from launcher.jobfile.text.document import Path
 
-WHERE_RUN = "entrypoint, args, env, a role's metadata, and the src of a mount"
+WHERE_RUN = "entrypoint, args, run, env, a role's metadata, and the src of a mount"
 
 
 @dataclass(frozen=True, slots=True)

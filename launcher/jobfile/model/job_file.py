@@ -27,6 +27,7 @@ from launcher.jobfile.model.base import (
     without_plugins,
 )
 from launcher.jobfile.model.quantities import (
+    MEMORY_PATTERN,
     memory_of_project,
     seconds,
     switched,
@@ -348,6 +349,7 @@ class QueueSpec(Model):
         None,
         description="Memory with its unit.",
         examples=["32GiB"],
+        json_schema_extra={"type": "string", "pattern": MEMORY_PATTERN},
     )
     gpus: Count | None = Field(None, description="GPUs.", examples=[2])
     max_parallel: Attempts | None = Field(None, description="A number of jobs.", examples=[4])

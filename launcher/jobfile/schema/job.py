@@ -23,6 +23,7 @@ from launcher.jobfile.model.base import (
 )
 from launcher.jobfile.model.job_file import BESIDE_JOBS, JobFile
 from launcher.jobfile.schema.components import arguments, component_name, either_roles_or_component
+from launcher.jobfile.schema.options import Schedulers, cfg_models, cfg_rules, overlay_rules, scheduler_name
 from launcher.jobfile.schema.words import (
     MOUNT_TEXT,
     NAME_PATTERN,
@@ -33,6 +34,7 @@ from launcher.jobfile.schema.words import (
     described,
     dressed,
     nullable,
+    with_snippets,
 )
 from launcher.specs.probe import CONDITIONS
 from launcher.specs.projectfile import DEFAULTS
@@ -51,34 +53,63 @@ _A_REFERENCE = {
 _KEPT = ("type", "const", "enum", "pattern", "minimum", "maximum", "exclusiveMinimum", "items", "$ref")
 
 
-def job_schema() -> Schema:
-    """The schema of a job file, draft 2020-12. The same on every run, and with every pydantic."""
+def job_schema(schedulers: Schedulers | None = None) -> Schema:
+    """The schema of a job file, draft 2020-12. The same on every run, and with every pydantic.
+
+    Args:
+        schedulers: those that `scheduler` offers; by their options `cfg` is checked.
+    """
+    job, models = language(schedulers or {})
+    return with_snippets(whole(ID, "launcher job file", job, models))
+
+
+def language(schedulers: Schedulers) -> tuple[Schema, dict[str, Schema]]:
+    """The schema of a job, and the definitions that it refers to, by name."""
     made = JobFile.model_json_schema()
     classes = {cls.__name__: cls for cls in model_classes()}
     models = {name: _model(classes[name], model) for name, model in sorted(made["$defs"].items())}
     job = _model(JobFile, made)
+    if schedulers:
+        kept = (*WORDS, "default")
+        words = {key: job["properties"]["scheduler"][key] for key in kept}
+        job["properties"]["scheduler"] = {**words, **scheduler_name(schedulers)}
     models |= overlays(job, models)
     models["RoleSpec"] = filled_in(models["RoleSpec"])
+    models |= cfg_models(schedulers, _or_reference)
     models["Job"] = _one_of_several(job)
     job |= _layer(job)
     job["required"] = ["version"]
-    job["allOf"] = [_one_or_several(job), _null_below(job), either_roles_or_component()]
+    rules = [_one_or_several(job), _null_below(job), either_roles_or_component()]
+    job["allOf"] = [*rules, *cfg_rules(schedulers)]
+    if rules := overlay_rules(schedulers):
+        models["Overlay"]["allOf"] = models["Job"]["allOf"] = rules
     for name, model, rule in arguments(_or_reference):
         models[name] = model
         job["allOf"].append(rule)
-    whole = {
+    return job, models
+
+
+def whole(identifier: str, title: str, top: Schema, models: Mapping[str, Schema]) -> Schema:
+    """A schema with the words of editors in all of its parts."""
+    made = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": ID,
-        **job,
-        "title": "launcher job file",
+        "$id": identifier,
+        **top,
+        "title": title,
         "$defs": dict(sorted(models.items())),
     }
-    return dressed(deepcopy(whole))  # some parts are constants of the modules here
+    return dressed(deepcopy(made))  # some parts are constants of the modules here
 
 
-def _model(cls: type[Model], made: Schema) -> Schema:
+def plain_model(cls: type[Model]) -> Schema:
+    """The schema of a mapping in which no reference may stand."""
+    return _model(cls, cls.model_json_schema(), has_references=False)
+
+
+def _model(cls: type[Model], made: Schema, *, has_references: bool = True) -> Schema:
     properties = {
-        key: _property(key, field, made["properties"][key]) for key, field in cls.model_fields.items()
+        key: _property(key, field, made["properties"][key], has_references)
+        for key, field in cls.model_fields.items()
     }
     required = [key for key, field in cls.model_fields.items() if field.is_required()]
     return {
@@ -92,13 +123,13 @@ def _model(cls: type[Model], made: Schema) -> Schema:
     }
 
 
-def _property(key: str, field: FieldInfo, made: Schema) -> Schema:
+def _property(key: str, field: FieldInfo, made: Schema, has_references: bool) -> Schema:
     """A field: its words from the model, its shape from what pydantic made of it."""
     traits = traits_of(field)
     value = _as_written(_without_null(made)) if traits.as_written else _value(key, _without_null(made))
     if traits.mode == "matrix":
         value |= {"pattern": f"{LABEL}|{NAME_PATTERN}"}
-    elif traits.mode != "never" and key != "type":
+    elif has_references and traits.mode != "never" and key != "type":
         value = _or_reference(value)
     # Nothing but words beside a reference to another schema.
     has_default = isinstance(field.default, str | int | float) and "$ref" not in value
