@@ -119,6 +119,19 @@ WRONG: dict[str, tuple[str, list[str]]] = {
         f"{JOBS}{TWO}{JOB}extends: jobs.launcher.yaml\n{ROLE}",
         ["job.launcher.yaml:3:10 invalid-value"],
     ),
+    "a path that cannot be one": (
+        "== job.launcher.toml\nversion = 1\nname = 'job'\n"
+        'extends = "a\\u0000b.launcher.yaml"\nroles.main.entrypoint = "x"\n',
+        ["job.launcher.toml:3:11 invalid-value"],
+    ),
+    "a parent of a later version": (
+        f"{BASE.replace('version: 1', 'version: 9')}new: 1\n{CHILD}",
+        ["base.launcher.yaml:1:10 newer-version"],
+    ),
+    "a parent of another tool": (
+        f"== base.launcher.yaml\nservices: {{a: {{image: x}}}}\n{CHILD}",
+        ["base.launcher.yaml:1:1 unknown-field"],
+    ),
     # abstract
     "a name in an abstract file": (
         f"{BASE}name: base\n{CHILD}",
@@ -237,6 +250,10 @@ WRONG: dict[str, tuple[str, list[str]]] = {
     ),
     # the tables of launcher.toml
     "vars that are no table": (f"== launcher.toml\nvars = 1\n{JOB}{ROLE}", ["launcher.toml:1:1 wrong-type"]),
+    "a target that is no table": (
+        f"== launcher.toml\ntargets.dev = 1\n{JOB}{ROLE}",
+        ["launcher.toml:1:9 wrong-type"],
+    ),
     "targets that are no table": (
         f"== launcher.toml\ntargets = ['dev']\n{JOB}{ROLE}",
         ["launcher.toml:1:1 wrong-type"],
@@ -297,3 +314,9 @@ def test_a_parent_that_links_out_of_the_repository_is_refused(repository: Path, 
     result = compiled(repository, "job.launcher.yaml")
     assert [place.partition(" ")[0] for place in places(result)] == ["job.launcher.yaml:3:10"]
     assert "hunter2" not in render(result.diagnostics)
+
+
+def test_a_parent_outside_of_the_walk_is_judged_as_well(repository: Path) -> None:
+    base = BASE.replace("version: 1", "version: 9")
+    write(repository, f"{base}timeout: 1h\n{CHILD}")
+    assert places(compiled(repository, "job.launcher.yaml")) == ["base.launcher.yaml:1:10 newer-version"]
