@@ -183,6 +183,8 @@ abstract = true
 [roles.main]
 entrypoint = "x"
 num_replicas = 2
+[needs]
+first = {}
 == base.launcher.yaml
 version: 1
 abstract: true
@@ -194,6 +196,7 @@ roles:
 targets:
   dev:
     enabled: false
+needs: {second: {}}
 == job.launcher.toml
 version = 1
 name = "job"
@@ -216,6 +219,8 @@ A = 1
         (("timeout",), "launcher.toml:2"),
         (("enabled",), "base.launcher.yaml:10"),
         (("metadata", "of"), "launcher.toml:7"),
+        (("needs", "first"), "root.launcher.toml:7"),
+        (("needs", "second"), "base.launcher.yaml:11"),
     ],
 )
 def test_each_value_has_its_file_and_line(repository: Path, path: tuple[str, ...], place: str) -> None:
