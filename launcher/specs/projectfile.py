@@ -66,6 +66,10 @@ def faults(
     for key in ("vars", "targets"):
         if not isinstance(value.get(key, {}), dict):
             yield Fault((key,), "wrong-type", f"`{key}` must be a table", remedy=f"write [{key}.NAME]")
+    overlays = value.get("targets")
+    for name, part in overlays.items() if isinstance(overlays, dict) else ():
+        if not (isinstance(part, dict) or name.startswith("x-")):
+            yield Fault(("targets", name), "wrong-type", f"`targets.{name}` must be a table")
     yield from _of_table("defaults", DEFAULTS, value.get("defaults", {}))
     yield from _of_table("queue", QUEUE, value.get("queue", {}))
     yield from _of_table("ci", CI, value.get("ci", {}))

@@ -131,8 +131,8 @@ def compile_files(
         environment.checkout,
     )
     folders = Folders(not placeholders)
-    parents = Parents(environment.checkout is None)
     files, missing = find_files(paths, cwd)
+    parents = Parents(environment.checkout is None, {found.path: found.file for found in files})
     seen: dict[str, list[Diagnostic]] = {}
 
     def work(path: str) -> Work:
@@ -176,18 +176,19 @@ def _only_a_parent(file: str) -> Diagnostic:
 
 def _each_once(results: Sequence[FileResult]) -> Iterator[FileResult]:
     """The results, each problem of a file that several job files stand on once, with the number of these."""
-    reach = Counter(place for result in results for place in {_place(found) for found in result.problems})
+    jobs = [result for result in results if not result.is_abstract]
+    reach = Counter(place for result in jobs for place in {_place(found) for found in result.problems})
     shared = {_place(found) for result in results for found in result.problems if found.file != result.file}
-    told: set[tuple[str, Span | None, str]] = set()
+    shown: set[tuple[str, Span | None, str]] = set()
     for result in results:
         kept = []
         for found in result.problems:
             place = _place(found)
-            if place not in shared or place not in told:
+            if place not in shared or place not in shown:
                 count = reach[place] if place in shared else 1
                 message = f"{found.message}, in {count} files" if count > 1 else found.message
                 kept.append(replace(found, message=message))
-        told |= {_place(found) for found in result.problems}
+        shown |= {_place(found) for found in result.problems}
         yield replace(result, problems=tuple(kept))
 
 

@@ -14,6 +14,7 @@ from launcher.jobfile.compile.overlay import (
     Placed,
     Removed,
     holding,
+    is_vain,
     laid_over,
     replaced,
     swept,
@@ -101,7 +102,7 @@ def _jobs(document: Document, problems: Collector) -> Iterator[Document]:
     """A document for each of the `jobs` of a file: its own fields alone, with its name."""
     value = document.value or {}
     for key in value:
-        if key not in (*BESIDE_JOBS, "jobs") and not key.startswith("x-"):
+        if key not in (*BESIDE_JOBS, "jobs", "abstract") and not key.startswith("x-"):
             message = f"a file with `jobs` has no `{key}` at its top"
             hint = listing("fields here", ["jobs", *BESIDE_JOBS])
             problems.add(
@@ -150,30 +151,51 @@ def _merged(
     nodes = [_layer(each, _OWN, problems) for each in parents]
     nodes += [_layer(each, ("extends", "abstract"), problems) for each in own]
     layers = [*parents, *own]
+    targets = {name for each in layers for name in _targets_of(each)}
     if shared is not None:
-        nodes.insert(0, _used(_layer(shared, (), problems), nodes))
+        nodes.insert(0, _used(_layer(shared, (), problems), nodes, targets))
         layers.insert(0, shared)
     _check_named(nodes, own[-1], problems)
     whole = reduce(lambda base, over: laid_over(base, over, WHOLE, is_filling=True), nodes)
-    return Layered(replace(holding(own[-1], swept(whole)), layers=tuple(layers)), whole)
+    return Layered(replace(holding(own[-1], _cleaned(whole, targets)), layers=tuple(layers)), whole)
+
+
+def _targets_of(document: Document) -> Sequence[str]:
+    """The targets that a document names."""
+    given = (document.value or {}).get("targets")
+    return [name for name in given if isinstance(name, str)] if isinstance(given, dict | list) else ()
+
+
+def _cleaned(whole: Placed, targets: Set[str]) -> Placed:
+    """`whole` without what was removed. One of `targets` stays where its overlay only removes."""
+    for name, overlay in _mapping(whole.value, "targets").items():
+        if name in targets and isinstance(overlay, dict) and is_vain(overlay):
+            under = whole.part("targets")
+            kept = replaced(under, name, Placed({}, under.entry(name)[2]))
+            whole = replaced(whole, "targets", kept)
+    return swept(whole)
 
 
 def _layer(document: Document, dropped: Sequence[str], problems: Collector) -> Placed:
     """The fields of a document, with marks for each `remove`, and a list of targets as empty overlays."""
-    node = _marked(without(Placed(document.value, document.root()), *dropped), (), document, problems)
-    if "targets" not in node.value:
-        return node
-    targets = node.part("targets")
+    node = without(Placed(document.value, document.root()), *dropped)
+    if "targets" in node.value:
+        node = replaced(node, "targets", _overlays(node.part("targets"), document, problems))
+    return _marked(node, (), document, problems)
+
+
+def _overlays(targets: Placed, document: Document, problems: Collector) -> Placed:
+    """The targets of a document: a mapping of overlays, with marks for each `remove` in them."""
     if isinstance(targets.value, list) and all(isinstance(name, str) for name in targets.value):
         spot = Spot(targets.spot.start, targets.spot.end, targets.spot.source)
         spots = targets.spot.items or [targets.spot] * len(targets.value)
         spot.entries = {name: (at.start, at.end, at) for name, at in zip(targets.value, spots, strict=True)}
-        return replaced(node, "targets", Placed({name: {} for name in targets.value}, spot))
+        return Placed({name: {} for name in targets.value}, spot)
     for name, overlay in targets.value.items() if isinstance(targets.value, dict) else ():
         if isinstance(overlay, dict) and "remove" in overlay:
             own = _marked(targets.part(name), ("targets", name), document, problems)
             targets = replaced(targets, name, own)
-    return replaced(node, "targets", targets)
+    return targets
 
 
 def _marked(node: Placed, at: Path, document: Document, problems: Collector) -> Placed:
@@ -221,9 +243,8 @@ def _with_mark(node: Placed, keys: Sequence[str], at: Range, spot: Spot) -> Plac
     return Placed({**node.value, key: made.value}, whole)
 
 
-def _used(shared: Placed, nodes: Sequence[Placed]) -> Placed:
-    """The tables of launcher.toml without targets that no layer names, and variables that none uses."""
-    targets = {name for node in nodes for name in _mapping(node.value, "targets")}
+def _used(shared: Placed, nodes: Sequence[Placed], targets: Set[str]) -> Placed:
+    """The tables of launcher.toml with those `targets` alone, and without variables that no layer uses."""
     used = _chosen(shared, "targets", targets)
     texts = [used.value, *(node.value for node in nodes)]
     names = {

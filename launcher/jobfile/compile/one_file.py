@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from launcher.jobfile.compile.advice import advise, advise_text, advise_variables
 from launcher.jobfile.compile.build import check_defaults
+from launcher.jobfile.compile.inputs import Folders
 from launcher.jobfile.compile.job_names import beginning, check_names, group_of, named
 from launcher.jobfile.compile.layers import Layered, layered
 from launcher.jobfile.compile.matrix import NO_MATRIX, Combination, Matrix
@@ -22,10 +23,11 @@ from launcher.jobfile.compile.references import References, names_in
 from launcher.jobfile.compile.trace import Trace
 from launcher.jobfile.compile.variables import AnyVar, Inputs, Value, resolve_variables, without_secrets
 from launcher.jobfile.compile.variants import Variant, Variants, chosen_target
+from launcher.jobfile.compile.version import is_known_version
 from launcher.jobfile.diagnostics.diagnostic import Diagnostic
 from launcher.jobfile.messages.collector import Collector
 from launcher.jobfile.messages.excerpts import masked
-from launcher.jobfile.messages.names import got, show
+from launcher.jobfile.messages.names import got
 from launcher.jobfile.messages.wording import report
 from launcher.jobfile.model.base import VERSION
 from launcher.jobfile.model.fields import JOB_FIELDS, ROLE
@@ -164,7 +166,7 @@ def _declared(job: Layered, target: str, inputs: Inputs, home: Home, is_whole: b
 def compile_document(document: Document, work: Work) -> FileResult:
     """Compile a job file, each of its jobs under the target asked for, and check them under all others."""
     problems, file = Collector(document, document.problems), document.source.file
-    if document.value is None or not _is_known_version(document.value, problems):
+    if document.value is None or not is_known_version(document.value, problems):
         return FileResult(file=file, problems=tuple(problems.found))
     is_abstract = _is_abstract(document.value, problems)
     jobs = layered(document, work.path, work.home, work.parents, problems)
@@ -173,7 +175,8 @@ def compile_document(document: Document, work: Work) -> FileResult:
     advise_text(document, problems)
     found = [*problems.found]
     if is_abstract:
-        jobs, work = [_completed(job) for job in jobs], replace(work, rules=None)
+        jobs = [_completed(job) for job in jobs]
+        work = replace(work, rules=None, folders=Folders(is_read=False, is_here=False))
     results = [_compile_job(job, work, problems) for job in jobs]
     for result in results:
         found += unreported(result.problems, found)
@@ -205,10 +208,14 @@ def _is_abstract(value: Mapping[str, Any], problems: Collector) -> bool:
 
 
 def _completed(job: Layered) -> Layered:
-    """An abstract file as a job: with stand-ins for the fields that its children add."""
+    """An abstract file as a job: with stand-ins for the fields that its children add, and for a component.
+
+    A component may be in a file beside the children.
+    """
     node = job.marked or Placed(job.document.value, job.document.root())
-    stand_ins = {"name": "abstract", **({} if "component" in node.value else {"roles": {"role": {}}})}
-    node = without(laid_over(Placed(stand_ins, node.spot), node, WHOLE, is_filling=True), "abstract")
+    node = without(node, "abstract", *(("component", "args") if "component" in node.value else ()))
+    stand_ins = {"name": "abstract", "roles": {"role": {}}}
+    node = laid_over(Placed(stand_ins, node.spot), node, WHOLE, is_filling=True)
     return Layered(holding(job.document, swept(node)), node)
 
 
@@ -322,24 +329,6 @@ def _problems_of_other(outcome: _Outcome, document: Document) -> list[Diagnostic
         else replace(found, message=f"{found.message}, in target `{outcome.variant.target}`")
         for found in _once_each(outcome, document)
     ]
-
-
-def _is_known_version(value: Mapping[str, Any], problems: Collector) -> bool:
-    """Return False for a later version: no further check applies to it."""
-    version = value.get("version", VERSION)
-    path = ("version",)
-    if isinstance(version, bool) or not isinstance(version, int):
-        message = f"`version` must be {VERSION}, not {got(version)}"
-        problems.add(path, "wrong-type", message, label=f"write {VERSION}", is_final=True)
-    elif version > VERSION:
-        problems.found.clear()
-        message = f"the file is written in version {show(version)}, and this launcher knows {VERSION}"
-        problems.add(path, "newer-version", message, label="upgrade launcher")
-        return False
-    elif version != VERSION:
-        message = f"there is no version {show(version)} of the language"
-        problems.add(path, "out-of-range", message, label=f"write {VERSION}", is_final=True)
-    return True
 
 
 def _compile_variant(variant: Variant, work: Work, above: Collector) -> _Outcome:

@@ -79,19 +79,19 @@ def laid_over(base: Placed, over: Placed, place: Place | None = None, *, is_fill
     home = over if is_filling else base
     spot = Spot(home.spot.start, home.spot.end, home.spot.source)
     spot.entries = dict(base.spot.entries or {})
-    for key in over.value:
-        inner, entry = over.part(key), over.entry(key)
-        if _removes(inner.value, key, values, is_filling):
-            values[key] = _mark(inner.value, values.get(key))
-        elif isinstance(inner.value, dict):
+    for key, value in over.value.items():
+        entry = over.entry(key)
+        if _removes(value, key, values, is_filling):
+            values[key] = _mark(value, values.get(key))
+        elif isinstance(value, dict) and (key in values or not is_filling):
             start, end, _ = base.entry(key) if isinstance(values.get(key), dict) and not is_filling else entry
-            under = base.part(key) if key in base.value else Placed(None, inner.spot)
+            under = base.part(key) if key in base.value else Placed(None, entry[2])
             below = place.below(key) if place is not None else None
-            merged = laid_over(under, inner, below, is_filling=is_filling)
+            merged = laid_over(under, Placed(value, entry[2]), below, is_filling=is_filling)
             values[key], spot.entries[key] = merged.value, (start, end, merged.spot)
             continue
         else:
-            values[key] = inner.value
+            values[key] = value
         spot.entries[key] = entry
     return Placed(values, spot)
 
@@ -124,13 +124,13 @@ def _displaced(base: Mapping[str, Any], over: Mapping[str, Any], place: Place | 
 
 def swept(node: Placed) -> Placed:
     """Return the mapping without the keys that were removed, and without those that hold nothing else."""
-    if not isinstance(node.value, dict):
+    if not _holds_removed(node.value):
         return node
     values = {}
     spot = Spot(node.spot.start, node.spot.end, node.spot.source)
     spot.entries = {}
     for key, value in node.value.items():
-        if isinstance(value, Removed) or _is_vain(value):
+        if isinstance(value, Removed) or is_vain(value):
             continue
         start, end, inner = node.entry(key)
         part = swept(Placed(value, inner))
@@ -139,10 +139,16 @@ def swept(node: Placed) -> Placed:
     return Placed(values, spot)
 
 
-def _is_vain(value: Any) -> bool:
+def _holds_removed(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(map(_holds_removed, value.values()))
+    return isinstance(value, Removed)
+
+
+def is_vain(value: Any) -> bool:
     """Whether a mapping has only items of `remove` that have found nothing."""
     if isinstance(value, dict):
-        return bool(value) and all(map(_is_vain, value.values()))
+        return bool(value) and all(map(is_vain, value.values()))
     return isinstance(value, Removed) and not value.is_found
 
 

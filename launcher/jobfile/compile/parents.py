@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from launcher.files import is_below
 from launcher.git import repository
 from launcher.jobfile.compile.discover import SUFFIXES
+from launcher.jobfile.compile.version import is_known_version
 from launcher.jobfile.diagnostics.diagnostic import Diagnostic
 from launcher.jobfile.messages.collector import Collector
 from launcher.jobfile.messages.excerpts import masked
@@ -27,9 +28,11 @@ class Parents:
 
     Attributes:
         is_asked: whether git says which files it ignores; files of another commit are not asked for.
+        names: path → what a file is called that is a job file of this compile as well.
     """
 
     is_asked: bool = True
+    names: Mapping[str, str] = field(default_factory=dict)
     _read: dict[str, Document | Diagnostic] = field(default_factory=dict)
 
     def of(self, document: Document, path: str, root: str, problems: Collector) -> list[Document] | None:
@@ -69,10 +72,9 @@ class Parents:
 
     def _parsed(self, file: str, path: str, root: str) -> Document | Diagnostic:
         if path not in self._read:
+            file = self.names.get(path, file)
             source = leads_out(file, path, os.path.realpath(root)) or read_source(file, path)
-            self._read[path] = source if isinstance(source, Diagnostic) else parse(source)
-            if isinstance(made := self._read[path], Document):
-                made.root().stamp(made.source)
+            self._read[path] = source if isinstance(source, Diagnostic) else _stamped(parse(source))
         return self._read[path]
 
     def _is_known(self, path: str, notes: Collector) -> bool:
@@ -91,6 +93,15 @@ def _shown(given: str, child: str) -> str:
     return os.path.join(os.curdir, path) if is_here else path
 
 
+def _stamped(document: Document) -> Document:
+    """A parent whose places name its file; of another version, or of another tool, it has no value."""
+    document.root().stamp(document.source)
+    problems = Collector(document, document.problems)
+    if document.value is None or is_known_version(document.value, problems):
+        return document
+    return replace(document, value=None, problems=problems.found)
+
+
 def _is_parent(given: Any, path: str, seen: Sequence[str], root: str, notes: Collector) -> bool:
     """Whether a file may be named by `extends`; else it is noted why not."""
     if not isinstance(given, str) or not given:
@@ -100,6 +111,8 @@ def _is_parent(given: Any, path: str, seen: Sequence[str], root: str, notes: Col
         notes.add(
             ("extends",), "reference-phase", "references cannot stand in `extends`", label="write the path"
         )
+    elif not given.isprintable():
+        _refuse(notes, f"{given!r} cannot be a path", "name a file of the repository, by a relative path")
     elif os.path.isabs(given) or not is_below(path, root):
         _refuse(
             notes,

@@ -26,7 +26,7 @@ from launcher.jobfile.messages.wording_fields import LABEL_RULE
 from launcher.jobfile.model.base import LABEL, Model
 from launcher.jobfile.model.job_file import LifecycleSpec, QueueSpec
 from launcher.jobfile.text.document import Document, Spot
-from launcher.jobfile.text.parse import parse
+from launcher.jobfile.text.parse import parse_values
 from launcher.jobfile.text.source import leads_out, read_source
 from launcher.specs import DEFAULT_PROJECT
 from launcher.specs.launch import NO_CAPS, Caps
@@ -139,7 +139,7 @@ def read_config(file: str, path: str, schedulers: Schedulers | None, *, componen
         return Config(problems=(source,))
     if not re.sub(r"(?m)^\s*#.*$", "", source.text).strip():
         return Config()
-    document = parse(source)
+    document = parse_values(source)
     problems = Collector(document, document.problems)
     value = document.value or {}
     _check_fields(value, schedulers, problems, components)

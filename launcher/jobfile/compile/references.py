@@ -378,10 +378,15 @@ def _part_of_name(name: str, value: Value) -> str:
 
 
 def names_in(value: Any) -> Iterator[str]:
-    """The names of all references in a value. What stands below `x-` keys may be an anchor for elsewhere."""
-    if isinstance(value, str):
-        yield from (name for name, _, _ in find_macros(value))
-    elif isinstance(value, dict | list):
-        # `needs` has them in keys.
-        for part in [*value, *value.values()] if isinstance(value, dict) else value:
-            yield from names_in(part)
+    """The names of all references in a value, in no order. Below `x-` keys may be anchors for elsewhere."""
+    parts = [value]
+    while parts:
+        part = parts.pop()
+        if isinstance(part, str):
+            if "$" in part:
+                yield from (name for name, _, _ in find_macros(part))
+        elif isinstance(part, dict):
+            parts += part  # `needs` has them in keys
+            parts += part.values()
+        elif isinstance(part, list):
+            parts += part

@@ -73,7 +73,8 @@ class Trace:
         if path[-1:] == ("memMB",) and not _holds(self.document.value, path):
             path = (*path[:-1], "memory")
         if path[:1] == ("needs",):
-            path = ("needs",)  # a matrix stands for its jobs
+            # A matrix stands for its jobs.
+            path = path[:2] if _holds(self.document.value, path[:2]) else ("needs",)
         if path[:1] == ("roles",) and path[2:3] in (("entrypoint",), ("args",)):
             script = (*path[:2], "run")
             path = script if _holds(self.document.value, script) else path

@@ -9,11 +9,11 @@ from launcher.jobfile.text.source import Format, Source
 
 
 def parse(source: Source) -> Document:
-    """Parse a file. Never raises: what is wrong is among the document's problems.
+    """Parse a job file. Never raises: what is wrong is among the document's problems.
 
     A file of another tool has no value, and one problem, which names the tool.
     """
-    document = _parsed(source)
+    document = parse_values(source)
     found = foreign_file(document) or (_other_format(source) if document.value is None else None)
     return document if found is None else Document(source, None, document.root, [found])
 
@@ -21,7 +21,7 @@ def parse(source: Source) -> Document:
 def _other_format(source: Source) -> Diagnostic | None:
     """The diagnostic for YAML in a file that is named as TOML, or the other way round."""
     form: Format = "yaml" if source.format == "toml" else "toml"
-    value = _parsed(Source(source.file, form, source.text)).value
+    value = parse_values(Source(source.file, form, source.text)).value
     if not value or not {"version", "name", "roles"} & value.keys():
         return None
     stem = source.file.rpartition(".")[0]
@@ -30,7 +30,8 @@ def _other_format(source: Source) -> Diagnostic | None:
     return source.diagnostic(0, 1, code, message, hint=f"name it `{stem}.{form}`")
 
 
-def _parsed(source: Source) -> Document:
+def parse_values(source: Source) -> Document:
+    """Parse a file of values that is no job file. Never raises, as `parse`."""
     # Imported by format: a TOML file does not wait for the YAML library.
     if source.format == "toml":
         from launcher.jobfile.text.toml import parse_toml
