@@ -296,7 +296,8 @@ class References:
         self.values[name] = found
 
     def _unknown(self, name: str, written: str, path: Path) -> None:
-        known = list(dict.fromkeys([*self.values, *GIT_NAMES, *RUN_MACROS, JOB_DIR]))
+        lacking = [f"matrix.{each}" for each in self.combination.lacks]
+        known = list(dict.fromkeys([*self.values, *lacking, *GIT_NAMES, *RUN_MACROS, JOB_DIR]))
         near = f"var.{name}" if f"var.{name}" in self.values else nearest(name, known)
         if not near and name.startswith("var."):
             near = nearest(name[4:], (n for n in known if n.startswith("var.")))
@@ -306,15 +307,14 @@ class References:
             message = f"there is no variable `{name[4:]}`"
             declared = [n[4:] for n in self.values if n.startswith("var.")]
             hint = listing("declared", declared) or "declare it below `vars`"
-        elif name in {f"matrix.{each}" for each in self.combination.lacks}:
+        elif name in lacking:
             message = f"`{written}` has no value in the job of `{self.combination}`"
             label, hint = self._lacking(name[7:]), "a value of `include` is for the jobs that its item names"
         elif name.startswith("matrix."):
-            message = f"the matrix has no axis `{name[7:]}`"
-            hint = (
-                listing("axes", [n[7:] for n in self.values if n.startswith("matrix.")])
-                or "there is no matrix"
-            )
+            has = [each[7:] for each in known if each.startswith("matrix.")]
+            further = [*self.combination.further, *self.combination.lacks]
+            message = f"the matrix has no axis {'or value ' if further else ''}`{name[7:]}`"
+            hint = listing("it has" if further else "axes", has) or "there is no matrix"
         elif name.startswith(("env.", "secret.", "secrets.")):
             kind, _, outside = name.partition(".")
             label, hint = self._from_outside(kind, outside, path)

@@ -77,6 +77,14 @@ def test_a_value_that_a_job_lacks_is_an_error_at_the_reference_that_names_the_jo
     assert '`{a: 1, b: x, "n": …}`' in compiled.diagnostics[0].label
 
 
+def test_a_misspelt_value_gets_the_name_that_some_job_has(tmp_path: Path) -> None:
+    role = "roles: {main: {entrypoint: x, args: [$<matrix.epochs>, $<matrix.epoch>]}}\n"
+    include = "[{a: 2, epochs: 1}, {a: 1, epochs: 1}]"
+    compiled = compile_text(tmp_path, f"{HEAD}{role}matrix: {{a: [1, 2], include: {include}}}\n")
+    assert lines(compiled) == ["3:56 unknown-reference the matrix has no axis or value `epoch`"]
+    assert compiled.diagnostics[0].label == "did you mean `$<matrix.epochs>`?"
+
+
 def test_the_advice_for_a_value_that_a_job_lacks_works(tmp_path: Path) -> None:
     matrix = f"{{{AXES}, include: [{{n: 1, b: y}}]}}"
     for _ in range(3):
