@@ -206,7 +206,7 @@ class Matrix:
                 self._wrong(at, f"a value of axis `{path[-1]}` must be a number, a text or a truth value")
                 continue
             first = seen.setdefault(_identity(value), index)
-            if first != index:
+            if first != index and not self._is_guessed((*path, first), at):
                 message = f"{show(value)} stands twice in axis `{path[-1]}`"
                 place = self.problems.place((*path, first), "the other one is here", at="value")
                 label = "delete one of them"
@@ -251,6 +251,8 @@ class Matrix:
         """The combinations without those that a mapping below `exclude` describes."""
         known, gone = _Index(made), set[int]()
         for index, item in self._items("exclude", given):
+            if self._is_guessed((*_AT, "exclude", index)):
+                continue
             places = known.places(item)
             if gone.issuperset(places):
                 message = f"item {index + 1} of `exclude` excludes nothing"
@@ -280,12 +282,18 @@ class Matrix:
             return self._too_many(len(made))
         joined = _Index(made)
         for index, item in items:
-            meant = [made[place] for place in joined.places(item)]
+            at: Path = (*_AT, "include", index)
+            given = {name: item[name] for name in item if not self._is_guessed((*at, name))}
+            meant = [made[place] for place in joined.places(given)]
             if not self._is_wrong(item, index, meant):
                 further = self._of(item, [name for name in item if name not in self.axes], index)
                 for each in meant:
                     each.further.update(further)
         return made
+
+    def _is_guessed(self, *paths: Path) -> bool:
+        """Whether a placeholder is among the values at some paths: they may be alike, or differ."""
+        return any(map(self.problems.holds_assumed, paths))
 
     def _of(self, item: Mapping[str, Any], names: Iterable[str], index: int) -> dict[str, Cell]:
         """The cells of those `names` that the item of `include` has."""
