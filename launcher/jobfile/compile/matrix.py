@@ -20,6 +20,7 @@ from launcher.jobfile.messages.collector import Collector
 from launcher.jobfile.messages.names import got, nearest, show, suggest
 from launcher.jobfile.model.base import VAR_NAME
 from launcher.jobfile.text.document import Path
+from launcher.specs.secret import hide
 
 MAX_NAME = 63
 _MARK = 5  # characters of a hash: enough to tell 256 combinations apart
@@ -100,8 +101,9 @@ class Combination:
         return bool(self.axes or self.further)
 
     def __str__(self) -> str:
-        """Its values as a file has them: "lr: 0.1, seed: 2"; those of `include` only where it has no axes."""
-        return ", ".join(f"{name}: {cell.text}" for name, cell in (self.axes or self.further).items())
+        """Its values in a message: "lr: 0.1, seed: 2"; those of `include` only where it has no axes."""
+        shown = {name: str(hide(cell.text, name)) for name, cell in (self.axes or self.further).items()}
+        return ", ".join(f"{name}: {text[:40]}{'…' * (len(text) > 40)}" for name, text in shown.items())
 
     @property
     def cells(self) -> dict[str, Cell]:
@@ -207,7 +209,7 @@ class Matrix:
                 continue
             first = seen.setdefault(_identity(value), index)
             if first != index and not self._is_guessed((*path, first), at):
-                message = f"{show(value)} stands twice in axis `{path[-1]}`"
+                message = f"{show(hide(value, str(path[-1])))} stands twice in axis `{path[-1]}`"
                 place = self.problems.place((*path, first), "the other one is here", at="value")
                 label = "delete one of them"
                 self.problems.add(at, "duplicate-key", message, label=label, related=(place,))
@@ -251,7 +253,7 @@ class Matrix:
         """The combinations without those that a mapping below `exclude` describes."""
         known, gone = _Index(made), set[int]()
         for index, item in self._items("exclude", given):
-            if self._is_guessed((*_AT, "exclude", index)):
+            if self._is_guessed(*((*_AT, "exclude", index, name) for name in item)):
                 continue
             places = known.places(item)
             if gone.issuperset(places):
@@ -293,7 +295,7 @@ class Matrix:
 
     def _is_guessed(self, *paths: Path) -> bool:
         """Whether a placeholder is among the values at some paths: they may be alike, or differ."""
-        return any(map(self.problems.holds_assumed, paths))
+        return any(map(self.problems.is_assumed, paths))
 
     def _of(self, item: Mapping[str, Any], names: Iterable[str], index: int) -> dict[str, Cell]:
         """The cells of those `names` that the item of `include` has."""

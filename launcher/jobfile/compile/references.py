@@ -17,7 +17,7 @@ from launcher.jobfile.text.document import Path
 from launcher.specs import RUN_MACROS, find_macros, substitute, substitute_partial
 from launcher.specs.macros import MacroError, is_run_macro, job_of_output, role_of_host
 from launcher.specs.outputs import output_macro
-from launcher.specs.secret import is_sensitive
+from launcher.specs.secret import hide, is_sensitive
 
 JOB_DIR = "job.dir"
 MAX_GROWTH = 1 << 20
@@ -331,7 +331,7 @@ class References:
 
     def _lacking(self, name: str) -> str:
         """A label for a reference to a value that only `include` can give."""
-        axes = {axis: cell.value for axis, cell in self.combination.axes.items()}
+        axes = {axis: hide(cell.value, axis) for axis, cell in self.combination.axes.items()}
         if not axes:
             return f"add `{name}` to its item of `include`"
         return f"add to `include`: `{self.problems.written({**axes, name: '…'})}`"
