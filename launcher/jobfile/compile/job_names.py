@@ -61,8 +61,8 @@ def check_names(name: object, matrix: object, made: Sequence[Combination], probl
         return
     _check_group(name, matrix, made, problems)
     names = [named(name, each) for each in made]
-    if any(map(is_pattern, names)):
-        return  # a value is missing, which is reported of the job that lacks it
+    if any(map(is_pattern, names)) or problems.holds_assumed(_MATRIX):
+        return  # a value is missing, which is reported of the job that lacks it, or not known
     first: dict[str, Combination] = {}
     for full, each in zip(names, made, strict=True):
         if first.setdefault(full, each) is not each:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from base64 import b32encode
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from itertools import product
@@ -21,6 +21,7 @@ from launcher.jobfile.messages.names import got, nearest, show, suggest
 from launcher.jobfile.messages.remedies import axis_remedy
 from launcher.jobfile.model.base import VAR_NAME
 from launcher.jobfile.text.document import Path
+from launcher.specs.secret import hide
 
 MAX_NAME = 63
 _MARK = 5  # characters of a hash: enough to tell 256 combinations apart
@@ -101,8 +102,9 @@ class Combination:
         return bool(self.axes or self.further)
 
     def __str__(self) -> str:
-        """Its values as a file has them: "lr: 0.1, seed: 2"; those of `include` only where it has no axes."""
-        return ", ".join(f"{name}: {cell.text}" for name, cell in (self.axes or self.further).items())
+        """Its values in a message: "lr: 0.1, seed: 2"; those of `include` only where it has no axes."""
+        shown = {name: str(hide(cell.text, name)) for name, cell in (self.axes or self.further).items()}
+        return ", ".join(f"{name}: {text[:40]}{'…' * (len(text) > 40)}" for name, text in shown.items())
 
     @property
     def cells(self) -> dict[str, Cell]:
@@ -112,13 +114,25 @@ class Combination:
     def identity(self) -> tuple[tuple[str, Any], ...]:
         return tuple(cell.identity for cell in self.axes.values())
 
-    def has(self, item: Mapping[str, Any]) -> bool:
-        """Whether its axes have the values of `item`, whose other names are no matter."""
-        given = ((self.axes[name], value) for name, value in item.items() if name in self.axes)
-        return all(cell.identity == _identity(value) for cell, value in given)
-
 
 NO_MATRIX = Combination()
+
+
+@dataclass(slots=True)
+class _Index:
+    """Finds combinations by the values of some of their axes."""
+
+    made: Sequence[Combination]
+    _tables: dict[tuple[str, ...], dict[tuple[object, ...], list[int]]] = field(default_factory=dict)
+
+    def places(self, item: Mapping[str, Any]) -> Sequence[int]:
+        """The places of those that have the values of `item`; its names that are no axes do not count."""
+        axes = tuple(sorted(item.keys() & self.made[0].axes.keys())) if self.made else ()
+        if axes not in self._tables:
+            table = self._tables[axes] = {}
+            for place, each in enumerate(self.made):
+                table.setdefault(tuple(each.axes[axis].identity for axis in axes), []).append(place)
+        return self._tables[axes].get(tuple(_identity(item[axis]) for axis in axes), ())
 
 
 def matrix_values(combination: Combination) -> dict[str, Value]:
@@ -195,8 +209,8 @@ class Matrix:
                 self._wrong(at, f"a value of axis `{path[-1]}` must be a number, a text or a truth value")
                 continue
             first = seen.setdefault(_identity(value), index)
-            if first != index:
-                message = f"{show(value)} stands twice in axis `{path[-1]}`"
+            if first != index and not self._is_guessed((*path, first), at):
+                message = f"{show(hide(value, str(path[-1])))} stands twice in axis `{path[-1]}`"
                 place = self.problems.place((*path, first), "the other one is here", at="value")
                 label = "delete one of them"
                 self.problems.add(at, "duplicate-key", message, label=label, related=(place,))
@@ -239,13 +253,16 @@ class Matrix:
 
     def _excluded(self, made: list[Combination], given: Any) -> list[Combination]:
         """The combinations without those that a mapping below `exclude` describes."""
+        known, gone = _Index(made), set[int]()
         for index, item in self._items("exclude", given):
-            left = [each for each in made if not each.has(item)]
-            if len(left) == len(made):
+            if self._is_guessed(*((*_AT, "exclude", index, name) for name in item)):
+                continue
+            places = known.places(item)
+            if gone.issuperset(places):
                 message = f"item {index + 1} of `exclude` excludes nothing"
                 self.problems.add((*_AT, "exclude", index), "constraint", message, severity="warning")
-            made = left
-        return made
+            gone.update(places)
+        return [each for place, each in enumerate(made) if place not in gone]
 
     def _included(
         self, made: list[Combination], items: Sequence[tuple[int, dict[str, Any]]]
@@ -256,26 +273,33 @@ class Matrix:
         further values to the combinations that have its values of the axes; a later item goes before an
         earlier one. Without axes each item is a combination.
         """
+        if not self.axes:
+            made = [Combination(further=self._of(item, item, index)) for index, item in items]
+            return made if len(made) <= MAX_JOBS else self._too_many(len(made))
         known = {each.identity for each in made}
-        for index, item in items if self.axes else ():
+        for index, item in items:
             one = Combination(self._of(item, self.axes, index))
             if len(one.axes) == len(self.axes) and one.identity not in known:
                 known.add(one.identity)
                 made.append(one)
         if len(made) > MAX_JOBS:
             return self._too_many(len(made))
+        joined = _Index(made)
         for index, item in items:
-            further = self._of(item, [name for name in item if name not in self.axes], index)
-            if not self.axes:
-                made.append(Combination(further=further))
-                continue
-            meant = [each for each in made if each.has(item)]
+            at: Path = (*_AT, "include", index)
+            given = {name: item[name] for name in item if not self._is_guessed((*at, name))}
+            meant = [made[place] for place in joined.places(given)]
             if not self._is_wrong(item, index, meant):
+                further = self._of(item, [name for name in item if name not in self.axes], index)
                 for each in meant:
                     each.further.update(further)
-        return self._too_many(len(made)) if len(made) > MAX_JOBS else made
+        return made
 
-    def _of(self, item: Mapping[str, Any], names: Collection[str], index: int) -> dict[str, Cell]:
+    def _is_guessed(self, *paths: Path) -> bool:
+        """Whether a placeholder is among the values at some paths: they may be alike, or differ."""
+        return any(map(self.problems.is_assumed, paths))
+
+    def _of(self, item: Mapping[str, Any], names: Iterable[str], index: int) -> dict[str, Cell]:
         """The cells of those `names` that the item of `include` has."""
         at: Path = (*_AT, "include", index)
         return {name: self._cell(item[name], (*at, name)) for name in names if name in item}
@@ -310,7 +334,7 @@ class Matrix:
             names = item if isinstance(item, dict) else {}
             part = {name: value for name, value in names.items() if not name.startswith("x-")}
             if not part:
-                what = "has no values" if names else f"must be a mapping, not {got(item)}"
+                what = "has no values" if item is names else f"must be a mapping, not {got(item)}"
                 self._wrong(at, f"item {index + 1} of `{key}` {what}", shape)
                 continue
             unknown = [name for name in part if name not in self.axes]
@@ -326,7 +350,8 @@ class Matrix:
         if key == "include" and not is_misspelt:
             return _is_name(name) or self._bad_name((*at, name), "a value of the matrix")
         message = f"the matrix has no axis `{name}`"
-        self.problems.unknown((*at, name), "unknown-field", message, name, self.axes, "axes")
+        none = "`exclude` takes combinations of axes away, before `include`"
+        self.problems.unknown((*at, name), "unknown-field", message, name, self.axes, "axes", otherwise=none)
         return False
 
     def _bad_name(self, path: Path, what: str) -> bool:

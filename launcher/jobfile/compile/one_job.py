@@ -39,6 +39,7 @@ from launcher.specs import DEFAULT_TARGET, AppDef, JobKey, Launch
 from launcher.specs.check import Problem
 from launcher.specs.needs import Need
 from launcher.specs.outputs import references, unneeded
+from launcher.specs.secret import hide
 
 # Something valid in the place of what must be there.
 _STAND_INS: dict[str, Any] = {"version": VERSION, "name": "unnamed"}
@@ -120,7 +121,7 @@ def compile_job(
 ) -> tuple[JobFile | None, Launch | None]:
     """The job of one combination. None for what cannot be made; what is wrong goes to `problems`."""
     for name, cell in combination.cells.items():
-        text = f"`$<matrix.{name}>` is {show(cell.value)} here"
+        text = f"`$<matrix.{name}>` is {show(hide(cell.value, name))} here"
         problems.definitions[f"matrix.{name}"] = (cell.path, "value", text)
     references = whole.references(combination, work.home, problems)
     job = _validated(references.resolve(whole.value, JOB, ()), problems)

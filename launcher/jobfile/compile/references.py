@@ -17,7 +17,7 @@ from launcher.jobfile.text.document import Path
 from launcher.specs import RUN_MACROS, find_macros, substitute, substitute_partial
 from launcher.specs.macros import MacroError, is_run_macro, job_of_output, role_of_host
 from launcher.specs.outputs import output_macro
-from launcher.specs.secret import is_sensitive
+from launcher.specs.secret import hide, is_sensitive
 
 JOB_DIR = "job.dir"
 MAX_GROWTH = 1 << 20
@@ -311,7 +311,8 @@ class References:
         self.values[name] = found
 
     def _unknown(self, name: str, written: str, path: Path) -> None:
-        known = list(dict.fromkeys([*self.values, *GIT_NAMES, *RUN_MACROS, JOB_DIR]))
+        lacking = [f"matrix.{each}" for each in self.combination.lacks]
+        known = list(dict.fromkeys([*self.values, *lacking, *GIT_NAMES, *RUN_MACROS, JOB_DIR]))
         near = f"var.{name}" if f"var.{name}" in self.values else nearest(name, known)
         if not near and name.startswith("var."):
             near = nearest(name[4:], (n for n in known if n.startswith("var.")))
@@ -322,15 +323,14 @@ class References:
             message = f"there is no variable `{name[4:]}`"
             declared = [n[4:] for n in self.values if n.startswith("var.")]
             hint = listing("declared", declared) or "declare it below `vars`"
-        elif name in {f"matrix.{each}" for each in self.combination.lacks}:
+        elif name in lacking:
             message = f"`{written}` has no value in the job of `{self.combination}`"
             label, hint = self._lacking(name[7:]), "a value of `include` is for the jobs that its item names"
         elif name.startswith("matrix."):
-            message = f"the matrix has no axis `{name[7:]}`"
-            hint = (
-                listing("axes", [n[7:] for n in self.values if n.startswith("matrix.")])
-                or "there is no matrix"
-            )
+            has = [each[7:] for each in known if each.startswith("matrix.")]
+            further = [*self.combination.further, *self.combination.lacks]
+            message = f"the matrix has no axis {'or value ' if further else ''}`{name[7:]}`"
+            hint = listing("it has" if further else "axes", has) or "there is no matrix"
         elif name.startswith(("env.", "secret.", "secrets.")):
             kind, _, outside = name.partition(".")
             label, hint = self._from_outside(kind, outside, path)
@@ -347,7 +347,7 @@ class References:
 
     def _lacking(self, name: str) -> str:
         """A label for a reference to a value that only `include` can give."""
-        axes = {axis: cell.value for axis, cell in self.combination.axes.items()}
+        axes = {axis: hide(cell.value, axis) for axis, cell in self.combination.axes.items()}
         if not axes:
             return f"add `{name}` to its item of `include`"
         return f"add to `include`: `{self.problems.written({**axes, name: '…'})}`"

@@ -162,6 +162,14 @@ def test_without_a_matrix_a_pattern_has_no_values(tmp_path: Path) -> None:
     assert lines(compile_text(tmp_path, gone)) == [f"{expected}, in target `dev`"]
 
 
+def test_no_message_has_a_value_under_a_name_of_secrets(tmp_path: Path) -> None:
+    matrix = "{group: fit, a: [1], api_token: [hunter2hunter2, hunter3hunter3], include: [{a: 1, n: 2}]}"
+    wrong = text("fit-$<matrix.a>", matrix).replace("job.name", "matrix.m")
+    found = compile_text(tmp_path, wrong).diagnostics
+    assert {each.code for each in found} >= {"constraint", "unknown-reference"}
+    assert "hunter" not in "".join(map(str, found))
+
+
 def test_the_spelling_of_another_tool_is_named(tmp_path: Path) -> None:
     compiled = compile_text(tmp_path, text("fit-${{ matrix.a }}", "{group: fit, a: [1]}"))
     assert {each.code: each.label for each in compiled.diagnostics} == {

@@ -180,3 +180,12 @@ def test_a_value_in_text_is_what_it_says_without_its_quotes(tmp_path: Path, axis
     role = "roles: {a: {entrypoint: x, args: ['<$<matrix.a>>']}}\n"
     [made] = launches(tmp_path, HEAD + role + f"matrix: {{a: [{axis}]}}\n").values()
     assert made.app.roles[0].args == [f"<{text}>"]
+
+
+def test_an_item_of_exclude_is_judged_after_those_before_it(tmp_path: Path) -> None:
+    items = "[{a: 1}, {b: x}, {a: 1, b: x}, {b: x, a: 2}, {a: 1}]"
+    compiled = compile_text(tmp_path, HEAD + ROLE + f"matrix: {{a: [1, 2], b: [x, y], exclude: {items}}}\n")
+    assert [line.split(" ", 2)[2] for line in lines(compiled)] == [
+        f"item {number} of `exclude` excludes nothing" for number in (3, 4, 5)
+    ]
+    assert [each.key.job for each in compiled.launches] == ["job-2-y"]

@@ -77,6 +77,14 @@ def test_a_value_that_a_job_lacks_is_an_error_at_the_reference_that_names_the_jo
     assert '`{a: 1, b: x, "n": …}`' in compiled.diagnostics[0].label
 
 
+def test_a_misspelt_value_gets_the_name_that_some_job_has(tmp_path: Path) -> None:
+    role = "roles: {main: {entrypoint: x, args: [$<matrix.epochs>, $<matrix.epoch>]}}\n"
+    include = "[{a: 2, epochs: 1}, {a: 1, epochs: 1}]"
+    compiled = compile_text(tmp_path, f"{HEAD}{role}matrix: {{a: [1, 2], include: {include}}}\n")
+    assert lines(compiled) == ["3:56 unknown-reference the matrix has no axis or value `epoch`"]
+    assert compiled.diagnostics[0].label == "did you mean `$<matrix.epochs>`?"
+
+
 def test_the_advice_for_a_value_that_a_job_lacks_works(tmp_path: Path) -> None:
     matrix = f"{{{AXES}, include: [{{n: 1, b: y}}]}}"
     for _ in range(3):
@@ -183,3 +191,19 @@ def test_every_name_of_an_axis_can_name_a_value(tmp_path: Path) -> None:
     role = "roles: {main: {entrypoint: x, args: [$<matrix.N_1-x>]}}\n"
     [found] = launches(tmp_path, f"{HEAD}{role}matrix: {{a: [1], include: [{{N_1-x: z}}]}}\n").values()
     assert found.app.roles[0].args == ["z"]
+
+
+@pytest.mark.parametrize(
+    ("name", "matrix"),
+    [
+        ("job", "{a: [$<var.x>, $<var.y>]}"),
+        ("job", "{a: [2, 3], exclude: [{a: $<var.x>}]}"),
+        ("job", "{a: [2, 3], include: [{a: $<var.x>, n: 1}, {a: $<var.y>}]}"),
+        ("job-$<matrix.n>", "{group: job, include: [{n: $<var.x>}, {n: $<var.y>}]}"),
+    ],
+)
+def test_values_that_are_not_known_yet_are_neither_alike_nor_out_of_place(tmp_path: Path, name, matrix):
+    head = f"version: 1\nname: {name}\nvars: {{x: {{type: int}}, y: {{type: int}}}}\n"
+    text = f"{head}roles: {{main: {{entrypoint: x}}}}\nmatrix: {matrix}\n"
+    found = compile_text(tmp_path, text, placeholders=True).diagnostics
+    assert [each.message for each in found if each.code != "unused-variable"] == []
