@@ -69,7 +69,8 @@ def job_file() -> str:
         "Editors check and complete job files with `schemas/job-v1.schema.json`, which `launcher init\n"
         "--editor` writes. A reference such as `$<var.NAME>` may stand for a number or a truth value.\n",
         "The last column says which references a field takes. Run macros, known when a replica starts, are\n"
-        f"{_macros()}.\nAll others, such as `$<var.NAME>` and `$<git.sha>`, are known while compiling.\n",
+        f"{_macros()}.\nAll others, such as `$<var.NAME>` and `$<git.sha>`, are known while compiling:\n"
+        "[References](references.md).\n",
     ]
     for title, where, cls in PARTS:
         lines += [

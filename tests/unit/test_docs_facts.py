@@ -41,8 +41,8 @@ def code(page: Path) -> list[str]:
 
 
 COMPILED = (*GIT_NAMES, JOB_DIR, "job.name", "job.project", "target.name")
-FREE = r"(var|matrix)\.[A-Za-z_][\w-]*|role\.[\w-]+\.host|needs\.[\w-]+\.output_dir|(var|matrix|git)\.…"
-MISSPELT_ON_PURPOSE = {"app_idd"}
+FREE = r"(var|matrix)\.[A-Za-z_][\w-]*|role\.[\w-]+\.host|needs\.[\w-]+\.output_dir|((var|matrix|git)\.)?…"
+MISSPELT_ON_PURPOSE = {"app_idd", "replica"}
 
 
 @every_page
@@ -78,7 +78,7 @@ def test_every_command_that_a_page_names_has_the_options_beside_it(page):
 
 
 NO_FIELDS = {"API_KEY", "MASTER_PORT", "WANDB_API_KEY", "docker", "hold", "lr", "module", "timeout-minutes"}
-"""Words before a colon: variables, an area of commits, an action, an axis, a command, a field of another tool."""
+"""Words before a colon: variables, an area of commits, an action, an axis, a command, a field of others."""
 OF_OTHERS = {"queue: max", "wait: false"}
 """Keys of GitHub's workflows, and of `launcher run --stdin`."""
 ABRIDGED = re.compile(r"…|\b[A-Z]\b")
