@@ -52,6 +52,7 @@ REFERENCES = {
     "run": "all",
     "bound": "all but run macros",
     "plain": "those known while compiling",
+    "matrix": "those to the matrix",
     "never": "none",
 }
 KINDS = {"string": "text", "object": "mapping", "array": "list"}

@@ -71,11 +71,14 @@ def matrix(name: str, project: str, target: str = "") -> list[AppRecord]:
     """The latest attempts of the jobs of a matrix; empty if none is recorded.
 
     The record has the names of jobs, `NAME-…`, and their job files. If the file exists and declares another
-    name, its jobs do not belong to the matrix. If it does not exist, two jobs make a matrix.
+    name, its jobs do not belong to the matrix. If it does not exist, two jobs make a matrix. Where `name` of
+    the file is a pattern, its `matrix.group` is the name, and jobs may be called otherwise.
     """
-    found = [app for app in recorded.matching(f"{name}-*", project, target) if app.job]
-    family = _family(name, found, recorded.files([app.app_id for app in found]))
-    if not family:
+    for start in (f"{name}-", ""):
+        found = [app for app in recorded.matching(f"{start}*", project, target) if app.job]
+        if family := _family(name, start, found, recorded.files([app.app_id for app in found])):
+            break
+    else:
         return []
     known = {app.key for app in family}
     apps, _ = _as_engines_hold(family, lambda attempt: attempt.key in known)
@@ -86,19 +89,27 @@ def held_matrix(name: str, project: str, held: Sequence[Attempt]) -> list[AppRec
     """`matrix`, for attempts that only engines know."""
     found = with_newer({}, [attempt for attempt in held if attempt.key.project == project])
     files = {attempt.app_id: (attempt.origin, attempt.path) for attempt in held}
-    return _in_order(_family(name, list(found.values()), files))
+    return _in_order(_family(name, f"{name}-", list(found.values()), files))
 
 
-def _family(name: str, found: Sequence[AppRecord], files: Mapping[str, tuple[str, str]]) -> list[AppRecord]:
-    """The attempts among `found` that belong to a matrix.
+def _family(
+    name: str, start: str, found: Sequence[AppRecord], files: Mapping[str, tuple[str, str]]
+) -> list[AppRecord]:
+    """The attempts among `found` that belong to a matrix, if the names of all of its jobs begin with `start`.
 
     Args:
         files: app id → origin and path of the job file.
     """
-    names = {place: _declared(*place) for place in set(files.values())}
-    named = [app for app in found if (app.job or "").startswith(f"{name}-")]
-    family = [app for app in named if names.get(files.get(app.app_id, ("", "")), "") in ("", name)]
-    return family if len(family) > 1 or name in names.values() else []
+    declared = {place: _declared(*place) for place in set(files.values())}
+    otherwise = name, f"{name}-"
+    of_app = {app.app_id: declared.get(files.get(app.app_id, ("", ""))) or otherwise for app in found}
+    family = [
+        app
+        for app in found
+        for group, beginning in (of_app[app.app_id],)
+        if group == name and beginning.startswith(start) and (app.job or "").startswith(beginning)
+    ]
+    return family if len(family) > 1 or any(each and each[0] == name for each in declared.values()) else []
 
 
 def _as_engines_hold(
@@ -120,17 +131,31 @@ def _in_order(apps: Sequence[AppRecord]) -> list[AppRecord]:
     return sorted(apps, key=lambda app: (natural(app.job or app.app_id), app.session, app.number or 0))
 
 
-def _declared(origin: str, path: str) -> str:
-    """The `name` of a job file; "" without the file."""
+def _declared(origin: str, path: str) -> tuple[str, str] | None:
+    """The name that means all jobs of a file's matrix, and how their names begin; None without the file."""
     root = origin if os.path.isabs(origin) else _work_tree()
     file = os.path.realpath(os.path.join(root, path))
     try:
         if is_below(file, os.path.realpath(root)):
-            lines = read_regular(file, MOST_BYTES).decode("utf-8-sig", "replace").splitlines()
-            return top_value(lines, "name", is_toml=path.endswith(".toml"))
+            text = read_regular(file, MOST_BYTES).decode("utf-8-sig", "replace")
+            name = top_value(text.splitlines(), "name", is_toml=path.endswith(".toml"))
+            beginning, is_pattern, _ = name.partition("$<")
+            if name:
+                return (_group(text, path), beginning) if is_pattern else (name, f"{name}-")
     except (OSError, ValueError):
         pass
-    return ""
+    return None
+
+
+def _group(text: str, path: str) -> str:
+    """The `matrix.group` of a job file, which is parsed: the name of a matrix is rarely elsewhere."""
+    from launcher.jobfile.text.parse import parse
+    from launcher.jobfile.text.source import Source
+
+    document = parse(Source(path, "toml" if path.endswith(".toml") else "yaml", text))
+    matrix = (document.value or {}).get("matrix")
+    group = matrix.get("group") if isinstance(matrix, dict) else None
+    return group if isinstance(group, str) else ""
 
 
 def _work_tree() -> str:

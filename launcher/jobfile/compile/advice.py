@@ -5,19 +5,20 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Set
+from collections.abc import Collection, Iterable, Mapping, Set
 from typing import Any
 
+from launcher.jobfile.compile.references import names_in
 from launcher.jobfile.compile.shell_advice import SHELLS, advise_shell_text
 from launcher.jobfile.compile.variables import AnyVar, reads_secret
 from launcher.jobfile.messages.collector import Collector
+from launcher.jobfile.messages.names import nearest
 from launcher.jobfile.model.fields import elsewhere
 from launcher.jobfile.model.job_file import JobFile
 from launcher.jobfile.model.role import RoleSpec
 from launcher.jobfile.text.document import Document, Path, leaves
 from launcher.jobfile.text.source import BLANKS, blank_name
 from launcher.jobfile.text.toml_positions import newer_toml
-from launcher.specs import find_macros
 from launcher.specs.check import SET_FOR_REPLICAS
 from launcher.specs.secret import is_sensitive, may_hold_secret
 from launcher.specs.text import shell_words
@@ -46,8 +47,7 @@ def _is_prose(key: str | int) -> bool:
 
 
 def _advise_characters(path: Path, text: str, problems: Collector) -> None:
-    start, _ = problems.document.value_range(path)
-    if not problems.document.source.text.startswith(text[:1], start):
+    if not problems.document.value_range(path).text.startswith(text[:1]):
         return  # in quotes, or a text of several lines: it was written like this on purpose
     if _looks_quoted(text):
         message = "these are typographic quotes, and part of the value"
@@ -79,7 +79,8 @@ _PROGRAM_NAME = re.compile(r"[^\W\d][\w.:-]*")
 
 
 def advise_variables(specs: Mapping[str, AnyVar], value: Any, problems: Collector) -> None:
-    """Note the variables that nothing in the file `value` refers to, and those that read a secret."""
+    """Note the variables and values of `include` that nothing in the file `value` refers to, and variables
+    that read a secret."""
     used = set(names_in({key: part for key, part in value.items() if key != "vars"}))
     for name, spec in specs.items():
         if spec.from_env is not None and reads_secret(name, spec):
@@ -92,16 +93,33 @@ def advise_variables(specs: Mapping[str, AnyVar], value: Any, problems: Collecto
             message = f"variable `{name}` is never used"
             label = f"use it as `$<var.{name}>`, or delete it"
             problems.add(("vars", name), "unused-variable", message, at="key", label=label)
+    for name, path in _further(value).items():
+        if f"matrix.{name}" not in used:
+            message = f"value `{name}` of `include` is never used"
+            label = f"use it as `$<matrix.{name}>`, or delete it"
+            problems.add(path, "unused-variable", message, at="key", label=label)
 
 
-def names_in(value: Any) -> Iterator[str]:
-    """The names of all references in a value. What stands below `x-` keys may be an anchor for elsewhere."""
-    if isinstance(value, str):
-        yield from (name for name, _, _ in find_macros(value))
-    elif isinstance(value, dict | list):
-        # `needs` has them in keys.
-        for part in [*value, *value.values()] if isinstance(value, dict) else value:
-            yield from names_in(part)
+def _further(value: Mapping[str, Any]) -> dict[str, Path]:
+    """The names of further values that `include` gives, also in targets → the first place of each."""
+    targets = value.get("targets")
+    above: list[tuple[Path, Any]] = [((), value)]
+    above += (
+        [(("targets", name), over) for name, over in targets.items()] if isinstance(targets, dict) else []
+    )
+    matrices = [((*path, "matrix"), part.get("matrix")) for path, part in above if isinstance(part, dict)]
+    found: dict[str, Path] = {}
+    for path, matrix in matrices:
+        items = matrix.get("include") if isinstance(matrix, dict) else None
+        for index, item in enumerate(items if isinstance(items, list) else ()):
+            for name in item if isinstance(item, dict) else ():
+                found.setdefault(name, (*path, "include", index, name))
+    axes = {name for _, matrix in matrices if isinstance(matrix, dict) for name in matrix}
+    return {
+        name: path
+        for name, path in found.items()
+        if name not in axes and nearest(name, axes) is None and not name.startswith("x-")
+    }
 
 
 def advise(
@@ -197,7 +215,7 @@ def _advise_fields(role: str, spec: RoleSpec, fields: Set[str], problems: Collec
         label = f"move it out of `env`, to the fields of {whose}"
         hint = (
             "in TOML, a key belongs to the [table] above it"
-            if problems.document.source.format == "toml"
+            if problems.document.format_at(path) == "toml"
             else ""
         )
         problems.add(path, "misplaced-field", message, at="key", label=label, hint=hint)

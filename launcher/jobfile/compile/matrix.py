@@ -1,4 +1,4 @@
-"""`matrix`: the combinations of its axes, each of which is one job, and the names of these jobs.
+"""`matrix`: the combinations of its axes, each of which is one job, and the spelling of values in names.
 
 A job's name is its identity, so adding a value to an axis must not rename the jobs there are. Every value has
 therefore a slug of its own, and no two values of one axis have the same one.
@@ -9,15 +9,15 @@ from __future__ import annotations
 import math
 import re
 from base64 import b32encode
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from itertools import product
 from typing import Any
 
 from launcher.jobfile.compile.variables import Value, show_text
 from launcher.jobfile.messages.collector import Collector
-from launcher.jobfile.messages.names import got, show, suggest
+from launcher.jobfile.messages.names import got, nearest, show, suggest
 from launcher.jobfile.model.base import VAR_NAME
 from launcher.jobfile.text.document import Path
 
@@ -63,12 +63,15 @@ MAX_JOBS = 256
 _MOST_COMBINATIONS = 1 << 16
 """Before `exclude`: three ranges make millions."""
 
+GROUP = "group"
+"""The key of a matrix with the name that means all of its jobs."""
+
 _AT: Path = ("matrix",)
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A value of an axis: as it is, as it reads in text, and where it stands."""
+    """A value of a combination: as it is, as it reads in text, and where it stands."""
 
     value: Any
     text: str
@@ -79,32 +82,66 @@ class Cell:
         return _identity(self.value)
 
 
-Combination = Mapping[str, Cell]
-"""Axis → its value, axes in alphabetical order. Empty where there is no matrix."""
+@dataclass(frozen=True, slots=True)
+class Combination:
+    """The values of one job of a matrix; without any where there is no matrix.
+
+    Attributes:
+        axes: axis → its value, in alphabetical order.
+        further: name → a value that `include` gives and that is of no axis.
+        lacks: the names of values that other combinations have, and this one does not.
+    """
+
+    axes: Mapping[str, Cell] = field(default_factory=dict)
+    further: dict[str, Cell] = field(default_factory=dict)
+    lacks: Collection[str] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.axes or self.further)
+
+    def __str__(self) -> str:
+        """Its values as a file has them: "lr: 0.1, seed: 2"; those of `include` only where it has no axes."""
+        return ", ".join(f"{name}: {cell.text}" for name, cell in (self.axes or self.further).items())
+
+    @property
+    def cells(self) -> dict[str, Cell]:
+        return {**self.axes, **self.further}
+
+    @property
+    def identity(self) -> tuple[tuple[str, Any], ...]:
+        return tuple(cell.identity for cell in self.axes.values())
+
+    def has(self, item: Mapping[str, Any]) -> bool:
+        """Whether its axes have the values of `item`, whose other names are no matter."""
+        given = ((self.axes[name], value) for name, value in item.items() if name in self.axes)
+        return all(cell.identity == _identity(value) for cell, value in given)
 
 
-def named(name: str, combination: Combination) -> str:
-    """The name of the job of a combination."""
-    return job_name(name, [cell.value for cell in combination.values()]) if combination else name
+NO_MATRIX = Combination()
 
 
-def axis_values(combination: Combination) -> dict[str, Value]:
-    """The values that references to the axes have."""
+def matrix_values(combination: Combination) -> dict[str, Value]:
+    """The values that references to the matrix have."""
     return {
         f"matrix.{name}": Value(cell.value, cell.text, origin="the matrix")
-        for name, cell in combination.items()
+        for name, cell in combination.cells.items()
     }
 
 
 @dataclass(slots=True)
 class Matrix:
-    """The matrix of one file, its references resolved. What is wrong goes to `problems`."""
+    """The matrix of one file, its references resolved. What is wrong goes to `problems`.
+
+    Attributes:
+        used: the names of the references in the file: what `include` misspells is none of them.
+    """
 
     problems: Collector
+    used: Collection[str] = ()
     axes: dict[str, list[Cell]] = field(default_factory=dict)
 
-    def combinations(self, given: Any, name: object) -> Sequence[Combination]:
-        """The combinations for a job of a name. Without axes there is one combination of nothing.
+    def combinations(self, given: Any) -> Sequence[Combination]:
+        """The combinations. Without axes and `include` there is one combination of nothing.
 
         Where the matrix is wrong the list is empty, and something was noted.
         """
@@ -112,42 +149,32 @@ class Matrix:
             label = f"such as {self.problems.written({'lr': [0.1, 0.01]})}"
             self._wrong(_AT, f"`matrix` must be a mapping of axes, not {got(given)}", label)
             return []
-        if all(key.startswith("x-") for key in given):
-            return [{}]  # a target may take every axis away
-        names = (key for key in given if key not in ("exclude", "include") and not key.startswith("x-"))
+        names = [key for key in given if not _is_word(key, given[key])]
+        if not names and not given.keys() & {"exclude", "include"}:
+            return [NO_MATRIX]  # a target may take every axis away
         self.axes = {axis: self._axis(axis, given[axis]) for axis in sorted(names)}
         if self.problems.has_errors:
             return []
         total = math.prod(map(len, self.axes.values())) if self.axes else 0
-        if total > (_MOST_COMBINATIONS if given.get("exclude") else MAX_JOBS):  # before they are made
-            return self._too_many(total)
-        made = [dict(zip(self.axes, cells, strict=True)) for cells in product(*self.axes.values())]
+        if total > MAX_JOBS and (total > _MOST_COMBINATIONS or not given.get("exclude")):
+            return self._too_many(total, is_before=bool(given.get("exclude")))  # before they are made
+        made = [
+            Combination(dict(zip(self.axes, cells, strict=True))) for cells in product(*self.axes.values())
+        ]
         made = self._excluded(made if self.axes else [], given.get("exclude", []))
-        made += self._included(made, given.get("include", []))
-        if len(made) > MAX_JOBS:
-            return self._too_many(len(made))
+        made = self._included(made, [*self._items("include", given.get("include", []))])
         if not made and not self.problems.has_errors:
-            self._wrong(_AT, "`matrix` makes no job: every combination is excluded", code="constraint")
+            why = "every combination is excluded" if self.axes else "it has no axes, and `include` no items"
+            self._wrong(_AT, f"`matrix` makes no job: {why}", code="constraint")
         if self.problems.has_errors:
             return []
-        if isinstance(name, str):
-            self._check_names(name, made)
-        return made
-
-    def _check_names(self, name: str, made: Sequence[Combination]) -> None:
-        """Two combinations with one name: an error. It takes two equal hashes."""
-        first: dict[str, Combination] = {}
-        for combination in made:
-            full = named(name, combination)
-            if first.setdefault(full, combination) is not combination:
-                message = f"two combinations are both called `{full}`"
-                self._wrong(_AT, message, "change a value", "constraint")
+        named = dict.fromkeys(name for each in made for name in each.further)
+        return [replace(each, lacks=[name for name in named if name not in each.further]) for each in made]
 
     def _axis(self, name: str, given: Any) -> list[Cell]:
         path: Path = (*_AT, name)
-        if not re.match(VAR_NAME[1:-1] + r"\Z", name):
-            hint = "letters, digits, `_` and `-`, a letter first"
-            self.problems.add(path, "invalid-name", f"`{name}` cannot name an axis", at="key", hint=hint)
+        if not _is_name(name):
+            self._bad_name(path, "an axis")
             return []
         if isinstance(given, dict):
             return self._range(path, given)
@@ -208,64 +235,129 @@ class Matrix:
             return []
         return [Cell(value, str(value), at) for value in range(start, stop, step)]
 
-    def _excluded(self, made: list[dict[str, Cell]], given: Any) -> list[dict[str, Cell]]:
+    def _excluded(self, made: list[Combination], given: Any) -> list[Combination]:
         """The combinations without those that a mapping below `exclude` describes."""
         for index, item in self._items("exclude", given):
-            wanted = {name: _identity(value) for name, value in item.items()}
-            left = [cells for cells in made if any(cells[name].identity != wanted[name] for name in wanted)]
+            left = [each for each in made if not each.has(item)]
             if len(left) == len(made):
                 message = f"item {index + 1} of `exclude` excludes nothing"
                 self.problems.add((*_AT, "exclude", index), "constraint", message, severity="warning")
             made = left
         return made
 
-    def _included(self, made: list[dict[str, Cell]], given: Any) -> list[dict[str, Cell]]:
-        """The combinations below `include` that are not there yet. Each names a value for every axis."""
-        known = {tuple(cell.identity for cell in cells.values()) for cells in made}
-        extra = []
-        for index, item in self._items("include", given):
-            at: Path = (*_AT, "include", index)
-            missing = sorted(self.axes.keys() - item.keys())
-            if missing:
-                message = f"item {index + 1} of `include` has no value for `{missing[0]}`"
-                self.problems.add(at, "missing-field", message, label="an included job names every axis")
+    def _included(
+        self, made: list[Combination], items: Sequence[tuple[int, dict[str, Any]]]
+    ) -> list[Combination]:
+        """The combinations and those that `include` adds, with the further values that it gives them.
+
+        An item that names every axis, and is none of the combinations, is one more. Then each item gives its
+        further values to the combinations that have its values of the axes; a later item goes before an
+        earlier one. Without axes each item is a combination.
+        """
+        known = {each.identity for each in made}
+        for index, item in items if self.axes else ():
+            one = Combination(self._of(item, self.axes, index))
+            if len(one.axes) == len(self.axes) and one.identity not in known:
+                known.add(one.identity)
+                made.append(one)
+        if len(made) > MAX_JOBS:
+            return self._too_many(len(made))
+        for index, item in items:
+            further = self._of(item, [name for name in item if name not in self.axes], index)
+            if not self.axes:
+                made.append(Combination(further=further))
                 continue
-            cells = {name: self._cell(item[name], (*at, name)) for name in sorted(item)}
-            key = tuple(cell.identity for cell in cells.values())
-            if key not in known:
-                known.add(key)
-                extra.append(cells)
-        return extra
+            meant = [each for each in made if each.has(item)]
+            if not self._is_wrong(item, index, meant):
+                for each in meant:
+                    each.further.update(further)
+        return self._too_many(len(made)) if len(made) > MAX_JOBS else made
+
+    def _of(self, item: Mapping[str, Any], names: Collection[str], index: int) -> dict[str, Cell]:
+        """The cells of those `names` that the item of `include` has."""
+        at: Path = (*_AT, "include", index)
+        return {name: self._cell(item[name], (*at, name)) for name in names if name in item}
+
+    def _is_wrong(self, item: Mapping[str, Any], index: int, meant: Sequence[Combination]) -> bool:
+        """Whether an item of `include` neither makes a job nor gives one a value; then it is noted."""
+        missing = sorted(self.axes.keys() - item.keys())
+        adds = sorted(item.keys() - self.axes.keys())
+        if not missing or (meant and adds):
+            return False
+        named = [axis for axis in self.axes if axis in item]
+        message = f"item {index + 1} of `include` {'matches no job, and ' if adds else ''}has no value for"
+        label, hint = "an included job names every axis", ""
+        if meant:
+            hint = "with a name that is no axis it gives the jobs with these values one more value"
+        elif all(_identity(item[axis]) in {cell.identity for cell in self.axes[axis]} for axis in named):
+            hint = "`exclude` takes away every job with these values"
+        elif adds:
+            hint = f"or write values that the axes have, to give their jobs a value for `{adds[0]}`"
+        message += f" `{missing[0]}`"
+        self.problems.add((*_AT, "include", index), "missing-field", message, label=label, hint=hint)
+        return True
 
     def _items(self, key: str, given: Any) -> Iterator[tuple[int, dict[str, Any]]]:
-        """The mappings of axes to values below `exclude` or `include` that are right."""
+        """The mappings of names to values below `exclude` or `include` that are right."""
         shape = f"such as {self.problems.written([{'lr': 0.1}])}"
         if not isinstance(given, list):
             self._wrong((*_AT, key), f"`{key}` must be a list of mappings, not {got(given)}", shape)
             return
         for index, item in enumerate(given):
             at: Path = (*_AT, key, index)
-            if not isinstance(item, dict) or not item:
-                self._wrong(at, f"item {index + 1} of `{key}` must be a mapping, not {got(item)}", shape)
+            names = item if isinstance(item, dict) else {}
+            part = {name: value for name, value in names.items() if not name.startswith("x-")}
+            if not part:
+                what = "has no values" if names else f"must be a mapping, not {got(item)}"
+                self._wrong(at, f"item {index + 1} of `{key}` {what}", shape)
                 continue
-            part = {name: value for name, value in item.items() if not name.startswith("x-")}
-            wrong = [name for name in part if name not in self.axes]
-            for name in wrong:
-                message = f"the matrix has no axis `{name}`"
-                self.problems.unknown((*at, name), "unknown-field", message, name, self.axes, "axes")
+            unknown = [name for name in part if name not in self.axes]
+            wrong = [name for name in unknown if not self._may_be_further(key, name, at)]
             if not all(map(_is_scalar, part.values())):
-                self._wrong(at, f"item {index + 1} of `{key}` gives each axis one value")
+                self._wrong(at, f"item {index + 1} of `{key}` gives each name one value")
             elif not wrong:
                 yield index, part
 
-    def _too_many(self, count: int) -> list[Combination]:
+    def _may_be_further(self, key: str, name: str, at: Path) -> bool:
+        """Whether a name that is no axis can be of a further value; one that cannot is noted."""
+        is_misspelt = f"matrix.{name}" not in self.used and nearest(name, self.axes) is not None
+        if key == "include" and not is_misspelt:
+            return _is_name(name) or self._bad_name((*at, name), "a value of the matrix")
+        message = f"the matrix has no axis `{name}`"
+        self.problems.unknown((*at, name), "unknown-field", message, name, self.axes, "axes")
+        return False
+
+    def _bad_name(self, path: Path, what: str) -> bool:
+        hint = "letters, digits, `_` and `-`, a letter first"
+        self.problems.add(path, "invalid-name", f"`{path[-1]}` cannot name {what}", at="key", hint=hint)
+        return False
+
+    def _too_many(self, count: int, *, is_before: bool = False) -> list[Combination]:
         shown = f"{count:,}" if count < 10**9 else "more than a billion"
-        message = f"`matrix` makes {shown} jobs, and a file makes at most {MAX_JOBS}"
-        self._wrong(_AT, message, "split it into files, or exclude some", "too-large")
+        message, label = f"`matrix` makes {shown} jobs, and a file makes at most {MAX_JOBS}", ""
+        if is_before:
+            message = (
+                f"`matrix` has {shown} combinations before `exclude`, and at most {_MOST_COMBINATIONS:,}"
+            )
+            label = "shorten an axis"
+        self._wrong(_AT, message, label or "split it into files, or exclude some", "too-large")
         return []
 
     def _wrong(self, path: Path, message: str, label: str = "", code: str = "wrong-type") -> None:
         self.problems.add(path, code, message, at="key", label=label, is_final=True)
+
+
+def _is_word(key: str, value: Any) -> bool:
+    """Whether a key of a matrix is none of its axes. `group` with a list is one."""
+    return (
+        key in ("exclude", "include")
+        or key.startswith("x-")
+        or (key == GROUP and not isinstance(value, list | dict))
+    )
+
+
+def _is_name(name: str) -> bool:
+    return re.match(VAR_NAME[1:-1] + r"\Z", name) is not None
 
 
 def _identity(value: Any) -> tuple[str, Any]:

@@ -20,10 +20,12 @@ from launcher.jobfile.compile.build import (
     with_project,
 )
 from launcher.jobfile.compile.inputs import Folders
-from launcher.jobfile.compile.matrix import Combination, axis_values, named
+from launcher.jobfile.compile.job_names import is_pattern, named
+from launcher.jobfile.compile.matrix import NO_MATRIX, Combination, matrix_values
 from launcher.jobfile.compile.options import Rules, Schedulers, check_options, check_rules
+from launcher.jobfile.compile.parents import Parents
 from launcher.jobfile.compile.project import Home
-from launcher.jobfile.compile.references import References
+from launcher.jobfile.compile.references import References, names_in
 from launcher.jobfile.compile.variables import AnyVar, Inputs, Value
 from launcher.jobfile.messages.collector import At, Collector
 from launcher.jobfile.messages.names import show
@@ -54,6 +56,7 @@ class Work:
         folders: hashes what the file declares as inputs.
         rules: what a scheduler refuses; None where that is unknown.
         calls: calls the components of the files.
+        parents: reads the parents of the files.
         built: the apps that components have made of the file, by job; they are not called again.
     """
 
@@ -65,6 +68,7 @@ class Work:
     folders: Folders = field(default_factory=Folders)
     rules: Rules | None = None
     calls: Calls = field(default_factory=Calls)
+    parents: Parents = field(default_factory=Parents)
     built: Mapping[str, AppDef] = field(default_factory=dict)
 
     @property
@@ -79,46 +83,58 @@ class Expanded:
     Attributes:
         value: the file without `vars` and `matrix`.
         specs: its variables.
-        known: what references name beside the axes of the matrix.
+        known: what references name beside the values of the matrix.
+        group: the name that means all jobs of its matrix; "" without one.
     """
 
     value: dict[str, Any]
     specs: Mapping[str, AnyVar]
     known: dict[str, Value]
     target: str
-    combinations: Sequence[Combination] = ({},)
+    combinations: Sequence[Combination] = (NO_MATRIX,)
+    group: str = ""
+
+    def is_in_names(self, path: Path) -> bool:
+        """Whether the value at a path decides which jobs the matrix makes, or what they are called."""
+        if path[:1] != ("matrix",) or path[1:2] != ("include",) or len(path) < 4:
+            return path[:1] == ("matrix",)
+        in_pattern = names_in(self.value.get("name"))
+        return path[3] in self.combinations[0].axes or f"matrix.{path[3]}" in in_pattern
 
     def references(self, combination: Combination, home: Home, problems: Collector) -> References:
         """Everything that a reference of the job of a combination can name."""
         name = self.value.get("name")
         full = named(name, combination) if isinstance(name, str) else None
-        values = {**self.known, **axis_values(combination), "job.name": Value(full, full or "")}
+        if is_pattern(full):
+            full = None  # a value is missing, which is reported of the name
+        values = {**self.known, **matrix_values(combination), "job.name": Value(full, full or "")}
         first = References(problems, values, home.git)
         project = first.resolve(self.value.get("project", home.project), JOB_FIELDS["project"], ("project",))
         is_known = isinstance(project, str) and not problems.is_broken(("project",))
         first.values["job.project"] = Value(project if is_known else None, str(project))
-        return References(problems, first.values, home.git)
+        return References(problems, first.values, home.git, combination)
 
 
 def compile_job(
     whole: Expanded, combination: Combination, work: Work, problems: Collector
 ) -> tuple[JobFile | None, Launch | None]:
     """The job of one combination. None for what cannot be made; what is wrong goes to `problems`."""
-    for name, cell in combination.items():
+    for name, cell in combination.cells.items():
         text = f"`$<matrix.{name}>` is {show(cell.value)} here"
         problems.definitions[f"matrix.{name}"] = (cell.path, "value", text)
     references = whole.references(combination, work.home, problems)
     job = _validated(references.resolve(whole.value, JOB, ()), problems)
     if job is None:
         return None, None
-    launch = _launch(job, named(job.name, combination), whole.target, work, problems)
+    name = job.name if is_pattern(whole.value.get("name")) else named(job.name, combination)
+    launch = _launch(job, name, whole.target, work, problems)
     if job.max_parallel is not None and not combination:
         _check_matrix(whole.target, problems)
     needs = build_needs(job.needs, launch.key.job, references)
     if not (problems.holds_broken(("needs",)) or problems.holds_assumed(("needs",))):
         _check_outputs(launch.app, {need.job for need in needs}, job, problems)
     if combination:
-        launch = replace(launch, matrix=job.name, max_parallel=job.max_parallel)
+        launch = replace(launch, matrix=whole.group or job.name, max_parallel=job.max_parallel)
     return job, replace(launch, needs=needs)
 
 

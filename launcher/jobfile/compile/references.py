@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from launcher.jobfile.compile.matrix import fitted, slug
+from launcher.jobfile.compile.matrix import NO_MATRIX, Combination, fitted, slug
 from launcher.jobfile.compile.project import GIT_NAMES, GitFacts, Trouble
 from launcher.jobfile.compile.variables import Value
 from launcher.jobfile.messages.collector import At, Collector
@@ -33,6 +33,7 @@ _PHASES = ("var.", "matrix.", "job.", "git.", "target.", "needs.", "role.")
 _INNER = rf"\$<{_NAME}>"
 _NESTED = re.compile(rf"(?P<escape>\$?)(?P<whole>\$<[A-Za-z0-9_.\-]*(?:{_INNER}[A-Za-z0-9_.\-]*)+>)")
 """A reference with others in its name: `$<needs.prepare-$<matrix.day>.output_dir>`."""
+_NAMES_VALUES = "values of a `matrix` may stand in the name of its jobs: `$<matrix.lr>`"
 _NESTS = "$<needs.NAME.output_dir> and $<role.NAME.host>"
 
 _IDENTITY: tuple[Path, ...] = (("project",), ("matrix",), ("needs",))
@@ -47,10 +48,18 @@ class References:
         values: name → value of everything that is known while compiling: `var.…`, `matrix.…`, `job.name`.
             A Value of None stands for what is wrong and was reported.
         git: answers for `git.…`, which is asked only when it is named.
+        combination: of the matrix, whose values are among `values`.
     """
 
-    def __init__(self, problems: Collector, values: Mapping[str, Value], git: GitFacts | None = None) -> None:
+    def __init__(
+        self,
+        problems: Collector,
+        values: Mapping[str, Value],
+        git: GitFacts | None = None,
+        combination: Combination = NO_MATRIX,
+    ) -> None:
         self.git = git or GitFacts(None)
+        self.combination = combination
         self.problems = problems
         self.document = problems.document
         self.values = dict(values)
@@ -93,7 +102,7 @@ class References:
         return out
 
     def _scalar(self, value: Any, place: Place, path: Path) -> Any:
-        if isinstance(value, bool) and self.document.source.format == "toml":
+        if isinstance(value, bool) and self.document.format_at(path) == "toml":
             return str(value).lower() if place.as_written else value
         if place.as_written:
             return self.document.raw(path)
@@ -143,7 +152,8 @@ class References:
             self.problems.sources[path] = (*known, *inner)
         if any(self.values[name].is_assumed for name in (*known, *inner)):
             self.problems.assumed.add(path)
-        if len(known) == 1 and found[0][1:] == (0, len(text)) and not place.as_written:
+        is_alone = len(known) == 1 and found[0][1:] == (0, len(text))
+        if is_alone and not place.as_written and place.mode != "matrix":
             value = values[known[0]]
             self.problems.spelt[path] = value.text
             # The value of a reference that stands alone, with its type.
@@ -235,7 +245,7 @@ class References:
             self._is_full = True
             self.problems.broken.add(path)
             return text
-        if place.mode == "plain":
+        if place.mode in ("plain", "matrix"):
             return substitute(text, values)
         try:
             return substitute_partial(text, values) if values else text
@@ -245,9 +255,13 @@ class References:
 
     def _is_known(self, name: str, written: str, place: Place, path: Path) -> bool:
         """True for a name whose value is put in now; one that cannot stand here is noted."""
-        if place.mode == "never":
+        if place.mode == "never" or (place.mode == "matrix" and not name.startswith("matrix.")):
             message = f"references cannot stand in {place_name(path)}"
-            self._note(path, "reference-phase", message, written, label="write the value itself")
+            hint = f"but {_NAMES_VALUES}" if place.mode == "matrix" else ""
+            self._note(path, "reference-phase", message, written, label="write the value itself", hint=hint)
+        elif place.mode == "matrix" and not self.combination and name not in self.values:
+            message = f"`{written}` has no value: there is no `matrix`"
+            self._note(path, "unknown-reference", message, written, hint=_NAMES_VALUES)
         elif is_run_macro(name):
             if place.mode != "run":
                 message = f"`{written}` is known only when the job runs, and cannot stand here"
@@ -292,6 +306,9 @@ class References:
             message = f"there is no variable `{name[4:]}`"
             declared = [n[4:] for n in self.values if n.startswith("var.")]
             hint = listing("declared", declared) or "declare it below `vars`"
+        elif name in {f"matrix.{each}" for each in self.combination.lacks}:
+            message = f"`{written}` has no value in the job of `{self.combination}`"
+            label, hint = self._lacking(name[7:]), "a value of `include` is for the jobs that its item names"
         elif name.startswith("matrix."):
             message = f"the matrix has no axis `{name[7:]}`"
             hint = (
@@ -309,8 +326,15 @@ class References:
             label, hint = f"write `$<role.{role}.host>`", "of another role only the host is known"
         else:
             hint = listing("there are", known)
-        hint += f"; for the text itself write `${written}`"
+        hint += f"; for the text itself write `${written}`" if path != ("name",) else ""
         self._note(path, "unknown-reference", message, written, label=label, hint=hint)
+
+    def _lacking(self, name: str) -> str:
+        """A label for a reference to a value that only `include` can give."""
+        axes = {axis: cell.value for axis, cell in self.combination.axes.items()}
+        if not axes:
+            return f"add `{name}` to its item of `include`"
+        return f"add to `include`: `{self.problems.written({**axes, name: '…'})}`"
 
     def _from_outside(self, kind: str, name: str, path: Path) -> tuple[str, str]:
         """A label and a hint for `$<env.HOME>` and `$<secret.HF_TOKEN>`."""
@@ -335,3 +359,13 @@ def _part_of_name(name: str, value: Value) -> str:
     """The text of a reference in the name of a job: a slug, but for text that may be a name itself."""
     is_name = isinstance(value.value, str) and not name.startswith("matrix.")
     return value.text if is_name else slug(value.value)
+
+
+def names_in(value: Any) -> Iterator[str]:
+    """The names of all references in a value. What stands below `x-` keys may be an anchor for elsewhere."""
+    if isinstance(value, str):
+        yield from (name for name, _, _ in find_macros(value))
+    elif isinstance(value, dict | list):
+        # `needs` has them in keys.
+        for part in [*value, *value.values()] if isinstance(value, dict) else value:
+            yield from names_in(part)

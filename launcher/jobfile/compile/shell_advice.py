@@ -160,10 +160,9 @@ def _first_operand(texts: Sequence[str]) -> tuple[int | None, str]:
 
 def _advise_joined(path: Path, problems: Collector) -> None:
     """Note a script whose lines YAML has joined, unless they read as one command."""
-    source = problems.document.source
-    start, end = problems.document.value_range(path)
-    written = source.text[start:end]
-    if source.format != "yaml" or written[:1] in ("|", "'", '"', "") or "\n" not in written:
+    found = problems.document.value_range(path)
+    written = found.text
+    if found.source.format != "yaml" or written[:1] in ("|", "'", '"', "") or "\n" not in written:
         return
     for before, after in _joined(written):
         goes_on = before.endswith(_GOES_ON) or after.startswith(_FOLLOWS_ON)

@@ -60,7 +60,7 @@ CODES: Mapping[str, str] = {
     "unreadable": "the file or directory cannot be read",
     "unset-variable": "a variable has neither a value nor a default",
     "unused-field": "a field has no effect without another one, which is not there",
-    "unused-variable": "a variable is declared and never used",
+    "unused-variable": "a variable is declared, or a value given in `include`, and never used",
     "wrong-type": "a value of another type is wanted",
     "yaml-syntax": "the text is not YAML, or uses a part of YAML that job files do without",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -217,18 +218,24 @@ def bad_name(path: Path, name: str, problems: Collector) -> None:
 
 
 def bad_label(path: Path, name: str, kind: str, problems: Collector, at_key: bool = False) -> None:
-    label = label_like(name)
+    written = name if at_key else _value_at(path, problems.document.value)
+    label = label_like(written) if isinstance(written, str) else ""
     problems.add(
         path,
         "invalid-name",
         f"`{name[:80]}` cannot name a {kind}" if name else f"the name of the {kind} is empty",
         at="key" if at_key else "value",
-        label=f"such as `{label}`" if label and label != name else "",
+        label=f"such as `{label}`" if label and label != written else "",
         hint=LABEL_RULE,
     )
 
 
 def label_like(name: str) -> str:
-    """The DNS label nearest to a name; "" when nothing of it is left."""
-    kept = "".join(char if char.isascii() and char.isalnum() else "-" for char in name.lower())
-    return "-".join(part for part in kept.split("-") if part)[:63].rstrip("-")
+    """The DNS label nearest to a name, in which references stay; "" for a name without a letter or digit, and
+    for one that has another `$`."""
+    parts = re.split(r"(\$<[\w.-]+>)", name)
+    if any("$" in part for part in parts[::2]):
+        return ""
+    parts[::2] = (re.sub(r"[^a-z0-9]+", "-", part.lower()) for part in parts[::2])
+    kept = "".join(parts).strip("-")
+    return kept if len(parts) > 1 else kept[:63].rstrip("-")

@@ -27,9 +27,10 @@ MiB = Annotated[int, Field(ge=1, le=1_000_000_000)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 
 
-Mode = Literal["run", "bound", "plain", "never"]
+Mode = Literal["run", "bound", "plain", "matrix", "never"]
 """Which references a text takes: run macros and all others; all but run macros (`$<job.dir>` stays until the
-job is bound to a checkout); only what is known while compiling; none."""
+job is bound to a checkout); only what is known while compiling; only values of the matrix, as parts of the
+name of a job; none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -209,12 +209,29 @@ class JobFile(Model):
     version: Annotated[Literal[1], Traits("never")] = Field(
         description="Version of the job file language.", examples=[1]
     )
-    name: Annotated[Label, Traits("never")] = Field(
-        description="The job's identity within its project.", examples=["mnist"]
+    name: Annotated[Label, Traits("matrix", job_names=True)] = Field(
+        description="The job's identity within its project. With a `matrix` it may hold its values,"
+        " `train-$<matrix.lr>`, and `matrix.group` names all of the jobs.",
+        examples=["mnist"],
     )
     description: str = Field("", description="What the job does.", examples=["Train MNIST on two replicas."])
     project: Label | None = Field(
         None, description="The project; else from launcher.toml, else `default`.", examples=["vision"]
+    )
+    extends: Annotated[str | None, Traits("never")] = Field(
+        None,
+        min_length=1,
+        description="A job file whose fields this one has where it does not say otherwise; relative to this"
+        " file, and below the repository.",
+        examples=["../base.launcher.yaml"],
+    )
+    abstract: Annotated[bool, Traits("never")] = Field(
+        False, description="Where true, the file is no job, only a parent of others.", examples=[True]
+    )
+    remove: Annotated[list[str], Traits("never")] = Field(
+        [],
+        description="Fields of launcher.toml, of parents and of `defaults` that this one is without.",
+        examples=[["timeout", "roles.main.env.NAME"]],
     )
     vars: Annotated[Vars, Traits("never")] = Field(
         {}, description="Typed inputs, given with --var.", examples=[{"epochs": {"type": "int"}}]
@@ -292,7 +309,8 @@ class JobFile(Model):
     )
     matrix: dict[str, Any] = Field(
         {},
-        description="One job for each combination of these axes, with `$<matrix.AXIS>` for its values.",
+        description="One job for each combination of these axes, with `$<matrix.AXIS>` for its values."
+        " `exclude` leaves combinations out, `include` adds some, or further values.",
         examples=[{"lr": [0.1, 0.01], "seed": {"range": [0, 4]}}],
     )
     max_parallel: Attempts | None = Field(
@@ -300,9 +318,21 @@ class JobFile(Model):
     )
     targets: dict[str, Any] = Field(
         {},
-        description="Overlays by name, chosen with --target: maps merge, all else replaces, null removes.",
+        description="Overlays by name, chosen with --target: maps merge, all else replaces, null removes."
+        " A list names those of parents and of launcher.toml.",
         examples=[{"dev": {"scheduler": "local_cwd"}}],
     )
+    jobs: dict[str, Any] = Field(
+        {},
+        description="Several jobs in one file, by name. `project`, `vars`, `defaults`, `targets`, `scheduler`"
+        " and `timeout` beside it are for all of them.",
+        examples=[{"train": {"roles": {"main": {"entrypoint": "env"}}}}],
+    )
+
+
+_SHARED = ("project", "vars", "defaults", "targets", "scheduler", "timeout")
+BESIDE_JOBS = ("version", "extends", "remove", *_SHARED)
+"""Fields that a file with `jobs` may have at its top: they lie under each job."""
 
 
 class ComponentJob(JobFile):

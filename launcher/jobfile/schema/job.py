@@ -21,11 +21,12 @@ from launcher.jobfile.model.base import (
     model_classes,
     traits_of,
 )
-from launcher.jobfile.model.job_file import JobFile
+from launcher.jobfile.model.job_file import BESIDE_JOBS, JobFile
 from launcher.jobfile.schema.components import arguments, component_name, either_roles_or_component
 from launcher.jobfile.schema.options import Schedulers, cfg_models, cfg_rules, overlay_rules, scheduler_name
 from launcher.jobfile.schema.words import (
     MOUNT_TEXT,
+    NAME_PATTERN,
     NOT_EMPTY,
     NOTHING,
     REFERENCE,
@@ -36,6 +37,7 @@ from launcher.jobfile.schema.words import (
     with_snippets,
 )
 from launcher.specs.probe import CONDITIONS
+from launcher.specs.projectfile import DEFAULTS
 
 Schema = dict[str, Any]
 
@@ -68,16 +70,19 @@ def language(schedulers: Schedulers) -> tuple[Schema, dict[str, Schema]]:
     models = {name: _model(classes[name], model) for name, model in sorted(made["$defs"].items())}
     job = _model(JobFile, made)
     if schedulers:
-        kept = (*WORDS, "default")
-        words = {key: job["properties"]["scheduler"][key] for key in kept}
-        job["properties"]["scheduler"] = {**words, **scheduler_name(schedulers)}
+        kept = {key: job["properties"]["scheduler"][key] for key in (*WORDS, "default")}
+        job["properties"]["scheduler"] = {**kept, **scheduler_name(schedulers)}
     models |= overlays(job, models)
     models["RoleSpec"] = filled_in(models["RoleSpec"])
-    models |= cfg_models(schedulers, _or_reference)
-    job["required"].remove("roles")
-    job["allOf"] = [either_roles_or_component(), *cfg_rules(schedulers)]
+    words = {key: job["properties"]["cfg"][key] for key in WORDS}
+    models |= cfg_models(schedulers, _or_reference, words)
+    of_cfg = cfg_rules(schedulers)
+    models["Job"] = {**_one_of_several(job), "allOf": of_cfg}
     if rules := overlay_rules(schedulers):
         models["Overlay"]["allOf"] = rules
+    job |= _layer(job)
+    job["required"] = ["version"]
+    job["allOf"] = [_one_or_several(job), _null_below(job), either_roles_or_component(), *of_cfg]
     for name, model, rule in arguments(_or_reference):
         models[name] = model
         job["allOf"].append(rule)
@@ -122,7 +127,9 @@ def _property(key: str, field: FieldInfo, made: Schema, has_references: bool) ->
     """A field: its words from the model, its shape from what pydantic made of it."""
     traits = traits_of(field)
     value = _as_written(_without_null(made)) if traits.as_written else _value(key, _without_null(made))
-    if has_references and traits.mode != "never" and key != "type":
+    if traits.mode == "matrix":
+        value |= {"pattern": f"{LABEL}|{NAME_PATTERN}"}
+    elif has_references and traits.mode != "never" and key != "type":
         value = _or_reference(value)
     # Nothing but words beside a reference to another schema.
     has_default = isinstance(field.default, str | int | float) and "$ref" not in value
@@ -293,7 +300,9 @@ def _or_reference(value: Schema) -> Schema:
     return value
 
 
-_FIXED = ("version", "name", "targets")
+_FIXED = ("version", "name", "targets", "extends", "abstract", "jobs")
+_OWN = ("version", "name", "extends", "abstract", "remove", "jobs")
+"""Fields that no other layer gives, so that `null` removes nothing there."""
 _LAID_OVER = ("RoleSpec", "Resources", "LifecycleSpec", "NeedSpec", "ProbeSpec")
 """Models that merge by key; all others are replaced as a whole."""
 
@@ -319,21 +328,37 @@ _RANGE = {
 }
 
 
-def _combinations(key: str, what: str) -> Schema:
+def _group() -> Schema:
+    """A name; or the values of an axis that is called so."""
+    what = "The name that means all jobs of the matrix, where `name` holds references."
+    name = {"type": "string", "pattern": LABEL}
+    return {**described("group", what, "sweep"), "anyOf": [name, _LIST, _RANGE]}
+
+
+def _combinations(key: str, what: str, example: Mapping[str, Any]) -> Schema:
     return {
-        **described(key, what, [{"lr": 0.1, "seed": 3}]),
+        **described(key, what, [example]),
         "type": "array",
-        "items": {"type": "object", "additionalProperties": _CELL},
+        "items": {"type": "object", "patternProperties": _NOTES, "additionalProperties": _CELL},
     }
 
 
 def _matrix(*more: Schema) -> Schema:
+    words = {
+        "group": _group(),
+        "exclude": _combinations(
+            "exclude", "Combinations left out, by some of their values.", {"lr": 0.1, "seed": 3}
+        ),
+        "include": _combinations(
+            "include",
+            "After `exclude`: combinations added, with a value for every axis; and further values, for the"
+            " combinations with these values of the axes.",
+            {"lr": 0.1, "epochs": 20},
+        ),
+    }
     return {
         "type": "object",
-        "properties": {
-            "exclude": _combinations("exclude", "Combinations left out, by some of their values."),
-            "include": _combinations("include", "Combinations added, with a value for every axis."),
-        },
+        "properties": {key: nullable(value) if more else value for key, value in words.items()},
         "patternProperties": _NOTES,
         "additionalProperties": {"anyOf": [_LIST, _RANGE, *more]},
     }
@@ -358,11 +383,62 @@ BY_HAND: Mapping[str, Schema] = {
     "matrix": _matrix(),
     "defaults": _defaults(),
     "targets": {
+        "anyOf": [
+            {
+                "title": "targets by name",
+                "type": "object",
+                "patternProperties": {LABEL: {"$ref": "#/$defs/Overlay"}},
+                "additionalProperties": False,
+            },
+            {"title": "names of targets", "type": "array", "items": {"type": "string", "pattern": LABEL}},
+        ]
+    },
+    "jobs": {
         "type": "object",
-        "patternProperties": {LABEL: {"$ref": "#/$defs/Overlay"}},
+        "patternProperties": {f"{LABEL}|{NAME_PATTERN}": {"$ref": "#/$defs/Job"}},
         "additionalProperties": False,
     },
 }
+
+
+def _layer(job: Schema) -> Schema:
+    """The properties of a job file whose other layers may have what `null` removes."""
+    fields = job["properties"]
+    return {"properties": {k: v if k in _OWN else nullable(v) for k, v in fields.items()}}
+
+
+def _one_of_several(job: Schema) -> Schema:
+    """The schema of one of the `jobs` of a file: the fields beside `jobs` lie under it."""
+    left_out = ("version", "name", "abstract", "jobs")
+    fields = {k: v for k, v in _layer(job)["properties"].items() if k not in left_out}
+    words = {"title": "Job", "description": "One of several jobs, by its name."}
+    return {**{k: v for k, v in job.items() if k != "required"}, **words, "properties": fields}
+
+
+def _one_or_several(job: Schema) -> Schema:
+    """Errors for fields of one job beside `jobs`, and for a file that is neither a job nor abstract."""
+    own = {key: False for key in job["properties"] if key not in (*BESIDE_JOBS, "jobs")}
+    is_abstract = {"required": ["abstract"], "properties": {"abstract": {"enum": [True]}}}
+    return {
+        "if": {"required": ["jobs"]},
+        "then": {"properties": own},
+        "else": {"if": is_abstract, "then": {"properties": {"name": False}}, "else": {"required": ["name"]}},
+    }
+
+
+def _null_below(job: Schema) -> Schema:
+    """An error for `null` in a file without a parent, at fields that launcher.toml does not give."""
+    fields = (key for key in job["properties"] if key not in (*_OWN, *DEFAULTS))
+    kinds = {key: {"type": sorted(_kinds(job["properties"][key]) - {"null"})} for key in fields}
+    return {"if": {"required": ["extends"]}, "then": {}, "else": {"properties": kinds}}
+
+
+def _kinds(value: Schema) -> set[str]:
+    """The types that a schema takes."""
+    if "anyOf" in value:
+        return {kind for each in value["anyOf"] for kind in _kinds(each)}
+    kinds = value.get("type", "object")  # that of a reference to a model
+    return {kinds} if isinstance(kinds, str) else {*kinds}
 
 
 def overlays(job: Schema, models: Mapping[str, Schema]) -> dict[str, Schema]:

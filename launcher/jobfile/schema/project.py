@@ -14,6 +14,7 @@ from launcher.jobfile.schema.options import Schedulers, options_of
 from launcher.jobfile.schema.words import subschemas
 from launcher.specs.jobkey import DEFAULT_SCHEDULER
 from launcher.specs.projectfile import CI, COMMANDS, DEFAULTS
+from launcher.specs.runopts import runopts
 
 Schema = dict[str, Any]
 
@@ -51,7 +52,7 @@ def project_schema(schedulers: Schedulers) -> Schema:
                 "schedulers",
                 "Options of schedulers, below those that a job file sets in `cfg`.",
                 {example: {"timeout_s": 3600}},
-                {name: _closed(options_of(name, each.options)) for name, each in schedulers.items()},
+                {name: _options(name, each.options) for name, each in schedulers.items()},
             ),
             "components": _tables(
                 "components",
@@ -147,8 +148,10 @@ def _tables(key: str, text: str, example: Any, known: Mapping[str, Schema]) -> S
     return {**_words(key, text, example), **shape}
 
 
-def _closed(model: Schema) -> Schema:
-    return {**model, "type": "object", "additionalProperties": False}
+def _options(scheduler: str, options: runopts) -> Schema:
+    words = {"title": scheduler, "description": f"Options of the scheduler {scheduler}."}
+    shape = {"type": "object", "properties": options_of(options), "additionalProperties": False}
+    return {**words, **shape}
 
 
 def _without(model: Schema, key: str) -> Schema:

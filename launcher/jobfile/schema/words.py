@@ -20,6 +20,8 @@ from launcher.text import DURATION_PATTERN
 Schema = dict[str, Any]
 
 REFERENCE = r"\$<[A-Za-z_][A-Za-z0-9_.-]*>"
+NAME_PATTERN = r"^([a-z0-9-]*\$<matrix\.[A-Za-z_][A-Za-z0-9_-]*>)+[a-z0-9-]*$"
+"""A name with values of the matrix in it."""
 NOT_EMPTY = r"^[\s\S]+$"
 MOUNT_TEXT = r"(^|,)\s*type="
 WORDS = ("title", "description", "markdownDescription")
@@ -27,6 +29,7 @@ NOTHING = {"title": "nothing", "type": "null"}
 
 _MESSAGES: Mapping[str, str] = {
     LABEL: f"want {LABEL_RULE}",
+    f"{LABEL}|{NAME_PATTERN}": f"want {LABEL_RULE}; with a `matrix` also its values: train-$<matrix.lr>",
     ENV_NAME: "want a name that is not empty and holds no `=`",
     NOT_EMPTY: "want text that is not empty",
     MEMORY_PATTERN: 'want an amount with its unit, such as "4GiB" or "512MiB"',
@@ -56,6 +59,7 @@ _TITLES: Mapping[str, str] = {
     "FilesTrigger": "files",
     "FloatVar": "variable: number",
     "IntVar": "variable: whole number",
+    "Job": "job",
     "LifecycleSpec": "lifecycle",
     "NeedSpec": "need",
     "Overlay": "target",

@@ -160,3 +160,26 @@ def test_a_pipe_where_the_job_file_was_is_not_opened(record, tmp_path):
 def test_a_pattern_that_is_longer_than_any_name_is_no_fault_of_the_state_folder(record):
     with pytest.raises(UsageError, match="too long"):
         find_all("?" * 60_000)
+
+
+@pytest.mark.parametrize(
+    ("name", "jobs"),
+    [
+        ("sweep-$<matrix.lr>", ["sweep-0p1", "sweep-0p2"]),
+        ("fit-$<matrix.lr>", ["fit-0p1", "fit-0p2"]),
+        ("$<matrix.model>-fit", ["other-fit", "sweep-fit"]),
+    ],
+)
+@pytest.mark.parametrize("suffix", ["yaml", "toml"])
+def test_the_group_of_a_matrix_means_its_jobs_whatever_they_are_called(record, tmp_path, name, jobs, suffix):
+    text = f"version: 1\nname: {name}  # ours\nmatrix:\n  include: [{{lr: 0.1}}]\n  group: sweep\n"
+    if suffix == "toml":
+        text = f'version = 1\nname = "{name}"\n[matrix]\ninclude = [{{lr = 0.1}}]\ngroup = "sweep"\n'
+    file = f"sweep.launcher.{suffix}"
+    (tmp_path / file).write_text(text)
+    made = [replace(launch(job), file=file, origin=str(tmp_path)) for job in jobs]
+    record(*(attempt(each, "succeeded") for each in made), attempt(launch("lonely"), "failed"))
+    assert names("sweep") == jobs
+    assert names(jobs[0]) == jobs[:1]
+    with pytest.raises(LauncherError, match="no job or app is named `fit`"):
+        find_all("fit")
