@@ -104,7 +104,8 @@ def run_options() -> str:
         "# Schedulers: every run option\n",
         HEAD,
         "A job file sets them in `cfg:`, `launcher run` with `--cfg NAME=VALUE` and in `[schedulers.NAME]`\n"
-        "of a `launcher.toml`. `launcher runopts NAME` shows them too, also those of an installed plug-in.\n",
+        "of a [`launcher.toml`](launcher-toml.md). `launcher runopts NAME` shows them too, also those of an\n"
+        "installed plug-in.\n",
     ]
     for name in DEFAULT_SCHEDULERS:
         lines += [f"## {name}\n", "| Option | Type | Default | Meaning |", "|---|---|---|---|"]

@@ -79,7 +79,7 @@ def test_every_command_that_a_page_names_has_the_options_beside_it(page):
 
 AXES = {"lr", "model", "seed", "size"}
 NO_FIELDS = AXES | {"API_KEY", "MASTER_PORT", "WANDB_API_KEY", "docker", "hold", "module", "timeout-minutes"}
-"""Words before a colon: axes, variables, an area of commits, an action, a command, a field of another tool."""
+"""Words before a colon: axes, variables, an area of commits, an action, a command, a field of others."""
 OF_OTHERS = {"queue: max", "wait: false", "matrix: null"}
 """A key of GitHub's workflows, one of `launcher run --stdin`, and a field that a target takes away."""
 ABRIDGED = re.compile(r"…|\b[A-Z]\b")
