@@ -108,7 +108,7 @@ def _shared(job: Mapping[str, Schema], scheduler: str) -> dict[str, Schema]:
     fields = {"role": {**role, "$ref": "#/$defs/RoleSpecOverlay"}} | {key: job[key] for key in DEFAULTS[1:]}
     return {
         "vars": {**job["vars"], **_words("vars", variables, {"epochs": {"type": "int", "default": 3}})},
-        "defaults": _mapping("defaults", defaults, {"timeout": "2h", "role": {"max_retries": 1}}, fields),
+        "defaults": _mapping("defaults", defaults, {"timeout": "2h"}, fields),
         "targets": {
             **_words("targets", targets, {"cluster": {"scheduler": scheduler}}),
             "type": "object",
