@@ -242,7 +242,7 @@ def _compile_job(job: Layered, work: Work, above: Collector) -> FileResult:
     found = [each for each in found if each.code == "yaml-syntax" or _start(each) not in unread]
     has_errors = any(diagnostic.severity == "error" for diagnostic in found)
     if not any(each.code in _HIDES_USES for each in found):
-        inside = document.extents(("vars",))
+        inside = [text for key in ("vars", "matrix", "name") for text in document.extents((key,))]
         if not any(text.holds(each) for each in found for text in inside):
             advise_variables(_own_specs(chosen.specs, document), value, advice := Collector(document))
             found += advice.found
