@@ -59,14 +59,15 @@ IN_ROLE: Mapping[str, tuple[str, type[Model]]] = {
 }
 MOUNTS = {"bind": model_role.BindMount, "volume": model_role.VolumeMount, "device": model_role.DeviceMount}
 VARS = {"int": model.IntVar, "float": model.FloatVar, "str": model.StrVar, "bool": model.BoolVar}
-FIXED = ("version", "name", "targets")
+FIXED = ("version", "name", "targets", "extends", "abstract", "jobs")
 OF_COMPONENT = ("component", "args")
 
 
 def mappings() -> Iterator[tuple[str, Where]]:
     yield "job", Where(HEAD, of_model(model.JobFile, *OF_COMPONENT), frozenset({"version", "name"}))
     of_component = {name: of_model(model.JobFile)[name] for name in OF_COMPONENT}
-    yield "component", Where(COMPONENT, of_component, frozenset({"component"}))
+    said = "Echoes a message to stdout."  # of the component itself, in place of the words of `args`
+    yield "component", Where(COMPONENT, of_component, frozenset({"component"}), said)
     yield "role", Where(f"{ROLE}    ", of_model(model_role.RoleSpec), RUN)
     yield "defaults", Where(f"{ROLE}defaults:\n  ", of_schema("properties", "defaults"))
     yield "defaults.role", Where(f"{ROLE}defaults:\n  role:\n    ", of_model(model_role.RoleSpec))

@@ -70,19 +70,19 @@ def language(schedulers: Schedulers) -> tuple[Schema, dict[str, Schema]]:
     models = {name: _model(classes[name], model) for name, model in sorted(made["$defs"].items())}
     job = _model(JobFile, made)
     if schedulers:
-        kept = (*WORDS, "default")
-        words = {key: job["properties"]["scheduler"][key] for key in kept}
-        job["properties"]["scheduler"] = {**words, **scheduler_name(schedulers)}
+        kept = {key: job["properties"]["scheduler"][key] for key in (*WORDS, "default")}
+        job["properties"]["scheduler"] = {**kept, **scheduler_name(schedulers)}
     models |= overlays(job, models)
     models["RoleSpec"] = filled_in(models["RoleSpec"])
-    models |= cfg_models(schedulers, _or_reference)
-    models["Job"] = _one_of_several(job)
+    words = {key: job["properties"]["cfg"][key] for key in WORDS}
+    models |= cfg_models(schedulers, _or_reference, words)
+    of_cfg = cfg_rules(schedulers)
+    models["Job"] = {**_one_of_several(job), "allOf": of_cfg}
+    if rules := overlay_rules(schedulers):
+        models["Overlay"]["allOf"] = rules
     job |= _layer(job)
     job["required"] = ["version"]
-    rules = [_one_or_several(job), _null_below(job), either_roles_or_component()]
-    job["allOf"] = [*rules, *cfg_rules(schedulers)]
-    if rules := overlay_rules(schedulers):
-        models["Overlay"]["allOf"] = models["Job"]["allOf"] = rules
+    job["allOf"] = [_one_or_several(job), _null_below(job), either_roles_or_component(), *of_cfg]
     for name, model, rule in arguments(_or_reference):
         models[name] = model
         job["allOf"].append(rule)

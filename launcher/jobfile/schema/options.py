@@ -44,35 +44,29 @@ def scheduler_name(schedulers: Schedulers) -> Schema:
     return {"anyOf": [known, {"type": "string", "pattern": NOT_EMPTY}]}
 
 
-def options_of(
-    scheduler: str, options: runopts, or_reference: Callable[[Schema], Schema] | None = None
-) -> Schema:
-    """The options of a scheduler as a mapping that may have others.
+def options_of(options: runopts, or_reference: Callable[[Schema], Schema] | None = None) -> dict[str, Schema]:
+    """The options of a scheduler by name.
 
     Args:
         or_reference: lets a reference and null stand for each value.
     """
-    return {
-        "title": f"options of {scheduler}",
-        "description": f"Options of the scheduler {scheduler}.",
-        "properties": {name: _property(name, opt, or_reference) for name, opt in options},
-    }
-
-
-def closed(name: str, model: Schema) -> Schema:
-    """The mapping of the definition `name` without others; editors find its words there."""
-    fields = {key: {"$ref": f"#/$defs/{name}/properties/{key}"} for key in model["properties"]}
-    return {"title": model["title"], "properties": fields, "additionalProperties": False}
+    return {name: _property(name, opt, or_reference) for name, opt in options}
 
 
 def cfg_models(
-    schedulers: Schedulers, or_reference: Callable[[Schema], Schema]
+    schedulers: Schedulers, or_reference: Callable[[Schema], Schema], words: Schema
 ) -> Iterator[tuple[str, Schema]]:
-    """Name and definition of the options of each scheduler: a mapping that may have others, a closed one."""
+    """Name and definition of the options of each scheduler: a mapping that may have others, a closed one.
+
+    Args:
+        words: of the field `cfg`.
+    """
     for scheduler, declared in schedulers.items():
-        model = options_of(scheduler, declared.options, or_reference)
-        yield f"{scheduler}.options", model
-        yield f"{scheduler}.cfg", closed(f"{scheduler}.options", model)
+        name = f"{scheduler}.options"
+        options = options_of(declared.options, or_reference)
+        yield name, {**words, "properties": options}
+        fields = {key: {"$ref": f"#/$defs/{name}/properties/{key}"} for key in options}
+        yield f"{scheduler}.cfg", {**words, "properties": fields, "additionalProperties": False}
 
 
 def cfg_rules(schedulers: Schedulers) -> list[Schema]:
@@ -113,9 +107,8 @@ def _property(name: str, opt: runopt, or_reference: Callable[[Schema], Schema] |
     value = _shape(opt)
     if or_reference:
         value = nullable(or_reference(value))
-    words = described(name, f"{opt.help[:1].upper()}{opt.help[1:]}.", _example(opt), opt.default)
-    known = {"default": opt.default} if isinstance(opt.default, str | int | float) else {}
-    return {**words, **value, **known}
+    # Its default is in the words alone: editors would write every default below a new `cfg`.
+    return {**described(name, f"{opt.help[:1].upper()}{opt.help[1:]}.", _example(opt), opt.default), **value}
 
 
 def _shape(opt: runopt) -> Schema:

@@ -14,6 +14,7 @@ from launcher.jobfile.schema.options import Schedulers, options_of
 from launcher.jobfile.schema.words import subschemas
 from launcher.specs.jobkey import DEFAULT_SCHEDULER
 from launcher.specs.projectfile import CI, COMMANDS, DEFAULTS
+from launcher.specs.runopts import runopts
 
 Schema = dict[str, Any]
 
@@ -51,7 +52,7 @@ def project_schema(schedulers: Schedulers) -> Schema:
                 "schedulers",
                 "Options of schedulers, below those that a job file sets in `cfg`.",
                 {example: {"timeout_s": 3600}},
-                {name: _closed(options_of(name, each.options)) for name, each in schedulers.items()},
+                {name: _options(name, each.options) for name, each in schedulers.items()},
             ),
             "components": _tables(
                 "components",
@@ -107,7 +108,7 @@ def _shared(job: Mapping[str, Schema], scheduler: str) -> dict[str, Schema]:
     fields = {"role": {**role, "$ref": "#/$defs/RoleSpecOverlay"}} | {key: job[key] for key in DEFAULTS[1:]}
     return {
         "vars": {**job["vars"], **_words("vars", variables, {"epochs": {"type": "int", "default": 3}})},
-        "defaults": _mapping("defaults", defaults, {"timeout": "2h", "role": {"max_retries": 1}}, fields),
+        "defaults": _mapping("defaults", defaults, {"timeout": "2h"}, fields),
         "targets": {
             **_words("targets", targets, {"cluster": {"scheduler": scheduler}}),
             "type": "object",
@@ -147,8 +148,10 @@ def _tables(key: str, text: str, example: Any, known: Mapping[str, Schema]) -> S
     return {**_words(key, text, example), **shape}
 
 
-def _closed(model: Schema) -> Schema:
-    return {**model, "type": "object", "additionalProperties": False}
+def _options(scheduler: str, options: runopts) -> Schema:
+    words = {"title": scheduler, "description": f"Options of the scheduler {scheduler}."}
+    shape = {"type": "object", "properties": options_of(options), "additionalProperties": False}
+    return {**words, **shape}
 
 
 def _without(model: Schema, key: str) -> Schema:

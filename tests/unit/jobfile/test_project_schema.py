@@ -1,6 +1,7 @@
 """The published schema of launcher.toml: generated, of known keywords, and of one mind with its readers."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -103,3 +104,12 @@ def test_what_is_wrong_is_wrong_for_both(text, tmp_path):
         WRONG[text]
     ]
     assert not is_valid(text)
+
+
+def test_its_page_names_every_entry():
+    page = (ROOT / "docs" / "launcher-toml.md").read_text()
+    table = page[page.index("## Every table") :]
+    inner = [key for name in ("queue", "ci", "defaults") for key in FIELDS_OF[name]["properties"]]
+    inner += [key for command in FIELDS_OF["cli"]["properties"].values() for key in command["properties"]]
+    assert [key for key in FIELDS_OF if not re.search(rf"^\| `\[?{key}\b", table, re.M)] == []
+    assert [key for key in inner if f"`{key}`" not in table] == []
