@@ -322,7 +322,8 @@ def _foreign(word: Word, mapping: Mapping[str, Any], key: str, problems: Collect
     if isinstance(mapping.get(name), dict) and isinstance(fields[name], dict):
         return f"write {_entry(fields[name], problems) or _names(fields[name])} in `{name}`", ""
     fields = {field: amount for field, amount in fields.items() if mapping.get(field) != amount}
-    return f"write {_entry(fields, problems) or _names(fields)}", ""
+    entry = "" if holds_secret(value) else _entry(fields, problems)
+    return f"write {entry or _names(fields)}", ""
 
 
 def _entry(fields: Mapping[str, Any], problems: Collector) -> str:
@@ -348,6 +349,8 @@ def _names(fields: Mapping[str, Any]) -> str:
 def holds_secret(value: Any) -> bool:
     """Whether advice that repeats the value might show a secret."""
     if isinstance(value, Mapping):
+        if "value" in value and is_sensitive(str(value.get("name"))):  # as Kubernetes has variables
+            return True
         return any(is_sensitive(str(key)) or holds_secret(inner) for key, inner in value.items())
     if isinstance(value, list):
         # The value of `--token` is the item after it.
@@ -393,6 +396,6 @@ def bad_label(path: Path, name: str, kind: str, problems: Collector, at_key: boo
 
 def label_like(name: str) -> str:
     """The DNS label nearest to a name; "" when nothing of it is left."""
-    name = re.sub(r"\Aafter\w*:|\A.*/(?=.+\.launcher\.)|\.launcher\.(?:ya?ml|toml)\Z", "", name)
+    name = re.sub(r"\Aafter\w*:|\A.*/(?=.+\.launcher\.)|\.launcher\.(?:ya?ml|toml)\Z", "", name[:200])
     kept = "".join(char if char.isascii() and char.isalnum() else "-" for char in name.lower())
     return "-".join(part for part in kept.split("-") if part)[:63].rstrip("-")
