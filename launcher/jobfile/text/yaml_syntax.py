@@ -71,7 +71,7 @@ def describe_syntax(source: Source, error: MarkedYAMLError) -> Diagnostic:
     return trouble.here("the text is no YAML from here on", hint=hint)
 
 
-_JSON_COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|(//[^\n]*|/\*)')
+_JSON_COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*(?:"|\\?$)|(//[^\n]*|/\*)', re.MULTILINE)
 
 
 def _json_comment(source: Source) -> Diagnostic | None:
