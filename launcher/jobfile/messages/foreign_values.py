@@ -119,7 +119,7 @@ def healthcheck(value: Any) -> Fields | None:
     """`{test: …, interval: 5s}` of Compose: a command for a shell, or `[CMD, …]`."""
     test = value.get("test")
     words = shell_words(test) if isinstance(test, str) else test
-    if not words or not all(isinstance(word, str) for word in words):
+    if not words or not isinstance(words, list) or not all(isinstance(word, str) for word in words):
         return None
     if isinstance(test, str) or words[0] == "CMD-SHELL":
         words = ["sh", "-c", test if isinstance(test, str) else " ".join(words[1:])]

@@ -219,7 +219,8 @@ def _mapping(path: Path, value: Any, problems: Collector) -> Advice:
     if path[:1] == ("needs",):
         return need_remedy((problems.document.value or {})["needs"], problems)
     if isinstance(value, str) and (found := re.fullmatch(r"(\w+) ?= ?(.+)", value)) and len(path) == 2:
-        return f"write `{found[1]}: {found[2]}`", "`=` is of TOML"
+        value = "…" if holds_secret({found[1]: found[2]}) else found[2]
+        return f"write `{found[1]}: {value}`", "`=` is of TOML"
     meant = _MAPPINGS[key](value) if key in _MAPPINGS else None
     if meant and (label := _write(meant, problems)):
         return label, _BY_NAME.get(key, "")
@@ -307,7 +308,8 @@ def need_remedy(needs: Any, problems: Collector) -> Advice:
         else:
             found[str(item)] = {}
     entry = problems.entry("needs", found if any(found.values()) else [*found])
-    label = f"write `{entry}`" if len(entry) <= _LONGEST else ""
+    is_shown = len(entry) <= _LONGEST and not any(map(may_hold_secret, (str(needs), *found)))
+    label = f"write `{entry}`" if is_shown else ""
     return label, "a job starts after all of its needs have succeeded"
 
 

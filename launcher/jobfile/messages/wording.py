@@ -20,6 +20,7 @@ from launcher.jobfile.messages.wording_fields import (
 )
 from launcher.jobfile.model.base import MOUNT_TYPES, VAR_TYPES
 from launcher.jobfile.text.document import Path
+from launcher.specs.secret import is_sensitive, may_hold_secret
 
 WANTED: Mapping[str, str] = {
     "string_type": "text",
@@ -95,7 +96,9 @@ def _pattern(path: Path, value: Any, context: Mapping[str, Any], problems: Colle
         bad_label(path, str(value), "job" if path == ("name",) else "project", problems)
     elif path[-1] == "http":
         server = re.fullmatch(r"https?://[^/:]+(?::(\d+))?(/.*)?", str(value))
+        is_shown = not may_hold_secret(str(value))
         label = f"write `{(server[2] or '/') if server else f'/{value}'}`"
+        label = label if is_shown else "begin it with `/`"
         hint = f"and `{problems.entry('port', int(server[1] or 80))}`" if server else ""
         problems.add(path, "invalid-value", f"{show(value)} is no path of a server", label=label, hint=hint)
     elif path[-1] == "permissions":
@@ -147,7 +150,8 @@ def _listed(path: Path, value: Any, problems: Collector) -> str:
     """A label: a text as a list of its words, or a list of one text as that."""
     if isinstance(value, str):
         return list_remedy(path, value, problems)
-    return f"write {problems.written(value[0])}" if len(value) == 1 and isinstance(value[0], str) else ""
+    is_one = len(value) == 1 and isinstance(value[0], str) and not may_hold_secret(value[0])
+    return f"write {problems.written(value[0])}" if is_one else ""
 
 
 def _tag(path: Path, value: Any, context: Mapping[str, Any], problems: Collector) -> None:
@@ -161,7 +165,7 @@ def _tag(path: Path, value: Any, context: Mapping[str, Any], problems: Collector
         return
     kinds = MOUNT_TYPES if is_mount else VAR_TYPES
     if not isinstance(value, dict):
-        shape = {"type": "bind", "src": "./data", "dst": "/data"} if is_mount else _var_shape(value)
+        shape = {"type": "bind", "src": "./data", "dst": "/data"} if is_mount else _var_shape(path, value)
         message = f"{place_name(path)} must be a mapping, not {got(value)}"
         problems.add(path, "wrong-type", message, label=f"write {problems.written(shape)}")
     elif "type" not in value and is_mount and (label := mount_remedy(value, problems)):
@@ -177,9 +181,10 @@ def _tag(path: Path, value: Any, context: Mapping[str, Any], problems: Collector
         problems.unknown(at, "unknown-variant", message, kind, kinds, "one of", at="value")
 
 
-def _var_shape(value: Any) -> dict[str, Any]:
+def _var_shape(path: Path, value: Any) -> dict[str, Any]:
     kinds = {bool: "bool", int: "int", float: "float", str: "str"}
-    return {"type": kinds[type(value)], "default": value} if type(value) in kinds else {"type": "str"}
+    is_shown = type(value) in kinds and not is_sensitive(str(path[-1]))
+    return {"type": kinds[type(value)], "default": value} if is_shown else {"type": "str"}
 
 
 def _too_short(path: Path, value: Any, context: Mapping[str, Any], problems: Collector) -> None:

@@ -321,7 +321,8 @@ def _foreign(word: Word, mapping: Mapping[str, Any], key: str, problems: Collect
     if isinstance(mapping.get(name), dict) and isinstance(fields[name], dict):
         return f"write {_entry(fields[name], problems) or _names(fields[name])} in `{name}`", ""
     fields = {field: amount for field, amount in fields.items() if mapping.get(field) != amount}
-    return f"write {_entry(fields, problems) or _names(fields)}", ""
+    entry = "" if holds_secret(value) else _entry(fields, problems)
+    return f"write {entry or _names(fields)}", ""
 
 
 def _entry(fields: Mapping[str, Any], problems: Collector) -> str:
@@ -347,6 +348,8 @@ def _names(fields: Mapping[str, Any]) -> str:
 def holds_secret(value: Any) -> bool:
     """Whether advice that repeats the value might show a secret."""
     if isinstance(value, Mapping):
+        if "value" in value and is_sensitive(str(value.get("name"))):  # as Kubernetes has variables
+            return True
         return any(is_sensitive(str(key)) or holds_secret(inner) for key, inner in value.items())
     if isinstance(value, list):
         # The value of `--token` is the item after it.
@@ -394,7 +397,7 @@ def bad_label(path: Path, name: str, kind: str, problems: Collector, at_key: boo
 def label_like(name: str) -> str:
     """The DNS label nearest to a name, in which references stay; "" for a name without a letter or digit, and
     for one that has another `$`."""
-    name = re.sub(r"\Aafter\w*:|\A.*/(?=.+\.launcher\.)|\.launcher\.(?:ya?ml|toml)\Z", "", name)
+    name = re.sub(r"\Aafter\w*:|\A.*/(?=.+\.launcher\.)|\.launcher\.(?:ya?ml|toml)\Z", "", name[:200])
     parts = re.split(r"(\$<[\w.-]+>)", name)
     if any("$" in part for part in parts[::2]):
         return ""

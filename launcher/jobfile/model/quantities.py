@@ -233,7 +233,7 @@ def secret_of(text: str) -> Secret:
     try:
         return Secret.parse(text)
     except MalformedSecretException as error:
-        if re.fullmatch(r"[A-Z][A-Z0-9_]*", text):
+        if re.fullmatch(r"[A-Z]+(_[A-Z0-9]+)*", text):
             raise problem("invalid-value", str(error), f'write "env:{text}"', "or file:PATH") from error
         if text.startswith(("/", "./", "~/")):
             raise problem("invalid-value", str(error), f'write "file:{text}"') from error

@@ -93,7 +93,7 @@ _SHAPES = (
         lambda value: any(re.match(r"(?:rule|checkpoint) \w+\Z", key) for key in value),
         _TASKS,
     ),
-    _Shape("a job of Nomad", "Job", lambda value: "TaskGroups" in (value["Job"] or ()), _TASKS),
+    _Shape("a job of Nomad", "Job", lambda value: "TaskGroups" in str(value["Job"]), _TASKS),
     _Shape(
         "a configuration of dstack",
         "type",
@@ -123,12 +123,12 @@ _TEXTS = (
     _Shape("a job of Nomad", r'\Ajob "[^"\n]+" \{', hint=_TASKS),
     _Shape(
         "a Dockerfile",
-        r"\A(?:#.*\n|\s*\n)*(?:ARG .*\n)*FROM \S+.*\n(?:.*\n)*(?:RUN|CMD|COPY|ENTRYPOINT) ",
+        r"\A(?:#.*\n|[ \t]*\n)*(?:ARG .*\n)*FROM \S+.*\n(?:.*\n)*(?:RUN|CMD|COPY|ENTRYPOINT) ",
         hint="build and push its image, and name that in `image` of a role",
     ),
     _Shape(
         "a crontab",
-        r"\A(?:#.*\n|\s*\n)*(?:[0-9*/,-]+[ \t]+){5}\S",
+        r"\A(?:#.*\n|[ \t]*\n)*(?:[0-9*/,-]+[ \t]+){5}\S",
         hint="nothing starts by itself: a crontab may run `launcher apply`",
     ),
     _Shape("a Kubernetes manifest", r"^apiVersion: .*\nkind: ", hint=_CONTAINERS),

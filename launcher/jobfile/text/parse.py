@@ -7,6 +7,9 @@ from launcher.jobfile.text.document import Document
 from launcher.jobfile.text.foreign_files import foreign_file
 from launcher.jobfile.text.source import Format, Source
 
+_LONGEST = 1 << 16
+"""Characters of a text that is tried in another format, too: YAML with an error in it is parsed slowly."""
+
 
 def parse(source: Source) -> Document:
     """Parse a job file. Never raises: what is wrong is among the document's problems.
@@ -20,6 +23,8 @@ def parse(source: Source) -> Document:
 
 def _other_format(source: Source) -> Diagnostic | None:
     """The diagnostic for YAML in a file that is named as TOML, or the other way round."""
+    if len(source.text) > _LONGEST:
+        return None
     form: Format = "yaml" if source.format == "toml" else "toml"
     value = parse_values(Source(source.file, form, source.text)).value
     if not value or not {"version", "name", "roles"} & value.keys():

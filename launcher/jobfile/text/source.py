@@ -12,6 +12,8 @@ from typing import Literal
 
 from launcher.files import is_below, read_regular
 from launcher.jobfile.diagnostics.diagnostic import Diagnostic, Related, Severity, Span, severity_of
+from launcher.jobfile.diagnostics.frame import without_secrets
+from launcher.specs.secret import may_hold_secret
 from launcher.text import nearest
 
 Format = Literal["yaml", "toml"]
@@ -62,6 +64,11 @@ class Source:
             end = starts[number] if number < len(starts) else len(self.text)
             self._lines[number] = self.text[starts[number - 1] : end].rstrip("\r\n")
         return self._lines[number]
+
+    def has_secret(self, offset: int) -> bool:
+        """Whether the line of an offset holds a literal that looks like a secret: no advice repeats it."""
+        line = self.line(self.position(offset)[0])
+        return without_secrets(line) != line or may_hold_secret(line)
 
     def diagnostic(
         self,

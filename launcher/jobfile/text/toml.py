@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from functools import lru_cache
 from typing import Any
@@ -219,14 +220,21 @@ def _opened(text: str, at: int) -> int | None:
     return None
 
 
+_WHOLE = re.compile(r""" "[^"]*" | '[^']*' | (?:[^\[{"'\#:]|:(?!\s))* """, re.VERBOSE)
+"""A value of YAML, in quotes or of one word or several, that no comma has cut off."""
+
+
 def _colon(source: Source, at: int, said: str) -> Diagnostic | None:
     """`key: value` of YAML."""
-    found = re.match(r":[ \t]*([^,}\n]*[^,}\s])", source.text[at:])
-    key = re.search(r"[\w.-]+(?=\s*\Z)", source.text[:at])
+    found = re.match(r":[ \t]*([^,}\n]*[^,}\s])?", source.text[at:])
+    key = re.search(r"[\w.-]+[ \t]*\Z", source.text[max(at - 100, 0) : at])
     if found is None or key is None or not said.startswith("Expected '='"):
         return None
-    value = found[1] if re.fullmatch(r"[\d.]+|true|false|[\"'\[{].*", found[1]) else f'"{found[1]}"'
-    message, label = "`:` is YAML, and this file is read as TOML", f"write `{key[0]} = {value}`"
+    value, label = found[1] or "", "write `=` for it"
+    if value and _WHOLE.fullmatch(value) and not source.has_secret(at):
+        is_value = re.fullmatch(r"[\d.]+|true|false|[\"'].*", value)
+        label = f"write `{key[0].strip()} = {value if is_value else json.dumps(value, ensure_ascii=False)}`"
+    message = "`:` is YAML, and this file is read as TOML"
     return source.diagnostic(at, at + 1, "toml-syntax", message, label=label)
 
 
@@ -246,7 +254,8 @@ def _literal_quote(source: Source, at: int, said: str) -> Diagnostic | None:
     if found is None:
         return None
     text = f"{found[1]}'{found[2]}"
-    label = f'write "{text}"' if '"' not in text and "\\" not in text else "use double quotes"
+    is_plain = not ('"' in text or "\\" in text or source.has_secret(at))
+    label = f'write "{text}"' if is_plain else "use double quotes"
     start, end = begin + found.start(), begin + found.end()
     message = "single quotes know no escapes: the text ends at the second one"
     return source.diagnostic(start, end, "toml-syntax", message, label=label)

@@ -336,7 +336,7 @@ except ImportError:  # no C library on this platform: only slower
 
 # Where the C parser is known to differ from the pure one without an error: tabs, the exotic line breaks,
 # directives, anchors with a colon.
-_PURE_ONLY = re.compile(r"[\t\x85\u2028\u2029\ufeff]|^%|[&*][^\s,\[\]{}]*:", re.MULTILINE)
+_PURE_ONLY = re.compile(r"[\t\x85\u2028\u2029\ufeff]|^%|[&*][^\s,\[\]{}&*]*:", re.MULTILINE)
 
 
 def parse_yaml(source: Source) -> Document:

@@ -71,7 +71,7 @@ def describe_syntax(source: Source, error: MarkedYAMLError) -> Diagnostic:
     return trouble.here("the text is no YAML from here on", hint=hint)
 
 
-_JSON_COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|(//[^\n]*|/\*[\s\S]*?\*/)')
+_JSON_COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*(?:"|\\?$)|(//[^\n]*|/\*)', re.MULTILINE)
 
 
 def _json_comment(source: Source) -> Diagnostic | None:
@@ -99,16 +99,17 @@ def _assigned(trouble: _Trouble) -> Diagnostic | None:
         if found := _ASSIGNMENT.fullmatch(source.line(number)):
             start = source.start_of(number) + found.start(2)
             message = f"`{found[2]} = …` is TOML, and this file is read as YAML"
-            label = f"write `{found[2]}: {found[3]}`"
+            value = "…" if source.has_secret(start) else found[3]
+            label = f"write `{found[2]}: {value}`"
             return trouble.says(start, start + len(found[0].strip()), message, label)
     return None
 
 
-def _quoted(text: str) -> str:
-    """A text in quotes that it does not hold; "" where it holds both kinds."""
-    if "'" not in text and ('"' in text or "\\" in text):
-        return f"'{text}'"
-    return "" if '"' in text or "\\" in text else f'"{text}"'
+def _quoted(trouble: _Trouble, text: str) -> str:
+    """ ": " and a text in quotes that it does not hold; "" where it holds both kinds, or may be secret."""
+    if trouble.source.has_secret(trouble.at) or ("'" in text and ('"' in text or "\\" in text)):
+        return ""
+    return f": '{text}'" if '"' in text or "\\" in text else f': "{text}"'
 
 
 _IN_BLOCK = re.compile(r" *(?:- +)*(?:[\w.-]+: +)?")
@@ -140,8 +141,7 @@ def _stray_character(trouble: _Trouble) -> Diagnostic | None:
         word = _whole_value(trouble, at)
         shown = "a backtick" if char == "`" else f"`{char}`"
         message = f"a value without quotes cannot begin with {shown}"
-        quoted = _quoted(word)
-        label = f"put it in quotes: {quoted}" if quoted else "put it in quotes"
+        label = f"put it in quotes{_quoted(trouble, word)}"
         return trouble.says(at, at + len(word), message, label, _as_lines(trouble, at))
     return None
 
@@ -180,8 +180,7 @@ def _mapping_in_value(trouble: _Trouble) -> Diagnostic | None:
     before = trouble.line_before
     if re.search(r"[^\s:]:\s+(?=\S)", before):
         start = trouble.at - len(before) + _IN_BLOCK.match(before).end()  # type: ignore[union-attr]
-        quoted = _quoted(_whole_value(trouble, start))
-        label = f"put text with `: ` in quotes: {quoted}" if quoted else "put text with `: ` in quotes"
+        label = f"put text with `: ` in quotes{_quoted(trouble, _whole_value(trouble, start))}"
         return trouble.here("a second `: ` on one line", label, _as_lines(trouble, start))
     start = trouble.at - len(before.lstrip(" "))
     if unmarked := _unmarked(trouble, start):
@@ -301,8 +300,7 @@ def _block(trouble: _Trouble) -> Diagnostic | None:
         message = "text after a closing quote"
     else:
         message = f"`{trouble.char.strip() or '…'}` cannot stand here"
-    quoted = _quoted(value)
-    label = f"put the whole value in quotes: {quoted}" if quoted else "put the whole value in quotes"
+    label = f"put the whole value in quotes{_quoted(trouble, value)}"
     return trouble.here(message, label, _as_lines(trouble, start))
 
 

@@ -316,3 +316,23 @@ def test_hints_for_toml_are_toml(tmp_path: Path, text: str) -> None:
     assert shown
     for each in shown:
         tomli.loads(f"x = {each}")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ROLE + '    run: "TOKEN="s3cr3t" train"\n',
+        ROLE + "    run: train --token s3cr3t: x\n",
+        ROLE + "    env: {A: b}\n    environment: [API_TOKEN=s3cr3t]\n",
+        ROLE + "    environment: [{name: API_TOKEN, value: s3cr3t}]\n",
+        ROLE + "    command: [train, --token, s3cr3t]\n",
+        HEAD + "vars: {API_TOKEN: s3cr3t}\n" + ROLES,
+        TOML_ROLE + "env = {API_TOKEN: s3cr3t}\n",
+        TOML_ROLE + "env.API_TOKEN = 's3cr3t\\'x'\n",
+        HEAD + "roles:\n  main:\n    API_TOKEN = s3cr3t\n",
+    ],
+)
+def test_advice_never_repeats_a_secret(tmp_path: Path, text: str) -> None:
+    found = compile_text(tmp_path, text, name=name_for(text)).diagnostics
+    assert found
+    assert [each for each in found if "s3cr3t" in each.label + each.hint] == []
