@@ -31,8 +31,9 @@ class Resource:
     """The resources of one replica.
 
     `cpu` counts cores and may be a fraction, `memMB` is in MiB. A value of -1 leaves that part to the
-    scheduler. `capabilities` constrain the machine, `devices` counts special devices by name, `tags` are
-    for users and tools. Nothing is checked here (`launcher.specs.check` does).
+    scheduler. `capabilities` constrain the machine: `gpu_type` is the kind of its GPUs. `devices` counts
+    special devices by name, `tags` are for users and tools. Nothing is checked here (`launcher.specs.check`
+    does).
     """
 
     cpu: float

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
@@ -13,6 +14,7 @@ from launcher.specs.macros import RUN_MACROS, find_macros, is_run_macro
 from launcher.specs.mounts import BindMount, DeviceMount, Mount, VolumeMount
 from launcher.specs.order import host_problems, order_problems
 from launcher.specs.probe import Probe
+from launcher.specs.resources import GPU_TYPE, GPU_TYPE_FORM
 from launcher.specs.rolefields import JSON, MOUNTS, PROBE, ROLE_FIELDS, VARIABLES, RoleField
 from launcher.specs.secret import MalformedSecretException, Secret
 from launcher.text import name_hint, unusable_in
@@ -183,6 +185,17 @@ def _check_resource(at: Path, resource: Resource) -> Iterator[Problem]:
         if isinstance(amount, bool) or not isinstance(amount, (int, float)) or not _is_amount(amount):
             message = f"{name} is a number of 0 or more, or -1 to leave it open; got {amount!r}"
             yield Problem((*at, name), "out-of-range", message)
+    if isinstance(resource.capabilities, Mapping) and resource.capabilities.get(GPU_TYPE) is not None:
+        yield from _check_gpu_type((*at, "capabilities", GPU_TYPE), resource.capabilities[GPU_TYPE], resource)
+
+
+def _check_gpu_type(path: Path, kind: object, resource: Resource) -> Iterator[Problem]:
+    if not isinstance(kind, str) or not re.fullmatch(GPU_TYPE_FORM[1:-1], kind):
+        message = f"the kind of a GPU is a name such as a100: letters, digits, `_`, `.`, `-`; got {kind!r}"
+        yield Problem(path, "unusable-text", message)
+    elif resource.gpu in (0, -1):
+        message = f"the GPUs are to be of the kind `{kind}`, and there are none: set `gpu` to their number"
+        yield Problem(path, "constraint", message)
 
 
 def _is_amount(amount: float) -> bool:

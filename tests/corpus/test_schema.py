@@ -184,6 +184,7 @@ BEYOND: Mapping[str, tuple[str, ...]] = {
         "mounts/same-destination.launcher.yaml",
         "ranges/min-over-default-num.launcher.yaml",
         "ranges/min-over-num.launcher.yaml",
+        "resources/gpu-type.launcher.toml",
         "resources/memory-twice.launcher.yaml",
         "targets/only-in-sum-wrong.launcher.yaml",
         "variables/choice-out-of-range.launcher.yaml",

@@ -68,6 +68,8 @@ class Trace:
         """Where the value at a path of the job file comes from: ("roles", "trainer", "image")."""
         if path[-1:] == ("memMB",) and not _holds(self.document.value, path):
             path = (*path[:-1], "memory")
+        if path[-1:] == ("gpu_type",) and not _holds(self.document.value, path):
+            path = (*path[:-1], "capabilities", "gpu_type")
         if path[:1] == ("needs",):
             path = ("needs",)  # a matrix stands for its jobs
         if path[:1] == ("roles",) and path[2:3] in (("entrypoint",), ("args",)):
