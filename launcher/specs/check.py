@@ -15,7 +15,7 @@ from launcher.specs.mounts import BindMount, DeviceMount, Mount, VolumeMount
 from launcher.specs.order import host_problems, order_problems
 from launcher.specs.probe import Probe
 from launcher.specs.resources import GPU_TYPE, GPU_TYPE_FORM
-from launcher.specs.rolefields import JSON, MOUNTS, PROBE, ROLE_FIELDS, VARIABLES, RoleField
+from launcher.specs.rolefields import JSON, MOUNTS, OPTIONS, PROBE, ROLE_FIELDS, VARIABLES, RoleField
 from launcher.specs.secret import MalformedSecretException, Secret
 from launcher.text import name_hint, unusable_in
 
@@ -254,6 +254,15 @@ def _check_metadata(path: Path, value: object) -> Iterator[Problem]:
             yield from _check_metadata((*path, index), inner)
 
 
+def _check_options(at: Path, cfg: Mapping[Any, Any]) -> Iterator[Problem]:
+    """Check texts and names; types and values are for the options of the scheduler."""
+    for name, value in cfg.items():
+        if not isinstance(name, str):
+            yield Problem((*at, str(name)), "unusable-name", f"an option has a name, got {name!r}")
+        for path, text in _texts_in((*at, str(name)), value):
+            yield from _check_fixed(path, text)
+
+
 def _check_text(path: Path, text: object) -> Iterator[Problem]:
     """Check text that may hold macros: no unknown ones."""
     if not isinstance(text, str):
@@ -307,6 +316,7 @@ def _rule(field: RoleField) -> Rule | None:
         "list[str]": partial(_check_texts, each),
         VARIABLES: _check_env,
         JSON: _check_metadata,
+        OPTIONS: _check_options,
         MOUNTS: _check_mounts,
         PROBE: _check_probe,
         "Resource": _check_resource,

@@ -106,6 +106,19 @@ def without(node: Placed, *keys: str) -> Placed:
     return Placed({key: value for key, value in node.value.items() if key not in keys}, node.spot)
 
 
+def without_options(job: Placed) -> Placed:
+    """`job` without the options of its scheduler: `cfg` of the job, of `defaults.role` and of each role."""
+    job = without(job, "cfg")
+    for key in ("roles", "defaults"):
+        if isinstance(job.value.get(key), dict):
+            parts = job.part(key)
+            for name, part in parts.value.items():
+                if isinstance(part, dict) and "cfg" in part and (key == "roles" or name == "role"):
+                    parts = replaced(parts, name, without(parts.part(name), "cfg"))
+            job = replaced(job, key, parts)
+    return job
+
+
 _FIXED = ("version", "name", "targets")
 """What makes the job the one it is: no target can say it anew."""
 
@@ -167,7 +180,7 @@ class Variants:
             over = Placed({**over.value, "vars": own}, over.spot)
         before = base.value.get("scheduler", DEFAULT_SCHEDULER)
         if "scheduler" in over.value and before != (over.value["scheduler"] or DEFAULT_SCHEDULER):
-            base = without(base, "cfg")
+            base = without_options(base)
         merged = laid_over(base, over)
         defaulted = frozenset(name for name, part in own.items() if part["default"] is not None)
         inside = self.document.extent(("targets", target))

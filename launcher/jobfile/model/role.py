@@ -259,3 +259,8 @@ class RoleSpec(Model):
     metadata: Annotated[dict[str, Any], Traits("run")] = Field(
         {}, description="For schedulers and people.", examples=[{"tier": "gold"}]
     )
+    cfg: Annotated[dict[str, Any], Traits("bound")] = Field(
+        {},
+        description="Options of the scheduler for this role, over those in `cfg` of the job.",
+        examples=[{"shm_size": "8g"}],
+    )

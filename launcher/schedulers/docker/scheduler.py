@@ -51,7 +51,7 @@ class DockerScheduler(BackendScheduler["DockerJob"]):
 
     builds_workspaces = True
     holds = frozenset({DOCKER, "local_cwd", "local_dir"})
-    supports = ("retry_delay", "service", "ready", "depends_on", "hosts")
+    supports = ("retry_delay", "service", "ready", "depends_on", "hosts", "cfg")
     longest_name = 32
 
     def __init__(self, session_name: str, *, detach: bool = False, readonly: bool = False) -> None:
