@@ -239,6 +239,10 @@ class runopts:
         """The option of that name; None when there is none."""
         return self._opts.get(name)
 
+    def plain(self, cfg: Mapping[str, Any]) -> dict[str, Any]:
+        """The values as the types of their options have them; those of unknown options as they are."""
+        return {key: opt.plain(value) if (opt := self.get(key)) else value for key, value in cfg.items()}
+
     def of_role(self) -> runopts:
         """The options that `cfg` of a role may give."""
         found = runopts()

@@ -99,6 +99,7 @@ BEYOND: Mapping[str, tuple[str, ...]] = {
         "schedulers/docker-image-with-a-blank.launcher.yaml",
         "schedulers/docker-option-of-another-type.launcher.yaml",
         "schedulers/docker-options-out-of-range.launcher.yaml",
+        "schedulers/role-options.launcher.yaml",
         "schedulers/docker-without-image.launcher.yaml",
         "schedulers/local-secret-path.launcher.yaml",
         "schedulers/local-timeout-below-one.launcher.yaml",

@@ -53,7 +53,7 @@ def check_options(
         problems.unknown(path, "unknown-variant", message, scheduler, schedulers, "there are", at="value")
         return {}
     opts = schedulers[scheduler]()
-    cfg = _plain(cfg, opts)
+    cfg = opts.plain(cfg)
     if timeout_s is not None:
         _check_timeout(scheduler, cfg.get("timeout_s"), timeout_s, opts, problems)
     # The rules of the scheduler read these, and expect the types that it declares.
@@ -73,10 +73,6 @@ def check_options(
         for key, value in {**defaults, **valid}.items()
         if value is not None and not _is_default(opts, key, value)
     }
-
-
-def _plain(cfg: Mapping[str, Any], opts: runopts) -> dict[str, Any]:
-    return {key: opt.plain(value) if (opt := opts.get(key)) else value for key, value in cfg.items()}
 
 
 def _check_timeout(scheduler: str, given: Any, timeout_s: int, opts: runopts, problems: Collector) -> None:
@@ -105,7 +101,7 @@ def check_role_options(
     def of_role(role: Role) -> Role:
         valid = {
             key: value
-            for key, value in _plain(role.cfg, opts).items()
+            for key, value in opts.plain(role.cfg).items()
             if job.component is not None
             or _check_role_option(job.scheduler, key, value, opts, problems, ("roles", role.name, "cfg", key))
         }
