@@ -31,6 +31,8 @@ _NEEDED: Mapping[str, str] = {
 
 def wrongly_indented(path: Path, problems: Collector) -> tuple[str, str]:
     """A label and a hint for `roles: {trainer: …, image: x}`: the last name is no role but a field of one."""
+    if path[-1] in fields_at(path[:-1]):
+        return "", ""
     found = elsewhere(path[:-1], str(path[-1]))
     return _belongs(path[:-1], str(path[-1]), found, problems) if found is not None else ("", "")
 

@@ -297,7 +297,7 @@ def _of_kernel(opts: runopts) -> None:
         "tmpfs",
         list[str],
         "folders of a container that are in memory, as /run or /tmp:size=64m,mode=1777",
-        pattern=r"/[^:\0]*(?::[a-z0-9_=,%-]+)?",
+        pattern=r"/[^:\0]*(?::[A-Za-z0-9_=,%.-]+)?",
         wants="absolute paths in the container, with :options if need be",
         is_of_role=True,
     )
