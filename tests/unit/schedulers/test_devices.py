@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+from launcher.schedulers import get_scheduler
 from launcher.schedulers.devices import get_device_mounts, gpu_type_notes, is_gpu_of_type
 from launcher.specs import AppDef, DeviceMount, Resource, Role, named_resources
 
@@ -69,3 +70,13 @@ def test_a_gpu_of_another_kind_is_noted_with_those_of_the_machine():
 def test_a_kind_is_not_looked_at_where_the_gpus_are_unknown():
     unknown = "role `main`: mine does not look at gpu_type `t4`: the GPUs of its machine are unknown"
     assert notes("t4", is_here=False) == [unknown]
+
+
+@pytest.mark.usefixtures("driver")
+@pytest.mark.parametrize("scheduler", ["local_cwd", "local_docker"])
+def test_the_dry_run_notes_another_kind(scheduler, monkeypatch):
+    monkeypatch.setenv("DOCKER_HOST", "unix:///var/run/docker.sock")
+    resource = Resource(-1, 1, -1, capabilities={"gpu_type": "h100"})
+    app = AppDef("app", [Role("main", "busybox:1.37", entrypoint="true", resource=resource)])
+    made = get_scheduler(scheduler, "session").submit_dryrun(app, {}).request.notes
+    assert [note for note in made if f"Tesla T4; {scheduler} takes any of them" in note]

@@ -139,7 +139,7 @@ def _container(
         **_limits(role.resource),
         "ports": _ports(role, job.network, option(cfg, "ports", str, "ephemeral")),
         "working_dir": cfg.get("workdir"),
-        **_of_kernel(cfg),
+        **_of_options(cfg),
     }
     size, files = option(cfg, "log_max_size", str, "100m"), option(cfg, "log_max_files", int, 5)
     given = {variable: escape(value) for variable, value in option(cfg, "env", dict, {}).items()}
@@ -164,7 +164,7 @@ def _container(
     return DockerContainer(role.image, left, kwargs, role.name, k)
 
 
-def _of_kernel(cfg: Mapping[str, CfgVal]) -> dict[str, Any]:
+def _of_options(cfg: Mapping[str, CfgVal]) -> dict[str, Any]:
     """The user, the limits and the file systems of a container, as far as options give them."""
     given = {
         "user": str(cfg.get("user") or ""),

@@ -208,7 +208,8 @@ def options() -> runopts:
     opts = runopts()
     _of_containers(opts)
     _of_commands(opts)
-    _of_kernel(opts)
+    _of_processes(opts)
+    _of_files(opts)
     _of_images_and_logs(opts)
     add_times(opts, DEFAULT_GRACE_S)
     return opts
@@ -273,16 +274,7 @@ def _of_commands(opts: runopts) -> None:
     )
 
 
-def _of_kernel(opts: runopts) -> None:
-    opts.add(
-        "shm_size",
-        str,
-        "size of /dev/shm in a container, as 64m or 8g; the role's memory if not given, or 64m",
-        pattern=r"[1-9][0-9]*(?:[bkmgBKMG]|[KMG]iB)?",
-        wants="a size such as 64m, 8g or 8GiB",
-        takes_number=True,
-        is_of_role=True,
-    )
+def _of_processes(opts: runopts) -> None:
     opts.add(
         "ulimits",
         dict[str, str],
@@ -290,6 +282,26 @@ def _of_kernel(opts: runopts) -> None:
         + _LIMITS.replace("|", ", "),
         pattern=rf"(?:{_LIMITS})=(?:-1|[0-9]+)(?::(?:-1|[0-9]+))?",
         wants="limits such as {nofile: 65536, memlock: -1}",
+        takes_number=True,
+        is_of_role=True,
+    )
+    opts.add(
+        "cap_add",
+        list[str],
+        "capabilities that a container gets beside the usual ones, as SYS_PTRACE",
+        pattern=r"[A-Z][A-Z0-9_]*",
+        wants="capabilities such as SYS_PTRACE or NET_ADMIN, or ALL",
+        is_of_role=True,
+    )
+
+
+def _of_files(opts: runopts) -> None:
+    opts.add(
+        "shm_size",
+        str,
+        "size of /dev/shm in a container, as 64m or 8g; the role's memory if not given, or 64m",
+        pattern=r"[1-9][0-9]*(?:[bkmgBKMG]|[KMG]iB)?",
+        wants="a size such as 64m, 8g or 8GiB",
         takes_number=True,
         is_of_role=True,
     )
@@ -302,11 +314,10 @@ def _of_kernel(opts: runopts) -> None:
         is_of_role=True,
     )
     opts.add(
-        "cap_add",
-        list[str],
-        "capabilities that a container gets beside the usual ones, as SYS_PTRACE",
-        pattern=r"[A-Z][A-Z0-9_]*",
-        wants="capabilities such as SYS_PTRACE or NET_ADMIN, or ALL",
+        "read_only",
+        bool,
+        "give containers a root file system that they cannot write to; mounts and tmpfs stay writable",
+        default=False,
         is_of_role=True,
     )
     opts.add(
@@ -316,13 +327,6 @@ def _of_kernel(opts: runopts) -> None:
         " engine's host",
         pattern=r"[A-Za-z0-9_][A-Za-z0-9_.-]*=(?:[0-9a-fA-F:]*[.:][0-9a-fA-F.:]*|host-gateway)",
         wants="names and addresses such as {db.local: 10.0.0.7}",
-        is_of_role=True,
-    )
-    opts.add(
-        "read_only",
-        bool,
-        "give containers a root file system that they cannot write to; mounts and tmpfs stay writable",
-        default=False,
         is_of_role=True,
     )
 
