@@ -105,16 +105,16 @@ def run_options() -> str:
         HEAD,
         "A job file sets them in `cfg:`, `launcher run` with `--cfg NAME=VALUE` and in `[schedulers.NAME]`\n"
         "of a [`launcher.toml`](launcher-toml.md). `launcher runopts NAME` shows them too, also those of an\n"
-        "installed plug-in.\n",
+        "installed plug-in. Where a role may set one, in its own `cfg`, the value of the job is the default for\n"
+        "its roles.\n",
     ]
     for name in DEFAULT_SCHEDULERS:
         lines += [f"## {name}\n", "| Option | Type | Default | Meaning |", "|---|---|---|---|"]
         for option, about in get_scheduler(name, "").run_opts():
             default = "" if about.default is None else f"`{json.dumps(about.default)}`"
             default = "required" if about.is_required else default
-            lines.append(
-                f"| `{option}` | {_cell(get_type_name(about.opt_type))} | {default} | {_cell(about.help)} |"
-            )
+            meaning = _cell(about.help) + (". A role may set it" if about.is_of_role else "")
+            lines.append(f"| `{option}` | {_cell(get_type_name(about.opt_type))} | {default} | {meaning} |")
         lines.append("")
     return "\n".join(lines)
 

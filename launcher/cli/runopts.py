@@ -51,6 +51,7 @@ def _options(scheduler: Any) -> dict[str, dict[str, Any]]:
             "required": option.is_required,
             "default": option.default,
             "help": option.help,
+            "of_role": option.is_of_role,
         }
         for name, option in scheduler.run_opts()
     }
@@ -62,5 +63,6 @@ def _text(options: dict[str, dict[str, Any]], color: bool) -> str:
     for name, option in options.items():
         default = "" if option["default"] is None else f", default {dumps(option['default'])}"
         kind = f"{option['type']}{', required' if option['required'] else default}"
+        kind += ", a role may set it" if option["of_role"] else ""
         lines += [f"{paint(name, 'bold', color)} ({kind})", f"    {option['help']}"]
     return "\n".join(lines) or "no run options"

@@ -13,11 +13,12 @@ from launcher.specs.secret import HIDDEN, reference_in
 
 _ROLE = r"roles(?:\.[A-Za-z0-9_-]+|\[\"(?:[^\"\\]|\\.)*\"\])\."
 _AMOUNT = rf"({_ROLE}resource\.)(cpu_millis|memory_bytes)\Z"
+_RENAMED = rf"({_ROLE}resource\.)(cpu_millis|memory_bytes|capabilities\.gpu_type)\Z"
 _OF_ROLE = rf"{_ROLE}([a-z_]+)\Z"
 _WORKSPACE = r"(?s:workspace(?:\.projects(\[.*\]|\.[^.\[]+))?\.(path|target|digest)\Z)"
 _DIGEST = r"(ws[0-9]+):sha256:([0-9a-f]{8})[0-9a-f]{56}\Z"
 _CHOICES: Final = {each.name for each in DOCUMENT_FIELDS if isinstance(each.default, Enum)}
-_FIELDS: Final = {"cpu_millis": "cpu", "memory_bytes": "memory"}
+_FIELDS: Final = {"cpu_millis": "cpu", "memory_bytes": "memory", "capabilities.gpu_type": "gpu_type"}
 _TIMES: Final = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
 _SIZES: Final = (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10), ("B", 1))
 
@@ -31,8 +32,8 @@ def field(path: str) -> str:
         return "timeout"
     if not path.startswith(("roles", "workspace")):
         return path
-    if amount := re.match(_AMOUNT, path):
-        return amount[1] + _FIELDS[amount[2]]
+    if renamed := re.match(_RENAMED, path):
+        return renamed[1] + _FIELDS[renamed[2]]
     if part := re.match(_WORKSPACE, path):
         return f"workspace{part[1] or ''}{' files' if part[2] == 'digest' else ''}"
     return path

@@ -10,7 +10,7 @@ from launcher.specs.check import SET_FOR_REPLICAS, Problem, check_app, macros_in
 from launcher.specs.macros import needs_host
 from launcher.specs.outputs import references
 from launcher.specs.rolefields import CAPABILITIES
-from launcher.specs.runopts import runopts
+from launcher.specs.runopts import get_type_name, runopts
 
 BUILT_IMAGE = "workspace:built"
 """The image that a role without one has in checks, when its workspace is built or copied for it."""
@@ -67,6 +67,26 @@ def unsupported(
                 yield Problem(("roles", role.name, field.name), "constraint", message)
         if HOSTS not in supports:
             yield from _unknown_hosts(role, scheduler, list(others(HOSTS)))
+
+
+def role_option_problems(app: AppDef, opts: runopts) -> Iterator[Problem]:
+    """Yield the options in `cfg` of roles that no role may set, or that do not take their value."""
+    of_role = opts.of_role()
+    for role in app.roles:
+        for name, value in role.cfg.items():
+            path, opt = ("roles", role.name, "cfg", name), of_role.get(name)
+            if opt is None:
+                known = ", ".join(name for name, _ in of_role)
+                where = "; it is an option of the whole app" if opts.get(name) else ""
+                yield Problem(path, "unknown-option", f"a role may set {known}, and not `{name}`{where}")
+            elif (plain := opt.plain(value)) is None:
+                continue
+            elif not runopts.is_type(plain, opt.opt_type):
+                message = f"{name} must be of type {get_type_name(opt.opt_type)}, got {value!r}"
+                yield Problem(path, "wrong-type", message)
+            elif fault := opt.fault(plain):
+                message = f"{name} must be {fault.wanted}, got {value!r}"
+                yield Problem((*path, *fault.at), fault.code, message)
 
 
 HOSTS = "hosts"

@@ -31,8 +31,9 @@ class Resource:
     """The resources of one replica.
 
     `cpu` counts cores and may be a fraction, `memMB` is in MiB. A value of -1 leaves that part to the
-    scheduler. `capabilities` constrain the machine, `devices` counts special devices by name, `tags` are
-    for users and tools. Nothing is checked here (`launcher.specs.check` does).
+    scheduler. `capabilities` constrain the machine: `gpu_type` is the kind of its GPUs. `devices` counts
+    special devices by name, `tags` are for users and tools. Nothing is checked here (`launcher.specs.check`
+    does).
     """
 
     cpu: float
@@ -85,7 +86,8 @@ TAKES_MACROS = {"takes_macros": True}
 class Role:
     """One kind of replica: `num_replicas` processes or containers with one command line.
 
-    `entrypoint`, `args`, the values of `env`, `metadata` and the sources of `mounts` may hold macros
+    `cfg` has the options of the scheduler that a role may set (`runopt.is_of_role`): they win over those of
+    the app. `entrypoint`, `args`, the values of `env`, `metadata` and the sources of `mounts` may hold macros
     (`launcher.specs.macros`); values of `env` may be references to secrets (`launcher.specs.secret`).
     `min_replicas` informs schedulers that can do with less. `base_image` is
     deprecated and kept for its place among the positional arguments. `retry_delay` is the pause before the
@@ -117,6 +119,7 @@ class Role:
     service: bool = field(default=False, metadata=BY_CAPABILITY)
     ready: Probe | None = field(default=None, metadata=BY_CAPABILITY)
     depends_on: dict[str, Condition] = field(default_factory=dict, metadata=BY_CAPABILITY)
+    cfg: dict[str, CfgVal] = field(default_factory=dict, metadata=BY_CAPABILITY)
 
     def pre_proc(self, scheduler: str, dryrun_info: AppDryRunInfo[Any]) -> AppDryRunInfo[Any]:
         """Hook for subclasses: a dry run passes its info to each role in order and uses the returned one."""

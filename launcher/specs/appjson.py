@@ -11,7 +11,7 @@ from launcher.specs.app import AppDef, Resource, Role
 from launcher.specs.canonical import UnstorableValueError, json_value
 from launcher.specs.mounts import BindMount, DeviceMount, Mount, VolumeMount
 from launcher.specs.probe import Probe
-from launcher.specs.rolefields import CONDITIONS, JSON, MOUNTS, PROBE, ROLE_FIELDS, VARIABLES
+from launcher.specs.rolefields import CONDITIONS, JSON, MOUNTS, OPTIONS, PROBE, ROLE_FIELDS, VARIABLES
 from launcher.specs.secret import Secret
 
 _MOUNTS: Mapping[str, type] = {"bind": BindMount, "volume": VolumeMount, "device": DeviceMount}
@@ -119,6 +119,7 @@ def _to_mount(value: Any) -> Mount:
 _WRITERS: Mapping[str, Callable[[Any, str], Any]] = {
     VARIABLES: _from_variables,
     JSON: json_value,
+    OPTIONS: json_value,
     MOUNTS: _from_mounts,
     "Resource": lambda value, where: json_value(_fields_of(value, Resource), where),
     "list[str]": lambda value, _: list(value),

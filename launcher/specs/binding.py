@@ -113,6 +113,7 @@ def _bind_role(
     return replace(
         bound,
         image=fixed_text(role.image),
+        cfg=map_text(role.cfg, fixed_text),
         mounts=[_fixed_mount(mount, fixed_text) for mount in bound.mounts],
     )
 

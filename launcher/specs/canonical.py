@@ -28,6 +28,7 @@ from launcher.specs.rolefields import (
     DOCUMENT_FIELDS,
     JSON,
     MOUNTS,
+    OPTIONS,
     PROBE,
     ROLE_FIELDS,
     VARIABLES,
@@ -99,13 +100,12 @@ def _normal(
     timeout_s: int | None,
     workspace: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
-    options = {key: _option(value) for key, value in cfg.items() if value is not None}
     return {
         "scheduler": scheduler,
         "roles": [_from_role(role) for role in app.roles],
         **_compact(
             {
-                "cfg": json_value(options, "cfg"),
+                "cfg": _from_options(cfg, "cfg"),
                 "timeout_s": timeout_s,
                 "workspace": workspace,
                 "output": app.output or None,
@@ -131,6 +131,10 @@ def to_workspace(fields: Mapping[str, Any] | None) -> WorkspaceRef | None:
         return WorkspaceRef(fields["path"], fields["digest"])
     projects = (ProjectRef(path, **each) for path, each in fields["projects"].items())
     return WorkspaceRef("", "", tuple(projects))
+
+
+def _from_options(cfg: Mapping[str, Any], path: str) -> Any:
+    return json_value({key: _option(value) for key, value in cfg.items() if value is not None}, path)
 
 
 def _option(value: Any) -> Any:
@@ -247,6 +251,7 @@ def json_value(value: Any, path: str) -> Any:
 _WRITERS: Mapping[str, Callable[[Any, str], Any]] = {
     VARIABLES: lambda value, _: {key: _from_variable(text) for key, text in value.items()},
     JSON: json_value,
+    OPTIONS: _from_options,
     MOUNTS: lambda value, _: _from_mounts(value),
     "Resource": lambda value, _: _from_resource(value),
     "list[str]": lambda value, _: list(value),
@@ -257,6 +262,7 @@ _WRITERS: Mapping[str, Callable[[Any, str], Any]] = {
 _READERS: Mapping[str, Callable[[Any], Any]] = {
     VARIABLES: lambda value: {key: reference_in(text) or text for key, text in value.items()},
     JSON: lambda value: json_value(value, "metadata"),
+    OPTIONS: lambda value: json_value(value, "cfg"),
     MOUNTS: lambda value: [_to_mount(mount) for mount in value],
     "Resource": _to_resource,
     "list[str]": list,

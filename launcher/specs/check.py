@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
@@ -13,7 +14,8 @@ from launcher.specs.macros import RUN_MACROS, find_macros, is_run_macro
 from launcher.specs.mounts import BindMount, DeviceMount, Mount, VolumeMount
 from launcher.specs.order import host_problems, order_problems
 from launcher.specs.probe import Probe
-from launcher.specs.rolefields import JSON, MOUNTS, PROBE, ROLE_FIELDS, VARIABLES, RoleField
+from launcher.specs.resources import GPU_TYPE, GPU_TYPE_FORM
+from launcher.specs.rolefields import JSON, MOUNTS, OPTIONS, PROBE, ROLE_FIELDS, VARIABLES, RoleField
 from launcher.specs.secret import MalformedSecretException, Secret
 from launcher.text import name_hint, unusable_in
 
@@ -183,6 +185,17 @@ def _check_resource(at: Path, resource: Resource) -> Iterator[Problem]:
         if isinstance(amount, bool) or not isinstance(amount, (int, float)) or not _is_amount(amount):
             message = f"{name} is a number of 0 or more, or -1 to leave it open; got {amount!r}"
             yield Problem((*at, name), "out-of-range", message)
+    if isinstance(resource.capabilities, Mapping) and resource.capabilities.get(GPU_TYPE) is not None:
+        yield from _check_gpu_type((*at, "capabilities", GPU_TYPE), resource.capabilities[GPU_TYPE], resource)
+
+
+def _check_gpu_type(path: Path, kind: object, resource: Resource) -> Iterator[Problem]:
+    if not isinstance(kind, str) or not re.fullmatch(GPU_TYPE_FORM[1:-1], kind):
+        message = f"the kind of a GPU is a name such as a100: letters, digits, `_`, `.`, `-`; got {kind!r}"
+        yield Problem(path, "unusable-text", message)
+    elif resource.gpu in (0, -1):
+        message = f"the GPUs are to be of the kind `{kind}`, and there are none: set `gpu` to their number"
+        yield Problem(path, "constraint", message)
 
 
 def _is_amount(amount: float) -> bool:
@@ -241,6 +254,15 @@ def _check_metadata(path: Path, value: object) -> Iterator[Problem]:
             yield from _check_metadata((*path, index), inner)
 
 
+def _check_options(at: Path, cfg: Mapping[Any, Any]) -> Iterator[Problem]:
+    """Check texts and names; types and values are for the options of the scheduler."""
+    for name, value in cfg.items():
+        if not isinstance(name, str):
+            yield Problem((*at, str(name)), "unusable-name", f"an option has a name, got {name!r}")
+        for path, text in _texts_in((*at, str(name)), value):
+            yield from _check_fixed(path, text)
+
+
 def _check_text(path: Path, text: object) -> Iterator[Problem]:
     """Check text that may hold macros: no unknown ones."""
     if not isinstance(text, str):
@@ -294,6 +316,7 @@ def _rule(field: RoleField) -> Rule | None:
         "list[str]": partial(_check_texts, each),
         VARIABLES: _check_env,
         JSON: _check_metadata,
+        OPTIONS: _check_options,
         MOUNTS: _check_mounts,
         PROBE: _check_probe,
         "Resource": _check_resource,

@@ -15,6 +15,15 @@ if TYPE_CHECKING:
 
 ENTRY_POINTS = "launcher.named_resources"
 
+GPU_TYPE = "gpu_type"
+"""The capability that names the kind of a replica's GPUs as its scheduler knows it: "a100"."""
+GPU_TYPE_FORM = r"^[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$"
+
+
+def gpu_type(resource: Resource) -> str:
+    """The kind of the GPUs that a replica asks for; "" for any, and for a replica without GPUs."""
+    return str(resource.capabilities.get(GPU_TYPE) or "") if resource.gpu > 0 else ""
+
 
 class UnknownResourceException(LauncherError, KeyError):
     """There is no resource of that name, or its plug-in cannot be loaded."""

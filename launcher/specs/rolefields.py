@@ -16,6 +16,7 @@ VARIABLES = "dict[str, str]"
 JSON = "dict[str, Any]"
 PROBE = "Probe"
 CONDITIONS = "dict[str, Condition]"
+OPTIONS = "dict[str, CfgVal]"
 MOUNTS = "list[BindMount | VolumeMount | DeviceMount]"
 
 

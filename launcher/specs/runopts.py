@@ -13,16 +13,22 @@ from launcher.specs.app import CfgVal
 from launcher.specs.text import to_dict
 from launcher.text import name_hint, unusable_in
 
+Place = tuple[str | int, ...]
+
 _BOOLEANS = {
     **dict.fromkeys(("true", "1", "yes", "on"), True),
     **dict.fromkeys(("false", "0", "no", "off"), False),
 }
 
 
-def _texts(value: CfgVal) -> list[str]:
-    """Return the texts in a value: itself, or its items, keys and values."""
-    parts = [*value, *value.values()] if isinstance(value, dict) else value
-    return [part for part in (parts if isinstance(parts, list) else [parts]) if isinstance(part, str)]
+def _texts(value: CfgVal) -> Iterator[tuple[Place, str]]:
+    """Yield the texts in a value with their places: itself, items of a list, `key=value` of a mapping."""
+    if isinstance(value, str):
+        yield (), value
+    elif isinstance(value, list):
+        yield from (((index,), item) for index, item in enumerate(value))
+    elif isinstance(value, dict):
+        yield from (((key,), f"{key}={item}") for key, item in value.items())
 
 
 Choices = tuple[str, ...] | Mapping[str, str]
@@ -32,10 +38,12 @@ class OptionFault(NamedTuple):
     """Attributes:
     code: of a diagnostic.
     wanted: what the value should be.
+    at: the place of the fault in the value: (index,) of a list, (key,) of a mapping.
     """
 
     code: str
     wanted: str
+    at: Place = ()
 
 
 @dataclass
@@ -45,10 +53,12 @@ class runopt:
     Attributes:
         choices: the texts that are allowed, or a mapping with the meaning of each; all where there are none.
         minimum: of a number.
-        pattern: what a text must match as a whole, a regular expression.
+        pattern: what a text must match as a whole, a regular expression; so must each item of a list, and
+            each `key=value` of a mapping.
         wants: a description of the pattern: "a size such as 100m".
-        takes_number: whether a whole number may stand for its text, as 90 for "90".
+        takes_number: whether a whole number may stand for its text, as 90 for "90"; in a mapping too.
         example: a value, for editors.
+        is_of_role: whether `cfg` of a role may give it. The value of the job is its default there.
     """
 
     default: CfgVal
@@ -61,11 +71,15 @@ class runopt:
     wants: str = ""
     takes_number: bool = False
     example: CfgVal = None
+    is_of_role: bool = False
 
     def plain(self, value: Any) -> Any:
         """The value as its type has it: one value, one digest."""
-        is_number = isinstance(value, int) and not isinstance(value, bool) and value >= 0
-        return str(value) if self.takes_number and is_number else value
+        if not self.takes_number:
+            return value
+        if isinstance(value, dict):
+            return {key: _plain(item) for key, item in value.items()}
+        return _plain(value)
 
     def fault(self, value: CfgVal) -> OptionFault | None:
         """The problem of a value of the right type; None for a valid one."""
@@ -73,10 +87,11 @@ class runopt:
             return OptionFault("unknown-variant", f"one of {', '.join(self.choices)}")
         if self.minimum is not None and isinstance(value, (int, float)) and value < self.minimum:
             return OptionFault("out-of-range", f"{self.minimum:g} or more")
-        if self.pattern and isinstance(value, str) and not re.fullmatch(self.pattern, value):
-            return OptionFault("invalid-value", self.wants)
-        if unusable := next(filter(None, map(unusable_in, _texts(value))), ""):
-            return OptionFault("invalid-value", f"text without {unusable}")
+        for at, text in _texts(value):
+            if self.pattern and not re.fullmatch(self.pattern, text):
+                return OptionFault("invalid-value", self.wants, at)
+            if unusable := unusable_in(text):
+                return OptionFault("invalid-value", f"text without {unusable}", at)
         return None
 
     @property
@@ -108,6 +123,10 @@ class runopt:
             raise ValueError(f"{get_type_name(self.opt_type)} cannot be read from text")
         cast: CfgVal = self.opt_type(value)
         return cast
+
+
+def _plain(value: Any) -> Any:
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def to_bool(value: str) -> bool:
@@ -206,6 +225,7 @@ class runopts:
         wants: str = "",
         takes_number: bool = False,
         example: CfgVal = None,
+        is_of_role: bool = False,
     ) -> None:
         """Add an option, or replace the one of that name. What its values must be: see `runopt`.
 
@@ -218,12 +238,32 @@ class runopts:
                 f"option `{cfg_key}` is of type {get_type_name(type_)}, its default is {default!r}"
             )
         self._opts[cfg_key] = runopt(
-            default, type_, required, help, choices, minimum, pattern, wants, takes_number, example
+            default,
+            type_,
+            required,
+            help,
+            choices,
+            minimum,
+            pattern,
+            wants,
+            takes_number,
+            example,
+            is_of_role,
         )
 
     def get(self, name: str) -> runopt | None:
         """The option of that name; None when there is none."""
         return self._opts.get(name)
+
+    def plain(self, cfg: Mapping[str, Any]) -> dict[str, Any]:
+        """The values as the types of their options have them; those of unknown options as they are."""
+        return {key: opt.plain(value) if (opt := self.get(key)) else value for key, value in cfg.items()}
+
+    def of_role(self) -> runopts:
+        """The options that `cfg` of a role may give."""
+        found = runopts()
+        found._opts = {key: opt for key, opt in self if opt.is_of_role}
+        return found
 
     def update(self, other: runopts) -> None:
         """Add all options of `other`; they win over equally named ones."""

@@ -74,17 +74,27 @@ def _listed(visible: str) -> list[str]:
 
 def count_gpus() -> int:
     """The number of NVIDIA GPUs of this host, 0 when it is unknown."""
-    return _counted(os.environ.get("PATH", ""))
+    names = _named_by_driver(os.environ.get("PATH", ""))
+    return _device_files() if names is None else len(names)
+
+
+def gpu_names() -> tuple[str, ...]:
+    """The names of the NVIDIA GPUs of this host: "NVIDIA A100-SXM4-40GB". Empty when they are unknown."""
+    return _named_by_driver(os.environ.get("PATH", "")) or ()
 
 
 @cache
-def _counted(path: str) -> int:
-    """Counted once: `nvidia-smi`, found in this PATH, takes a second."""
+def _named_by_driver(path: str) -> tuple[str, ...] | None:
+    """Asked once: `nvidia-smi`, found in this PATH, takes a second. None where there is none.
+
+    Its lines are `GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-…)`.
+    """
     try:
         listed = run(["nvidia-smi", "-L"], timeout_s=_NVIDIA_SMI_S)
     except CommandError:
-        return _device_files()
-    return sum(line.startswith("GPU ") for line in listed.splitlines())
+        return None
+    lines = (line for line in listed.splitlines() if line.startswith("GPU "))
+    return tuple(line.partition(": ")[2].partition(" (UUID")[0] for line in lines)
 
 
 def _device_files() -> int:

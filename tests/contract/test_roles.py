@@ -16,7 +16,10 @@ FIELDS: dict[str, Any] = {
     "ready": Probe(file="up"),
     "depends_on": {"main": "started"},
     "retry_delay": 1,
+    "cfg": {"read_only": True},
 }
+ORDER = ("service", "ready", "depends_on", "retry_delay")
+"""The fields that the tests of roles which wait for each other need."""
 
 
 @pytest.mark.parametrize("field", FIELDS)
@@ -27,6 +30,24 @@ def test_a_field_that_it_does_not_support_is_refused(case: Case, field: str) -> 
     with pytest.raises(
         RejectedAppError, match=rf"roles.other.{field}: {case.name} does not support `{field}`"
     ):
+        case.scheduler.submit_dryrun(app, {})
+
+
+def test_options_of_a_role_win_over_those_of_the_app(case: Case) -> None:
+    if "cfg" not in case.scheduler.supports:
+        pytest.skip(f"{case.name} has no options for roles")
+    script = "touch /x 2>/dev/null && echo written || echo refused"
+    roles = [case.role("main", script), case.role("other", script, cfg={"read_only": False})]
+    app_id = case.start(AppDef("app", roles), read_only=True)
+    assert case.end(app_id).state is AppState.SUCCEEDED
+    assert [case.lines(app_id, name) for name in ("main", "other")] == [["refused\n"], ["written\n"]]
+
+
+def test_an_option_that_no_role_may_set_is_refused(case: Case) -> None:
+    if "cfg" not in case.scheduler.supports:
+        pytest.skip(f"{case.name} has no options for roles")
+    app = AppDef("app", [case.role("main", "true", cfg={"timeout_s": 3})])
+    with pytest.raises(RejectedAppError, match=r"roles.main.cfg.timeout_s: a role may set .*, and not"):
         case.scheduler.submit_dryrun(app, {})
 
 
@@ -57,7 +78,7 @@ def test_a_replica_knows_the_hosts_of_roles(case: Case) -> None:
 @pytest.fixture
 def able(case: Case) -> Case:
     """A scheduler that can do all of it, but perhaps for the hosts."""
-    missing = {*FIELDS} - {*case.scheduler.supports}
+    missing = {*ORDER} - {*case.scheduler.supports}
     if missing:
         pytest.skip(f"{case.name} does not support {', '.join(sorted(missing))}")
     return case

@@ -87,6 +87,7 @@ ON_BRANCH = {
     "launcher.jobfile.text.parse": "TOML for YAML files, and YAML for TOML files",
     "launcher.runner.config": "the signatures of components, for files without defaults for them",
     "launcher.runner.runner": "workspaces, for apps without one",
+    "launcher.schedulers.devices": "launcher.turns, for apps that ask for no kind of GPU",
     "launcher.schedulers.docker.client.configuration": "warnings, for registries without credentials",
     "launcher.schedulers.docker.client.transport": "subprocess, without SSH; urllib.request, without a proxy",
     "launcher.schedulers.docker.request.derive": "launcher.turns, for apps without GPUs",

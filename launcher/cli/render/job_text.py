@@ -9,6 +9,7 @@ from typing import Any
 from launcher.jobfile.compile.trace import Trace
 from launcher.jobfile.model.role import RoleSpec
 from launcher.specs import Launch, Resource, Role, WorkspaceRef
+from launcher.specs.resources import GPU_TYPE
 from launcher.specs.secret import Secret, hide
 from launcher.specs.yamltext import to_yaml
 from launcher.text import dotted
@@ -105,8 +106,11 @@ def _copied(value: Any) -> Any:
 
 def _resource(resource: Resource) -> dict[str, Any]:
     amounts = {"cpu": resource.cpu, "gpu": resource.gpu, "memMB": resource.memMB}
-    more = {"capabilities": resource.capabilities, "devices": resource.devices, "tags": resource.tags}
-    return _without_empty({**{key: n for key, n in amounts.items() if n != -1}, **more})
+    capabilities = dict(resource.capabilities)
+    kind = capabilities.pop(GPU_TYPE, None)
+    more = {"capabilities": capabilities, "devices": resource.devices, "tags": resource.tags}
+    said = {key: n for key, n in amounts.items() if n != -1}
+    return _without_empty({**said, GPU_TYPE: kind, **more})
 
 
 def _env(value: str) -> Any:

@@ -25,7 +25,12 @@ from launcher.jobfile.text.document import Path, leaves
 from launcher.specs import NULL_RESOURCE, AppDef, Lifecycle, Resource, RetryPolicy, Role, check_app, mounts
 from launcher.specs.check import Problem
 from launcher.specs.probe import Condition, Probe
-from launcher.specs.resources import UnknownResourceException, get_named_resources, named_resources
+from launcher.specs.resources import (
+    GPU_TYPE,
+    UnknownResourceException,
+    get_named_resources,
+    named_resources,
+)
 from launcher.specs.rolefields import ROLE_FIELDS
 
 # Imported with the first component: a job file without one does not pay for what calls them.
@@ -202,6 +207,8 @@ def as_written(problems: Iterable[Problem], job: JobFile) -> Iterator[Problem]:
         match problem.path:
             case ("roles", name, "entrypoint" | "args", *_) if name in scripted:
                 yield problem._replace(path=("roles", name, "run"))
+            case ("roles", str(name), "resource", "capabilities", "gpu_type") if _says_gpu_type(name, job):
+                yield problem._replace(path=("roles", name, "resource", GPU_TYPE))
             case ("roles", str(name), "depends_on", str(other)):
                 given = job.roles[name].depends_on if name in job.roles else {}
                 is_listed = isinstance(given, list) and other in given
@@ -209,6 +216,11 @@ def as_written(problems: Iterable[Problem], job: JobFile) -> Iterator[Problem]:
                 yield problem._replace(path=("roles", name, "depends_on", at))
             case _:
                 yield problem
+
+
+def _says_gpu_type(role: str, job: JobFile) -> bool:
+    resource = job.roles[role].resource if role in job.roles else None
+    return isinstance(resource, Resources) and resource.gpu_type is not None
 
 
 def build_lifecycle(spec: LifecycleSpec) -> Lifecycle:
@@ -272,12 +284,17 @@ def _resource(spec: Resources | str | None, path: Path, problems: Collector) -> 
         other = (*path, "memMB")
         problems.add(other, "conflicting-fields", message, at="key", label=label, related=(first,))
     memory = spec.memory if spec.memory is not None else spec.memMB
+    capabilities = dict(spec.capabilities)
+    if spec.gpu_type is not None and capabilities.setdefault(GPU_TYPE, spec.gpu_type) != spec.gpu_type:
+        first = problems.place((*path, "capabilities", GPU_TYPE), "the other one is here")
+        message, label = "the kind of the GPUs is given twice", "keep one of them"
+        problems.add((*path, GPU_TYPE), "conflicting-fields", message, label=label, related=(first,))
     cpu = -1.0 if spec.cpu is None else spec.cpu
     return Resource(
         cpu=int(cpu) if cpu == int(cpu) else cpu,
         gpu=-1 if spec.gpu is None else spec.gpu,
         memMB=-1 if memory is None else memory,
-        capabilities=dict(spec.capabilities),
+        capabilities=capabilities,
         devices=dict(spec.devices),
         tags=dict(spec.tags),
     )

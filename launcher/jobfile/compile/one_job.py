@@ -22,7 +22,7 @@ from launcher.jobfile.compile.build import (
 from launcher.jobfile.compile.inputs import Folders
 from launcher.jobfile.compile.job_names import is_pattern, named
 from launcher.jobfile.compile.matrix import NO_MATRIX, Combination, matrix_values
-from launcher.jobfile.compile.options import Rules, Schedulers, check_options, check_rules
+from launcher.jobfile.compile.options import Rules, Schedulers, check_options, check_role_options, check_rules
 from launcher.jobfile.compile.parents import Parents
 from launcher.jobfile.compile.project import Home
 from launcher.jobfile.compile.references import References, names_in
@@ -185,6 +185,7 @@ def _launch(job: JobFile, name: str, target: str, work: Work, problems: Collecto
         or build_component(job, name, work.directory, home.root, work.calls, problems)
     )
     cfg = check_options(job.scheduler, job.cfg, job.timeout, work.schedulers, problems, defaults)
+    app = check_role_options(job, app, cfg, work.schedulers, problems)
     if work.schedulers is not None and job.scheduler in work.schedulers:
         check_rules(job, app, cfg, work.rules, work.directory, problems)
     lifecycle = with_project(job.lifecycle, home.config.lifecycle)

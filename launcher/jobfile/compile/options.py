@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, get_origin
 
 from launcher.jobfile.compile.build import as_written, code_of
 from launcher.jobfile.diagnostics.diagnostic import severity_of
 from launcher.jobfile.messages.collector import At, Collector
-from launcher.jobfile.messages.names import got, place_name, suggest
+from launcher.jobfile.messages.names import got, listing, place_name, suggest
 from launcher.jobfile.model.job_file import JobFile
 from launcher.jobfile.text.document import Path
-from launcher.specs import AppDef, check_app, runopts
+from launcher.specs import AppDef, Role, check_app, runopts
 from launcher.specs.binding import bind
 from launcher.specs.check import Problem
 from launcher.specs.macros import MacroError
@@ -52,7 +53,7 @@ def check_options(
         problems.unknown(path, "unknown-variant", message, scheduler, schedulers, "there are", at="value")
         return {}
     opts = schedulers[scheduler]()
-    cfg = {key: opt.plain(value) if (opt := opts.get(key)) else value for key, value in cfg.items()}
+    cfg = opts.plain(cfg)
     if timeout_s is not None:
         _check_timeout(scheduler, cfg.get("timeout_s"), timeout_s, opts, problems)
     # The rules of the scheduler read these, and expect the types that it declares.
@@ -84,15 +85,68 @@ def _check_timeout(scheduler: str, given: Any, timeout_s: int, opts: runopts, pr
         problems.add(("timeout",), "conflicting-fields", message, at="key", label=label, related=(first,))
 
 
-def check_option(
+def check_role_options(
+    job: JobFile, app: AppDef, cfg: Mapping[str, Any], schedulers: Schedulers | None, problems: Collector
+) -> AppDef:
+    """The app with the options of its roles that differ from those of the job.
+
+    Wrong options of roles in a file are noted and left out; those of a component are left to the rules of
+    the scheduler.
+    """
+    if schedulers is None or job.scheduler not in schedulers or problems.is_assumed(("scheduler",)):
+        return app
+    opts = schedulers[job.scheduler]()
+    of_job = {**{name: opt.default for name, opt in opts}, **cfg}
+
+    def of_role(role: Role) -> Role:
+        valid = {
+            key: value
+            for key, value in opts.plain(role.cfg).items()
+            if job.component is not None
+            or _check_role_option(job.scheduler, key, value, opts, problems, ("roles", role.name, "cfg", key))
+        }
+        return replace(
+            role, cfg={key: value for key, value in valid.items() if not _is_same(value, of_job.get(key))}
+        )
+
+    return replace(app, roles=[of_role(role) if role.cfg else role for role in app.roles])
+
+
+def _check_role_option(
     scheduler: str, key: str, value: Any, opts: runopts, problems: Collector, path: Path
 ) -> bool:
-    """False for an option that the scheduler does not have or a value it does not take; it is noted."""
+    """As `check_option`, for `cfg` of a role."""
+    of_role = opts.of_role()
+    if opts.get(key) is not None and of_role.get(key) is None:
+        message = f"option `{key}` is one of the whole job, and no role can set it"
+        hint = listing("a role may set", [name for name, _ in of_role])
+        label = "move it to `cfg` of the job"
+        problems.add(path, "unknown-option", message, at="key", label=label, hint=hint)
+        return False
+    if not len(of_role):
+        return True  # the rules say which schedulers have options for roles
+    return check_option(scheduler, key, value, of_role, problems, path, "a role may set")
+
+
+def check_option(
+    scheduler: str,
+    key: str,
+    value: Any,
+    opts: runopts,
+    problems: Collector,
+    path: Path,
+    title: str = "its options",
+) -> bool:
+    """False for an option that the scheduler does not have or a value it does not take; it is noted.
+
+    Args:
+        title: of the list of those that it has.
+    """
     opt = opts.get(key)
     if opt is None:
         known = [name for name, _ in opts]
         message, otherwise = f"scheduler `{scheduler}` has no option `{key}`", "it takes none"
-        problems.unknown(path, "unknown-option", message, key, known, "its options", otherwise=otherwise)
+        problems.unknown(path, "unknown-option", message, key, known, title, otherwise=otherwise)
         return False
     if value is not None and not runopts.is_type(value, opt.opt_type):
         kind = getattr(get_origin(opt.opt_type) or opt.opt_type, "__name__", str(opt.opt_type))
@@ -105,17 +159,28 @@ def check_option(
     fault = opt.fault(value.replace("$<job.dir>", "/job") if isinstance(value, str) else value)
     if value is None or fault is None or problems.is_assumed(path):
         return True
-    message = f"option `{key}` must be {fault.wanted}, not {got(value)}"
-    problems.add(path, fault.code, message, label=suggest(str(value), opt.choices), hint=opt.help)
+    message = f"option `{key}` must be {fault.wanted}, not {_found(value, fault.at, problems)}"
+    label = suggest(str(value), opt.choices)
+    problems.add((*path, *fault.at), fault.code, message, label=label, hint=opt.help)
     return False
+
+
+def _found(value: Any, at: Path, problems: Collector) -> str:
+    """The value, or the item of it that is wrong, as a message names it."""
+    if not at:
+        return got(value)
+    part = value[at[0]]
+    return f"`{problems.entry(str(at[0]), part)}`" if isinstance(value, dict) else got(part)
 
 
 def _is_default(opts: runopts, key: str, value: Any) -> bool:
     opt = opts.get(key)
-    # True == 1 in Python; an option that is wrong in type was noted.
-    return (
-        opt is not None and value == opt.default and isinstance(value, bool) == isinstance(opt.default, bool)
-    )
+    return opt is not None and _is_same(value, opt.default)
+
+
+def _is_same(value: Any, other: Any) -> bool:
+    """True == 1 in Python; an option that is wrong in type was noted."""
+    return bool(value == other) and isinstance(value, bool) == isinstance(other, bool)
 
 
 def check_rules(

@@ -75,6 +75,8 @@ def laid_over(base: Placed, over: Placed, place: Place | None = None, *, is_fill
     if not isinstance(base.value, dict):
         base = Placed({}, over.spot)
     base = without(base, *_displaced(base.value, over.value, place))
+    if _changes_scheduler(base.value, over.value, place):
+        base = without_options(base)
     values = dict(base.value)
     home = over if is_filling else base
     spot = Spot(home.spot.start, home.spot.end, home.spot.source)
@@ -114,12 +116,29 @@ def _displaced(base: Mapping[str, Any], over: Mapping[str, Any], place: Place | 
         return
     for key in over.keys() & _EXCLUDED.keys() & place.fields.keys():
         yield from _EXCLUDED[key]
-    if "cfg" in place.fields and "scheduler" in over:
-        usual = DEFAULT_SCHEDULER if place is not OVERLAY else over["scheduler"]
-        if base.get("scheduler", usual) != (over["scheduler"] or DEFAULT_SCHEDULER):
-            yield "cfg"
     if "component" in over and base.get("component", over["component"]) != over["component"]:
         yield "args"
+
+
+def _changes_scheduler(base: Mapping[str, Any], over: Mapping[str, Any], place: Place | None) -> bool:
+    """Whether the options in `base` are those of another scheduler than that of `over`."""
+    if place is None or "scheduler" not in (place.fields or ()) or "scheduler" not in over:
+        return False
+    usual = DEFAULT_SCHEDULER if place is not OVERLAY else over["scheduler"]
+    return bool(base.get("scheduler", usual) != (over["scheduler"] or DEFAULT_SCHEDULER))
+
+
+def without_options(job: Placed) -> Placed:
+    """`job` without the options of its scheduler: `cfg` of the job, of `defaults.role` and of each role."""
+    job = without(job, "cfg")
+    for key in ("roles", "defaults"):
+        if isinstance(job.value.get(key), dict):
+            parts = job.part(key)
+            for name, part in parts.value.items():
+                if isinstance(part, dict) and "cfg" in part and (key == "roles" or name == "role"):
+                    parts = replaced(parts, name, without(parts.part(name), "cfg"))
+            job = replaced(job, key, parts)
+    return job
 
 
 def swept(node: Placed) -> Placed:

@@ -243,7 +243,7 @@ def _options(
                 name,
                 {
                     key: given
-                    for key, given in options.items()
+                    for key, given in opts.plain(options).items()
                     if check_option(name, key, given, opts, problems, (*path, key))
                 },
             )

@@ -72,6 +72,8 @@ class Trace:
         """Where the value at a path of the job file comes from: ("roles", "trainer", "image")."""
         if path[-1:] == ("memMB",) and not _holds(self.document.value, path):
             path = (*path[:-1], "memory")
+        if path[-1:] == ("gpu_type",) and not _holds(self.document.value, path):
+            path = (*path[:-1], "capabilities", "gpu_type")
         if path[:1] == ("needs",):
             # A matrix stands for its jobs.
             path = path[:2] if _holds(self.document.value, path[:2]) else ("needs",)

@@ -32,6 +32,8 @@ _NEEDED: Mapping[str, str] = {
 
 def wrongly_indented(path: Path, problems: Collector) -> tuple[str, str]:
     """A label and a hint for `roles: {trainer: …, image: x}`: the last name is no role but a field of one."""
+    if path[-1] in fields_at(path[:-1]):
+        return "", ""
     if above := _empty_above(path[:-1], str(path[-1]), problems):
         return f"indent it below `{above}`", ""
     found = elsewhere(path[:-1], str(path[-1]))

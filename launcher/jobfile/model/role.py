@@ -30,6 +30,7 @@ from launcher.jobfile.model.quantities import (
 )
 from launcher.specs.app import LONGEST_DELAY_S
 from launcher.specs.probe import EVERY_S, TIMEOUT_S
+from launcher.specs.resources import GPU_TYPE_FORM
 from launcher.text import DURATION_PATTERN
 
 
@@ -40,6 +41,12 @@ class Resources(Model):
         None, description="Cores; may be a fraction.", examples=[2]
     )
     gpu: Count | None = Field(None, description="GPUs.", examples=[1])
+    gpu_type: Annotated[str | None, Traits(as_written=True)] = Field(
+        None,
+        description="Their kind, as the cluster names it.",
+        examples=["a100"],
+        json_schema_extra={"pattern": GPU_TYPE_FORM},
+    )
     memory: Annotated[int, BeforeValidator(memory_mib)] | None = Field(
         None,
         description="Memory with its unit: 512MiB, 4GiB, 4Gi, 4g; GB counts in thousands.",
@@ -251,4 +258,9 @@ class RoleSpec(Model):
     )
     metadata: Annotated[dict[str, Any], Traits("run")] = Field(
         {}, description="For schedulers and people.", examples=[{"tier": "gold"}]
+    )
+    cfg: Annotated[dict[str, Any], Traits("bound")] = Field(
+        {},
+        description="Options of the scheduler for this role, over those in `cfg` of the job.",
+        examples=[{"shm_size": "8g"}],
     )

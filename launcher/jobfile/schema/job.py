@@ -198,7 +198,8 @@ def _as_written(made: Schema) -> Schema:
     if kind == "array":
         return {"type": "array", "items": dict(_AS_WRITTEN)}
     if kind != "object":
-        return {**_AS_WRITTEN, **({"pattern": NOT_EMPTY} if made.get("minLength") else {})}
+        pattern = made.get("pattern") or (NOT_EMPTY if made.get("minLength") else "")
+        return {**_AS_WRITTEN, **({"pattern": pattern} if pattern else {})}
     if "patternProperties" in made:
         either = {"anyOf": [dict(_AS_WRITTEN), {"$ref": "#/$defs/SecretRef"}]}
         named = {pattern: dict(either) for pattern in made["patternProperties"]}

@@ -14,6 +14,7 @@ from launcher.jobfile.messages.wording_fields import LABEL_RULE
 from launcher.jobfile.model.base import ENV_NAME, LABEL
 from launcher.jobfile.model.job_file import choices
 from launcher.jobfile.model.quantities import MEMORY_PATTERN, SECRET_PATTERN
+from launcher.specs.resources import GPU_TYPE_FORM
 from launcher.specs.yamltext import to_yaml
 from launcher.text import DURATION_PATTERN
 
@@ -36,6 +37,7 @@ _MESSAGES: Mapping[str, str] = {
     DURATION_PATTERN: 'want a duration such as "2h", "90s" or "1h30m"',
     SECRET_PATTERN: 'want "env:NAME" or "file:PATH"',
     MOUNT_TEXT: 'want "type=bind,src=PATH,dst=PATH", or a mapping with a `type`',
+    GPU_TYPE_FORM: "want a kind of GPU such as a100",
     r"^/": "want a path that begins with `/`, such as /health",
     r"^[rwm]+$": "want some of the letters r, w and m",
 }

@@ -51,7 +51,7 @@ class DockerScheduler(BackendScheduler["DockerJob"]):
 
     builds_workspaces = True
     holds = frozenset({DOCKER, "local_cwd", "local_dir"})
-    supports = ("retry_delay", "service", "ready", "depends_on", "hosts")
+    supports = ("retry_delay", "service", "ready", "depends_on", "hosts", "cfg")
     longest_name = 32
 
     def __init__(self, session_name: str, *, detach: bool = False, readonly: bool = False) -> None:
@@ -96,12 +96,14 @@ class DockerScheduler(BackendScheduler["DockerJob"]):
 
     def _submit_dryrun(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> AppDryRunInfo[DockerJob]:
         from launcher.schedulers.checks import check_problems
+        from launcher.schedulers.devices import gpu_type_notes
         from launcher.schedulers.docker.request.derive import build_request
         from launcher.schedulers.turns import asks
         from launcher.specs.dryrun import AppDryRunInfo
 
         job = build_request(app, cfg, session=self.session_name)
         check_problems(app, _out_of_reach(app))
+        job.notes += gpu_type_notes(app, self.backend, is_here=self.on_this_machine())
         if asks(app) and not self.on_this_machine():
             job.notes.append(_NO_TURNS)
         return AppDryRunInfo(job, str)

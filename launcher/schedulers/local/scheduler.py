@@ -110,9 +110,12 @@ class LocalScheduler(EngineScheduler["PopenRequest"]):
         return problems(app, cfg)
 
     def _submit_dryrun(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> AppDryRunInfo[PopenRequest]:
+        from launcher.schedulers.devices import gpu_type_notes
         from launcher.specs.dryrun import AppDryRunInfo
 
-        return AppDryRunInfo(self._request(app, cfg, self.session_name), str)
+        request = self._request(app, cfg, self.session_name)
+        request.notes += gpu_type_notes(app, self.backend, is_here=True)
+        return AppDryRunInfo(request, str)
 
     def _request(self, app: AppDef, cfg: Mapping[str, CfgVal], session: str) -> PopenRequest:
         """Reads the current folder. Raises ImageError for a missing working folder."""

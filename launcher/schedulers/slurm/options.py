@@ -195,7 +195,7 @@ REFUSED = {
     "error": _THE_OUTPUT,
     "export-file": "launcher hands variables over itself: use `env` of the role",
     "gid": "a job runs as the user who submits it",
-    "gpus-per-task": "give the role `resource.gpu`",
+    "gpus-per-task": "give the role `resource.gpu` and, for a kind, `resource.gpu_type`",
     "help": _THE_CALL,
     "hold": "launcher holds a job until its submission is recorded, and then releases it",
     "input": "replicas read nothing from standard input",

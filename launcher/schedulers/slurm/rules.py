@@ -13,6 +13,7 @@ from launcher.specs.check import Problem, macro_texts, macros_in
 from launcher.specs.macros import role_of_host
 from launcher.specs.mounts import BindMount, DeviceMount, VolumeMount
 from launcher.specs.probe import CONDITIONS
+from launcher.specs.resources import GPU_TYPE, gpu_type
 from launcher.text import nearest, plural
 
 OWN_MB = 25
@@ -39,7 +40,9 @@ def problems(app: AppDef, cfg: Mapping[str, CfgVal]) -> Iterator[Problem]:
     for role in app.roles:
         yield from _of_role(role)
         yield from _of_hosts(role, app)
-    yield from _unequal_gpus(app, cfg)
+    if not cfg.get("gres"):
+        yield from _unequal_gpus(app)
+        yield from _unlike_gpus(app)
 
 
 def _of_setup(lines: CfgVal) -> Iterator[Problem]:
@@ -147,9 +150,7 @@ def _of_hosts(role: Role, app: AppDef) -> Iterator[Problem]:
             yield Problem(path, "constraint", message)
 
 
-def _unequal_gpus(app: AppDef, cfg: Mapping[str, CfgVal]) -> Iterator[Problem]:
-    if cfg.get("gres"):
-        return
+def _unequal_gpus(app: AppDef) -> Iterator[Problem]:
     first = app.roles[0] if app.roles else None
     for role in app.roles[1:]:
         if first is not None and max(role.resource.gpu, 0) != max(first.resource.gpu, 0):
@@ -159,6 +160,21 @@ def _unequal_gpus(app: AppDef, cfg: Mapping[str, CfgVal]) -> Iterator[Problem]:
                 " the GPUs of a node by the option `gres`, or make two jobs"
             )
             yield Problem(("roles", role.name, "resource", "gpu"), "constraint", message)
+
+
+def _unlike_gpus(app: AppDef) -> Iterator[Problem]:
+    """Yield the roles that want GPUs of another kind than the first role that names one."""
+    named = [role for role in app.roles if gpu_type(role.resource)]
+    for role in named[1:]:
+        kind, first = gpu_type(role.resource), gpu_type(named[0].resource)
+        if kind != first:
+            message = (
+                f"its GPUs are of the kind `{kind}` and those of `{named[0].name}` of `{first}`, and the"
+                " replicas of a Slurm job get equal shares: request the GPUs of a node by the option `gres`,"
+                " or make two jobs"
+            )
+            path = ("roles", role.name, "resource", "capabilities", GPU_TYPE)
+            yield Problem(path, "constraint", message)
 
 
 # What a task of the job gets: equal shares for all roles
@@ -186,9 +202,17 @@ def mem_per_cpu(app: AppDef, cfg: Mapping[str, CfgVal]) -> int:
     return ceil(max(asked, min(asked + OWN_MB, _EXACT_MB)) / max(cpus_per_task(app), 1))
 
 
-def gpus_per_task(app: AppDef, cfg: Mapping[str, CfgVal]) -> int:
-    """GPUs for each replica; 0 where the option `gres` requests those of a node."""
-    return 0 if cfg.get("gres") else max([0, *(int(role.resource.gpu) for role in app.roles)])
+def gpus_per_task(app: AppDef, cfg: Mapping[str, CfgVal]) -> str:
+    """GPUs for each replica as Slurm takes them: `2` or, of a kind, `a100:2`.
+
+    "" where no role asks for any, or the option `gres` requests those of a node.
+    """
+    count = max([0, *(int(role.resource.gpu) for role in app.roles)])
+    return "" if cfg.get("gres") or not count else ":".join([*filter(None, [_kind_of_gpus(app)]), str(count)])
+
+
+def _kind_of_gpus(app: AppDef) -> str:
+    return next(filter(None, (gpu_type(role.resource) for role in app.roles)), "")
 
 
 def notes(app: AppDef, cfg: Mapping[str, CfgVal]) -> list[str]:
@@ -215,7 +239,9 @@ def _of_shares(app: AppDef, cfg: Mapping[str, CfgVal]) -> Iterator[str]:
     for role, resource in asked:
         if resource.gpu > 0 and cfg.get("gres"):
             yield f"role `{role.name}`: its GPUs are not requested: gres requests those of a node"
-        if resource.capabilities:
+        elif resource.gpu > 0 and not gpu_type(resource) and (kind := _kind_of_gpus(app)):
+            yield f"role `{role.name}`: its GPUs are of the kind `{kind}`: all replicas of a job alike"
+        if resource.capabilities.keys() - {GPU_TYPE}:
             yield f"role `{role.name}`: capabilities of its resource are not used: the option constraint is"
 
 

@@ -186,3 +186,11 @@ def test_without_slurm_here_both_ways_to_a_cluster_are_named(scenario, monkeypat
         got = scenario.launcher("apply", scenario.job("true"), "--yes", code=1)
     assert "there is no `sbatch` on this machine" in got.err
     assert "LAUNCHER_SLURM_HOST" in got.err
+
+
+@pytest.mark.parametrize(("kind", "nodes"), [("v100", {"n1"}), ("a100", {"n2", "n3"})])
+def test_replicas_run_where_the_kind_of_their_gpus_is(scenario, kind, nodes):
+    resource = f"resource: {{gpu: 2, gpu_type: {kind}}}"
+    file = scenario.job('echo "on $SLURMD_NODENAME with $CUDA_VISIBLE_DEVICES."', role=resource)
+    scenario.run_to_end(file)
+    assert scenario.logs("job") in {f"on {node} with 0,1.\n" for node in nodes}

@@ -67,6 +67,12 @@ def test_every_option_of_the_script_is_taken(job_of):
     assert "TresPerTask=gres:gpu:1" in seen or "TresPerTask=gres/gpu:1" in seen
 
 
+def test_a_kind_of_gpus_is_taken(job_of):
+    resource = Resource(1, 2, 100, capabilities={"gpu_type": "a100"})
+    seen = job_of(request_of(role(resource=resource)))
+    assert "TresPerTask=gres:gpu:a100:2" in seen or "TresPerTask=gres/gpu:a100:2" in seen
+
+
 def test_gres_of_nodes_is_taken(job_of):
     seen = job_of(request_of(role(resource=Resource(1, 2, 100)), gres="gpu:2"))
     assert "TresPerNode=gres:gpu:2" in seen or "TresPerNode=gres/gpu:2" in seen

@@ -170,6 +170,51 @@ def test_options_of_the_containers():
     assert kwargs["log_config"]["config"] == {"max-size": "1k", "max-file": "5"}
 
 
+def test_options_of_a_role_win_over_those_of_the_app():
+    own = {
+        "ulimits": {"nofile": "64:128", "memlock": -1},
+        "shm_size": "8GiB",
+        "read_only": False,
+        "user": None,
+    }
+    role = Role("r", "i", entrypoint="true", resource=Resource(1, 0, 512), cfg=own)
+    options = {
+        "user": 7,
+        "read_only": True,
+        "tmpfs": ["/run"],
+        "cap_add": ["ALL"],
+        "extra_hosts": {"a": "::1"},
+    }
+    config = one(role, **options).body()
+    host = config["HostConfig"]
+    assert (config["User"], host["ShmSize"], host["Tmpfs"]) == ("7", 8 * 2**30, {"/run": ""})
+    assert host["Ulimits"] == [
+        {"Name": "nofile", "Soft": 64, "Hard": 128},
+        {"Name": "memlock", "Soft": -1, "Hard": -1},
+    ]
+    assert (host["CapAdd"], host["ExtraHosts"]) == (["ALL"], ["a:::1"])
+    assert "ReadonlyRootfs" not in host
+    other = one(replace(role, cfg={}), **options).body()["HostConfig"]
+    assert (other["ShmSize"], other["ReadonlyRootfs"]) == (512 * 2**20, True)
+
+
+@pytest.mark.parametrize(
+    ("cfg", "shown"),
+    [
+        ({"network": "host"}, "and not `network`; it is an option of the whole app"),
+        ({"shmsize": "8g"}, "a role may set"),
+        ({"shm_size": "0"}, "shm_size must be a size"),
+        ({"shm_size": True}, "shm_size must be of type str"),
+        ({"ulimits": {"nofile": "1:2:3"}}, "cfg.ulimits.nofile: ulimits must be limits"),
+        ({"tmpfs": ["/a", "b"]}, "cfg.tmpfs.1: tmpfs must be absolute paths"),
+    ],
+)
+def test_an_option_that_a_role_cannot_set_is_refused(cfg, shown):
+    with pytest.raises(RejectedAppError) as error:
+        one(Role("r", "i", entrypoint="true", cfg=cfg))
+    assert shown in str(error.value)
+
+
 def test_options_of_the_app():
     job = request(timeout_s=60, grace_s=2, copy_env=["AWS_*"], image_pull="never")
     assert (job.timeout_s, job.grace_s, job.copy_env, job.image_pull) == (60, 2.0, ["AWS_*"], "never")

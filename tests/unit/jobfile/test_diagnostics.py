@@ -32,7 +32,7 @@ def test_text_form(tmp_path: Path) -> None:
         "  |\n"
         "6 |     num_replica: 2\n"
         "  |     ^^^^^^^^^^^ did you mean `num_replicas`?\n"
-        "  = help: fields here: args, depends_on, entrypoint, env, image, max_retries, metadata, "
+        "  = help: fields here: args, cfg, depends_on, entrypoint, env, image, max_retries, metadata, "
         "min_replicas, mounts, num_replicas, port_map, ready, resource, retry_delay, retry_policy, "
         "run, service, shell"
     )

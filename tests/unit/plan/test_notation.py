@@ -25,6 +25,8 @@ GIB = 2**30
             GIB // 2,
             "~ roles.main.resource.memory: 4GiB → 512MiB",
         ),
+        ("roles.main.resource.capabilities.gpu_type", "a", "b", '~ roles.main.resource.gpu_type: "a" → "b"'),
+        ("roles.main.resource.capabilities.zone", 1, 2, "~ roles.main.resource.capabilities.zone: 1 → 2"),
         ('roles["a.b"].resource.cpu_millis', 1000, 250, '~ roles["a.b"].resource.cpu: 1 → 0.25'),
         ("roles.main.retry_policy", "ROLE", "REPLICA", '~ roles.main.retry_policy: "role" → "replica"'),
         (

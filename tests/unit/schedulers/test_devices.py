@@ -1,9 +1,12 @@
-"""Special devices become mounts of this host's device files."""
+"""Special devices become mounts of this host's device files; a kind of GPU is compared with the host's."""
+
+import os
 
 import pytest
 
-from launcher.schedulers.devices import get_device_mounts
-from launcher.specs import DeviceMount, named_resources
+from launcher.schedulers import get_scheduler
+from launcher.schedulers.devices import get_device_mounts, gpu_type_notes, is_gpu_of_type
+from launcher.specs import AppDef, DeviceMount, Resource, Role, named_resources
 
 
 def test_efa_and_neuron_devices_keep_their_paths_inside():
@@ -22,3 +25,58 @@ def test_the_devices_of_every_named_resource_are_known():
 def test_an_unknown_device_is_left_out_with_a_warning_that_names_the_nearest():
     with pytest.warns(UserWarning, match=r"`vpc.amazonaws.com/eva`.*`vpc.amazonaws.com/efa`"):
         assert get_device_mounts({"vpc.amazonaws.com/eva": 1}) == []
+
+
+@pytest.mark.parametrize("kind", ["a100", "A100", "A100-80GB", "nvidia_a100-sxm4-80gb", "a100.80gb"])
+def test_a_gpu_is_of_the_kinds_that_its_name_holds(kind):
+    assert is_gpu_of_type("NVIDIA A100-SXM4-80GB", kind)
+
+
+@pytest.mark.parametrize("kind", ["a10", "h100", "a100-40gb", "1g.5gb", "100"])
+def test_a_gpu_is_of_no_other_kind(kind):
+    assert not is_gpu_of_type("NVIDIA A100-SXM4-80GB", kind)
+
+
+def test_a_kind_may_join_the_words_of_a_name():
+    assert is_gpu_of_type("NVIDIA GeForce RTX 4090", "rtx4090")
+    assert is_gpu_of_type("NVIDIA GeForce RTX 4090", "4090")
+
+
+@pytest.fixture
+def driver(tmp_path, monkeypatch):
+    """A driver of two GPUs: an A100 and a T4."""
+    tool = tmp_path / "nvidia-smi"
+    names = "GPU 0: NVIDIA A100-SXM4-80GB (UUID: GPU-1)\nGPU 1: Tesla T4 (UUID: GPU-2)"
+    tool.write_text(f"#!/bin/sh\necho '{names}'\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+
+
+def notes(kind: str, *, is_here: bool = True) -> list[str]:
+    resource = Resource(1, 1, 1, capabilities={"gpu_type": kind} if kind else {})
+    return [*gpu_type_notes(AppDef("app", [Role("main", "", resource=resource)]), "mine", is_here=is_here)]
+
+
+@pytest.mark.usefixtures("driver")
+def test_a_gpu_of_another_kind_is_noted_with_those_of_the_machine():
+    assert notes("") == []
+    assert notes("t4") == [
+        "role `main`: it asks for GPUs of the kind `t4`, and the machine has 1 x NVIDIA A100-SXM4-80GB,"
+        " 1 x Tesla T4; mine takes any of them"
+    ]
+
+
+@pytest.mark.usefixtures("driver")
+def test_a_kind_is_not_looked_at_where_the_gpus_are_unknown():
+    unknown = "role `main`: mine does not look at gpu_type `t4`: the GPUs of its machine are unknown"
+    assert notes("t4", is_here=False) == [unknown]
+
+
+@pytest.mark.usefixtures("driver")
+@pytest.mark.parametrize("scheduler", ["local_cwd", "local_docker"])
+def test_the_dry_run_notes_another_kind(scheduler, monkeypatch):
+    monkeypatch.setenv("DOCKER_HOST", "unix:///var/run/docker.sock")
+    resource = Resource(-1, 1, -1, capabilities={"gpu_type": "h100"})
+    app = AppDef("app", [Role("main", "busybox:1.37", entrypoint="true", resource=resource)])
+    made = get_scheduler(scheduler, "session").submit_dryrun(app, {}).request.notes
+    assert [note for note in made if f"Tesla T4; {scheduler} takes any of them" in note]

@@ -144,8 +144,17 @@ def test_nomem_requests_no_memory():
     assert not [line for line in lines if line.startswith("mem")]
 
 
-def test_gres_takes_the_place_of_gpus_per_task():
-    request = request_of(role(resource=Resource(1, 2, 100)), gres="gpu:a100:2")
+def test_the_kind_of_gpus_is_requested_for_the_job_and_its_steps():
+    request = request_of(role(resource=Resource(1, 2, 100, capabilities={"gpu_type": "a100"})))
+    assert "gpus-per-task=a100:2" in sbatch_lines(request)
+    assert {"--gpus-per-task=a100:2", "--exact"} <= {*srun(request)}
+    assert request.notes == request_of(role(resource=Resource(1, 2, 100))).notes
+
+
+@pytest.mark.parametrize("capabilities", [{}, {"gpu_type": "v100"}])
+def test_gres_takes_the_place_of_gpus_per_task(capabilities):
+    resource = Resource(1, 2, 100, capabilities=capabilities)
+    request = request_of(role(resource=resource), gres="gpu:a100:2")
     assert "gres=gpu:a100:2" in sbatch_lines(request)
     assert not [line for line in [*sbatch_lines(request), *srun(request)] if "gpus-per-task" in line]
 

@@ -81,6 +81,26 @@ def test_roles_that_differ_in_their_gpus_are_refused_unless_gres_requests_them()
     assert found(role("a"), role("b", resource=Resource(1, 0, 1))) == []
 
 
+def gpus(count: int, kind: str) -> Resource:
+    return Resource(1, count, 0, capabilities={"gpu_type": kind})
+
+
+def test_roles_that_differ_in_the_kind_of_their_gpus_are_refused_unless_gres_requests_them():
+    roles = role("a", resource=gpus(2, "a100")), role("b", resource=gpus(2, "h100"))
+    assert path_of(*roles) == "roles.b.resource.capabilities.gpu_type"
+    assert "those of `a` of `a100`" in message_of(*roles)
+    assert found(*roles, gres="gpu:2") == []
+    assert found(roles[0], role("b", resource=gpus(2, "a100"))) == []
+
+
+def test_a_role_that_names_no_kind_of_gpu_gets_that_of_the_others():
+    roles = [role("a", resource=Resource(1, 2, 0)), role("b", resource=gpus(2, "a100"))]
+    assert found(*roles) == []
+    assert notes(AppDef("app", roles), {}) == [
+        "role `a`: its GPUs are of the kind `a100`: all replicas of a job alike"
+    ]
+
+
 def test_half_a_gpu_is_refused():
     assert path_of(role(resource=Resource(1, 0.5, 1))) == "roles.r.resource.gpu"
 
@@ -199,6 +219,7 @@ def test_an_option_of_a_plug_in_passes_with_a_note():
         ({"resource": Resource(1, 0, 1024)}, {}, "processes take 25 MiB of the memory of each replica"),
         ({"resource": Resource(1, 2, 0)}, {"gres": "gpu:2"}, "its GPUs are not requested"),
         ({"resource": Resource(1, 0, 0, capabilities={"a": "b"})}, {}, "option constraint"),
+        ({"resource": Resource(1, 2, 0, capabilities={"gpu_type": "a"})}, {"gres": "gpu:2"}, "not requested"),
         ({"port_map": {"http": 80}}, {}, "ports are not mapped"),
         ({"num_replicas": 2, "min_replicas": 1}, {}, "all 2 replicas or none"),
         ({"env": {"LAUNCHER_SCRATCH": "/x"}}, {}, "LAUNCHER_SCRATCH is not used"),

@@ -39,6 +39,7 @@ RESOURCE = st.just(NULL_RESOURCE) | st.builds(
     devices=st.dictionaries(WORD, st.integers(), max_size=2),
     tags=OBJECT,
 )
+OPTION = st.booleans() | st.integers() | WORD | st.lists(WORD, max_size=2)
 ROLE = st.builds(
     Role,
     name=NAME,
@@ -54,10 +55,11 @@ ROLE = st.builds(
     resource=RESOURCE,
     port_map=st.dictionaries(NAME, st.integers(1, 65535), max_size=2),
     metadata=OBJECT,
+    cfg=st.dictionaries(NAME, OPTION, max_size=2),
     mounts=st.lists(MOUNT, max_size=3).map(lambda mounts: sorted(mounts, key=lambda m: m.dst_path)),
 )
 APP = st.builds(AppDef, name=NAME, roles=st.lists(ROLE, min_size=1, max_size=2), metadata=OBJECT)
-CFG = st.dictionaries(NAME, st.booleans() | st.integers() | WORD | st.lists(WORD, max_size=2), max_size=2)
+CFG = st.dictionaries(NAME, OPTION, max_size=2)
 
 
 def launch_of(app: AppDef, **fields: object) -> Launch:

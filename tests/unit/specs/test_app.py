@@ -74,6 +74,7 @@ def test_role_fields_stand_in_the_established_order():
         "service",
         "ready",
         "depends_on",
+        "cfg",
     ]
 
 

@@ -99,6 +99,16 @@ def test_a_full_document():
     }
 
 
+def test_options_of_a_role_are_normal_as_those_of_the_app():
+    cfg = {"shm_size": "8g", "ulimits": {"nofile": "64"}, "grace_s": 2.0, "user": None}
+    made = document(launch_of(AppDef("app", [replace(small_role(), cfg=cfg)]), cfg=cfg))
+    [role] = made["roles"]
+    assert role["cfg"] == made["cfg"] == {"shm_size": "8g", "ulimits": {"nofile": "64"}, "grace_s": 2}
+    assert app_from_document(made, "app", {}).roles[0].cfg == role["cfg"]
+    bare = launch_of(AppDef("app", [replace(small_role(), cfg={"user": None})]))
+    assert document(bare) == document(launch_of(AppDef("app", [small_role()])))
+
+
 def test_the_golden_digests_of_lr1():
     """These never change: a recorded attempt would plan as changed."""
     small = launch_of(AppDef("app", [small_role()]))

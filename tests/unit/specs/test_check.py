@@ -33,6 +33,11 @@ GOOD = Role(
     mounts=[BindMount("~/x", "/x"), VolumeMount("v-$<app_id>", "/v"), DeviceMount("/dev/a", "/dev/a", "rw")],
 )
 AT = ("roles", "trainer")
+GPU_TYPE = (*AT, "resource", "capabilities", "gpu_type")
+
+
+def _gpus(count: int, kind: object) -> Resource:
+    return Resource(1, count, 1, capabilities={"gpu_type": kind})
 
 
 def problems(**fields: object) -> list[Problem]:
@@ -93,6 +98,10 @@ def test_names_that_cannot_stand_in_paths_and_handles(name):
         ({"resource": Resource(-2, 0, 1)}, (*AT, "resource", "cpu"), "out-of-range", "got -2"),
         ({"resource": Resource(1, "1", 1)}, (*AT, "resource", "gpu"), "out-of-range", "got '1'"),
         ({"resource": Resource(1, 0, float("nan"))}, (*AT, "resource", "memMB"), "out-of-range", "got nan"),
+        ({"resource": _gpus(0, "a100")}, GPU_TYPE, "constraint", "there are none: set `gpu`"),
+        ({"resource": _gpus(-1, "a100")}, GPU_TYPE, "constraint", "there are none: set `gpu`"),
+        ({"resource": _gpus(1, "a100:2")}, GPU_TYPE, "unusable-text", "got 'a100:2'"),
+        ({"resource": _gpus(1, 4090)}, GPU_TYPE, "unusable-text", "got 4090"),
         ({"mounts": ["type=bind"]}, (*AT, "mounts", 0), "wrong-type", "want a BindMount"),
         (
             {"mounts": [BindMount("", "/a")]},

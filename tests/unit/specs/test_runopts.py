@@ -268,3 +268,34 @@ def test_an_option_says_what_its_values_must_be(rule, right, wrong, wanted):
         with pytest.raises(InvalidRunConfigException, match=wanted) as error:
             refusing({"x": wrong})
         assert error.value.cfg_key == "x"
+
+
+# -- options of roles, and patterns in lists and mappings --------------------------------------------------
+
+
+def test_the_options_of_a_role_are_those_that_say_so(opts):
+    opts.add("user", str, "user", is_of_role=True)
+    assert [key for key, _ in opts.of_role()] == ["user"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "at"),
+    [
+        (str, "x", ()),
+        (list[str], ["1", "x"], (1,)),
+        (dict[str, str], {"a": "1", "b": "x"}, ("b",)),
+    ],
+)
+def test_a_pattern_holds_for_each_text_of_a_value(kind, value, at):
+    made = runopts()
+    made.add("o", kind, "help", pattern=r"(?:[ab]=)?[0-9]", wants="digits")
+    fault = made.get("o").fault(value)
+    assert (fault.code, fault.wanted, fault.at) == ("invalid-value", "digits", at)
+
+
+def test_whole_numbers_stand_for_their_text_in_a_mapping_too():
+    made = runopts()
+    made.add("o", dict[str, str], "help", takes_number=True)
+    assert made.resolve({"o": {"a": -1, "b": "2"}}) == {"o": {"a": "-1", "b": "2"}}
+    with pytest.raises(InvalidRunConfigException):
+        made.resolve({"o": {"a": True}})

@@ -9,7 +9,7 @@ import pytest
 
 from launcher.errors import UsageError
 from launcher.turns import machine as machine_
-from launcher.turns.machine import count_gpus, gpus, machine
+from launcher.turns.machine import count_gpus, gpu_names, gpus, machine
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_the_driver_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     tool.write_text(f"#!/bin/sh\necho >>{asked}\nprintf '{lines}'\n")
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tool.parent}:{os.environ['PATH']}")
-    assert (count_gpus(), count_gpus()) == (2, 2)
+    assert (count_gpus(), gpu_names()) == (2, ("one", "two"))
     assert asked.read_text() == "\n"
 
 
@@ -68,7 +68,7 @@ def test_without_the_tool_of_the_driver_its_devices_count(tmp_path, monkeypatch)
     names = ["nvidia0", "nvidia1", "nvidia7", "nvidiactl", "nvidia-uvm", "tty7", "sda"]
     monkeypatch.setattr(machine_.os, "listdir", lambda folder: names if folder == "/dev" else [])
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert count_gpus() == 3
+    assert (count_gpus(), gpu_names()) == (3, ())
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="the system cannot bind processes to cores")

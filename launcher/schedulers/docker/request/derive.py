@@ -127,6 +127,7 @@ def _container(
     role: Role, k: int, filled: Role, job: DockerJob, cfg: Mapping[str, CfgVal], around: Surroundings
 ) -> DockerContainer:
     """`filled`: the role with the macros of this replica."""
+    cfg = {**cfg, **{key: value for key, value in role.cfg.items() if value is not None}}
     name = symbolic_name(role.name, k)
     command = [filled.entrypoint, *filled.args]
     own_entrypoint = bool(cfg.get("override_entrypoint"))
@@ -137,8 +138,8 @@ def _container(
         "restart_policy": _restart_policy(role),
         **_limits(role.resource),
         "ports": _ports(role, job.network, option(cfg, "ports", str, "ephemeral")),
-        "user": cfg.get("user"),
         "working_dir": cfg.get("workdir"),
+        **_of_options(cfg),
     }
     size, files = option(cfg, "log_max_size", str, "100m"), option(cfg, "log_max_files", int, 5)
     given = {variable: escape(value) for variable, value in option(cfg, "env", dict, {}).items()}
@@ -161,6 +162,26 @@ def _container(
     }
     left = command[1:] if own_entrypoint else command
     return DockerContainer(role.image, left, kwargs, role.name, k)
+
+
+def _of_options(cfg: Mapping[str, CfgVal]) -> dict[str, Any]:
+    """The user, the limits and the file systems of a container, as far as options give them."""
+    given = {
+        "user": str(cfg.get("user") or ""),
+        "shm_size": str(cfg.get("shm_size") or "").removesuffix("iB"),
+        "ulimits": [_limit(name, str(text)) for name, text in option(cfg, "ulimits", dict, {}).items()],
+        "tmpfs": option(cfg, "tmpfs", list),
+        "cap_add": option(cfg, "cap_add", list),
+        "extra_hosts": option(cfg, "extra_hosts", dict),
+        "read_only": cfg.get("read_only"),
+    }
+    return {name: value for name, value in given.items() if value}
+
+
+def _limit(name: str, text: str) -> dict[str, Any]:
+    """A limit of `SOFT:HARD`, or of one number for both."""
+    soft, _, hard = text.partition(":")
+    return {"name": name, "soft": int(soft), "hard": int(hard or soft)}
 
 
 def _ports(role: Role, network: str, policy: str) -> dict[str, tuple[str, int | None]]:

@@ -7,7 +7,13 @@ from collections.abc import Iterator, Mapping
 from posixpath import normpath
 from typing import TypedDict
 
-from launcher.schedulers.checks import add_times, all_or_none, check_runnable, overridden
+from launcher.schedulers.checks import (
+    add_times,
+    all_or_none,
+    check_runnable,
+    overridden,
+    role_option_problems,
+)
 from launcher.schedulers.docker.labels import DEFAULT_GRACE_S
 from launcher.schedulers.docker.names import NETWORK, SCRATCH
 from launcher.specs.app import AppDef, CfgVal, Role
@@ -35,6 +41,7 @@ def check(app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
 def problems(app: AppDef, cfg: Mapping[str, CfgVal]) -> Iterator[Problem]:
     """Parts of an app and its options that cannot run in containers. Paths of options begin with `cfg`."""
     yield from _of_env(cfg.get("env"))
+    yield from role_option_problems(app, options())
     for role in app.roles:
         yield from _of_role(role)
     yield from _fixed_ports(app, cfg)
@@ -184,6 +191,7 @@ def notes(app: AppDef, cfg: Mapping[str, CfgVal]) -> list[str]:
     return out
 
 
+_LIMITS = "core|cpu|data|fsize|locks|memlock|msgqueue|nice|nofile|nproc|rss|rtprio|rttime|sigpending|stack"
 PULL_POLICIES = {
     "missing": "Pull an image that the engine does not have.",
     "always": "Pull every image.",
@@ -208,6 +216,8 @@ def options() -> runopts:
     opts = runopts()
     _of_containers(opts)
     _of_commands(opts)
+    _of_processes(opts)
+    _of_files(opts)
     _of_images_and_logs(opts)
     add_times(opts, DEFAULT_GRACE_S)
     return opts
@@ -250,6 +260,8 @@ def _of_commands(opts: runopts) -> None:
         pattern=r"[^\s\x00]+",
         wants="a name or uid, with :group or :gid if need be",
         example="1000:1000",
+        takes_number=True,
+        is_of_role=True,
     )
     opts.add(
         "workdir",
@@ -271,6 +283,63 @@ def _of_commands(opts: runopts) -> None:
         bool,
         "run the command below a small init process, which collects orphaned processes",
         default=True,
+    )
+
+
+def _of_processes(opts: runopts) -> None:
+    opts.add(
+        "ulimits",
+        dict[str, str],
+        "limits of a container's processes, as {nofile: 65536, memlock: -1}, or SOFT:HARD; of "
+        + _LIMITS.replace("|", ", "),
+        pattern=rf"(?:{_LIMITS})=(?:-1|[0-9]+)(?::(?:-1|[0-9]+))?",
+        wants="limits such as {nofile: 65536, memlock: -1}",
+        takes_number=True,
+        is_of_role=True,
+    )
+    opts.add(
+        "cap_add",
+        list[str],
+        "capabilities that a container gets beside the usual ones, as SYS_PTRACE",
+        pattern=r"[A-Z][A-Z0-9_]*",
+        wants="capabilities such as SYS_PTRACE or NET_ADMIN, or ALL",
+        is_of_role=True,
+    )
+
+
+def _of_files(opts: runopts) -> None:
+    opts.add(
+        "shm_size",
+        str,
+        "size of /dev/shm in a container, as 64m or 8g; the role's memory if not given, or 64m",
+        pattern=r"[1-9][0-9]*(?:[bkmgBKMG]|[KMG]iB)?",
+        wants="a size such as 64m, 8g or 8GiB",
+        takes_number=True,
+        is_of_role=True,
+    )
+    opts.add(
+        "tmpfs",
+        list[str],
+        "folders of a container that are in memory, as /run or /tmp:size=64m,mode=1777",
+        pattern=r"/[^:\0]*(?::[A-Za-z0-9_=,%.-]+)?",
+        wants="absolute paths in the container, with :options if need be",
+        is_of_role=True,
+    )
+    opts.add(
+        "read_only",
+        bool,
+        "give containers a root file system that they cannot write to; mounts and tmpfs stay writable",
+        default=False,
+        is_of_role=True,
+    )
+    opts.add(
+        "extra_hosts",
+        dict[str, str],
+        "names that a container knows beside those of DNS, as {db.local: 10.0.0.7}; host-gateway is the"
+        " engine's host",
+        pattern=r"[A-Za-z0-9_][A-Za-z0-9_.-]*=(?:[0-9a-fA-F:]*[.:][0-9a-fA-F.:]*|host-gateway)",
+        wants="names and addresses such as {db.local: 10.0.0.7}",
+        is_of_role=True,
     )
 
 
