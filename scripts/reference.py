@@ -105,8 +105,8 @@ def run_options() -> str:
         HEAD,
         "A job file sets them in `cfg:`, `launcher run` with `--cfg NAME=VALUE` and in `[schedulers.NAME]`\n"
         "of a [`launcher.toml`](launcher-toml.md). `launcher runopts NAME` shows them too, also those of an\n"
-        "installed plug-in. Where a role may set one, in its own `cfg`, the value of the job is the default for\n"
-        "its roles.\n",
+        "installed plug-in. Where a role may set one in its own `cfg`, the value of the job is the default\n"
+        "for its roles.\n",
     ]
     for name in DEFAULT_SCHEDULERS:
         lines += [f"## {name}\n", "| Option | Type | Default | Meaning |", "|---|---|---|---|"]
