@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from launcher.cli.component_words import words_of
@@ -81,7 +82,7 @@ def run(args: Any, console: Console) -> int:
     found = called(args.component, args.component_args or (), console)
     if found is None:
         return 0
-    app, common = found[0].build(found[1]), _common(args)
+    app, common = found[0].build(found[1]), _common(args, args.scheduler or "")
     whys = []
     for what in (_roles(app), _call(args.component, *found)):
         text = _text({"name": args.name or _label(app), **common, **what})
@@ -99,11 +100,12 @@ def run(args: Any, console: Console) -> int:
 def _convert_file(args: Any, console: Console) -> int:
     if args.name and label(args.name) != args.name:
         raise UsageError(f"`{args.name}` is not a valid job name", hint=f"such as `{label(args.name)}`")
-    kind = getattr(args, "from") or ""
-    fields = _common(args) if args.cfg or args.workspace or args.scheduler else {}
-    fields.pop("scheduler", None)
     made = convert(
-        args.component, kind=kind, name=args.name or "", scheduler=args.scheduler or "", fields=fields
+        args.component,
+        kind=getattr(args, "from") or "",
+        name=args.name or "",
+        scheduler=args.scheduler or "",
+        more=partial(_common, args),
     )
     console.data(made.text)
     console.flush()
@@ -119,13 +121,13 @@ def _convert_file(args: Any, console: Console) -> int:
     return JobFileError.exit_code if args.strict and not made.is_whole else 0
 
 
-def _common(args: Any) -> dict[str, Any]:
+def _common(args: Any, scheduler: str) -> dict[str, Any]:
     """The fields of the job other than its app. Raises LauncherError for an unknown scheduler or option."""
     if (args.workspace or "").startswith("{"):
         hint = "give one folder: --workspace FOLDER"
         raise UsageError("convert takes a single folder as workspace", hint=hint)
     with get_runner() as runner:
-        cfg = runner.cfg_from_str(args.scheduler or get_default_scheduler_name(), *args.cfg)
+        cfg = runner.cfg_from_str(scheduler or get_default_scheduler_name(), *args.cfg)
     fields = {"scheduler": args.scheduler, "cfg": cfg, "workspace": args.workspace}
     return {key: value for key, value in fields.items() if value}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -18,6 +18,10 @@ _DOLLAR = re.compile(
 _HOST_KEY = re.compile(r"(?i)host|server|addr|endpoint|broker|node|upstream|(?:^|_)(?:db|url)$|^-h$")
 
 
+class Invalid(ValueError):
+    """A value that Compose refuses, too. The message is for users, and holds no secret."""
+
+
 class Part(NamedTuple):
     """A piece of a text: literal text, or the variable `name` with a default (None: it has none)."""
 
@@ -29,7 +33,7 @@ class Part(NamedTuple):
 
 
 def parts(text: str) -> list[Part]:
-    """Take a text apart as Compose does. Raises ValueError for one that Compose refuses."""
+    """Take a text apart as Compose does. Raises Invalid for one that Compose refuses."""
     found: list[Part] = []
     at = 0
     while token := _DOLLAR.search(text, at):
@@ -52,12 +56,12 @@ def _closing(text: str, at: int) -> int:
         depth += {"{": 1, "}": -1}.get(text[end], 0)
         if not depth:
             return end
-    raise ValueError("a `${` is not closed")
+    raise Invalid("a `${` is not closed")
 
 
 def _variable(name: str, sign: str, rest: str, written: str) -> Part:
     if not sign and rest:
-        raise ValueError(f"`{written}` is no expression")
+        raise Invalid(f"`{written}` is no expression")
     if sign.endswith("-"):
         inner = parts(rest)
         text = "".join(part.default or "" if part.name else part.text for part in inner)
@@ -88,19 +92,20 @@ class Texts:
     hosts: Mapping[str, str]
 
     def literal(self, text: str) -> str:
-        """A text where no reference may stand. Raises ValueError for a variable without a default."""
+        """A text where no reference may stand. Raises Invalid for a variable without a default."""
         found = parts(text)
         if missing := [part.name for part in found if part.name and part.default is None]:
-            raise ValueError(f"`{missing[0]}` has no default, and no reference can stand here")
+            raise Invalid(f"`{missing[0]}` has no default, and no reference can stand here")
         return "".join(part.default or "" if part.name else part.text for part in found)
 
-    def value(self, text: str, role: str = "", key: str = "", *, finds_hosts: bool = True) -> str:
+    def value(self, text: str, key: str | None = None) -> str:
         """A text with references.
 
         Args:
             key: the variable or option that has the value: `REDIS_HOST: redis` is a host, `NAME: redis` none.
+                None where no host may stand.
         """
-        return "".join(self._written(part, role, key if finds_hosts else None) for part in parts(text))
+        return "".join(self._written(part, key) for part in parts(text))
 
     def variable(self, role: str, name: str, text: str | None) -> None:
         """Set a variable of a role; None is the value that it has where Compose is called."""
@@ -111,18 +116,18 @@ class Texts:
             literal = "".join(part.text or part.default or "" for part in found)
             self.draft.hide(role, name, literal, names[0] if is_one else "")
             return
-        self.draft.put(("roles", role, "env", name), self.value(text, role, name) if text is not None else "")
-        if text is None:
-            self.draft.put(("roles", role, "env", name), self._written(found[0], role, None))
+        written = self._written(found[0], None) if text is None else self.value(text, name)
+        self.draft.put(("roles", role, "env", name), written)
 
-    def command(self, role: str, words: Sequence[str]) -> list[str]:
+    def command(self, role: str, words: Sequence[str], *, finds_hosts: bool = True) -> list[str]:
         """A command line as a list; by a shell, where a secret stands in it."""
-        pairs = list(zip(["", *words], words, strict=False))
+        pairs = zip(["", *words], words, strict=False)
         is_secret = any(is_sensitive(part.name) for word in words for part in parts(word) if part.name)
         if not is_secret and not self.draft.has_secret(words):
-            return [self.value(word, role, before) for before, word in pairs]
+            return [self.value(word, before if finds_hosts else None) for before, word in pairs]
         line = " ".join(map(self._quoted, words))
         text = self.draft.shell_text(role, f"exec {line}")
+        text = "".join(self._hosts(text, "" if finds_hosts else None, str))
         return ["sh", "-c", self._filled(text, words, role)]
 
     def shell_text(self, role: str, text: str) -> str:
@@ -143,12 +148,12 @@ class Texts:
                 self.draft.hide(role, part.name)
                 text = text.replace(_mark(part.name), f"${{{part.name}}}")
             else:
-                text = text.replace(_mark(part.name), self._written(part, role, None))
+                text = text.replace(_mark(part.name), self._written(part, None))
         return text
 
-    def _written(self, part: Part, role: str, key: str | None) -> str:
+    def _written(self, part: Part, key: str | None) -> str:
         if not part.name:
-            return part.text if "$" not in part.text and key is None else "".join(self._hosts(part.text, key))
+            return "".join(self._hosts(part.text, key))
         if part.odd:
             why = "a variable has one default: `$<var.NAME>` is the value, with nothing put in its place"
             self.draft.lose(("vars", part.name), part.odd, why)
@@ -165,10 +170,10 @@ class Texts:
         elif part.default is not None and known.setdefault("default", part.default) != part.default:
             self.draft.lose(at, f"another default of {part.name}", "a variable has one default")
 
-    def _hosts(self, text: str, key: str | None) -> Iterator[str]:
-        """Literal text, escaped, with the services that it reaches as references to hosts."""
+    def _hosts(self, text: str, key: str | None, change: Callable[[str], str] = escape) -> Iterator[str]:
+        """Literal text, changed, with the services that it reaches as references to hosts."""
         if key is None or not self.hosts:
-            yield escape(text)
+            yield change(text)
             return
         names = "|".join(sorted(map(re.escape, self.hosts), key=len, reverse=True))
         pattern = rf"(?:(?<=//)|(?<=@))(?:{names})(?=[/:?,]|\Z)|(?<![\w./$<-])(?:{names})(?=:(?:\d|\Z))"
@@ -176,10 +181,10 @@ class Texts:
             pattern += rf"|\A(?:{names})\Z"
         at = 0
         for found in re.finditer(pattern, text):
-            yield escape(text[at : found.start()])
+            yield change(text[at : found.start()])
             yield f"$<role.{self.hosts[found[0]]}.host>"
             at = found.end()
-        yield escape(text[at:])
+        yield change(text[at:])
 
 
 def _mark(name: str) -> str:

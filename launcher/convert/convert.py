@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from launcher.convert import compose, procfile, sbatch
-from launcher.convert.draft import Draft
 from launcher.convert.proof import Row, compiled, request_rows
 from launcher.errors import LauncherError, UsageError
 from launcher.git import repository
@@ -58,7 +57,12 @@ def is_file(word: str) -> bool:
 
 
 def convert(
-    file: str, *, kind: str = "", name: str = "", scheduler: str = "", fields: Mapping[str, Any] | None = None
+    file: str,
+    *,
+    kind: str = "",
+    name: str = "",
+    scheduler: str = "",
+    more: Callable[[str], Mapping[str, Any]] | None = None,
 ) -> Converted:
     """Convert a file. Reads no other file, runs nothing, asks no engine and no environment.
 
@@ -67,7 +71,7 @@ def convert(
         kind: one of KINDS; "" for what the file looks like.
         name: of the job; "" for what the file says.
         scheduler: of a Procfile's job; the others have the one that they were written for.
-        fields: further fields of the job; `cfg` is laid over that of the file.
+        more: gives further fields of the job, for a scheduler; `cfg` is laid over that of the file.
 
     Raises JobFileError for a file that cannot be read, UsageError for one of another kind, LauncherError for
     one that has no job file.
@@ -80,7 +84,11 @@ def convert(
         draft = compose.convert(document, name)
     else:
         draft = (sbatch if kind == "sbatch" else procfile).convert(source, name)
-    _lay_over(draft, scheduler, fields or {})
+    own = draft.fields.get("scheduler", "")
+    if scheduler and own and scheduler != own:
+        raise UsageError(f"{file} becomes a job of {own}", hint="leave out --scheduler")
+    for key, value in (more(own or scheduler) if more else {}).items():
+        draft.put((key,), {**draft.fields.get(key, {}), **value} if isinstance(value, dict) else value)
     text = draft.text()
     result = compiled(draft, text, os.path.abspath("job.launcher.yaml"))
     rows = request_rows(draft, source, result.launches[0]) if kind == "sbatch" else ()
@@ -122,13 +130,3 @@ def _kind(document: Document) -> str:
 def _refuse(document: Document) -> None:
     if errors := [each for each in document.problems if each.severity == "error"]:
         raise job_file_error(errors)
-
-
-def _lay_over(draft: Draft, scheduler: str, fields: Mapping[str, Any]) -> None:
-    own = draft.fields.get("scheduler")
-    if scheduler and own and scheduler != own:
-        raise UsageError(f"{draft.file} becomes a job of {own}", hint="leave out --scheduler")
-    if scheduler:
-        draft.put(("scheduler",), scheduler)
-    for key, value in fields.items():
-        draft.put((key,), {**draft.fields.get(key, {}), **value} if isinstance(value, dict) else value)

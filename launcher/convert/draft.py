@@ -23,7 +23,7 @@ _WIDTH = 104
 _BRACKETS = 76
 _LITERAL = re.compile(
     r"(?<![\w$.-])(?P<name>(?P<option>--?[A-Za-z][\w-]*)(?=[= \t])|[A-Za-z_]\w*(?==))(?P<sign>=|[ \t]+)"
-    r"""(?P<value>"[^"$`\n]+"|'[^'$`\n]+'|[^\s"'$`;|&<>()-][^\s"'$`;|&<>()]*)"""
+    r"""(?P<value>"[^"$`\n\0]+"|'[^'$`\n\0]+'|[^\s"'$`;|&<>()\0-][^\s"'$`;|&<>()\0]*)"""
 )
 """`NAME=value`, `--name=value` and `--name value` with a value that no shell has to expand."""
 
@@ -31,6 +31,11 @@ _LITERAL = re.compile(
 def label(text: str) -> str:
     """The nearest valid name of a job or role: "My Project_2" → "my-project-2"."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:63].strip("-") or "main"
+
+
+def memory_text(mib: int) -> str:
+    """4096 → "4GiB", 500 → "500MiB"."""
+    return f"{mib >> 10}GiB" if mib % 1024 == 0 else f"{mib}MiB"
 
 
 @dataclass(slots=True)
@@ -69,9 +74,8 @@ class Draft:
 
     def lose(self, path: Path, what: str, why: str) -> None:
         """Say that a part of the file has no place in the job file."""
-        if what not in self.lost:
-            self.lost[what] = why
-            self.note(path, f"no place: {what}: {why}")
+        self.lost.setdefault(what, why)
+        self.note(path, f"no place: {what}: {why}")
 
     def hide(self, role: str, name: str, value: str = "", source: str = "") -> None:
         """Make a variable of a role a reference to a secret.
@@ -130,12 +134,10 @@ class Draft:
 def _nearest(fields: Any, path: Path) -> Path:
     """The path, or the longest beginning of it that there is."""
     for depth, key in enumerate(path):
-        if isinstance(fields, dict) and key in fields:
-            fields = fields[key]
-        elif isinstance(fields, list) and isinstance(key, int) and key < len(fields):
-            fields = fields[key]
-        else:
+        is_item = isinstance(fields, list) and isinstance(key, int) and key < len(fields)
+        if not is_item and not (isinstance(fields, dict) and key in fields):
             return path[:depth]
+        fields = fields[key]
     return path
 
 

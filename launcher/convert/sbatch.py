@@ -12,7 +12,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from launcher.convert.draft import Draft, label
+from launcher.convert.draft import Draft, label, memory_text
 from launcher.errors import LauncherError
 from launcher.jobfile.compile.matrix import MAX_JOBS
 from launcher.jobfile.model.role import Resources
@@ -33,8 +33,8 @@ _SHORT = dict(pair.split("=") for pair in _LETTERS.split())
 _OF_SRUN = {"l": "label", "u": "unbuffered", "K": "kill-on-bad-exit", "E": "preserve-env", "r": "relative"}
 _ALONE = """
     contiguous exact exclusive get-user-env help hold ignore-pbs kill-on-bad-exit label multi-prog nice
-    no-kill no-requeue overcommit overlap oversubscribe parsable preserve-env propagate pty quiet reboot requeue
-    spread-job stepmgr test-only unbuffered usage use-min-nodes verbose version wait x11
+    no-kill no-requeue overcommit overlap oversubscribe parsable preserve-env propagate pty quiet reboot
+    requeue spread-job stepmgr test-only unbuffered usage use-min-nodes verbose version wait x11
 """
 _NO_VALUE = frozenset(_ALONE.split())
 """Options without a value, or whose value only `=` can give."""
@@ -46,19 +46,21 @@ _OF_TASKS = frozenset(_SAME.split())
 """Options of `srun` that launcher's own `srun` has, or that mean nothing for it."""
 
 _SHELLS = {"bash": "-c", "sh": "-c", "dash": "-c", "zsh": "-c", "ksh": "-c", "fish": "-c", "csh": "-c"}
-_PROGRAMS = _SHELLS | {"tcsh": "-c", "perl": "-e", "ruby": "-e", "node": "-e", "Rscript": "-e"}
+_PROGRAMS = _SHELLS | {"tcsh": "-c", "julia": "-e", "perl": "-e", "ruby": "-e", "node": "-e", "Rscript": "-e"}
 _WORD = re.compile(r"""(?:\\\n|[ \t])*((?:"[^"]*"|'[^']*'|\\.|[^\s"';&|<>()\\])+)""")
 _SRUN = re.compile(
     r"(?m)(?:^|(?<=[;&|(!]))[ \t]*(?:(?:exec|time|then|do|else|!)[ \t]+|\w+=\S*[ \t]+)*srun(?=[ \t\\])"
 )
 _SETUP = """
     . [ [[ alias case cd conda date declare do done echo elif else env esac eval exit export fi for hash
-    hostname if local mamba micromamba mkdir ml module nproc nvidia-smi printf pwd read return scontrol set shift shopt
-    sleep source spack srun test then time true type ulimit umask unset until wait which while { }
+    hostname if local mamba micromamba mkdir ml module nproc nvidia-smi printf pwd read return scontrol set
+    shift shopt sleep source spack srun test then time true type ulimit umask unset until wait which while { }
 """
 _HARMLESS = frozenset(_SETUP.split())
 """The first words of lines that may run once for each task in place of once."""
 _LONGEST = 128 * 1024
+_EXACT_MIB = 1024
+"""For less memory than this, launcher requests some more, for its own processes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,14 +218,18 @@ def _without_srun(body: str, shape: _Shape, draft: Draft) -> str:
     is_whole = len(calls) == len(re.findall(r"(?<![\w/.-])srun(?=\s)", code))
     if calls and not (is_whole and (set(tasks) == {1} or _is_alone(code, calls))):
         why = "make each a role with `num_replicas`, and `depends_on: {FIRST: succeeded}`"
+        if len(calls) == 1:
+            why = (
+                "it is in a loop, a function or the background: a `matrix` makes a job of each turn of a loop"
+            )
         draft.lose(at, f"{plural(len(calls), 'srun')} of {plural(max(tasks), 'task')}", why)
         calls = []
     shape.replicas = tasks[0] if len(calls) == 1 else 1
     if shape.replicas > 1:
         draft.note(at, f"launcher starts {shape.replicas} of it by `srun`, and each runs the whole script")
         for line in _once(code):
-            why = "each replica does that: if it must be done once, move it to `setup` in cfg"
-            draft.lose(at, f"`{line}` once", why)
+            why = "each replica does it: if it must be done once, move it to `setup` in cfg"
+            draft.lose(at, line, why)
     elif shape.nodes > 1:
         why = f"a script runs on one node: give its program to a role with `num_replicas: {shape.nodes}`"
         draft.lose(("cfg",), f"--nodes={shape.nodes}", why)
@@ -282,9 +288,9 @@ def _once(code: str) -> Iterator[str]:
         is_random = re.search(r"\bRANDOM\b|\bshuf\b|\bmktemp\b|/dev/u?random", line)
         is_call = "srun" in line.split()
         if is_call and re.search(r"(?<![<>&|])(?:\d?>|\|)(?![|&])", unquoted):
-            yield "the output of srun"
+            yield "the file with the output of srun"
         elif is_random or (first and not is_set and not is_call and first[0] not in _HARMLESS):
-            yield line
+            yield f"`{line}`"
 
 
 # What it asks for
@@ -321,8 +327,8 @@ def _memory(options: Mapping[str, str], shape: _Shape, cores: int, draft: Draft)
         asked = mebibytes(options.get("mem", ""))
     if "mem" not in options:
         asked = mebibytes(options.get("mem-per-cpu", "")) * cores
-    if asked:
-        return {"memory": f"{asked >> 10}GiB" if asked % 1024 == 0 else f"{asked}MiB"}
+    if asked >= _EXACT_MIB:
+        return {"memory": memory_text(asked)}
     for name in ("mem", "mem-per-cpu"):
         if name in options:
             draft.put(("cfg", "sbatch", name), options[name])
@@ -386,8 +392,8 @@ def _place(name: str, value: str, draft: Draft) -> None:
         draft.put(("cfg", "time"), "UNLIMITED" if value in ("0", "-1") else value)
     elif name in OWN_OPTION:
         draft.put(("cfg", OWN_OPTION[name]), value)
-    elif name in REFUSED:
-        draft.lose(("cfg",), shown, REFUSED[name])
+    elif name in REFUSED or name.startswith("container-"):
+        draft.lose(("cfg",), shown, REFUSED.get(name, REFUSED["container"]))
     elif name in KNOWN or not nearest(name, sorted(KNOWN)):
         draft.put(("cfg", "sbatch", name), value)
         if name not in KNOWN:
