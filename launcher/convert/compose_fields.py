@@ -261,11 +261,13 @@ def _cores(service: Service, value: Any, path: Place) -> None:
 
 
 def _memory(service: Service, value: Any, path: Place) -> None:
-    text = service.literal(value, path)
+    service.put("resource", "memory", value=memory_text(_mebibytes(service.literal(value, path))))
+
+
+def _mebibytes(text: str) -> int:
     if (found := _SIZE.fullmatch(text.strip())) is None:
         raise Invalid(f"`{text}` is no size")
-    mib = ceil(float(found[1]) * 1024 ** (_UNITS.index(found[2].lower() or " ") - 2))
-    service.put("resource", "memory", value=memory_text(mib))
+    return ceil(float(found[1]) * float(1024 ** _UNITS.index(found[2].lower() or " ")) / 2**20)
 
 
 def _gpu(service: Service, device: Any, path: Place) -> None:
@@ -379,8 +381,13 @@ def _shaped(service: Service, key: str, value: Any, path: Place) -> Any:
             value = [re.sub(r"[:=]", "=", each, count=1) for each in value]
         return {name: service.texts.literal(text or "") for name, text in service.pairs(value, path)}
     if key == "ulimits":
-        pairs = {name: v if isinstance(v, Mapping) else {"soft": v, "hard": v} for name, v in value.items()}
-        return {name: {"soft": int(each["soft"]), "hard": int(each["hard"])} for name, each in pairs.items()}
+        pairs = {name: each if isinstance(each, Mapping) else {"soft": each} for name, each in value.items()}
+        return {
+            name: ":".join(str(int(each[k])) for k in ("soft", "hard") if k in each)
+            for name, each in pairs.items()
+        }
+    if key == "shm_size":
+        return f"{_mebibytes(service.literal(value, path))}m"
     return service.literal(value, path)
 
 

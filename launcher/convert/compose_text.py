@@ -164,6 +164,10 @@ class Texts:
         """Have a variable of the job, which the environment may set, with the default of the first use."""
         at = ("vars", part.name)
         known = self.draft.fields.get("vars", {}).get(part.name)
+        if part.default is not None and escape(part.default) != part.default:
+            why = "a default cannot read as a reference: give the value with --var"
+            self.draft.lose(at, f"the default of {part.name}", why)
+            part = part._replace(default=None)
         default = {} if part.default is None else {"default": part.default}
         if known is None:
             self.draft.put(at, {"type": "str", **default, "from_env": part.name})

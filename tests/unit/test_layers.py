@@ -30,7 +30,16 @@ RANK = {
     "apps": 1,  # programs of their own, of the standard library alone
 }
 RANK |= {"turns": 2, "state": 2, "components": 3, "schedulers": 3, "plan": 3, "workspace": 3}
-RANK |= {"jobfile": 4, "runner": 4, "convert": 5, "apply": 5, "inventory": 6, "ci": 7, "cli": 8, "__main__": 9}
+RANK |= {
+    "jobfile": 4,
+    "runner": 4,
+    "convert": 5,
+    "apply": 5,
+    "inventory": 6,
+    "ci": 7,
+    "cli": 8,
+    "__main__": 9,
+}
 JOBFILE_ROOMS = {"diagnostics": 0, "text": 1, "model": 2, "messages": 3}
 JOBFILE_ROOMS |= {"compile": 4, "schema": 4, "format": 4}
 FACES = {

@@ -115,7 +115,9 @@ def test_the_table_has_every_letter_of_sbatch_or_its_long_name():
     assert common - seen == set()
 
 
-@pytest.mark.parametrize("key", sorted({*FIELDS, "command", "depends_on", "image", "labels"} - {"healthcheck"}))
+@pytest.mark.parametrize(
+    "key", sorted({*FIELDS, "command", "depends_on", "image", "labels"} - {"healthcheck"})
+)
 @pytest.mark.parametrize("value", ["[[1]]", "{a: {b: [c]}}", "-1", "${A", "''", "x", "[{}]", "true", "1.5"])
 def test_a_key_of_compose_with_any_value_is_a_clear_error_or_a_job(key, value, folder):
     text = f"services:\n  a:\n    image: busybox:1\n    command: run\n    {key}: {value}\n"
