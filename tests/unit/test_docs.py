@@ -160,8 +160,8 @@ def test_every_option_that_a_page_names_is_one(page):
     for name in names():
         command(name).add_arguments(arguments)
     known = {word for argument in arguments.declared for word in argument.names}
-    components = {"--help", "--env", "--entrypoint", "--lr"}  # arguments of components
+    components = {"--help", "--env", "--entrypoint", "--lr", "--token"}  # arguments of components
     prose = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.M | re.S)
     code = " ".join(re.findall(r"`([^`\n]+)`", prose))
-    of_sbatch = {f"--{name}" for name in KNOWN} if page.stem == "slurm" else set()
+    of_sbatch = {f"--{name}" for name in KNOWN} if page.stem in ("slurm", "convert") else set()
     assert {*re.findall(r"(?<!\S)--[a-z][a-z-]+", code)} <= known | components | of_sbatch

@@ -197,6 +197,12 @@ def test_nothing_above_the_schedulers_reaches_into_one():
     assert [(a, b) for a, b in ours() if package_of(a) in ABOVE_SCHEDULERS and b.startswith(inside)] == []
 
 
+def test_the_converter_of_scripts_takes_the_table_of_their_options_alone():
+    inside = tuple(f"launcher.schedulers.{engine}" for engine in ENGINES)
+    taken = {b for a, b in ours() if package_of(a) == "convert" and b.startswith(inside)}
+    assert taken == {"launcher.schedulers.slurm.options"}
+
+
 def test_nothing_above_the_schedulers_names_one():
     """But for help texts, examples, and the words of other tools that only one scheduler has a field for.
 
