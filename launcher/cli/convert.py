@@ -32,8 +32,8 @@ from launcher.specs.yamltext import to_yaml
 USAGE = "convert [OPTIONS] (FILE | COMPONENT [ARGUMENTS])"
 HELP = """\
 Print the job file that is equal to a file of another tool, or to a component
-call, so that it can be committed, planned and applied. Save it in the current
-directory: its paths are relative to that.
+call, so that it can be committed, planned and applied. Save it beside FILE, or
+in the current directory for a component: its paths are relative to that.
 
 FILE is an sbatch script, a compose file or a Procfile. Nothing of it runs, no
 `.env` is read, and no secret is copied. A comment `no place` says what the job

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from launcher.convert.compose_fields import ALWAYS, FIELDS, IGNORED, Job, Service, Spec, command
 from launcher.convert.compose_text import Invalid, Texts
@@ -70,7 +70,7 @@ def _problem(document: Document, path: Place, message: str) -> Diagnostic:
 
 def _roles(services: Mapping[str, Spec], draft: Draft) -> dict[str, str]:
     """Service → role. A service with profiles is left out, unless another one waits for it."""
-    awaited = {str(each) for spec in services.values() for each in spec.get("depends_on") or ()}
+    awaited = {str(each) for spec in services.values() for each in _items(spec.get("depends_on"))}
     roles: dict[str, str] = {}
     for name, spec in services.items():
         if spec.get("profiles") and name not in awaited and len(services) > 1:
@@ -84,6 +84,11 @@ def _roles(services: Mapping[str, Spec], draft: Draft) -> dict[str, str]:
     return roles
 
 
+def _items(value: object) -> Iterable[object]:
+    """The items of a list, or the keys of a mapping; nothing of any other value."""
+    return value if isinstance(value, list | Mapping) else ()
+
+
 def _hosts(services: Mapping[str, Spec], roles: Mapping[str, str]) -> dict[str, str]:
     """Every name under which a service is reached → its role."""
     hosts = {}
@@ -91,7 +96,7 @@ def _hosts(services: Mapping[str, Spec], roles: Mapping[str, str]) -> dict[str, 
         for key in ("container_name", "hostname"):
             if isinstance(services[name].get(key), str):
                 hosts[services[name][key]] = role
-        for link in services[name].get("links") or ():
+        for link in _items(services[name].get("links")):
             other, _, alias = str(link).partition(":")
             if other in roles:
                 hosts[alias or other] = roles[other]

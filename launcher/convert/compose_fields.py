@@ -122,7 +122,11 @@ def command(service: Service) -> None:
     image = str(service.spec.get("image") or f"{service.job.project}-{service.name}")
     service.put("image", value=service.texts.value(image))
     front = service.words("entrypoint")
-    words = service.texts.command(service.role, [*front, *service.words("command")])
+    given = [*front, *service.words("command")]
+    words = service.texts.command(service.role, given)
+    if given and given[0].startswith("-") and words[0] == "sh":
+        why = "the image's ENTRYPOINT gets options alone: let its program read the secret from a variable"
+        service.lose("a secret in the command", why, "args")
     if front and not all(each.get("entrypoint") for each in service.job.services.values()):
         why = "`override_entrypoint` in cfg is for all roles: the image's ENTRYPOINT gets this command line"
         service.lose("entrypoint", why, "entrypoint")

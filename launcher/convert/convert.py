@@ -67,7 +67,7 @@ def convert(
     """Convert a file. Reads no other file, runs nothing, asks no engine and no environment.
 
     Args:
-        file: path, relative to the current directory, where the job file is meant to be.
+        file: path. The job file is meant to be beside it.
         kind: one of KINDS; "" for what the file looks like.
         name: of the job; "" for what the file says.
         scheduler: of a Procfile's job; the others have the one that they were written for.
@@ -90,7 +90,7 @@ def convert(
     for key, value in (more(own or scheduler) if more else {}).items():
         draft.put((key,), {**draft.fields.get(key, {}), **value} if isinstance(value, dict) else value)
     text = draft.text()
-    result = compiled(draft, text, os.path.abspath("job.launcher.yaml"))
+    result = compiled(draft, text, os.path.join(os.path.dirname(os.path.abspath(file)), "job.launcher.yaml"))
     rows = request_rows(draft, source, result.launches[0]) if kind == "sbatch" else ()
     return Converted(text, draft.lost, tuple(rows), result.diagnostics)
 

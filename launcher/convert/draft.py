@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Iterator, Sequence
@@ -124,7 +125,7 @@ class Draft:
         notes: dict[Path, list[str]] = {}
         for path, texts in self._notes.items():
             notes.setdefault(_nearest(fields, path), []).extend(texts)
-        head = [f"# Converted from {printable(self.file)} by `launcher convert`."]
+        head = [f"# Converted from {printable(os.path.basename(self.file))} by `launcher convert`."]
         lines = [*head, *_comments(notes.get((), ()), 0), *_mapping(fields, (), notes, 0)]
         text = "\n".join(lines) + "\n"
         source = Source("job.launcher.yaml", "yaml", text)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from launcher.convert.draft import Draft
-from launcher.convert.sbatch import mebibytes, read, written
+from launcher.convert.sbatch_script import mebibytes, read, written
 from launcher.errors import LauncherError
 from launcher.jobfile.compile.files import Compiled, compile_text
 from launcher.jobfile.text.source import Source

@@ -8,36 +8,20 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from launcher.convert.draft import Draft, label, memory_text
+from launcher.convert.sbatch_script import NO_VALUE, SHORT_OF_SRUN, Script, mebibytes, pairs, read, written
 from launcher.errors import LauncherError
 from launcher.jobfile.compile.matrix import MAX_JOBS
 from launcher.jobfile.model.role import Resources
 from launcher.jobfile.text.source import Source
 from launcher.schedulers.slurm.options import KNOWN, OWN_OPTION, REFUSED
-from launcher.specs.secret import hide, is_sensitive
+from launcher.specs.secret import is_sensitive
 from launcher.text import nearest, plural
 
 ROLE = "main"
-_MARK = re.compile(r"#SBATCH(?=\s)")
-_LETTERS = """
-    A=account a=array B=extra-node-info b=begin C=constraint c=cpus-per-task D=chdir d=dependency e=error
-    F=nodefile G=gpus H=hold h=help i=input J=job-name k=no-kill L=licenses M=clusters m=distribution N=nodes
-    n=ntasks O=overcommit o=output p=partition Q=quiet q=qos S=core-spec s=oversubscribe t=time V=version
-    v=verbose W=wait w=nodelist x=exclude
-"""
-_SHORT = dict(pair.split("=") for pair in _LETTERS.split())
-_OF_SRUN = {"l": "label", "u": "unbuffered", "K": "kill-on-bad-exit", "E": "preserve-env", "r": "relative"}
-_ALONE = """
-    contiguous exact exclusive get-user-env help hold ignore-pbs kill-on-bad-exit label multi-prog nice
-    no-kill no-requeue overcommit overlap oversubscribe parsable preserve-env propagate pty quiet reboot
-    requeue spread-job stepmgr test-only unbuffered usage use-min-nodes verbose version wait x11
-"""
-_NO_VALUE = frozenset(_ALONE.split())
-"""Options without a value, or whose value only `=` can give."""
 _SAME = """
     cpus-per-task exact exclusive gpus gpus-per-task kill-on-bad-exit label mem mem-per-cpu nodes ntasks
     ntasks-per-node overlap unbuffered
@@ -63,23 +47,6 @@ _EXACT_MIB = 1024
 """For less memory than this, launcher requests some more, for its own processes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Script:
-    """The parts of an sbatch script.
-
-    Attributes:
-        options: long option → value, "" for one without a value; the last one counts.
-        words: interpreter and its options.
-        body: the text without `#!` and the lines of options.
-        ignored: lines of options below the first command, which sbatch ignores.
-    """
-
-    options: Mapping[str, str]
-    words: tuple[str, ...]
-    body: str
-    ignored: tuple[str, ...] = ()
-
-
 @dataclass(slots=True)
 class _Shape:
     """How many tasks a job has, and how they run here."""
@@ -87,58 +54,6 @@ class _Shape:
     nodes: int
     tasks: int
     replicas: int = 1
-
-
-def read(source: Source) -> Script:
-    """Take a script apart. Raises LauncherError for a line of options that sbatch cannot read either."""
-    options: dict[str, str] = {}
-    body, ignored, is_over = [], [], False
-    words: tuple[str, ...] = ("bash",)
-    for number, line in enumerate(source.text.splitlines(), 1):
-        if number == 1 and line.startswith("#!"):
-            words = _interpreter(line)
-        elif _MARK.match(line) and is_over:
-            ignored.append(line)
-        elif _MARK.match(line):
-            options |= _options(line[len("#SBATCH") :], f"{source.file}:{number}")
-        else:
-            is_over = is_over or bool(line.strip() and not line.lstrip().startswith("#"))
-            body.append(line)
-    return Script(options, words, "\n".join(body).strip("\n") + "\n", tuple(ignored))
-
-
-def _interpreter(line: str) -> tuple[str, ...]:
-    words = line[2:].split()
-    if words and os.path.basename(words[0]) == "env":
-        words = [word for word in words[1:] if word != "-S"]
-    return (os.path.basename(words[0]), *words[1:]) if words else ("bash",)
-
-
-def _options(text: str, place: str) -> dict[str, str]:
-    try:
-        words = shlex.split(text, comments=True)
-    except ValueError as error:
-        raise LauncherError(f"{place}: the options cannot be read: {str(error).lower()}") from None
-    if words[:1] in (["hetjob"], ["packjob"]) or ":" in words:
-        hint = "write a job file for each part, with `needs` between them"
-        raise LauncherError(f"{place}: heterogeneous jobs have no job file", hint=hint)
-    return dict(_pairs(words))
-
-
-def _pairs(words: list[str], short: Mapping[str, str] = _SHORT) -> Iterator[tuple[str, str]]:
-    """Long name and value of each option; what is no option ends them."""
-    left = iter(words)
-    for word in left:
-        if word.startswith("--"):
-            name, sign, value = word[2:].partition("=")
-            if name not in KNOWN and len(found := [each for each in KNOWN if each.startswith(name)]) == 1:
-                name = found[0]
-        elif word.startswith("-") and len(word) > 1:
-            name, value = short.get(word[1], word[1]), word[2:]
-            sign = value
-        else:
-            return
-        yield name, value if sign or name in _NO_VALUE else next(left, "")
 
 
 def convert(source: Source, name: str = "") -> Draft:
@@ -204,9 +119,26 @@ def _command(script: Script, shape: _Shape, draft: Draft) -> None:
     draft.script(ROLE, body, *options, flag or "-c", program=program)
     if shape.replicas > 1:
         draft.put(("roles", ROLE, "num_replicas"), shape.replicas)
-    if "SLURM_SUBMIT_DIR" in body:
-        draft.put(("roles", ROLE, "env", "SLURM_SUBMIT_DIR"), ".")
-        draft.note(("roles", ROLE, "env", "SLURM_SUBMIT_DIR"), "launcher submits from a folder of its own")
+    elif shape.tasks > 1 and re.search(r"\bmpi(?:run|exec)\b", body):
+        why = (
+            f"Slurm tells it of one task: use `srun`, or tell it the slots, `--host localhost:{shape.tasks}`"
+        )
+        draft.lose(at, f"mpirun of {shape.tasks} tasks", why)
+    _variables(body, shape, script.options, draft)
+
+
+def _variables(body: str, shape: _Shape, options: Mapping[str, str], draft: Draft) -> None:
+    """Give the script the variables that it reads, with the values that sbatch gives them."""
+    given = {"SLURM_SUBMIT_DIR": (".", "launcher submits from a folder of its own")}
+    if shape.replicas == 1 and shape.tasks > 1:
+        why = "as sbatch sets it; Slurm counts one task here"
+        names = {"SLURM_NTASKS": str(shape.tasks), "SLURM_NPROCS": str(shape.tasks)}
+        names["SLURM_CPUS_PER_TASK"] = options.get("cpus-per-task", "")
+        given |= {name: (value, why) for name, value in names.items() if value}
+    for name, (value, why) in given.items():
+        if re.search(rf"\b{name}\b", body):
+            draft.put(("roles", ROLE, "env", name), value)
+            draft.note(("roles", ROLE, "env", name), why)
 
 
 def _without_srun(body: str, shape: _Shape, draft: Draft) -> str:
@@ -245,18 +177,17 @@ def _without_srun(body: str, shape: _Shape, draft: Draft) -> str:
 def _call(body: str, at: int) -> tuple[int, dict[str, str]]:
     """The end of the options of an `srun`, and the options."""
     words: list[str] = []
-    short = {**_SHORT, **_OF_SRUN}
     is_value = False
     while found := _WORD.match(body, at):
         word = found[1]
         if not is_value and not word.startswith("-"):
             break
         words.append(word.strip("\"'"))
-        name = word[2:] if word.startswith("--") else short.get(word[1:2], word[1:2])
+        name = word[2:] if word.startswith("--") else SHORT_OF_SRUN.get(word[1:2], word[1:2])
         is_bare = "=" not in word and (word.startswith("--") or len(word) == 2)
-        is_value = not is_value and is_bare and name not in _NO_VALUE
+        is_value = not is_value and is_bare and name not in NO_VALUE
         at = found.end()
-    return at, dict(_pairs(words, short))
+    return at, dict(pairs(words, SHORT_OF_SRUN))
 
 
 def _tasks(options: Mapping[str, str], shape: _Shape) -> int:
@@ -313,21 +244,13 @@ def _sizes(options: Mapping[str, str], shape: _Shape, draft: Draft) -> None:
         draft.put(("roles", ROLE, "resource"), resource)
 
 
-def mebibytes(text: str) -> int:
-    """MiB of an amount of memory as Slurm writes it: "4G" → 4096; 0 for all, or for other text."""
-    found = re.fullmatch(r"(\d{1,12})([KMGT]?)B?", text.upper())
-    if found is None:
-        return 0
-    return -(-int(found[1]) * {"K": 1, "": 1 << 10, "M": 1 << 10, "G": 1 << 20, "T": 1 << 30}[found[2]] >> 10)
-
-
 def _memory(options: Mapping[str, str], shape: _Shape, cores: int, draft: Draft) -> dict[str, object]:
     asked = 0
     if shape.replicas == 1 and shape.nodes == 1:
         asked = mebibytes(options.get("mem", ""))
     if "mem" not in options:
         asked = mebibytes(options.get("mem-per-cpu", "")) * cores
-    if asked >= _EXACT_MIB:
+    if asked >= _EXACT_MIB and asked % max(cores, 1) == 0:
         return {"memory": memory_text(asked)}
     for name in ("mem", "mem-per-cpu"):
         if name in options:
@@ -364,12 +287,6 @@ _AMOUNTS = """
     cpus-per-task gpus gpus-per-node gpus-per-task job-name mem mem-per-cpu nodes ntasks ntasks-per-node
 """
 _ELSEWHERE = frozenset(_AMOUNTS.split())
-
-
-def written(name: str, value: str) -> str:
-    """An option as users write it, without the values of secrets."""
-    shown = ",".join(map(str, hide(value.split(",")))) if name == "export" else value
-    return f"--{name}{value and '='}{shown}"
 
 
 def _place(name: str, value: str, draft: Draft) -> None:

@@ -12,6 +12,7 @@ from launcher.cli.main import main
 from launcher.convert import sbatch
 from launcher.convert.compose_fields import FIELDS
 from launcher.convert.convert import convert
+from launcher.convert.sbatch_script import read
 from launcher.errors import LauncherError
 from launcher.jobfile.compile.files import compile_text
 from launcher.jobfile.format import format_text
@@ -81,7 +82,7 @@ def test_strict_fails_where_something_has_no_place(case: Case, folder):
 
 @pytest.mark.parametrize("case", cases("sbatch"), ids=lambda case: case.name)
 def test_each_option_of_a_script_has_a_line_in_the_report(case: Case):
-    given = sbatch.read(Source(case.file, "yaml", case.given)).options
+    given = read(Source(case.file, "yaml", case.given)).options
     assert [line[2:].split("=")[0].split(" ")[0] for line in case.report.splitlines()][: len(given)] == [
         f"--{name}" for name in given
     ]
@@ -100,7 +101,7 @@ def test_every_option_of_sbatch_has_a_place_or_a_reason(option, folder):
 
 
 def test_the_table_has_every_letter_of_sbatch_or_its_long_name():
-    seen = {name for case in cases("sbatch") for name in sbatch.read(Source("x", "yaml", case.given)).options}
+    seen = {name for case in cases("sbatch") for name in read(Source("x", "yaml", case.given)).options}
     common = set(OWN_OPTION) | {
         "array",
         "begin",
