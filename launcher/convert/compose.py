@@ -46,7 +46,7 @@ def convert(document: Document, name: str = "") -> Draft:
     services: dict[str, Spec] = {each: spec or {} for each, spec in given.items()}
     folder = os.path.basename(os.path.dirname(os.path.abspath(file)))
     project = str(value.get("name") or re.sub(r"[^a-z0-9_-]", "", folder.lower()).strip("-_") or "default")
-    draft = Draft(file, "compose file", {"name": name or label(project), "scheduler": "local_docker"})
+    draft = Draft(file, {"name": name or label(project), "scheduler": "local_docker"})
     draft.put(("roles",), {})
     roles = _roles(services, draft)
     job = Job(document, draft, project, services, roles, Texts(draft, _hosts(services, roles)))

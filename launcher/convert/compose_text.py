@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from launcher.convert.draft import Draft
+from launcher.convert.draft import Draft, masked
 from launcher.specs.macros import escape
 from launcher.specs.secret import is_sensitive
 
@@ -111,9 +111,10 @@ class Texts:
         """Set a variable of a role; None is the value that it has where Compose is called."""
         found = parts(text) if text is not None else [Part("", name)]
         names = [part.name for part in found if part.name]
-        if any(map(is_sensitive, names)) or (is_sensitive(name) and text != ""):
+        literal = "".join(part.text or part.default or "" for part in found)
+        is_hidden = masked(literal) != literal or any(map(is_sensitive, names))
+        if is_hidden or (is_sensitive(name) and text != ""):
             is_one = len(found) == 1 and names != []
-            literal = "".join(part.text or part.default or "" for part in found)
             self.draft.hide(role, name, literal, names[0] if is_one else "")
             return
         written = self._written(found[0], None) if text is None else self.value(text, name)
@@ -164,8 +165,8 @@ class Texts:
         """Have a variable of the job, which the environment may set, with the default of the first use."""
         at = ("vars", part.name)
         known = self.draft.fields.get("vars", {}).get(part.name)
-        if part.default is not None and escape(part.default) != part.default:
-            why = "a default cannot read as a reference: give the value with --var"
+        if part.default is not None and escape(masked(part.default)) != part.default:
+            why = "a default can neither read as a reference nor hold a secret: give the value with --var"
             self.draft.lose(at, f"the default of {part.name}", why)
             part = part._replace(default=None)
         default = {} if part.default is None else {"default": part.default}

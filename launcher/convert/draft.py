@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from textwrap import wrap
 from typing import Any
@@ -14,7 +14,7 @@ from launcher.jobfile.format import format_text
 from launcher.jobfile.text.parse import parse
 from launcher.jobfile.text.source import Source
 from launcher.specs.macros import escape
-from launcher.specs.secret import is_sensitive
+from launcher.specs.secret import HIDDEN, is_sensitive
 from launcher.specs.yamltext import to_yaml
 from launcher.text import printable
 
@@ -34,6 +34,22 @@ def label(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:63].strip("-") or "main"
 
 
+def _replaced(text: str, change: Callable[[re.Match[str]], str]) -> str:
+    """The text with its literal secrets changed. A value may hold others: `--export=ALL,TOKEN=abc`."""
+    out, done, at = [], 0, 0
+    while found := _LITERAL.search(text, at):
+        at = found.end("name")
+        if is_sensitive(found["name"]):
+            out += [text[done : found.start()], change(found)]
+            done = at = found.end()
+    return "".join([*out, text[done:]])
+
+
+def masked(text: str) -> str:
+    """Text for people, without the values of literal secrets in it."""
+    return _replaced(text, lambda found: f"{found['name']}{found['sign']}{HIDDEN}")
+
+
 def memory_text(mib: int) -> str:
     """4096 → "4GiB", 500 → "500MiB"."""
     return f"{mib >> 10}GiB" if mib % 1024 == 0 else f"{mib}MiB"
@@ -45,7 +61,6 @@ class Draft:
 
     Attributes:
         file: the file as the user named it.
-        kind: "sbatch script", "compose file" or "Procfile".
         fields: of the job, without `version`.
         lost: each part of the file that has no place, and why, in the order of the file.
         fates: option of an sbatch script → where its meaning is now, for options that the request of the
@@ -53,7 +68,6 @@ class Draft:
     """
 
     file: str
-    kind: str
     fields: dict[str, Any]
     lost: dict[str, str] = field(default_factory=dict)
     fates: dict[str, str] = field(default_factory=dict)
@@ -69,13 +83,13 @@ class Draft:
 
     def note(self, path: Path, text: str) -> None:
         """Have a comment above the field at a path, or above the nearest one around it that there is."""
-        notes = self._notes.setdefault(path, [])
+        notes, text = self._notes.setdefault(path, []), masked(text)
         if text not in notes:
             notes.append(text)
 
     def lose(self, path: Path, what: str, why: str) -> None:
         """Say that a part of the file has no place in the job file."""
-        self.lost.setdefault(what, why)
+        self.lost.setdefault(masked(what), masked(why))
         self.note(path, f"no place: {what}: {why}")
 
     def hide(self, role: str, name: str, value: str = "", source: str = "") -> None:
@@ -94,28 +108,35 @@ class Draft:
         self.put(path, {"secret": f"env:{source}"})
         self.note(path, f"no value is copied: set {source} where launcher runs")
 
-    def shell_text(self, role: str, text: str) -> str:
-        """Text for a shell, with literal secrets in variables of the role, and our references escaped."""
+    def shell_text(self, role: str, text: str, *, is_shell: bool = True) -> str:
+        """Text for a shell, with literal secrets in variables of the role, and our references escaped.
+
+        Args:
+            is_shell: False for a program that does not expand `$NAME`.
+        """
 
         def replaced(found: re.Match[str]) -> str:
             name = found["name"]
-            if not is_sensitive(name):
-                return found[0]
             variable = re.sub(r"\W", "_", name.strip("-")).upper() if found["option"] else name
             self.hide(role, variable, found["value"].strip("\"'"))
+            line = text[text.rfind("\n", 0, found.start()) + 1 : found.start()]
+            if not is_shell or line.count("'") % 2:
+                why = f"nothing expands ${variable} there: read it from the environment"
+                self.lose(("roles", role, "args"), f"the value of {name}", why)
             return f'{name}{found["sign"]}"${variable}"'
 
-        return escape(_LITERAL.sub(replaced, text))
+        return escape(_replaced(text, replaced))
 
     def script(self, role: str, text: str, *options: str, program: str = "bash") -> None:
         """Have a role run a script as it is, without the options that `run` has."""
-        text = self.shell_text(role, text.strip("\n"))
+        text = self.shell_text(role, text.strip("\n"), is_shell=program.endswith("sh"))
         self.put(("roles", role, "entrypoint"), program)
         self.put(("roles", role, "args"), [*options, text + "\n" if "\n" in text else text])
 
     def has_secret(self, words: Sequence[str]) -> bool:
         """Whether a command line holds a literal secret."""
-        return any(is_sensitive(each["name"]) for each in _LITERAL.finditer(shlex.join(words)))
+        line = shlex.join(words)
+        return masked(line) != line
 
     # The text
 

@@ -18,7 +18,7 @@ _PORT = re.compile(r"\$(?:PORT\b|\{PORT\b)")
 def processes(text: str) -> dict[str, str] | None:
     """Process type → command; None for text that is no Procfile."""
     found: dict[str, str] = {}
-    for line in map(str.strip, text.splitlines()):
+    for line in map(str.strip, text.split("\n")):
         if not line or line.startswith("#"):
             continue
         match = _LINE.fullmatch(line)
@@ -35,7 +35,7 @@ def convert(source: Source, name: str = "") -> Draft:
         hint = "each line is `NAME: COMMAND`, empty, or a comment"
         raise LauncherError(f"{source.file} is no Procfile", hint=hint)
     folder = os.path.basename(os.path.dirname(os.path.abspath(source.file)))
-    draft = Draft(source.file, "Procfile", {"name": name or label(folder)})
+    draft = Draft(source.file, {"name": name or label(folder)})
     draft.put(("roles",), {})
     names = {each: label(each) for each in given}
     if len(set(names.values())) < len(names):

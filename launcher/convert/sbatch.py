@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from launcher.convert.draft import Draft, label, memory_text
+from launcher.convert.draft import Draft, label, masked, memory_text
 from launcher.convert.sbatch_script import NO_VALUE, SHORT_OF_SRUN, Script, mebibytes, pairs, read, written
 from launcher.errors import LauncherError
 from launcher.jobfile.compile.matrix import MAX_JOBS
@@ -66,12 +66,12 @@ def convert(source: Source, name: str = "") -> Draft:
     """
     script = read(source)
     given = script.options.get("job-name") or os.path.basename(source.file).partition(".")[0]
-    draft = Draft(source.file, "sbatch script", {"name": name or label(given), "scheduler": "slurm"})
+    draft = Draft(source.file, {"name": name or label(given), "scheduler": "slurm"})
     draft.put(("cfg",), {})
     draft.put(("roles",), {ROLE: {}})
     if "job-name" in script.options:
         draft.fates["job-name"] = f"the name of the job, {draft.fields['name']}"
-    shape = _shape(script, draft)
+    shape = _shape(script.options)
     _command(script, shape, draft)
     _sizes(script.options, shape, draft)
     for option, value in script.options.items():
@@ -87,8 +87,7 @@ def convert(source: Source, name: str = "") -> Draft:
 # What runs
 
 
-def _shape(script: Script, draft: Draft) -> _Shape:
-    options = script.options
+def _shape(options: Mapping[str, str]) -> _Shape:
     nodes = _number(options.get("nodes", "1").partition("-")[0])
     each = _number(options.get("ntasks-per-node", "1"))
     tasks = _number(options["ntasks"]) if "ntasks" in options else nodes * each
@@ -170,7 +169,7 @@ def _without_srun(body: str, shape: _Shape, draft: Draft) -> str:
         for name, value in options.items():
             if name not in _OF_TASKS:
                 why = "launcher starts the replicas by an `srun` of its own"
-                draft.lose(at, f"srun --{name}{value and '='}{value}", why)
+                draft.lose(at, f"srun {written(name, value)}", why)
     return body
 
 
@@ -212,7 +211,7 @@ def _is_alone(code: str, calls: Sequence[tuple[int, int, Mapping[str, str]]]) ->
 def _once(code: str) -> Iterator[str]:
     """The lines with an effect or a value that is another one when each replica runs them."""
     joined = re.sub(r"\\\n", " ", code)
-    for line in map(str.strip, joined.splitlines()):
+    for line in map(str.strip, joined.split("\n")):
         unquoted = re.sub(r"""'[^']*'|"[^"]*\"""", "", line)
         first = line.split()[:1]
         is_set = re.match(r"(?:export\s+|readonly\s+)?\w+\+?=", line)
@@ -294,7 +293,9 @@ def _place(name: str, value: str, draft: Draft) -> None:
     shown = written(name, value)
     if name in _ELSEWHERE:
         return
-    if name in ("requeue", "no-requeue"):
+    if name != "export" and masked(value) != value:
+        draft.lose(("cfg",), shown, "it holds a secret, and options are written out")
+    elif name in ("requeue", "no-requeue"):
         draft.put(("cfg", "on_preempted"), "requeue" if name == "requeue" else "fail")
     elif name == "array":
         _array(value, draft)

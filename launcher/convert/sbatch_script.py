@@ -8,10 +8,10 @@ import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from launcher.convert.draft import masked
 from launcher.errors import LauncherError
 from launcher.jobfile.text.source import Source
 from launcher.schedulers.slurm.options import KNOWN
-from launcher.specs.secret import hide
 
 _MARK = re.compile(r"#SBATCH(?=\s)")
 _LETTERS = """
@@ -59,7 +59,7 @@ def read(source: Source) -> Script:
     options: dict[str, str] = {}
     body, ignored, is_over = [], [], False
     words: tuple[str, ...] = ("bash",)
-    for number, line in enumerate(source.text.splitlines(), 1):
+    for number, line in enumerate(source.text.replace("\r\n", "\n").split("\n"), 1):
         if number == 1 and line.startswith("#!"):
             words = _interpreter(line)
         elif _MARK.match(line) and is_over:
@@ -116,5 +116,4 @@ def mebibytes(text: str) -> int:
 
 def written(name: str, value: str) -> str:
     """An option as users write it, without the values of secrets."""
-    shown = ",".join(map(str, hide(value.split(",")))) if name == "export" else value
-    return f"--{name}{value and '='}{shown}"
+    return masked(f"--{name}{value and '='}{value}")
