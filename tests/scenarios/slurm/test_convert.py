@@ -34,9 +34,10 @@ def test_a_script_with_srun_runs_once_for_each_task(scenario):
 
 
 def test_a_script_without_srun_runs_once_with_the_cores_of_its_tasks(scenario):
-    scenario.write(
-        "one.sbatch", '#!/bin/bash\n#SBATCH -N 1 -n 2\n#SBATCH -t 5\nnproc\necho "$(hostname -s)"\n'
+    script = (
+        "#!/bin/bash\n#SBATCH -N 1 -n 2\n#SBATCH -t 5\necho $SLURM_NTASKS tasks, $SLURM_CPUS_ON_NODE cores\n"
     )
+    scenario.write("one.sbatch", script)
     job = scenario.write("one.launcher.yaml", scenario.launcher("convert", "--strict", "one.sbatch").out)
     scenario.run_to_end(job)
-    assert len(scenario.logs("one", "--no-prefix").splitlines()) == 2
+    assert scenario.logs("one", "--no-prefix") == "2 tasks, 2 cores\n"
