@@ -21,7 +21,7 @@ COMMANDS: tuple[tuple[str, dict[str, str]], ...] = (
             "plan": "show what apply would do, and why",
             "apply": "start, replace and re-run jobs as planned",
             "run": "run one job file or component attached to this terminal",
-            "convert": "print the job file that is equal to a component call",
+            "convert": "print the job file of a script, compose file or component",
             "ci": "plan on a pull request, apply what was merged, report",
             "configure": "write a launcher.toml with run options of schedulers",
         },

@@ -1,10 +1,11 @@
-"""`launcher convert`: write the job file that is equal to a component call."""
+"""`launcher convert`: write the job file that is equal to a component call, or to a file of another tool."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from launcher.cli.component_words import words_of
@@ -13,7 +14,8 @@ from launcher.cli.init import label
 from launcher.cli.render.job_text import role_fields
 from launcher.cli.run_component import called
 from launcher.components import Component, ComponentArgs
-from launcher.errors import LauncherError, UsageError
+from launcher.convert.convert import KINDS, convert, is_file
+from launcher.errors import JobFileError, LauncherError, UsageError
 from launcher.jobfile.compile.build import script_of
 from launcher.jobfile.compile.files import compile_text
 from launcher.jobfile.format import format_text
@@ -27,20 +29,34 @@ from launcher.specs import AppDef
 from launcher.specs.difference import first_difference, plain
 from launcher.specs.yamltext import to_yaml
 
-USAGE = "convert [OPTIONS] COMPONENT [ARGUMENTS]"
+USAGE = "convert [OPTIONS] (FILE | COMPONENT [ARGUMENTS])"
 HELP = """\
-Print the job file that defines the same app as a component call, so that it
-can be committed, planned and applied. The file lists the roles; if a job file
-cannot express them, it calls the component instead. Save it in the current
-directory: its paths are relative to that."""
+Print the job file that is equal to a file of another tool, or to a component
+call, so that it can be committed, planned and applied. Save it beside FILE, or
+in the current directory for a component: its paths are relative to that.
+
+FILE is an sbatch script, a compose file or a Procfile. Nothing of it runs, no
+`.env` is read, and no secret is copied. A comment `no place` says what the job
+file cannot have. For an sbatch script, stderr compares each of its options with
+the request of the job. With --strict, exit code 6 says that something has no
+place, differs, or is a warning of `launcher validate`.
+
+For a COMPONENT, the file lists the roles; if a job file cannot express them, it
+calls the component instead."""
 EXAMPLES = """\
+  launcher convert train.sbatch > train.launcher.yaml
+  launcher convert compose.yaml --name shop --strict > shop.launcher.yaml
   launcher convert utils.sh --num_replicas 2 -- echo hello > hello.launcher.yaml
   launcher convert --name train ./train.py:train --lr 0.1 > train.launcher.yaml"""
 
 
 def add_arguments(parser: Any) -> None:
-    parser.add_argument("component", metavar="COMPONENT", help="component name, or file.py:function")
-    parser.add_argument("--name", metavar="NAME", help="name of the job (default: the app's name)")
+    parser.add_argument(
+        "component", metavar="FILE | COMPONENT", help="file, component name, or file.py:function"
+    )
+    parser.add_argument("--from", metavar="KIND", choices=KINDS, help="sbatch, compose or procfile")
+    parser.add_argument("--strict", action="store_true", help="exit with 6 unless all of FILE has a place")
+    parser.add_argument("--name", metavar="NAME", help="name of the job (default: the app's, or the file's)")
     parser.add_argument("-s", "--scheduler", metavar="SCHEDULER", help="scheduler of the job")
     parser.add_argument(
         "-c",
@@ -55,14 +71,18 @@ def add_arguments(parser: Any) -> None:
 
 def divide(words: Sequence[str], declared: Any) -> tuple[Sequence[str], Sequence[str] | None]:
     """Split the command line into the words of this command and those of the component."""
-    return words_of(words, declared, always=True)
+    own, rest = words_of(words, declared, always=True)
+    is_forced = any(word.partition("=")[0] == "--from" for word in words)
+    return (words, None) if own and (is_forced or is_file(own[-1])) else (own, rest)
 
 
 def run(args: Any, console: Console) -> int:
+    if args.component_args is None:
+        return _convert_file(args, console)
     found = called(args.component, args.component_args or (), console)
     if found is None:
         return 0
-    app, common = found[0].build(found[1]), _common(args)
+    app, common = found[0].build(found[1]), _common(args, args.scheduler or "")
     whys = []
     for what in (_roles(app), _call(args.component, *found)):
         text = _text({"name": args.name or _label(app), **common, **what})
@@ -77,13 +97,37 @@ def run(args: Any, console: Console) -> int:
     )
 
 
-def _common(args: Any) -> dict[str, Any]:
+def _convert_file(args: Any, console: Console) -> int:
+    if args.name and label(args.name) != args.name:
+        raise UsageError(f"`{args.name}` is not a valid job name", hint=f"such as `{label(args.name)}`")
+    made = convert(
+        args.component,
+        kind=getattr(args, "from") or "",
+        name=args.name or "",
+        scheduler=args.scheduler or "",
+        more=partial(_common, args),
+    )
+    console.data(made.text)
+    console.flush()
+    width = max((len(row.option) for row in made.rows), default=0)
+    for row in made.rows:
+        console.note(f"{' ' if row.is_kept else '!'} {row.option:{width}}  {row.fate}")
+    options = {row.option for row in made.rows}
+    for what, why in made.lost.items():
+        if what not in options:
+            console.note(f"! {what}: {why}")
+    for found in made.warnings:
+        console.note(f"! {found.message}" + (f": {found.label}" if found.label else ""))
+    return JobFileError.exit_code if args.strict and not made.is_whole else 0
+
+
+def _common(args: Any, scheduler: str) -> dict[str, Any]:
     """The fields of the job other than its app. Raises LauncherError for an unknown scheduler or option."""
     if (args.workspace or "").startswith("{"):
         hint = "give one folder: --workspace FOLDER"
         raise UsageError("convert takes a single folder as workspace", hint=hint)
     with get_runner() as runner:
-        cfg = runner.cfg_from_str(args.scheduler or get_default_scheduler_name(), *args.cfg)
+        cfg = runner.cfg_from_str(scheduler or get_default_scheduler_name(), *args.cfg)
     fields = {"scheduler": args.scheduler, "cfg": cfg, "workspace": args.workspace}
     return {key: value for key, value in fields.items() if value}
 

@@ -171,9 +171,9 @@ def test_every_option_that_a_page_names_is_one(page):
     for name in names():
         command(name).add_arguments(arguments)
     known = {word for argument in arguments.declared for word in argument.names}
-    components = {"--help", "--env", "--entrypoint", "--lr"}  # arguments of components
+    components = {"--help", "--env", "--entrypoint", "--lr", "--token"}  # arguments of components
     prose = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.M | re.S)
     code = " ".join(re.findall(r"`([^`\n]+)`", prose))
-    of_sbatch = {f"--{name}" for name in KNOWN} if page.stem.startswith("slurm") else set()
+    of_sbatch = {f"--{name}" for name in KNOWN} if page.stem.startswith(("slurm", "convert")) else set()
     of_others = OF_OTHERS if page.stem == "slurm-recipes" else set()
     assert {*re.findall(r"(?<!\S)--[a-z][a-z-]+", code)} <= known | components | of_sbatch | of_others

@@ -30,7 +30,16 @@ RANK = {
     "apps": 1,  # programs of their own, of the standard library alone
 }
 RANK |= {"turns": 2, "state": 2, "components": 3, "schedulers": 3, "plan": 3, "workspace": 3}
-RANK |= {"jobfile": 4, "runner": 4, "apply": 5, "inventory": 6, "ci": 7, "cli": 8, "__main__": 9}
+RANK |= {
+    "jobfile": 4,
+    "runner": 4,
+    "convert": 5,
+    "apply": 5,
+    "inventory": 6,
+    "ci": 7,
+    "cli": 8,
+    "__main__": 9,
+}
 JOBFILE_ROOMS = {"diagnostics": 0, "text": 1, "model": 2, "messages": 3}
 JOBFILE_ROOMS |= {"compile": 4, "schema": 4, "format": 4}
 FACES = {
@@ -186,6 +195,12 @@ def room_of(module: str) -> str:
 def test_nothing_above_the_schedulers_reaches_into_one():
     inside = tuple(f"launcher.schedulers.{engine}" for engine in ENGINES)
     assert [(a, b) for a, b in ours() if package_of(a) in ABOVE_SCHEDULERS and b.startswith(inside)] == []
+
+
+def test_the_converter_of_scripts_takes_the_table_of_their_options_alone():
+    inside = tuple(f"launcher.schedulers.{engine}" for engine in ENGINES)
+    taken = {b for a, b in ours() if package_of(a) == "convert" and b.startswith(inside)}
+    assert taken == {"launcher.schedulers.slurm.options"}
 
 
 def test_nothing_above_the_schedulers_names_one():

@@ -294,10 +294,21 @@ def load_jobs(
     return list(compiled.launches)
 
 
-def compile_text(text: str, path: str, schedulers: Schedulers | None = None) -> Compiled:
+def compile_text(
+    text: str,
+    path: str,
+    schedulers: Schedulers | None = None,
+    *,
+    rules: Rules | None = None,
+    placeholders: bool = False,
+) -> Compiled:
     """Compile a job file that is not on disk yet, as if it stood at `path`, which is absolute.
 
     What it declares as inputs has to be there, and is not read. Raises CommandError when git refuses.
+
+    Args:
+        rules: what else a scheduler refuses.
+        placeholders: stand in for variables without a default, and read no environment.
     """
     folder = os.path.dirname(path)
     source = source_of(os.path.basename(path), text.encode())
@@ -305,7 +316,8 @@ def compile_text(text: str, path: str, schedulers: Schedulers | None = None) -> 
         return Compiled((), (source,))
     home = Homes(folder, schedulers=schedulers).of(folder)
     with Calls(are_allowed(os.environ)) as calls:
-        work = Work(path, Inputs({}, os.environ), None, schedulers, home, Folders(is_read=False), calls=calls)
+        inputs = Inputs({}, {} if placeholders else os.environ, placeholders)
+        work = Work(path, inputs, None, schedulers, home, Folders(is_read=False), rules, calls)
         result = compile_document(parse(source), work)
     return Compiled(tuple(result.launches), tuple(in_order([*home.problems, *result.problems])))
 

@@ -1,0 +1,132 @@
+"""A file of another tool → the text of a job file, and how much of its meaning that keeps."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from launcher.convert import compose, procfile, sbatch
+from launcher.convert.proof import Row, compiled, request_rows
+from launcher.errors import LauncherError, UsageError
+from launcher.git import repository
+from launcher.jobfile.diagnostics.diagnostic import Diagnostic, job_file_error
+from launcher.jobfile.model.quantities import foreign_file
+from launcher.jobfile.text.document import Document
+from launcher.jobfile.text.parse import parse
+from launcher.jobfile.text.source import Source, leads_out, read_source
+
+KINDS = ("sbatch", "compose", "procfile")
+_READS = (
+    "it reads sbatch scripts (with #SBATCH lines), compose files (with `services`) and Procfiles"
+    " (lines of `NAME: COMMAND`); --from says which one it is"
+)
+_SUFFIXES = (".yaml", ".yml", ".json", ".toml", ".sbatch", ".slurm", ".sl", ".job", ".batch")
+
+
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """A job file, not written yet.
+
+    Attributes:
+        text: in YAML, as `launcher fmt` writes it.
+        lost: each part of the file that has no place, and why.
+        rows: of an sbatch script: each option, and what the request of the job has in its place.
+        warnings: what `launcher validate` says of the job file.
+    """
+
+    text: str
+    lost: Mapping[str, str]
+    rows: tuple[Row, ...]
+    warnings: tuple[Diagnostic, ...]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the job file means all that the file means, and `validate --strict` accepts it."""
+        return not self.lost and not self.warnings and all(row.is_kept for row in self.rows)
+
+
+def is_file(word: str) -> bool:
+    """Whether a word of a command line names a file rather than a component."""
+    if ".py:" in word or word.endswith(".py"):
+        return False
+    is_named = os.sep in word or word.endswith(_SUFFIXES) or os.path.basename(word).startswith("Procfile")
+    return is_named or os.path.lexists(word)
+
+
+def convert(
+    file: str,
+    *,
+    kind: str = "",
+    name: str = "",
+    scheduler: str = "",
+    more: Callable[[str], Mapping[str, Any]] | None = None,
+) -> Converted:
+    """Convert a file. Reads no other file, runs nothing, asks no engine and no environment.
+
+    Args:
+        file: path. The job file is meant to be beside it.
+        kind: one of KINDS; "" for what the file looks like.
+        name: of the job; "" for what the file says.
+        scheduler: of a Procfile's job; the others have the one that they were written for.
+        more: gives further fields of the job, for a scheduler; `cfg` is laid over that of the file.
+
+    Raises JobFileError for a file that cannot be read, UsageError for one of another kind, LauncherError for
+    one that has no job file.
+    """
+    document = _read(file)
+    kind = kind or _kind(document)
+    source = document.source
+    if kind == "compose":
+        _refuse(document)
+        draft = compose.convert(document, name)
+    else:
+        draft = (sbatch if kind == "sbatch" else procfile).convert(source, name)
+    own = draft.fields.get("scheduler", "")
+    if scheduler and own and scheduler != own:
+        raise UsageError(f"{file} becomes a job of {own}", hint="leave out --scheduler")
+    for key, value in (more(own or scheduler) if more else {}).items():
+        draft.put((key,), {**draft.fields.get(key, {}), **value} if isinstance(value, dict) else value)
+    text = draft.text()
+    result = compiled(draft, text, os.path.join(os.path.dirname(os.path.abspath(file)), "job.launcher.yaml"))
+    rows = request_rows(draft, source, result.launches[0]) if kind == "sbatch" else ()
+    return Converted(text, draft.lost, tuple(rows), result.diagnostics)
+
+
+def _read(file: str) -> Document:
+    path = os.path.abspath(file)
+    tree = repository(os.path.dirname(path))
+    source = (leads_out(file, path, os.path.realpath(tree.root)) if tree else None) or read_source(file, path)
+    if isinstance(source, Diagnostic):
+        raise job_file_error([source])
+    text = source.text.replace("\r\n", "\n")
+    if odd := re.search(r"[\x00-\x08\x0e-\x1a\x7f]", text):
+        line = text.count("\n", 0, odd.start()) + 1
+        raise LauncherError(f"{file}:{line}: the character U+{ord(odd[0]):04X} is in no text file")
+    return parse(Source(file, "yaml", text))
+
+
+def _kind(document: Document) -> str:
+    """The kind of a file by its content. Raises UsageError for one that this command does not read."""
+    source = document.source
+    if re.search(r"^#SBATCH\s", source.text, re.MULTILINE):
+        return "sbatch"
+    if compose.is_compose(document.value):
+        return "compose"
+    base = os.path.basename(source.file)
+    if re.fullmatch(r"(?:docker-)?compose(?:[.-][\w.-]+)?\.ya?ml", base):
+        return "compose"
+    what = foreign_file(document.value or {})[0]
+    is_job = isinstance(document.value, dict) and bool({"roles", "component"} & document.value.keys())
+    if not what and not is_job and (base.startswith("Procfile") or procfile.processes(source.text)):
+        return "procfile"
+    if is_job:
+        raise UsageError(f"{source.file} is a job file already", hint="`launcher validate` checks it")
+    raise UsageError(f"{source.file} is {what or 'of no kind that convert knows'}", hint=_READS)
+
+
+def _refuse(document: Document) -> None:
+    if errors := [each for each in document.problems if each.severity == "error"]:
+        raise job_file_error(errors)
