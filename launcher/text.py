@@ -125,16 +125,21 @@ def is_number(text: str) -> bool:
 def duration_meant(text: str) -> str:
     """How a duration in words or as a clock is written; "" for other text.
 
-    "2 hours" → "2h", "30 min, 1 hr" → "1h30m", "1.5 Hours" → "1.5h", "02:00:00" → "2h".
+    "2 hours" → "2h", "30 min, 1 hr" → "1h30m", "1.5 Hours" → "1.5h", "02:00:00" → "2h",
+    "1-02:00:00" → "1d2h", "PT30M" → "30m", "1m30" → "1m30s".
     """
     import re
 
     if len(text) > _LONGEST_DURATION:
         return ""
     text = text.strip().lower()
-    if clock := re.fullmatch(r"(\d{1,4}):([0-5]\d):([0-5]\d)", text, re.ASCII):
-        parts = zip(map(int, clock.groups()), "hms", strict=True)
+    if clock := re.fullmatch(r"(?:(\d{1,4})-)?(\d{1,4}):([0-5]\d):([0-5]\d)", text, re.ASCII):
+        parts = zip((int(part or 0) for part in clock.groups()), "dhms", strict=True)
         return "".join(f"{amount}{unit}" for amount, unit in parts if amount)
+    if short := re.fullmatch(r"(\d{1,9})([hm])(\d{1,2})", text, re.ASCII):
+        return f"{short[1]}{short[2]}{int(short[3])}{'m' if short[2] == 'h' else 's'}"
+    if re.fullmatch(r"p(?:\d+d)?(?:t(?:\d+h)?(?:\d+m)?(?:\d+s)?)?", text, re.ASCII):  # ISO 8601
+        text = text.replace("p", "").replace("t", "")
     units = r"w|weeks?|d|days?|h|hrs?|hours?|m|mins?|minutes?|s|secs?|seconds?"
     part = rf"(\d{{1,9}}(?:\.\d{{1,6}})?)\s*({units})(?![a-z])\s*(?:,|and\b)?\s*"
     if not re.fullmatch(f"(?:{part})+", text, re.ASCII):

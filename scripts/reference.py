@@ -70,7 +70,8 @@ def job_file() -> str:
         "Editors check and complete job files with `schemas/job-v1.schema.json`, which `launcher init\n"
         "--editor` writes. A reference such as `$<var.NAME>` may stand for a number or a truth value.\n",
         "The last column says which references a field takes. Run macros, known when a replica starts, are\n"
-        f"{_macros()}.\nAll others, such as `$<var.NAME>` and `$<git.commit>`, are known while compiling.\n",
+        f"{_macros()}.\nAll others, such as `$<var.NAME>` and `$<git.sha>`, are known while compiling:\n"
+        "[References](references.md).\n",
     ]
     for title, where, cls in PARTS:
         lines += [
@@ -103,7 +104,8 @@ def run_options() -> str:
         "# Schedulers: every run option\n",
         HEAD,
         "A job file sets them in `cfg:`, `launcher run` with `--cfg NAME=VALUE` and in `[schedulers.NAME]`\n"
-        "of a `launcher.toml`. `launcher runopts NAME` shows them too, also those of an installed plug-in.\n",
+        "of a [`launcher.toml`](launcher-toml.md). `launcher runopts NAME` shows them too, also those of an\n"
+        "installed plug-in.\n",
     ]
     for name in DEFAULT_SCHEDULERS:
         lines += [f"## {name}\n", "| Option | Type | Default | Meaning |", "|---|---|---|---|"]

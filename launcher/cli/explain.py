@@ -35,6 +35,8 @@ _PLACES = {
     "resource": "`resource` of a role",
     "mount": "a mount",
     "ready": "`ready` of a role",
+    "variable": "a variable",
+    "need": "a job below `needs`",
 }
 _TITLES = {"Wrong": "red", "Right": "green", "Example": "cyan", "What to do": "green"}
 

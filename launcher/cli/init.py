@@ -15,11 +15,11 @@ from launcher.cli import init_ci
 from launcher.cli import init_templates as templates
 from launcher.cli.console import Console
 from launcher.cli.init_ci import ENGINES, WORKFLOW, Setup, asked_setup, workflow
-from launcher.cli.init_templates import SCHEMA
+from launcher.cli.init_templates import PROJECT_SCHEMA, SCHEMA
+from launcher.cli.schema import schema as published
 from launcher.errors import LauncherError, UsageError
 from launcher.files import PROJECT_FILE, project_file, read_regular, write_whole
 from launcher.git import repository
-from launcher.jobfile import job_schema
 from launcher.jobfile.compile.discover import find_files
 from launcher.text import paint
 
@@ -161,11 +161,13 @@ def _job_files(args: Any, folder: str, name: str, *, has_jobs: bool) -> Iterator
     top = _top_of(folder)
     text = (templates.TOML_JOB if args.toml else templates.YAML_JOB).replace("NAME", name)
     path = os.path.join(folder, f"{name}.launcher.{'toml' if args.toml else 'yaml'}")
+    config_path = os.path.join(folder, PROJECT_FILE)
+    config = templates.CONFIG.replace("PROJECT", label(os.path.basename(top)))
     if args.editor:
-        text = f"{_modeline(path, top)}\n{text}"
+        text = f"{_modeline(path, top, SCHEMA)}\n{text}"
+        config = f"{_modeline(config_path, top, PROJECT_SCHEMA)}\n{config}"
     yield _File(path, text)
-    project = label(os.path.basename(top))
-    yield _File(os.path.join(folder, PROJECT_FILE), templates.CONFIG.replace("PROJECT", project))
+    yield _File(config_path, config)
     if not has_jobs:  # it would change the workspaces of those jobs, and with them their digests
         yield _File(os.path.join(folder, _IGNORE_FILE), templates.IGNORE, is_optional=True)
 
@@ -173,11 +175,17 @@ def _job_files(args: Any, folder: str, name: str, *, has_jobs: bool) -> Iterator
 def _extra_files(args: Any, top: str) -> Iterator[_File]:
     """The files at the top of the repository that options ask for."""
     if args.editor:
-        schema = job_schema()
-        own = f'"$id": "{schema["$id"]}"'
-        yield _File(os.path.join(top, SCHEMA), _json(schema), own_mark=own, is_optional=True)
+        for kind, place in (("job", SCHEMA), ("project", PROJECT_SCHEMA)):
+            schema = published(kind)
+            own = f'"$id": "{schema["$id"]}"'
+            yield _File(os.path.join(top, place), _json(schema), own_mark=own, is_optional=True)
         settings, extensions = _json(templates.VSCODE_SETTINGS), _json(templates.VSCODE_EXTENSIONS)
-        yield _File(os.path.join(top, ".vscode/settings.json"), settings, settings, (SCHEMA, f"./{SCHEMA}"))
+        yield _File(
+            os.path.join(top, ".vscode/settings.json"),
+            settings,
+            settings,
+            (SCHEMA, f"./{SCHEMA}", f"./{PROJECT_SCHEMA}"),
+        )
         recommended = tuple(templates.VSCODE_EXTENSIONS["recommendations"])
         yield _File(os.path.join(top, ".vscode/extensions.json"), extensions, extensions, recommended)
     if args.pre_commit:
@@ -191,10 +199,10 @@ def _json(value: Any) -> str:
     return json.dumps(value, indent=2) + "\n"
 
 
-def _modeline(job: str, top: str) -> str:
-    """The first line of a job file, from which editors find its schema."""
-    schema = os.path.relpath(os.path.join(top, SCHEMA), os.path.dirname(job)).replace(os.sep, "/")
-    return f"#:schema {schema}" if job.endswith(".toml") else f"# yaml-language-server: $schema={schema}"
+def _modeline(path: str, top: str, schema: str) -> str:
+    """The first line of a file, from which editors find its schema."""
+    relative = os.path.relpath(os.path.join(top, schema), os.path.dirname(path)).replace(os.sep, "/")
+    return f"#:schema {relative}" if path.endswith(".toml") else f"# yaml-language-server: $schema={relative}"
 
 
 def _top_of(folder: str) -> str:
@@ -284,7 +292,7 @@ def _advise_for_jobs(
     if args.editor:
         console.note(
             "for editors other than VS Code, add this first line to "
-            f"{os.path.relpath(jobs[0])}: {_modeline(jobs[0], top)}"
+            f"{os.path.relpath(jobs[0])}: {_modeline(jobs[0], top, SCHEMA)}"
         )
     if written and any("workspace" in _read(job) for job in jobs):
         console.note(f"new files in a job's workspace change the job: list unneeded ones in {_IGNORE_FILE}")

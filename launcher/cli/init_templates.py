@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 SCHEMA = ".launcher/job-v1.schema.json"
+PROJECT_SCHEMA = ".launcher/project-v1.schema.json"
 
 YAML_JOB = """\
 version: 1
@@ -76,7 +77,10 @@ IGNORE = """\
 
 VSCODE_SETTINGS: dict[str, Any] = {
     "yaml.schemas": {SCHEMA: ["*.launcher.yaml", "*.launcher.yml"]},
-    "evenBetterToml.schema.associations": {r".*\.launcher\.toml$": f"./{SCHEMA}"},
+    "evenBetterToml.schema.associations": {
+        r".*\.launcher\.toml$": f"./{SCHEMA}",
+        r".*/launcher\.toml$": f"./{PROJECT_SCHEMA}",
+    },
 }
 VSCODE_EXTENSIONS: dict[str, Any] = {"recommendations": ["redhat.vscode-yaml", "tamasfe.even-better-toml"]}
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from launcher.cli.arguments import key_value
 from launcher.cli.console import Console
 from launcher.specs import Launch
+from launcher.text import plural
 
 if TYPE_CHECKING:
     from launcher.jobfile import Checkout, Compiled
@@ -126,7 +127,16 @@ def accepted(result: Compiled, args: Any, console: Console) -> tuple[Launch, ...
         from launcher.jobfile import render
 
         console.note(render(result.diagnostics, color=console.err_color) + "\n")
+    note_left_out(result, args, console)
     return result.launches
+
+
+def note_left_out(result: Compiled, args: Any, console: Console) -> None:
+    """Name the files that have jobs without the target asked for."""
+    if result.left_out:
+        files = plural(len(result.left_out), "file")
+        have = "has" if len(result.left_out) == 1 else "have"
+        console.note(f"left out: {files} that {have} no target `{args.target}`: {', '.join(result.left_out)}")
 
 
 def declared_in(launch: Launch, job: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from launcher.cli.console import Console
 from launcher.cli.jobs import add_arguments as add_job_files
-from launcher.cli.jobs import compiled, is_saved_plan
+from launcher.cli.jobs import compiled, is_saved_plan, note_left_out
 from launcher.cli.render.findings import FORMATS, counts, exit_code, findings
 from launcher.jobfile import Diagnostic
 from launcher.text import plural
@@ -50,15 +50,16 @@ def run(args: Any, console: Console) -> int:
     plans = [path for path in args.files if is_saved_plan(path)]
     files = [path for path in args.files if path not in plans]
     found: list[Diagnostic] = []
-    jobs = 0
+    jobs = parents = 0
     if files or not plans:
         result = compiled(files, args, placeholders=True)
-        found, jobs = list(result.diagnostics), len(result.launches)
+        found, jobs, parents = list(result.diagnostics), len(result.launches), result.parents
+        note_left_out(result, args, console)
     if plans:
         from launcher.cli import plan_file
 
         found += [diagnostic for path in plans for diagnostic in plan_file.findings(path)]
-    _show(found, args, console, good=[(jobs, "job"), (len(plans), "saved plan")])
+    _show(found, args, console, good=[(jobs, "job"), (parents, "abstract file"), (len(plans), "saved plan")])
     return exit_code(found, strict=args.strict)
 
 

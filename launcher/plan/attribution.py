@@ -9,6 +9,8 @@ from typing import NamedTuple
 from launcher.plan.diff import Change, diff
 from launcher.plan.effects import Start, start_of, started_by
 from launcher.plan.model import Plan
+from launcher.plan.notation import field
+from launcher.plan.step import Step
 from launcher.specs import canonical
 from launcher.specs.launch import JobKey, Launch
 
@@ -27,6 +29,22 @@ def attributed(plan: Plan, base: Sequence[Launch], name: str, here: str) -> Plan
         words = f"already pending on {name}" if is_pending else f"from {here}"
         steps.append(replace(step, attribution=words) if step.has_effects else step)
     return replace(plan, steps=tuple(steps))
+
+
+def shared_lines(steps: Sequence[Step]) -> tuple[str, ...]:
+    """Sentences on lines of shared files that change several jobs: `launcher.toml:12 changes 104 jobs`."""
+    jobs: dict[str, dict[JobKey, str]] = {}
+    for step in steps:
+        for path in (field(change.path) for change in step.changes):
+            if step.launch is not None and (line := step.launch.shared_line(path)):
+                jobs.setdefault(line, {}).setdefault(step.key, path)
+    lines = []
+    for line, changed in jobs.items():
+        paths = {path.rpartition(".")[2] for path in changed.values()}
+        what = f" (`{paths.pop()}`)" if len(paths) == 1 else ""
+        if len(changed) > 1:
+            lines.append(f"{line} changes {len(changed)} jobs{what}")
+    return tuple(lines)
 
 
 class Compared(NamedTuple):

@@ -191,6 +191,7 @@ def _plan(data: Mapping[str, Any]) -> Plan:
             for item in data.get("orphans", ())
         ),
         turns=tuple(data.get("turns", ())),
+        shared=tuple(data.get("shared", ())),
         problems=tuple(
             PlanProblem(**{**item, "key": JobKey(**item["key"])}) for item in data.get("problems", ())
         ),
@@ -312,9 +313,7 @@ def _checksum(body: bytes) -> str:
 def encode(plan: Plan) -> dict[str, Any]:
     """Encode a plan as a JSON object. A plan to save has to be stamped first with an id and a time."""
     orphans = [{"key": o.key._asdict(), "path": o.path, "guard": _guard(o.guard)} for o in plan.orphans]
-    problems = [
-        {"key": p.key._asdict(), "code": p.code, "message": p.message, "hint": p.hint} for p in plan.problems
-    ]
+    problems = [{**_fields(problem), "key": problem.key._asdict()} for problem in plan.problems]
     return {
         "version": VERSION,
         "plan_id": plan.plan_id,
@@ -338,7 +337,7 @@ def encode(plan: Plan) -> dict[str, Any]:
                 "effects": effects_json(plan),
                 "orphans": orphans,
                 "problems": problems,
-                "turns": list(plan.turns),
+                **{key: list(getattr(plan, key)) for key in ("turns", "shared")},
             }
         ),
     }

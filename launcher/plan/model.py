@@ -67,6 +67,7 @@ class Plan:
         plan_id, created_at, expires_at: given by `stamped`; "" and 0 (seconds since the epoch) before.
         commits: origin → git commit of its job files, with `-dirty` when the tree was.
         turns: where jobs that it starts have to take turns on this machine, in short sentences.
+        shared: which lines of launcher.toml and of parents change several of its jobs.
         unapproved: effects that were taken out of it, since no approval holds them; not saved.
     """
 
@@ -77,6 +78,7 @@ class Plan:
     engines: Mapping[str, str] = field(default_factory=dict)
     commits: Mapping[str, str] = field(default_factory=dict)
     turns: tuple[str, ...] = ()
+    shared: tuple[str, ...] = ()
     unapproved: tuple[Refusal, ...] = field(default=(), compare=False)
     plan_id: str = ""
     created_at: int = 0
@@ -147,6 +149,7 @@ class Plan:
         shown = [str(step) for step in self.steps if not step.is_quiet]
         shown += [f"?   {orphan}\n" for orphan in self.orphans]
         shown += [f"error: {problem}\n" for problem in self.problems]
+        shown += [f"{each}\n" for each in self.shared]
         shown += [f"turns: {each}\n" for each in self.turns]
         shown.append(f"{self.summary()}\n")
         if not self.is_empty:

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from launcher.errors import UsageError
+from launcher.plan.attribution import shared_lines
 from launcher.plan.decide import decide
 from launcher.plan.grounds import Desired, Grounds, cycle_in, history_of, in_order, key_of, needs_of
 from launcher.plan.model import Orphan, Plan, PlanProblem, Selection
@@ -94,8 +95,10 @@ def reconcile(
     orphans = find_orphans(snapshot.live, {launch.key for launch in (*desired, *others)}, scopes)
     if prune:
         steps += [destroy(orphan) for orphan in orphans]
+    steps.sort(key=_place)
     return Plan(
-        steps=tuple(sorted(steps, key=_place)),
+        steps=tuple(steps),
+        shared=shared_lines(steps),
         orphans=() if prune else tuple(report(orphan) for orphan in orphans),
         problems=tuple(problems),
         selection=Selection(

@@ -347,6 +347,7 @@ PLAN: Final = Record(
         "orphans": Items(_ORPHAN),
         "problems": Items(_PROBLEM),
         "turns": Items(Text(), "Where jobs that it starts have to take turns on this machine."),
+        "shared": Items(Text(), "Which lines of launcher.toml and of parents change several of its jobs."),
         "seal": Text(
             "Checksum of all bytes of the file before this field, which is the last one; an apply needs it.",
             pattern=r"sha256:[0-9a-f]{64}",

@@ -151,7 +151,7 @@ class _Source:
 
     def tables(self, section: str) -> dict[str, Table]:
         """The tables of a section, by name. Raises ConfigError for unknown entries in any section."""
-        self._refuse(faults(self._value, get_scheduler_factories()))
+        self._refuse(faults(self._value, get_scheduler_factories(), is_shared=not _is_private(self.name)))
         found: dict[str, Table] = self._value.get(section, {})
         return found
 
@@ -186,6 +186,13 @@ class _Source:
             elif inside and (found := key.match(line)):
                 return number, found.end() + 1
         return self._place(heads) if heads else (1, 1)
+
+
+def _is_private(path: str) -> bool:
+    """Whether a file is the user's own, or the one that LAUNCHER_CONFIG names, rather than a project's."""
+    path = os.path.abspath(path)
+    own = (os.path.abspath(each) for each in (os.environ.get(ENV_CONFIG), _of_user()) if each)
+    return path in own and path != project_file(os.getcwd())
 
 
 def _header(path: Sequence[str], end: str = r"\]") -> re.Pattern[str]:

@@ -96,6 +96,7 @@ def add_times(opts: runopts, grace_s: float) -> None:
         int,
         "seconds after which the whole app is stopped and has failed; no limit if not given",
         minimum=1,
+        example=3600,
     )
     opts.add(
         "grace_s", float, "seconds from TERM to KILL when the app is stopped", default=grace_s, minimum=0

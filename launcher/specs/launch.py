@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -174,6 +174,9 @@ class Launch:
     description: str = ""
     notes: tuple[str, ...] = ()
     """Remarks of the compiler that a plan shows beside its start. Outside the document."""
+    shared_line: Callable[[str], str] = field(default=lambda path: "", compare=False, repr=False)
+    """Path of the job file, `roles.main.env.LR` → `launcher.toml:12` where the value comes from a file that
+    other jobs stand on, too; else "". Not saved."""
     root: str
     file: str
     origin: str

@@ -10,7 +10,13 @@ from launcher.files import PROJECT_FILE
 TABLES = ("schedulers", "components", "cli")
 """The sections with defaults of `launcher run`; job files use only `schedulers`."""
 
-FIELDS = ("project", "target", "lifecycle", "queue", "ci", "exclude", *TABLES)
+SHARED = ("vars", "defaults", "targets")
+"""The tables of a project's launcher.toml that lie below its job files."""
+
+FIELDS = ("project", "target", "lifecycle", *SHARED, "queue", "ci", "exclude", *TABLES)
+DEFAULTS = ("role", "scheduler", "workspace", "timeout", "metadata")
+"""What the table `[defaults]` may hold: fields of every job that does not say otherwise."""
+
 QUEUE = ("cpu", "memory", "gpus", "max_parallel")
 """What the table `[queue]` may hold: how much of a machine the jobs of the project take together."""
 
@@ -39,15 +45,32 @@ class Fault(NamedTuple):
     remedy: str = ""
 
 
-def faults(value: Mapping[str, Any], schedulers: Collection[str] | None = None) -> Iterator[Fault]:
+def faults(
+    value: Mapping[str, Any], schedulers: Collection[str] | None = None, *, is_shared: bool = True
+) -> Iterator[Fault]:
     """Yield unknown entries of the file `value`, and values in place of tables.
 
     Args:
         schedulers: the known names; None if they are unknown.
+        is_shared: whether it is the file of a project. That of a user may not change what job files mean.
     """
+    for key in () if is_shared else SHARED:
+        if key in value:
+            message = f"`{key}` would change what job files mean, and this file is not in their repository"
+            yield Fault(
+                (key,), "unknown-field", message, remedy=f"move it to the {PROJECT_FILE} of the project"
+            )
     for key in value:
         if key not in FIELDS and not key.startswith("x-"):
             yield Fault((key,), "unknown-field", f"`{key}` is not a field of {PROJECT_FILE}", FIELDS)
+    for key in ("vars", "targets"):
+        if not isinstance(value.get(key, {}), dict):
+            yield Fault((key,), "wrong-type", f"`{key}` must be a table", remedy=f"write [{key}.NAME]")
+    overlays = value.get("targets")
+    for name, part in overlays.items() if isinstance(overlays, dict) else ():
+        if not (isinstance(part, dict) or name.startswith("x-")):
+            yield Fault(("targets", name), "wrong-type", f"`targets.{name}` must be a table")
+    yield from _of_table("defaults", DEFAULTS, value.get("defaults", {}))
     yield from _of_table("queue", QUEUE, value.get("queue", {}))
     yield from _of_table("ci", CI, value.get("ci", {}))
     table = value.get("ci", {})

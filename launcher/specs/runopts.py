@@ -25,6 +25,9 @@ def _texts(value: CfgVal) -> list[str]:
     return [part for part in (parts if isinstance(parts, list) else [parts]) if isinstance(part, str)]
 
 
+Choices = tuple[str, ...] | Mapping[str, str]
+
+
 class OptionFault(NamedTuple):
     """Attributes:
     code: of a diagnostic.
@@ -40,22 +43,24 @@ class runopt:
     """One option: default, type (`str`, `int`, `float`, `bool`, `list[str]`, `dict[str, str]`) and help.
 
     Attributes:
-        choices: the texts that are allowed; all where there are none.
+        choices: the texts that are allowed, or a mapping with the meaning of each; all where there are none.
         minimum: of a number.
         pattern: what a text must match as a whole, a regular expression.
         wants: a description of the pattern: "a size such as 100m".
         takes_number: whether a whole number may stand for its text, as 90 for "90".
+        example: a value, for editors.
     """
 
     default: CfgVal
     opt_type: Any
     is_required: bool
     help: str
-    choices: tuple[str, ...] = ()
+    choices: Choices = ()
     minimum: float | None = None
     pattern: str = ""
     wants: str = ""
     takes_number: bool = False
+    example: CfgVal = None
 
     def plain(self, value: Any) -> Any:
         """The value as its type has it: one value, one digest."""
@@ -195,11 +200,12 @@ class runopts:
         default: CfgVal = None,
         required: bool = False,
         *,
-        choices: tuple[str, ...] = (),
+        choices: Choices = (),
         minimum: float | None = None,
         pattern: str = "",
         wants: str = "",
         takes_number: bool = False,
+        example: CfgVal = None,
     ) -> None:
         """Add an option, or replace the one of that name. What its values must be: see `runopt`.
 
@@ -212,7 +218,7 @@ class runopts:
                 f"option `{cfg_key}` is of type {get_type_name(type_)}, its default is {default!r}"
             )
         self._opts[cfg_key] = runopt(
-            default, type_, required, help, choices, minimum, pattern, wants, takes_number
+            default, type_, required, help, choices, minimum, pattern, wants, takes_number, example
         )
 
     def get(self, name: str) -> runopt | None:

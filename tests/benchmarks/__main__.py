@@ -12,6 +12,7 @@ from tests.benchmarks.measure import Settings, table
 BENCHMARKS = {
     "start": "P1  start of commands, whole processes",
     "plan": "P2  validate, compile and plan 1,000 job files",
+    "sharing": "P2  validate and plan 1,000 job files with parents and a launcher.toml",
     "launch": "P3  local apps of 1, 100 and 1,000 replicas",
     "wait": "P5  from the exit of a process to the end of the wait",
     "logs": "P6  logs: written, read back, followed",

@@ -46,6 +46,7 @@ BEYOND: Mapping[str, tuple[str, ...]] = {
         "project/unknown-option/job.launcher.yaml",
         "project/unknown-scheduler/job.launcher.yaml",
         "project/unknown-target/job.launcher.yaml",
+        "targets/list.launcher.yaml",
     ),
     "what is on the disk: the workspace": (
         "fields/workspace-is-a-file.launcher.yaml",
@@ -63,11 +64,8 @@ BEYOND: Mapping[str, tuple[str, ...]] = {
         "fields/workspace-projects-in-one-place.launcher.yaml",
     ),
     "which schedulers there are here, and their options": (
-        "fields/scheduler-option-list.launcher.yaml",
-        "fields/scheduler-option-type.launcher.yaml",
         "fields/unknown-scheduler-option.launcher.yaml",
         "fields/unknown-scheduler.launcher.yaml",
-        "targets/option-of-the-other-scheduler.launcher.yaml",
         "targets/unknown-scheduler.launcher.yaml",
     ),
     "roles that wait for each other, and what a probe is made of": (
@@ -97,14 +95,10 @@ BEYOND: Mapping[str, tuple[str, ...]] = {
         "schedulers/docker-fixed-port-of-two-replicas.launcher.yaml",
         "schedulers/docker-host-without-a-network.launcher.yaml",
         "schedulers/docker-image-with-a-blank.launcher.yaml",
-        "schedulers/docker-option-of-another-type.launcher.yaml",
-        "schedulers/docker-options-out-of-range.launcher.yaml",
         "schedulers/docker-without-image.launcher.yaml",
         "schedulers/local-secret-path.launcher.yaml",
-        "schedulers/local-timeout-below-one.launcher.yaml",
         "schedulers/only-in-a-target.launcher.yaml",
         "schedulers/slurm-options-of-sbatch.launcher.yaml",
-        "schedulers/slurm-options-out-of-range.launcher.yaml",
         "schedulers/slurm-roles.launcher.yaml",
     ),
     "which components there are, their arguments, and what they make of them": (

@@ -109,6 +109,19 @@ def test_what_does_not_go_with_a_component_is_found_at_its_place(tool, wrong, pr
 
 
 @pytest.mark.parametrize("tool", TOOLS)
+def test_an_option_that_the_scheduler_does_not_have_is_found_at_its_place(tool, project):
+    path = project / "examples" / "x" / "option.launcher.toml"
+    job = 'version = 1\nname = "a"\nscheduler = "slurm"\n[roles.main]\nentrypoint = "x"\n[cfg]\ntime = 90\n'
+    path.write_text(MODELINE + job)
+    code, events = tool(path)
+    assert code == 0, events
+    path.write_text(MODELINE + job + 'partiton = "gpu"\n')
+    code, events = tool(path)
+    assert code == 1
+    assert "option.launcher.toml:9:1" in events
+
+
+@pytest.mark.parametrize("tool", TOOLS)
 def test_references_are_left_alone(tool, project):
     path = project / "examples" / "x" / "right.launcher.toml"
     path.write_text(GOOD + 'num_replicas = "$<var.n>"\nretry_policy = "$<var.p>"\nargs = [1, "$<app_id>"]\n')

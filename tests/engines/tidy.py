@@ -87,7 +87,8 @@ def leave(before: Iterable[Thing]) -> list[Thing]:
             return []  # whoever ends last judges
         known = {thing.id for thing in before}
         daemon = Daemon()
-        shared = made_by_tests()
-        shared += [net for net in daemon.networks() if net.name == "launcher" and net.id not in known]
-        daemon.remove(shared)
+        daemon.remove(made_by_tests())
+        for network in (net for net in daemon.networks() if net.name == "launcher" and net.id not in known):
+            daemon.release(network)
+            daemon.remove([network])
         return [thing for thing in daemon.everything() if is_ours(thing) and thing.id not in known]

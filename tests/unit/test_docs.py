@@ -24,16 +24,18 @@ from tests.snippets import Block, blocks, sections, shell, tell
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
-RECIPES = "cookbook"
-"""The page whose sections are stories of their own; every other page is one story."""
+RECIPES = ("cookbook", "slurm-recipes")
+"""The pages whose sections are stories of their own; every other page is one story."""
 WALK = "writing-a-scheduler"
 """The page whose Python and TOML are excerpts of an example, which its commands then use."""
 QUOTED = ("python", "toml")
+OF_OTHERS = {"--cleanenv", "--container-image", "--container-mounts", "--overlap"}
+"""Options of Apptainer, pyxis and srun."""
 
 
 def stories() -> Iterator[tuple[str, list[Block]]]:
     for page in PAGES:
-        parts = {"": page.read_text()} if page.stem != RECIPES else sections(page.read_text())
+        parts = {"": page.read_text()} if page.stem not in RECIPES else sections(page.read_text())
         for title, text in parts.items():
             if story := [block for block in blocks(text) if page.stem != WALK or block[0] not in QUOTED]:
                 yield re.sub(r"\W+", "-", f"{page.stem} {title}").strip("-"), story
@@ -125,6 +127,15 @@ def test_the_jobs_of_a_matrix_have_the_names_that_the_page_says(scenario):
     assert all(f"`{name}`" in page for name in jobs)
 
 
+@pytest.mark.parametrize("page", [ROOT / "docs" / "slurm-recipes.md"], ids=lambda page: page.stem)
+def test_every_job_file_of_a_page_is_right_without_the_cluster_too(page, empty_folder):
+    (empty_folder / "src").mkdir()
+    files = [text for kind, text in blocks(page.read_text()) if kind == "yaml"]
+    for text in files:
+        (empty_folder / text.splitlines()[0].removeprefix("# ")).write_text(text)
+    assert f"valid: {len(files)} jobs" in shell("launcher validate --strict .")
+
+
 def test_the_page_on_schedulers_quotes_the_example():
     quoted = [text for kind, text in blocks((ROOT / "docs" / f"{WALK}.md").read_text()) if kind in QUOTED]
     files = [path.read_text() for path in EXAMPLE.glob("*.*")]
@@ -163,5 +174,6 @@ def test_every_option_that_a_page_names_is_one(page):
     components = {"--help", "--env", "--entrypoint", "--lr"}  # arguments of components
     prose = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.M | re.S)
     code = " ".join(re.findall(r"`([^`\n]+)`", prose))
-    of_sbatch = {f"--{name}" for name in KNOWN} if page.stem == "slurm" else set()
-    assert {*re.findall(r"(?<!\S)--[a-z][a-z-]+", code)} <= known | components | of_sbatch
+    of_sbatch = {f"--{name}" for name in KNOWN} if page.stem.startswith("slurm") else set()
+    of_others = OF_OTHERS if page.stem == "slurm-recipes" else set()
+    assert {*re.findall(r"(?<!\S)--[a-z][a-z-]+", code)} <= known | components | of_sbatch | of_others

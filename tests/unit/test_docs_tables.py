@@ -138,3 +138,19 @@ def test_a_container_has_exactly_the_variables_of_the_table():
     request = get_scheduler("local_docker", "docs").submit_dryrun(app, {}).request
     expected = {name for name, cells in listed.items() if not cells[1].startswith(("no", "the image", "if"))}
     assert request.containers[0].kwargs["environment"].keys() == expected
+
+
+@pytest.mark.slow
+def test_the_variables_of_a_role_win_over_all_but_those_that_the_page_lists(scenario):
+    """All are set to one word; those that a local job without needs still has are the role's own."""
+    text = (ROOT / "docs" / "environment.md").read_text()
+    sentence = re.search(r"A role's own `env` wins over these, except over (.*?)\.", text, re.S)
+    listed = {name.replace("<ROLE>", "MAIN") for name in names(sentence[1])}
+    known = {name.replace("<ROLE>", "MAIN") for name in keyed("environment", "Variables of a replica")}
+    given = "".join(f"      {name}: own\n" for name in known - {"PATH"})
+    role = '  main:\n    run: env | grep =own\n    ready: {command: ["true"]}\n    env:\n'
+    scenario.write("own.launcher.yaml", f"version: 1\nname: own\nroles:\n{role}{given}")
+    scenario.launcher("apply", "own.launcher.yaml", "--yes", "--wait")
+    printed = scenario.launcher("logs", "own", "--no-prefix").out
+    own = {line.partition("=")[0] for line in printed.splitlines()}
+    assert own == known - {"PATH"} - listed | {"LAUNCHER_NEEDS"}

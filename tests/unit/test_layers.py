@@ -196,7 +196,8 @@ def test_nothing_above_the_schedulers_names_one():
     named = [
         f"{module} line {node.lineno}"
         for module, tree in modules().items()
-        if package_of(module) in ABOVE_SCHEDULERS and module != "launcher.jobfile.messages.foreign"
+        if package_of(module) in ABOVE_SCHEDULERS
+        and not module.startswith("launcher.jobfile.messages.foreign")
         for node in code_of(tree)
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in NAMES
     ]

@@ -19,7 +19,7 @@ MODEL = """\
         0, description="A field that only this test has.", examples=[10]
     )
 """
-WORD = '    "newness": (Word("", 10, _as("novelty")),),\n'
+WORD = '    "newness": (Word("", 10, to.field("novelty")),),\n'
 ROLE = "    novelty: int = field(default=0, metadata=at_least(0))\n"
 
 HEAD = """
@@ -197,6 +197,8 @@ ALLOWED = {
     "jobfile/model/role.py": "the table",
     "jobfile/compile/advice.py": "fields that do nothing without another one",
     "jobfile/messages/foreign.py": "what other tools call the fields",
+    "jobfile/messages/foreign_values.py": "values of other tools, written for them",
+    "jobfile/messages/remedies.py": "values of another type, written for them",
     "jobfile/compile/build.py": "fields that a job file spells otherwise than an AppDef",
     "cli/render/job_text.py": "the same, the other way round",
     "specs/app.py": "the table",

@@ -46,5 +46,6 @@ def compiled_launches(args: Any, console: Console) -> tuple[tuple[Launch, ...], 
     if exit_code(result.diagnostics, strict=args.strict):
         publish_refusal(result.diagnostics, in_short(result.diagnostics))
         raise JobFileError(in_short(result.diagnostics))
+    jobs.note_left_out(result, args, console)
     scopes = plan_options.scopes_of(result.launches, args.files or ["."])
     return result.launches, Choices(prune=result.prunes, scopes=scopes, declared_in=jobs.declared_in)

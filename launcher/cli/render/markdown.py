@@ -62,6 +62,7 @@ def _page(plan: Plan, rows: Sequence[str], details: Sequence[str], left_out: str
     edited = edited_lines([step for step in plan.steps if step.is_edited], plan.steps, namer(plan))
     lines += [line for text in edited for line in (f"- {_html(text)}", "")]
     lines += details
+    lines += [line for each in plan.shared for line in (f"- {_html(each)}", "")]
     if plan.turns:
         lines += [f"Turns: {_html('; '.join(plan.turns))}", ""]
     facts = [] if plan.is_empty else [f"Digest `{plan.plan_digest}`"]

@@ -95,6 +95,8 @@ def plan_text(plan: Plan, *, color: bool = False, columns: int | None = None) ->
     for note, steps in shared.items():
         text = f"note for {_jobs_of_note(steps, shown, name)}: {note}"
         lines += [paint(line, "dim", color) for line in _note(text, columns)]
+    for each in plan.shared:
+        lines += [paint(line, "dim", color) for line in _note(each, columns)]
     for each in plan.turns:
         lines += [paint(line, "dim", color) for line in _note(f"turns: {each}", columns)]
     lines += [""] if lines else []

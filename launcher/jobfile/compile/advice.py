@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Set
+from collections.abc import Collection, Iterable, Mapping, Set
 from typing import Any
 
+from launcher.jobfile.compile.references import names_in
 from launcher.jobfile.compile.shell_advice import SHELLS, advise_shell_text
 from launcher.jobfile.compile.variables import AnyVar, reads_secret
 from launcher.jobfile.messages.collector import Collector
@@ -18,7 +19,6 @@ from launcher.jobfile.model.role import RoleSpec
 from launcher.jobfile.text.document import Document, Path, leaves
 from launcher.jobfile.text.source import BLANKS, blank_name
 from launcher.jobfile.text.toml_positions import newer_toml
-from launcher.specs import find_macros
 from launcher.specs.check import SET_FOR_REPLICAS
 from launcher.specs.secret import is_sensitive, may_hold_secret
 from launcher.specs.text import shell_words
@@ -36,10 +36,29 @@ def advise_text(document: Document, problems: Collector) -> None:
         for start, end, what, label in newer_toml(source.text):
             message = f"{what} is TOML 1.1, and many tools read TOML 1.0 only"
             problems.found.append(source.diagnostic(start, end, "newer-toml", message, label=label))
+        if "'" in source.text and "\\" in source.text:
+            _advise_escapes(document, problems)
     elif not source.text.isascii():
         for path, text in leaves(document.value):
             if isinstance(text, str) and not text.isascii() and not any(map(_is_prose, path)):
                 _advise_characters(path, text, problems)
+
+
+_ESCAPE = re.compile(r"\\[nt\"]")
+_OTHER_ESCAPE = re.compile(r"\\[^nt\"]|[*+?\[(|^%]")
+"""Of a pattern, a path or a format: there, `\\n` is meant for the program that reads it."""
+
+
+def _advise_escapes(document: Document, problems: Collector) -> None:
+    """Note `\\n` in single quotes, two characters to TOML, in texts that no program reads as code."""
+    for path, text in leaves(document.value):
+        is_plain = isinstance(text, str) and {"env", "description", "metadata"} & {*path}
+        if not is_plain or not (found := _ESCAPE.search(text)) or _OTHER_ESCAPE.search(text):
+            continue
+        written = document.value_range(path).text
+        if written.startswith("'") and not written.startswith("'''"):
+            message = f"`{found[0]}` in single quotes is two characters of the value"
+            problems.add(path, "lookalike-character", message, label="write double quotes", part=found[0])
 
 
 def _is_prose(key: str | int) -> bool:
@@ -47,8 +66,7 @@ def _is_prose(key: str | int) -> bool:
 
 
 def _advise_characters(path: Path, text: str, problems: Collector) -> None:
-    start, _ = problems.document.value_range(path)
-    if not problems.document.source.text.startswith(text[:1], start):
+    if not problems.document.value_range(path).text.startswith(text[:1]):
         return  # in quotes, or a text of several lines: it was written like this on purpose
     if _looks_quoted(text):
         message = "these are typographic quotes, and part of the value"
@@ -123,16 +141,6 @@ def _further(value: Mapping[str, Any]) -> dict[str, Path]:
     }
 
 
-def names_in(value: Any) -> Iterator[str]:
-    """The names of all references in a value. What stands below `x-` keys may be an anchor for elsewhere."""
-    if isinstance(value, str):
-        yield from (name for name, _, _ in find_macros(value))
-    elif isinstance(value, dict | list):
-        # `needs` has them in keys.
-        for part in [*value, *value.values()] if isinstance(value, dict) else value:
-            yield from names_in(part)
-
-
 def advise(
     job: JobFile | None, folder: str, problems: Collector, common: Collection[str] = frozenset()
 ) -> None:
@@ -167,6 +175,13 @@ def _advise_args(role: str, args: Iterable[tuple[str, str]], problems: Collector
     """Note options that stand in one argument with their values."""
     for index, (before, text) in enumerate(args):
         # What follows an option may be its value: `--extra-args`, `--lr 0.1`.
+        path: Path = ("roles", role, "args", index)
+        if _takes_items(path, problems):
+            message = (
+                f"argument {index + 1} of role `{role}` holds the items below it: they are indented deeper"
+            )
+            problems.add(path, "command-line", message, label="indent each item alike")
+            continue
         is_value = before.startswith("-") and "=" not in before
         if is_value or not _OPTIONS.fullmatch(text):
             continue
@@ -175,7 +190,14 @@ def _advise_args(role: str, args: Iterable[tuple[str, str]], problems: Collector
         label = "make each word an item"
         if words and not any(map(is_sensitive, words)):
             label += ": " + json.dumps(words, ensure_ascii=False)[1:-1]
-        problems.add(("roles", role, "args", index), "command-line", message, label=label)
+        problems.add(path, "command-line", message, label=label)
+
+
+def _takes_items(path: Path, problems: Collector) -> bool:
+    """Whether a text without quotes goes on with a line that looks like the next item of its list."""
+    source, start, end = problems.document.value_range(path)
+    written = source.text[start:end]
+    return source.format == "yaml" and written[:1] not in "|>'\"" and bool(re.search(r"\n *- ", written))
 
 
 def _advise_unused(role: str, fields: Set[str], common: Collection[str], problems: Collector) -> None:
@@ -226,7 +248,7 @@ def _advise_fields(role: str, spec: RoleSpec, fields: Set[str], problems: Collec
         label = f"move it out of `env`, to the fields of {whose}"
         hint = (
             "in TOML, a key belongs to the [table] above it"
-            if problems.document.source.format == "toml"
+            if problems.document.format_at(path) == "toml"
             else ""
         )
         problems.add(path, "misplaced-field", message, at="key", label=label, hint=hint)

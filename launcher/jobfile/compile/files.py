@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,8 +12,10 @@ from launcher.components.calls import Calls, are_allowed
 from launcher.jobfile.compile.discover import FoundFile, find_files
 from launcher.jobfile.compile.inputs import Folders
 from launcher.jobfile.compile.needs import (
+    Declaration,
     Neighbours,
     Reach,
+    declaration,
     out_of_reach,
     resolve_elsewhere,
     resolve_needs,
@@ -21,10 +24,12 @@ from launcher.jobfile.compile.needs import (
 from launcher.jobfile.compile.one_file import FileResult, compile_document
 from launcher.jobfile.compile.one_job import Work
 from launcher.jobfile.compile.options import Rules, Schedulers
+from launcher.jobfile.compile.parents import Parents
 from launcher.jobfile.compile.project import Checkout, Homes
 from launcher.jobfile.compile.trace import Trace
 from launcher.jobfile.compile.variables import Inputs, VarFiles, read_var_files
-from launcher.jobfile.diagnostics.diagnostic import Diagnostic, in_order, job_file_error
+from launcher.jobfile.diagnostics.diagnostic import Diagnostic, Span, in_order, job_file_error
+from launcher.jobfile.messages.collector import Collector
 from launcher.jobfile.messages.names import listing, suggest
 from launcher.jobfile.text.parse import parse
 from launcher.jobfile.text.source import Source, leads_out, read_source, source_of
@@ -67,6 +72,10 @@ class Compiled:
     """Where the values of each launch come from."""
     prunes: bool = False
     """Whether `launcher ci` stops apps that no file declares any more."""
+    parents: int = 0
+    """How many of the files are no jobs, only parents of others."""
+    left_out: tuple[str, ...] = ()
+    """The files that have jobs without the target asked for."""
 
     @property
     def errors(self) -> tuple[Diagnostic, ...]:
@@ -123,45 +132,107 @@ def compile_files(
     )
     folders = Folders(not placeholders)
     files, missing = find_files(paths, cwd)
+    parents = Parents(environment.checkout is None, {found.path: found.file for found in files})
     seen: dict[str, list[Diagnostic]] = {}
 
     def work(path: str) -> Work:
         home = homes.of(os.path.dirname(path))
         if home.problems:
             seen.setdefault(home.problems[0].file, list(home.problems))
-        return Work(path, inputs, target, environment.schedulers, home, folders, environment.rules, calls)
+        return Work(
+            path, inputs, target, environment.schedulers, home, folders, environment.rules, calls, parents
+        )
 
     with calls:
         compiled = [_compile_file(found, work) for found in files]
-    results = [result for result in compiled if result is not None]
-    strangers = _undeclared(inputs.given, values, results, paths)
-    twins = _duplicates(results)
-    good = [result for result in results if id(result) not in twins]
-    around = Neighbours(cwd, inputs, [found.path for found in files]) if neighbours else None
-    launches, of_needs = _with_needs(good, around, environment.reach)
-    diagnostics = [*missing, *values.problems, *strangers]
+    results = _without_twins([result for result in compiled if result is not None])
+    strangers = _undeclared(inputs.given, values, results, homes.variables, paths)
+    made = [each for result in results for each in result.made]
+    traces = {launch.key: trace for launch, trace in made}
+    around = Neighbours(cwd, inputs, [found.path for found in files], parents) if neighbours else None
+    launches, of_needs = _with_needs([launch for launch, _ in made], traces, around, environment.reach)
+    lacking = [each for result in results for each in result.lacking]
+    left_out = tuple(dict.fromkeys(each.file for each in lacking)) if launches else ()
+    diagnostics = [*missing, *values.problems, *strangers, *([] if left_out else lacking)]
     for problems in seen.values():
         diagnostics += in_order(problems)
-    for result in results:
+    for result in _each_once(results):
         more = [each for launch in result.launches for each in of_needs.get(launch.key, ())]
-        diagnostics += in_order([*result.problems, *twins.get(id(result), more)])
-    traces = {key: trace for result in good for key, trace in result.traces.items()}
+        diagnostics += in_order([*result.problems, *more])
+    if not (placeholders or launches or diagnostics):
+        diagnostics += [_only_a_parent(result.file) for result in results if result.is_abstract]
     if not placeholders and not any(each.severity == "error" for each in diagnostics):
-        launches = resolve_elsewhere(launches, Neighbours(cwd, replace(inputs, placeholders=True)))
-    return Compiled(tuple(launches), tuple(diagnostics), traces, homes.prunes)
+        elsewhere = Neighbours(cwd, replace(inputs, placeholders=True), parents=parents)
+        launches = resolve_elsewhere(launches, elsewhere)
+    count = sum(result.is_abstract for result in results)
+    return Compiled(tuple(launches), tuple(diagnostics), traces, homes.prunes, count, left_out)
+
+
+def _only_a_parent(file: str) -> Diagnostic:
+    message = "the file is abstract: it is a parent of job files, and no job"
+    hint = "give the files that extend it, or a folder"
+    return Diagnostic(file=file, span=None, code="no-job-files", message=message, hint=hint)
+
+
+def _each_once(results: Sequence[FileResult]) -> Iterator[FileResult]:
+    """The results, each problem of a file that several job files stand on once, with the number of these."""
+    jobs = [result for result in results if not result.is_abstract]
+    reach = Counter(place for result in jobs for place in {_place(found) for found in result.problems})
+    shared = {_place(found) for result in results for found in result.problems if found.file != result.file}
+    shown: set[tuple[str, Span | None, str]] = set()
+    for result in results:
+        kept = []
+        for found in result.problems:
+            place = _place(found)
+            if place not in shared or place not in shown:
+                count = reach[place] if place in shared else 1
+                message = f"{found.message}, in {count} files" if count > 1 else found.message
+                kept.append(replace(found, message=message))
+        shown |= {_place(found) for found in result.problems}
+        yield replace(result, problems=tuple(kept))
+
+
+def _place(found: Diagnostic) -> tuple[str, Span | None, str]:
+    return found.file, found.span, found.code
+
+
+def _without_twins(results: Sequence[FileResult]) -> list[FileResult]:
+    """The results without a second declaration of a job, which is an error at its name."""
+    first: dict[JobKey, Trace] = {}
+    out = []
+    for result in results:
+        good, twins = [], dict[Declaration, Diagnostic]()
+        for each in result.made:
+            known = first.setdefault(each.launch.key, each.trace)
+            if known is each.trace:
+                good.append(each)
+            else:
+                twins.setdefault(declaration(each.launch), _twin(each.launch.key, known, each.trace))
+        out.append(replace(result, made=tuple(good), problems=(*result.problems, *twins.values())))
+    return out
+
+
+def _twin(key: JobKey, known: Trace, trace: Trace) -> Diagnostic:
+    problems, file = Collector(trace.document), known.document.source.file
+    place = Collector(known.document).place(("name",), "the other one is here", at="value")
+    message = f"job `{key.job}` of project `{key.project}` is declared in {file} as well"
+    hint = "rename one, or give it another `project`"
+    problems.add(("name",), "duplicate-job", message, hint=hint, related=(place,))
+    return problems.found[0]
 
 
 def _with_needs(
-    results: Sequence[FileResult], neighbours: Neighbours | None, reach: Reach | None
+    written: Sequence[Launch],
+    traces: Mapping[JobKey, Trace],
+    neighbours: Neighbours | None,
+    reach: Reach | None,
 ) -> tuple[list[Launch], Mapping[JobKey, Sequence[Diagnostic]]]:
-    """The launches of files, their needs resolved; and what is wrong with the needs, by job.
+    """The launches, their needs resolved; and what is wrong with the needs, by job.
 
-    Without the jobs of a file whose needs close a circle, or that reads an output folder out of its reach.
+    Without the jobs whose needs close a circle, or that read an output folder out of their reach.
     """
-    written = [launch for result in results for launch in result.launches]
     if not any(launch.needs for launch in written):
-        return written, {}
-    traces = {key: trace for result in results for key, trace in result.traces.items()}
+        return [*written], {}
     launches, circles = resolve_needs(written)
     found: dict[JobKey, list[Diagnostic]] = {}
     for circle in circles:
@@ -169,11 +240,11 @@ def _with_needs(
     if neighbours is not None:
         for launch, warning in unknown_needs(written, traces, neighbours):
             found.setdefault(launch.key, []).append(warning)
-    wrong = {(launch.root, launch.file) for circle in circles for launch, _ in circle.steps}
+    wrong = {declaration(launch) for circle in circles for launch, _ in circle.steps}
     for launch, error in out_of_reach(written, traces, reach, neighbours):
         found.setdefault(launch.key, []).append(error)
-        wrong.add((launch.root, launch.file))
-    return [launch for launch in launches if (launch.root, launch.file) not in wrong], found
+        wrong.add(declaration(launch))
+    return [launch for launch in launches if declaration(launch) not in wrong], found
 
 
 def load_job(
@@ -236,7 +307,7 @@ def compile_text(text: str, path: str, schedulers: Schedulers | None = None) -> 
     with Calls(are_allowed(os.environ)) as calls:
         work = Work(path, Inputs({}, os.environ), None, schedulers, home, Folders(is_read=False), calls=calls)
         result = compile_document(parse(source), work)
-    return Compiled(result.launches, tuple(in_order([*home.problems, *result.problems])))
+    return Compiled(tuple(result.launches), tuple(in_order([*home.problems, *result.problems])))
 
 
 def _compile_file(found: FoundFile, work: Callable[[str], Work]) -> FileResult | None:
@@ -251,17 +322,25 @@ def _compile_file(found: FoundFile, work: Callable[[str], Work]) -> FileResult |
     if isinstance(source, Diagnostic):
         # Asked of the error, since a file of that name may be there again.
         is_gone = found.walked and source.code == "no-such-file" and not os.path.islink(found.path)
-        return None if is_gone else FileResult(problems=(source,))
+        return None if is_gone else FileResult(file=found.file, problems=(source,))
     return compile_document(parse(source), job)
 
 
 def _undeclared(
-    given: Mapping[str, Any], files: VarFiles, results: Sequence[FileResult], paths: Sequence[str]
+    given: Mapping[str, Any],
+    files: VarFiles,
+    results: Sequence[FileResult],
+    shared: Set[str],
+    paths: Sequence[str],
 ) -> list[Diagnostic]:
-    """Variables that were given a value and that no file declares."""
+    """Variables that were given a value and that no file declares.
+
+    Args:
+        shared: the variables of launcher.toml, which files may leave unused.
+    """
     if not results or any(result.declared is None for result in results):
         return []  # a file that could not be read may declare it
-    known = sorted({name for result in results for name in result.declared or ()})
+    known = sorted(frozenset(shared).union(*(result.declared or () for result in results)))
     return [
         Diagnostic(
             file=paths[0] if len(paths) == 1 else f"{len(results)} files",
@@ -274,26 +353,3 @@ def _undeclared(
         for name in given
         if name not in known
     ] + files.undeclared(known)
-
-
-def _duplicates(results: Sequence[FileResult]) -> dict[int, tuple[Diagnostic, ...]]:
-    """Two files with one job key: the later one is the error, and names the first."""
-    first: dict[JobKey, FileResult] = {}
-    found: dict[int, tuple[Diagnostic, ...]] = {}
-    for result in results:
-        for launch in result.launches:
-            known = first.setdefault(launch.key, result)
-            if known is not result and id(result) not in found and known.source and result.source:
-                found[id(result)] = (_twin(launch.key, known.source, result.source),)
-    return found
-
-
-def _twin(key: JobKey, known: Source, source: Source) -> Diagnostic:
-    related = known.related(*_name_range(known), "the other one is here")
-    message = f"job `{key.job}` of project `{key.project}` is declared in {known.file} as well"
-    hint = "rename one, or give it another `project`"
-    return source.diagnostic(*_name_range(source), "duplicate-job", message, hint=hint, related=(related,))
-
-
-def _name_range(source: Source) -> tuple[int, int]:
-    return parse(source).value_range(("name",))

@@ -26,9 +26,11 @@ class Folders:
     """Hashes workspaces and watched files of all files of one compile.
 
     With `is_read` False no file is read: it is only seen whether folders are there, and whether globs match.
+    With `is_here` False not even that: paths of an abstract file are relative to the files that extend it.
     """
 
     is_read: bool = True
+    is_here: bool = True
     _workspaces: dict[str, str | LauncherError] = field(default_factory=dict)
     _triggers: dict[tuple[str, tuple[str, ...]], str] = field(default_factory=dict)
     _inputs: InputReader | None = None
@@ -38,7 +40,7 @@ class Folders:
     ) -> WorkspaceRef | None:
         """The workspace of a job file in `directory`, which its paths are relative to. None where it is not
         usable. One folder that becomes the whole workspace is the same as its path alone."""
-        if spec is None or problems.is_assumed(("workspace",)):
+        if spec is None or not self.is_here or problems.is_assumed(("workspace",)):
             return None
         if isinstance(spec, str):
             digest = self._digest(spec, directory, ("workspace",), problems)
@@ -99,7 +101,7 @@ class Folders:
         Args:
             root: the folder that no glob may leave.
         """
-        if not _stays_inside(lifecycle, directory, root, problems):
+        if not (self.is_here and _stays_inside(lifecycle, directory, root, problems)):
             return ""
         globs = tuple(glob for trigger in triggers(lifecycle) for glob in trigger.globs)
         if not globs or not self.is_read or problems.holds_assumed(("lifecycle",)):
@@ -121,6 +123,8 @@ class Folders:
 
         Notes globs that leave `root` or match nothing, and files that cannot be read.
         """
+        if not self.is_here:
+            return ""
         good = not problems.holds_assumed(("inputs",))
         for index, glob in enumerate(globs):
             path: Path = ("inputs", index)

@@ -18,6 +18,7 @@ from typing import Any
 from launcher.jobfile.compile.variables import Value, show_text
 from launcher.jobfile.messages.collector import Collector
 from launcher.jobfile.messages.names import got, nearest, show, suggest
+from launcher.jobfile.messages.remedies import axis_remedy
 from launcher.jobfile.model.base import VAR_NAME
 from launcher.jobfile.text.document import Path
 from launcher.specs.secret import hide
@@ -193,7 +194,7 @@ class Matrix:
         if isinstance(given, dict):
             return self._range(path, given)
         if not isinstance(given, list):
-            label = f"write {self.problems.written([given])}" if _is_scalar(given) else ""
+            label = axis_remedy(given, self.problems)
             self._wrong(path, f"axis `{name}` must be a list of values, not {got(given)}", label)
             return []
         if not given:
@@ -228,7 +229,8 @@ class Matrix:
         for key in given:
             if key != "range" and not key.startswith("x-"):
                 message = f"`{key}` is not a field of axis `{path[-1]}`"
-                label = suggest(key, ["range"]) or f"write a list of values, or {example}"
+                label = suggest(key, ["range"]) or axis_remedy(given, self.problems)
+                label = label or f"write a list of values, or {example}"
                 self.problems.add((*path, key), "unknown-field", message, at="key", label=label)
         if "range" not in given:
             if not self.problems.has_errors:

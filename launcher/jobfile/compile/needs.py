@@ -12,6 +12,7 @@ from launcher.files import project_file
 from launcher.git import repository
 from launcher.jobfile.compile.discover import SUFFIXES, find_files
 from launcher.jobfile.compile.one_file import Declared, declared_in
+from launcher.jobfile.compile.parents import Parents
 from launcher.jobfile.compile.project import Homes
 from launcher.jobfile.compile.trace import Trace
 from launcher.jobfile.compile.variables import Inputs
@@ -24,6 +25,13 @@ from launcher.jobfile.text.source import leads_out, read_source
 from launcher.specs import JobKey, Launch
 from launcher.specs.needs import Need
 from launcher.text import did_you_mean
+
+Declaration = tuple[str, str, str]
+"""The folder and file that declare a job, and the name of the job or of its matrix there."""
+
+
+def declaration(launch: Launch) -> Declaration:
+    return launch.root, launch.file, launch.matrix or launch.key.job
 
 
 def declared_elsewhere(name: str, launch: Launch, cwd: str = "") -> str:
@@ -78,10 +86,10 @@ def unknown_needs(
     """
     jobs = {launch.key for launch in launches}
     jobs |= {launch.key._replace(job=launch.matrix) for launch in launches if launch.matrix}
-    seen: set[tuple[str, str, Path]] = set()
+    seen: set[tuple[Declaration, Path]] = set()
     for launch in launches:
         for need in launch.needs:
-            place = (launch.root, launch.file, traces[launch.key].needs[need.job][0])
+            place = (declaration(launch), traces[launch.key].needs[need.job][0])
             if launch.key._replace(job=need.job) in jobs or place in seen:
                 continue
             known = neighbours.of(launch)
@@ -111,11 +119,13 @@ class Neighbours:
         cwd: where the paths of files begin; absolute.
         inputs: what variables in the values of a matrix are taken from.
         given: absolute paths.
+        parents: reads the parents of job files.
     """
 
     cwd: str
     inputs: Inputs
     given: Sequence[str] = ()
+    parents: Parents = field(default_factory=Parents)
     _homes: Homes = field(init=False)
     _paths: dict[str, list[str]] = field(default_factory=dict)
     _documents: dict[str, Document | None] = field(default_factory=dict)
@@ -128,8 +138,10 @@ class Neighbours:
         """Return the declared jobs in the project of a launch, under its target."""
         key = (launch.directory, launch.key.project, launch.key.target)
         if key not in self._declared:
-            found = [self._read(path, launch.key.target) for path in self._around(launch.directory)]
-            self._declared[key] = [each for each in found if each and each.project == launch.key.project]
+            found = (self._read(path, launch.key.target) for path in self._around(launch.directory))
+            self._declared[key] = [
+                each for jobs in found for each in jobs or () if each.project == launch.key.project
+            ]
         return self._declared[key]
 
     def meaning(self, launch: Launch, name: str) -> Meaning:
@@ -162,7 +174,8 @@ class Neighbours:
             self._paths[folder] = [*dict.fromkeys([*self.given, *_files_of_project(folder)])]
         return self._paths[folder]
 
-    def _read(self, path: str, target: str) -> Declared | None:
+    def _read(self, path: str, target: str) -> list[Declared] | None:
+        """The declarations of a file; None where they cannot be read."""
         home = self._homes.of(os.path.dirname(path))
         if path not in self._documents:
             shown = os.path.relpath(path, self.cwd)
@@ -171,8 +184,10 @@ class Neighbours:
         document = self._documents[path]
         if document is None:
             return None
+        if (document.value or {}).get("abstract") is True:
+            return []
         try:
-            return declared_in(document, target, self.inputs, home)
+            return declared_in(document, path, target, self.inputs, home, self.parents) or None
         except CommandError:  # from git
             return None
 
@@ -228,7 +243,7 @@ def resolve_needs(launches: Sequence[Launch]) -> tuple[list[Launch], list[Circle
     """Replace each name of a matrix among `needs` by the names of its jobs; find the circles.
 
     A job's name takes precedence over a matrix's. A name that none of the launches has stays as it is. Of
-    circles through the same files one is found.
+    circles through the same declarations one is found.
     """
     names = Names(launches)
     known: dict[tuple[str, str, tuple[Need, ...]], tuple[Need, ...]] = {}
@@ -279,7 +294,7 @@ def _circles(launches: Sequence[Launch], names: Names) -> Iterator[Circle]:
     """Circles of launches, none of which has a job of another one."""
     done: set[int] = set()
     reported: set[int] = set()
-    files: set[frozenset[str]] = set()
+    declarations: set[frozenset[Declaration]] = set()
 
     def steps(index: int) -> Iterator[tuple[int, Need]]:
         launch = launches[index]
@@ -302,9 +317,9 @@ def _circles(launches: Sequence[Launch], names: Names) -> Iterator[Circle]:
                 inside = [each for each, _ in stack[path[other] :]]
                 needs = [*taken[path[other] :], need]
                 reported.update(inside)
-                through = frozenset(f"{launches[each].root}/{launches[each].file}" for each in inside)
-                if through not in files:
-                    files.add(through)
+                through = frozenset(declaration(launches[each]) for each in inside)
+                if through not in declarations:
+                    declarations.add(through)
                     start = inside.index(min(inside))
                     order = [*range(start, len(inside)), *range(start)]
                     yield Circle(tuple((launches[inside[each]], needs[each]) for each in order))
@@ -335,11 +350,11 @@ def out_of_reach(
         neighbours: knows the matrices of other files.
     """
     names = Names(launches)
-    seen: set[tuple[str, str, Path, str]] = set()
+    seen: set[tuple[Declaration, Path, str]] = set()
     for launch in launches:
         trace = traces[launch.key]
         for job, path, written in trace.outputs:
-            place = (launch.root, launch.file, path, written)
+            place = (declaration(launch), path, written)
             if place in seen:
                 continue
             seen.add(place)

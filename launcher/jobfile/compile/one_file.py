@@ -5,32 +5,35 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from launcher.jobfile.compile.advice import advise, advise_text, advise_variables, names_in
+from launcher.jobfile.compile.advice import advise, advise_text, advise_variables
 from launcher.jobfile.compile.build import check_defaults
+from launcher.jobfile.compile.inputs import Folders
 from launcher.jobfile.compile.job_names import beginning, check_names, group_of, named
+from launcher.jobfile.compile.layers import Layered, layered
 from launcher.jobfile.compile.matrix import NO_MATRIX, Combination, Matrix
 from launcher.jobfile.compile.one_job import Expanded, Work, compile_job
+from launcher.jobfile.compile.overlay import WHOLE, Placed, holding, laid_over, swept, without
+from launcher.jobfile.compile.parents import Parents
 from launcher.jobfile.compile.project import STAND_INS, Home
-from launcher.jobfile.compile.references import References
+from launcher.jobfile.compile.references import References, names_in
 from launcher.jobfile.compile.trace import Trace
 from launcher.jobfile.compile.variables import AnyVar, Inputs, Value, resolve_variables, without_secrets
 from launcher.jobfile.compile.variants import Variant, Variants, chosen_target
+from launcher.jobfile.compile.version import is_known_version
 from launcher.jobfile.diagnostics.diagnostic import Diagnostic
 from launcher.jobfile.messages.collector import Collector
 from launcher.jobfile.messages.excerpts import masked
-from launcher.jobfile.messages.names import got, show
+from launcher.jobfile.messages.names import got
 from launcher.jobfile.messages.wording import report
 from launcher.jobfile.model.base import VERSION
 from launcher.jobfile.model.fields import JOB_FIELDS, ROLE
 from launcher.jobfile.model.job_file import JobFile, vars_adapter
-from launcher.jobfile.model.quantities import foreign_file
 from launcher.jobfile.text.document import Document, Path
-from launcher.jobfile.text.source import Source
-from launcher.specs import JobKey, Launch, canonical
+from launcher.specs import Launch, canonical
 
 MAX_JOBS = 4096
 """Of one file under all of its targets."""
@@ -42,6 +45,24 @@ _GIT = "$<git."
 _COMMON_ROLE: Path = ("defaults", "role")
 _HIDES_USES = frozenset({"yaml-syntax", "toml-syntax", "unknown-reference", "lookalike-reference"})
 """Codes beside which an unused variable is not reported: what refers to it may be what is wrong."""
+_OF_CHILDREN = frozenset(
+    {
+        "missing-field",
+        "constraint",
+        "unknown-reference",
+        "unknown-variable",
+        "unused-field",
+        "unused-variable",
+    }
+)
+"""Codes that mean nothing in an abstract file: its children may have what it lacks."""
+
+
+class Made(NamedTuple):
+    """A launch, and where its values come from."""
+
+    launch: Launch
+    trace: Trace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,17 +70,22 @@ class FileResult:
     """The result of compiling one file.
 
     Attributes:
-        launches: one, or one for each combination of its matrix; none when there is an error.
+        made: the jobs, several for a job with a matrix; none of a job with an error.
         declared: the names of its variables; None when the file could not be read that far.
-        source: the text, for a problem that is found later: another file with the same job.
-        traces: where the values of each launch come from.
+        lacking: the jobs without the target that was asked for, each with the message on that.
+        is_abstract: whether it is only a parent of other files.
     """
 
-    launches: tuple[Launch, ...] = ()
+    file: str
+    made: tuple[Made, ...] = ()
     problems: tuple[Diagnostic, ...] = ()
     declared: frozenset[str] | None = None
-    source: Source | None = None
-    traces: Mapping[JobKey, Trace] = field(default_factory=dict)
+    lacking: Sequence[Diagnostic] = ()
+    is_abstract: bool = False
+
+    @property
+    def launches(self) -> list[Launch]:
+        return [each.launch for each in self.made]
 
 
 @dataclass(slots=True)
@@ -70,8 +96,7 @@ class _Outcome:
     specs: Mapping[str, AnyVar]
     problems: list[Diagnostic]
     jobs: int
-    launches: list[Launch] = field(default_factory=list)
-    traces: dict[JobKey, Trace] = field(default_factory=dict)
+    made: list[Made] = field(default_factory=list)
 
     def take(self, more: Iterable[Diagnostic]) -> None:
         """Add the problems that were not found at the same place before."""
@@ -109,30 +134,105 @@ class Declared:
         return self.is_guessed and name.startswith(self.beginning)
 
 
-def declared_in(document: Document, target: str, inputs: Inputs, home: Home) -> Declared | None:
-    """Return a file's declarations under a target, without compiling it; None for an unreadable name."""
+def declared_in(
+    document: Document, path: str, target: str, inputs: Inputs, home: Home, parents: Parents
+) -> list[Declared]:
+    """Return the declarations of a file's jobs under a target, without compiling them.
+
+    Args:
+        path: of the file, absolute.
+    """
+    problems = Collector(document)
+    jobs = layered(document, path, home, parents, problems) or ()
+    is_whole = not any(found.severity == "error" for found in document.problems)
+    return [found for job in jobs if (found := _declared(job, target, inputs, home, is_whole))]
+
+
+def _declared(job: Layered, target: str, inputs: Inputs, home: Home, is_whole: bool) -> Declared | None:
+    """The declarations of one job; None where its name cannot be read."""
+    document = job.document
     name = (document.value or {}).get("name")
     if not isinstance(name, str):
         return None
     problems = Collector(document)
-    whole = _expanded(Variants(document, problems).of(target), inputs, home, problems)
+    whole = _expanded(Variants(document, problems, job.marked).of(target), inputs, home, problems)
     project = whole.references(NO_MATRIX, home, problems).values["job.project"].text
     is_guessed = not whole.combinations or any(map(whole.is_in_names, problems.assumed))
     jobs = frozenset(named(name, combination) for combination in whole.combinations)
-    is_whole = not any(found.severity == "error" for found in document.problems)
     group = whole.group or name
     return Declared(document.source.file, project, group, jobs, beginning(name), is_guessed, is_whole)
 
 
 def compile_document(document: Document, work: Work) -> FileResult:
-    """Compile a job file under the target asked for, and check it under all others."""
-    problems = Collector(document, document.problems)
-    if document.value is None or not _is_known_version(document.value, problems):
-        return FileResult(problems=tuple(problems.found))
+    """Compile a job file, each of its jobs under the target asked for, and check them under all others."""
+    problems, file = Collector(document, document.problems), document.source.file
+    if document.value is None or not is_known_version(document.value, problems):
+        return FileResult(file=file, problems=tuple(problems.found))
+    is_abstract = _is_abstract(document.value, problems)
+    jobs = layered(document, work.path, work.home, work.parents, problems)
+    if jobs is None:
+        return FileResult(file=file, problems=tuple(problems.found), is_abstract=is_abstract)
+    advise_text(document, problems)
+    found = [*problems.found]
+    if is_abstract:
+        jobs = [_completed(job) for job in jobs]
+        work = replace(work, rules=None, folders=Folders(is_read=False, is_here=False))
+    results = [_compile_job(job, work, problems) for job in jobs]
+    for result in results:
+        found += unreported(result.problems, found)
+    if is_abstract:  # names in it may be those of its children
+        found = [each for each in found if each.code not in _OF_CHILDREN]
+    declared = [result.declared for result in results if result.declared is not None]
+    is_sound = not is_abstract and not any(each.severity == "error" for each in problems.found)
+    return FileResult(
+        file=file,
+        made=tuple(each for result in results for each in result.made if is_sound),
+        problems=tuple(masked(found, document)),
+        declared=frozenset().union(*declared) if len(declared) == len(jobs) else None,
+        lacking=[each for result in results for each in result.lacking if not is_abstract],
+        is_abstract=is_abstract,
+    )
+
+
+def _is_abstract(value: Mapping[str, Any], problems: Collector) -> bool:
+    """Whether a file is only a parent of others; what is wrong with that is noted."""
+    given = value.get("abstract", False)
+    if not isinstance(given, bool):
+        message = f"`abstract` must be true or false, not {got(given)}"
+        problems.add(("abstract",), "wrong-type", message, label="write true", is_final=True)
+    for key in ("name", "jobs") if given is True else ():
+        if key in value:
+            message = f"an abstract file is no job of its own, and has no `{key}`"
+            problems.add((key,), "conflicting-fields", message, at="key", label="delete it, or `abstract`")
+    return given is True
+
+
+def _completed(job: Layered) -> Layered:
+    """An abstract file as a job: with stand-ins for the fields that its children add, and for a component.
+
+    A component may be in a file beside the children.
+    """
+    node = job.marked or Placed(job.document.value, job.document.root())
+    node = without(node, "abstract", *(("component", "args") if "component" in node.value else ()))
+    stand_ins = {"name": "abstract", "roles": {"role": {}}}
+    node = laid_over(Placed(stand_ins, node.spot), node, WHOLE, is_filling=True)
+    return Layered(holding(job.document, swept(node)), node)
+
+
+def _compile_job(job: Layered, work: Work, above: Collector) -> FileResult:
+    """The result of one job of a file.
+
+    Args:
+        above: what is known of the file to be wrong.
+    """
+    document = job.document
+    value = document.value or {}
+    problems = Collector(document, broken=set(above.broken))
     unread = {_start(found) for found in document.problems if found.code == "yaml-syntax"}
-    check_defaults(document.value, problems)
-    variants = Variants(document, problems)
-    target = chosen_target(work.target, variants.declared, work.home, problems)
+    check_defaults(value, problems)
+    variants = Variants(document, problems, job.marked)
+    lacking = Collector(document)
+    target = chosen_target(work.target, variants.declared, work.home, problems, lacking)
     chosen = _compile_variant(variants.of(target), work, problems)
     found = [*problems.found, *_once_each(chosen, document)]
     if _is_too_much(chosen.jobs * len(variants.targets), "targets", document, problems):
@@ -143,41 +243,47 @@ def compile_document(document: Document, work: Work) -> FileResult:
         for other in (name for name in variants.targets if name != target):
             outcome = _compile_variant(variants.of(other), lenient, problems)
             found += unreported(_problems_of_other(outcome, document), found)
+        found += job.vain_removals()
     # What stands in for a value that could not be read cannot be judged.
     found = [each for each in found if each.code == "yaml-syntax" or _start(each) not in unread]
     has_errors = any(diagnostic.severity == "error" for diagnostic in found)
-    advice = Collector(document)
-    advise_text(document, advice)
-    found += advice.found
-    if not any(each.code in _HIDES_USES for each in found):
-        inside = document.extent(("vars",))
-        if not any(_is_within(each, inside, document) for each in found):
-            advise_variables(chosen.specs, document.value, advice := Collector(document))
+    if not any(each.code in _HIDES_USES for each in (*above.found, *found)):
+        inside = [text for key in ("vars", "matrix", "name") for text in document.extents((key,))]
+        if not any(text.holds(each) for each in found for text in inside):
+            advise_variables(_own_specs(chosen.specs, document), value, advice := Collector(document))
             found += advice.found
     found = masked(without_secrets(found, chosen.specs, work.inputs), document)
-    launches = [] if has_errors else chosen.launches
-    if launches and _GIT in document.source.text and not work.home.git.is_assumed:
-        launches = _with_review_digests(launches, variants.of(target), work)
+    made = [] if has_errors or lacking.found else chosen.made
+    texts = {layer.source.text for layer in document.layers or (document,)}
+    if made and any(_GIT in text for text in texts) and not work.home.git.is_assumed:
+        made = _with_review_digests(made, variants.of(target), work)
     return FileResult(
-        launches=tuple(launches),
+        file=document.source.file,
+        made=tuple(made),
         problems=tuple(found),
         declared=frozenset(chosen.specs),
-        source=document.source,
-        traces=chosen.traces,
+        lacking=lacking.found,
     )
 
 
-def _with_review_digests(launches: Sequence[Launch], variant: Variant, work: Work) -> list[Launch]:
-    """The launches of a file that names git values, with the digests that their documents have without them:
-    it is compiled once more with fixed stand-ins. Arguments of components keep their values."""
-    built = {launch.key.job: launch.app for launch in launches}
-    alike = replace(work, home=replace(work.home, git=STAND_INS), built=built)
-    symbolic = {
-        each.key: each for each in _compile_variant(variant, alike, Collector(variant.document)).launches
+def _own_specs(specs: Mapping[str, AnyVar], document: Document) -> Mapping[str, AnyVar]:
+    """The variables that the file itself declares: those of its other layers may serve other files."""
+    if not document.layers:
+        return specs
+    return {
+        name: specs[name] for name in specs if document.key_range(("vars", name)).source is document.source
     }
+
+
+def _with_review_digests(made: Sequence[Made], variant: Variant, work: Work) -> list[Made]:
+    """The launches of a job that names git values, with the digests that their documents have without them:
+    it is compiled once more with fixed stand-ins. Arguments of components keep their values."""
+    built = {launch.key.job: launch.app for launch, _ in made}
+    alike = replace(work, home=replace(work.home, git=STAND_INS), built=built)
+    symbolic = _compile_variant(variant, alike, Collector(variant.document)).made
+    digests = {launch.key: canonical.digest(canonical.document(launch)) for launch, _ in symbolic}
     return [
-        replace(launch, review_digest=canonical.digest(canonical.document(symbolic[launch.key])))
-        for launch in launches
+        each._replace(launch=replace(each.launch, review_digest=digests[each.launch.key])) for each in made
     ]
 
 
@@ -200,21 +306,15 @@ def _start(found: Diagnostic) -> tuple[int, int] | None:
     return (found.span.line, found.span.column) if found.span else None
 
 
-def _is_within(found: Diagnostic, within: tuple[int, int], document: Document) -> bool:
-    first, last = map(document.source.position, within)
-    start = _start(found)
-    return start is not None and first <= start < last
-
-
 def _once_each(outcome: _Outcome, document: Document) -> list[Diagnostic]:
     """The problems of a variant; each one in `defaults` is reported of one role only."""
     if "defaults" not in (document.value or {}) or not outcome.problems:
         return outcome.problems
-    within = document.extent(("defaults",))
+    within = document.extents(("defaults",))
     inside: list[Diagnostic] = []
     rest: list[Diagnostic] = []
     for found in outcome.problems:
-        if _is_within(found, within, document):
+        if any(text.holds(found) for text in within):
             inside += unreported([found], inside)
         else:
             rest.append(found)
@@ -225,35 +325,10 @@ def _problems_of_other(outcome: _Outcome, document: Document) -> list[Diagnostic
     """The problems of a target that was not asked for. Those outside of its overlay name it."""
     return [
         found
-        if _is_within(found, outcome.variant.inside, document)
+        if any(text.holds(found) for text in outcome.variant.inside)
         else replace(found, message=f"{found.message}, in target `{outcome.variant.target}`")
         for found in _once_each(outcome, document)
     ]
-
-
-def _is_known_version(value: Mapping[str, Any], problems: Collector) -> bool:
-    """Return False for a later version, and for a file of another tool: no further check applies to it."""
-    kind, key = foreign_file(value)
-    version = value.get("version", VERSION)
-    path = ("version",)
-    if kind:
-        problems.found.clear()
-        begin = ", ".join(f"`{problems.entry(*each)}`" for each in (("version", VERSION), ("name", "…")))
-        hint = f"a job file begins with {begin} and `roles`; `launcher init` writes one"
-        problems.add((key,), "unknown-field", f"this is {kind} and no job file", at="key", hint=hint)
-        return False
-    if isinstance(version, bool) or not isinstance(version, int):
-        message = f"`version` must be {VERSION}, not {got(version)}"
-        problems.add(path, "wrong-type", message, label=f"write {VERSION}", is_final=True)
-    elif version > VERSION:
-        problems.found.clear()
-        message = f"the file is written in version {show(version)}, and this launcher knows {VERSION}"
-        problems.add(path, "newer-version", message, label="upgrade launcher")
-        return False
-    elif version != VERSION:
-        message = f"there is no version {show(version)} of the language"
-        problems.add(path, "out-of-range", message, label=f"write {VERSION}", is_final=True)
-    return True
 
 
 def _compile_variant(variant: Variant, work: Work, above: Collector) -> _Outcome:
@@ -273,10 +348,9 @@ def _compile_variant(variant: Variant, work: Work, above: Collector) -> _Outcome
         else:
             outcome.take(problems.found)
         if launch is not None:
-            outcome.launches.append(launch)
-            outcome.traces[launch.key] = Trace.of(problems, variant, work.home.config, launch)
-    if outcome.launches:
-        outcome.launches[0] = replace(outcome.launches[0], notes=(*_unused_axes(whole),))
+            launch = launch if outcome.made else replace(launch, notes=(*_unused_axes(whole),))
+            trace = Trace.of(problems, variant, work.home.config, launch)
+            outcome.made.append(Made(replace(launch, shared_line=trace.shared_line), trace))
     common_fields: Collection[str] = ()
     if variant.common is not None:
         values = whole.references(made[0], work.home, shared.fork()).values

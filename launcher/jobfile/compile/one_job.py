@@ -11,7 +11,6 @@ from typing import Any
 from pydantic import ValidationError
 
 from launcher.components.calls import Calls
-from launcher.jobfile.compile.advice import names_in
 from launcher.jobfile.compile.build import (
     as_written,
     build_app,
@@ -24,8 +23,9 @@ from launcher.jobfile.compile.inputs import Folders
 from launcher.jobfile.compile.job_names import is_pattern, named
 from launcher.jobfile.compile.matrix import NO_MATRIX, Combination, matrix_values
 from launcher.jobfile.compile.options import Rules, Schedulers, check_options, check_rules
+from launcher.jobfile.compile.parents import Parents
 from launcher.jobfile.compile.project import Home
-from launcher.jobfile.compile.references import References
+from launcher.jobfile.compile.references import References, names_in
 from launcher.jobfile.compile.variables import AnyVar, Inputs, Value
 from launcher.jobfile.messages.collector import At, Collector
 from launcher.jobfile.messages.names import show
@@ -57,6 +57,7 @@ class Work:
         folders: hashes what the file declares as inputs.
         rules: what a scheduler refuses; None where that is unknown.
         calls: calls the components of the files.
+        parents: reads the parents of the files.
         built: the apps that components have made of the file, by job; they are not called again.
     """
 
@@ -68,6 +69,7 @@ class Work:
     folders: Folders = field(default_factory=Folders)
     rules: Rules | None = None
     calls: Calls = field(default_factory=Calls)
+    parents: Parents = field(default_factory=Parents)
     built: Mapping[str, AppDef] = field(default_factory=dict)
 
     @property

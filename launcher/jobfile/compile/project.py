@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from json import dumps
 from typing import Any, NamedTuple, TypeVar
 
@@ -25,12 +25,12 @@ from launcher.jobfile.messages.wording import report
 from launcher.jobfile.messages.wording_fields import LABEL_RULE
 from launcher.jobfile.model.base import LABEL, Model
 from launcher.jobfile.model.job_file import LifecycleSpec, QueueSpec
-from launcher.jobfile.text.document import Document
-from launcher.jobfile.text.parse import parse
+from launcher.jobfile.text.document import Document, Spot
+from launcher.jobfile.text.parse import parse_values
 from launcher.jobfile.text.source import leads_out, read_source
 from launcher.specs import DEFAULT_PROJECT
 from launcher.specs.launch import NO_CAPS, Caps
-from launcher.specs.projectfile import QUEUE, faults
+from launcher.specs.projectfile import DEFAULTS, QUEUE, faults
 
 GIT_NAMES = ("git.sha", "git.short_sha", "git.branch")
 _SHORT = 7  # not git's own length, which grows with the repository: one commit has one digest everywhere
@@ -112,6 +112,7 @@ class Config:
         lifecycle: policies that those of a job file lie over.
         caps: how much of a machine its jobs take together.
         prunes: `launcher ci apply` stops the apps of jobs that no file declares any more.
+        shared: the variables, fields and targets that job files have in common, as a layer below them.
         document: gives the places of all that; None where there is no file.
         problems: what is wrong with it.
     """
@@ -122,6 +123,7 @@ class Config:
     lifecycle: LifecycleSpec = field(default_factory=LifecycleSpec.model_construct)
     caps: Caps = NO_CAPS
     prunes: bool = False
+    shared: Document | None = None
     document: Document | None = None
     problems: tuple[Diagnostic, ...] = ()
 
@@ -137,7 +139,7 @@ def read_config(file: str, path: str, schedulers: Schedulers | None, *, componen
         return Config(problems=(source,))
     if not re.sub(r"(?m)^\s*#.*$", "", source.text).strip():
         return Config()
-    document = parse(source)
+    document = parse_values(source)
     problems = Collector(document, document.problems)
     value = document.value or {}
     _check_fields(value, schedulers, problems, components)
@@ -153,9 +155,33 @@ def read_config(file: str, path: str, schedulers: Schedulers | None, *, componen
         lifecycle=_part(LifecycleSpec, "lifecycle", value.get("lifecycle", {}), problems),
         caps=Caps(queue.cpu, queue.memory, queue.gpus, queue.max_parallel),
         prunes=isinstance(ci := value.get("ci"), dict) and ci.get("prune") is True,
+        shared=_shared(document),
         document=document,
         problems=tuple(problems.found),
     )
+
+
+def _shared(document: Document) -> Document | None:
+    """The layer below job files: `[vars]`, `[targets]` and the fields in `[defaults]` of launcher.toml."""
+    value = document.value or {}
+    tables = {key: value[key] for key in ("vars", "targets") if isinstance(value.get(key), dict)}
+    fields = value.get("defaults")
+    fields = {key: fields[key] for key in DEFAULTS if key in fields} if isinstance(fields, dict) else {}
+    if not tables and not fields:
+        return None
+    root = document.root()
+    root.stamp(document.source)
+    spot = Spot(root.start, root.start, document.source)
+    entries = root.entries or {}
+    spot.entries = {key: entries[key] for key in tables}
+    own = entries["defaults"][2].entries or {} if fields else {}
+    spot.entries |= {key: own[key] for key in fields}
+    if "role" in fields:
+        fields["defaults"] = {"role": fields.pop("role")}
+        common = Spot(root.start, root.start, document.source)
+        common.entries = {"role": spot.entries.pop("role")}
+        spot.entries["defaults"] = (*entries["defaults"][:2], common)
+    return replace(document, value={**tables, **fields}, root=lambda: spot, problems=[])
 
 
 def _check_fields(
@@ -297,6 +323,13 @@ class Homes:
         if folder not in self._folders:
             self._folders[folder] = self._look_up(folder)
         return self._folders[folder]
+
+    @property
+    def variables(self) -> frozenset[str]:
+        """The variables that the launcher.toml files that were looked up declare for their job files."""
+        shared = (config.shared.value for config in self._configs.values() if config.shared)
+        tables = (value.get("vars", {}) for value in shared if value)
+        return frozenset(name for table in tables for name in table)
 
     @property
     def prunes(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from launcher.jobfile.compile.matrix import NO_MATRIX, Combination, fitted, slug
@@ -26,7 +26,9 @@ MAX_GROWTH = 1 << 20
 _NAME = r"[A-Za-z_][A-Za-z0-9_.\-]*"
 # A `$` in front makes it text: `$${var.lr}`.
 _NEAR = re.compile(
-    rf"(?<!\$)\$(?:<[ \t]*(?P<open>{_NAME})(?:[ \t]*>)?|\{{\{{?[ \t]*(?P<brace>{_NAME})[ \t]*\}}?\}})"
+    rf"(?<!\$)\$(?:<[ \t]*(?P<open>{_NAME})(?:[ \t]*>)?|\{{\{{?[ \t]*(?P<brace>{_NAME})[ \t]*\}}?\}}"
+    rf"|\((?P<paren>{_NAME})\))"
+    rf"|(?<!\$)\{{\{{[ \t]*(?P<template>(?:var|matrix)\.{_NAME})[ \t]*\}}\}}"
 )
 _PHASES = ("var.", "matrix.", "job.", "git.", "target.", "needs.", "role.")
 
@@ -35,6 +37,14 @@ _NESTED = re.compile(rf"(?P<escape>\$?)(?P<whole>\$<[A-Za-z0-9_.\-]*(?:{_INNER}[
 """A reference with others in its name: `$<needs.prepare-$<matrix.day>.output_dir>`."""
 _NAMES_VALUES = "values of a `matrix` may stand in the name of its jobs: `$<matrix.lr>`"
 _NESTS = "$<needs.NAME.output_dir> and $<role.NAME.host>"
+
+_FOREIGN_NAMES = {
+    **dict.fromkeys(("job.id", "app.id", "run_id", "job_id"), "app_id"),
+    **dict.fromkeys(("rank", "replica", "index", "node_rank"), "replica_id"),
+    **dict.fromkeys(("world_size", "size", "replicas"), "num_replicas"),
+    **dict.fromkeys(("output", "outputs", "out", "output.dir"), "output_dir"),
+}
+"""References as other tools would name them."""
 
 _IDENTITY: tuple[Path, ...] = (("project",), ("matrix",), ("needs",))
 """Fields that say which job it is, and on which jobs it stands."""
@@ -70,7 +80,8 @@ class References:
     def resolve(self, value: Any, place: Place, path: Path) -> Any:
         """A copy of `value` with its references resolved, without `x-` keys, numbers as text where asked."""
         if isinstance(value, str):
-            return self._text(value, place, path) if "$" in value or "\0" in value else value
+            is_plain = not ("$" in value or "\0" in value or "{{" in value)
+            return value if is_plain else self._text(value, place, path)
         if isinstance(value, dict):
             return self._mapping(value, place, path)
         if isinstance(value, list):
@@ -102,7 +113,7 @@ class References:
         return out
 
     def _scalar(self, value: Any, place: Place, path: Path) -> Any:
-        if isinstance(value, bool) and self.document.source.format == "toml":
+        if isinstance(value, bool) and self.document.format_at(path) == "toml":
             return str(value).lower() if place.as_written else value
         if place.as_written:
             return self.document.raw(path)
@@ -115,6 +126,9 @@ class References:
 
     def _nothing(self, place: Place, path: Path) -> None:
         label = 'write a value, "" for an empty text, or delete the line'
+        key = self.document.key_range(path)
+        if key.source.format == "yaml" and re.search(r": +#\S", key.source.line(key.line)):
+            label = "`#` begins a comment: put text with it in quotes"
         if not place.as_written and (place.fields is not None or place.each is not None):
             label = "indent its fields below it, or delete the line"
         message = f"{place_name(path)} has no value"
@@ -221,7 +235,8 @@ class References:
         Braces are of the shell, and of templates: behind them a name must be known, and have a dot.
         """
         for found in _NEAR.finditer(text):
-            name, written = found["open"] or found["brace"], found[0]
+            name = found["open"] or found["brace"] or found["paren"] or found["template"]
+            written = found[0]
             is_open = found["open"] is not None
             is_meant = (is_open and name.startswith(_PHASES)) or (
                 (is_open or "." in name) and self._is_name(name)
@@ -229,7 +244,7 @@ class References:
             if written != f"$<{name}>" and is_meant:
                 message = f"`{written}` is no reference, and stays as it is"
                 label = f"write `$<{name}>`" if self._is_name(name) else "close it with `>`"
-                hint = f"for the text itself write `${written}`" if written.startswith("${") else ""
+                hint = f"for the text itself write `${written}`" if written.startswith(("${", "$(")) else ""
                 self.problems.add(path, "lookalike-reference", message, label=label, hint=hint, part=written)
 
     def _is_name(self, name: str) -> bool:
@@ -301,6 +316,7 @@ class References:
         near = f"var.{name}" if f"var.{name}" in self.values else nearest(name, known)
         if not near and name.startswith("var."):
             near = nearest(name[4:], (n for n in known if n.startswith("var.")))
+        near = _FOREIGN_NAMES.get(name, near)
         label = f"did you mean `$<{near}>`?" if near else ""
         message = f"`{written}` names nothing"
         if name.startswith("var."):
@@ -359,3 +375,18 @@ def _part_of_name(name: str, value: Value) -> str:
     """The text of a reference in the name of a job: a slug, but for text that may be a name itself."""
     is_name = isinstance(value.value, str) and not name.startswith("matrix.")
     return value.text if is_name else slug(value.value)
+
+
+def names_in(value: Any) -> Iterator[str]:
+    """The names of all references in a value, in no order. Below `x-` keys may be anchors for elsewhere."""
+    parts = [value]
+    while parts:
+        part = parts.pop()
+        if isinstance(part, str):
+            if "$" in part:
+                yield from (name for name, _, _ in find_macros(part))
+        elif isinstance(part, dict):
+            parts += part  # `needs` has them in keys
+            parts += part.values()
+        elif isinstance(part, list):
+            parts += part

@@ -17,7 +17,8 @@ from launcher.specs.secret import is_sensitive, may_hold_secret
 SHELLS = frozenset({"ash", "bash", "dash", "fish", "ksh", "sh", "zsh"})
 _POSIX_SHELLS = SHELLS - {"fish"}
 _SHELL_TEXT = re.compile(
-    r"(?:--?[\w-]+=)?(?P<part>\$[A-Z_][A-Z0-9_]*|\$\{[A-Z_][A-Z0-9_]*\}|\$\(\w[^()]*\)|~(?=/|\Z))(?:[/:.].*)?"
+    r"(?:--?[\w-]+=)?(?P<part>\$[A-Z_][A-Z0-9_]*|\$\{[A-Z_][A-Z0-9_]*\}"
+    r"|\$\((?!(?:var|matrix)\.)\w[^()]*\)|~(?=/|\Z))(?:[/:.].*)?"
     r"|(?P<operator>\|\|?|&&|>>?|2>&1)"
     r"|(?![sy]\W)[\w.:/@,=+%-]+?(?P<middle>\$[A-Z_][A-Z0-9_]+)(?:[^\s{}\w][^\s{}]*)?"
 )
@@ -102,10 +103,13 @@ def _advise_value(role: str, name: str, value: str, problems: Collector) -> None
         part = found["part"]
         message = f"no shell reads the value of `{name}` of role `{role}`: it has `{part}` as it is"
         label = "set it in `run`, with `export`"
+        hint = ""
+        if is_sensitive(name) and (whole := re.fullmatch(r"\$\{?(\w+)\}?", value)):
+            label, hint = f"write {problems.secret(whole[1])}", f"or {label}"
         is_shown = not (is_sensitive(name) or may_hold_secret(value))
         if is_shown and len(value) <= _LONGEST and '"' not in value:
             label = f'set it in `run`: `export {name}="{value}"`'
-        problems.add(path, "unexpanded-variable", message, label=label, part=part)
+        problems.add(path, "unexpanded-variable", message, label=label, hint=hint, part=part)
     _advise_spelling(value, path, problems)
 
 
@@ -160,10 +164,9 @@ def _first_operand(texts: Sequence[str]) -> tuple[int | None, str]:
 
 def _advise_joined(path: Path, problems: Collector) -> None:
     """Note a script whose lines YAML has joined, unless they read as one command."""
-    source = problems.document.source
-    start, end = problems.document.value_range(path)
-    written = source.text[start:end]
-    if source.format != "yaml" or written[:1] in ("|", "'", '"', "") or "\n" not in written:
+    found = problems.document.value_range(path)
+    written = found.text
+    if found.source.format != "yaml" or written[:1] in ("|", "'", '"', "") or "\n" not in written:
         return
     for before, after in _joined(written):
         goes_on = before.endswith(_GOES_ON) or after.startswith(_FOLLOWS_ON)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -9,8 +10,11 @@ from typing import Any, NamedTuple
 from launcher.jobfile.compile.project import Config
 from launcher.jobfile.compile.variants import Variant
 from launcher.jobfile.messages.collector import At, Collector
-from launcher.jobfile.text.document import Document, Path
+from launcher.jobfile.text.document import Document, Path, Range
 from launcher.specs import Launch
+
+_PART = re.compile(r'\["((?:[^"\\]|\\.)*)"\]|\[([^\]]*)\]|([^.\[\]]+)')
+"""A part of a path as plans write it: `metadata["a.b"]`, `args[3]`, `env`."""
 
 
 class Origin(NamedTuple):
@@ -18,7 +22,7 @@ class Origin(NamedTuple):
 
     Attributes:
         file, line: where it is written; "" and 0 for a default of the language.
-        layer: "file", "target", "project" (launcher.toml), "default".
+        layer: "file", "parent", "target", "project" (launcher.toml), "default".
         through: sentences about the variables, axes and commits that stand in it.
     """
 
@@ -69,18 +73,30 @@ class Trace:
         if path[-1:] == ("memMB",) and not _holds(self.document.value, path):
             path = (*path[:-1], "memory")
         if path[:1] == ("needs",):
-            path = ("needs",)  # a matrix stands for its jobs
+            # A matrix stands for its jobs.
+            path = path[:2] if _holds(self.document.value, path[:2]) else ("needs",)
         if path[:1] == ("roles",) and path[2:3] in (("entrypoint",), ("args",)):
             script = (*path[:2], "run")
             path = script if _holds(self.document.value, script) else path
         if _holds(self.document.value, path):
-            start, _ = self.document.value_range(path)
-            first, last = self.variant.inside
-            layer = "target" if first <= start < last else "file"
-            line, _ = self.document.source.position(start)
-            notes = (f"target `{self.variant.target}`",) if layer == "target" else ()
-            return Origin(self.document.source.file, line, layer, (*notes, *self._through(path)))
+            at = self.document.value_range(path)
+            is_target = any(text.holds(at) for text in self.variant.inside)
+            notes = (f"target `{self.variant.target}`",) if is_target else ()
+            layer = "target" if is_target else self._layer(at)
+            return Origin(at.source.file, at.line, layer, (*notes, *self._through(path)))
         return self._component(path) or self._project(path) or Origin("", 0, "default")
+
+    def shared_line(self, path: str) -> str:
+        """`launcher.toml:12` for a value that a layer below the job's own file gives; "" for all others."""
+        keys = tuple(quoted or index or key for quoted, index, key in _PART.findall(path))
+        origin = self.origin(tuple(int(key) if key.isdecimal() else key for key in keys))
+        return f"{origin.file}:{origin.line}" if origin.file not in ("", self.document.source.file) else ""
+
+    def _layer(self, at: Range) -> str:
+        if at.source is self.document.source:
+            return "file"
+        project = self.config.shared
+        return "project" if project is not None and at.source is project.source else "parent"
 
     def _component(self, path: Path) -> Origin | None:
         """From a component: the argument of the field's name where one is given, else the component."""
@@ -106,8 +122,7 @@ class Trace:
             return None
         if not _holds(document.value, where):
             return None
-        line, _ = document.source.position(document.value_range(where)[0])
-        return Origin(document.source.file, line, "project")
+        return Origin(document.source.file, document.value_range(where).line, "project")
 
 
 def _holds(value: Any, path: Path) -> bool:

@@ -17,7 +17,7 @@ from launcher.jobfile.messages.collector import At, Collector
 from launcher.jobfile.messages.names import got, listing, show, suggest
 from launcher.jobfile.model.job_file import BoolVar, FloatVar, IntVar, StrVar
 from launcher.jobfile.text.document import Path
-from launcher.jobfile.text.parse import parse
+from launcher.jobfile.text.parse import parse_values
 from launcher.jobfile.text.source import read_source
 from launcher.specs.secret import HIDDEN, is_sensitive
 
@@ -74,7 +74,7 @@ def read_var_files(files: Sequence[str], cwd: str) -> VarFiles:
         if isinstance(source, Diagnostic):
             out.problems.append(source)
             continue
-        document = parse(source)
+        document = parse_values(source)
         problems = Collector(document, document.problems)
         for name, value in (document.value or {}).items():
             if value is None or isinstance(value, dict | list):

@@ -1,112 +1,32 @@
-"""The variants of a job file: itself and itself under each of its `targets`, with `defaults` filled in.
-
-One mapping is laid over another, values and their places together: maps merge by key, all else replaces. The
-places of the result are those of its parts, so that a problem is shown where its value was written.
-"""
+"""The variants of a job: itself and itself under each of its `targets`, with `defaults` filled in."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any
 
+from launcher.jobfile.compile.overlay import (
+    Placed,
+    Removed,
+    holding,
+    laid_over,
+    swept,
+    with_defaults,
+    without,
+)
 from launcher.jobfile.compile.project import Home
 from launcher.jobfile.messages.collector import Collector
 from launcher.jobfile.messages.names import got, place_name, suggest
 from launcher.jobfile.messages.wording_fields import bad_label
 from launcher.jobfile.model.base import LABEL
-from launcher.jobfile.model.fields import fields_at, place_at
-from launcher.jobfile.text.document import Document, Path, Spot
+from launcher.jobfile.model.fields import JOB, fields_at, place_at
+from launcher.jobfile.text.document import Document, Path, Range
 from launcher.specs import DEFAULT_TARGET
 from launcher.specs.jobkey import DEFAULT_SCHEDULER
 
-
-class Placed(NamedTuple):
-    """A value and where it stands."""
-
-    value: Any
-    spot: Spot
-
-    def part(self, key: str) -> Placed:
-        """The value of a key that is there."""
-        return Placed(self.value[key], self.entry(key)[2])
-
-    def entry(self, key: str) -> tuple[int, int, Spot]:
-        """Where a key stands, and the spot of its value."""
-        entries = self.spot.entries or {}
-        return entries.get(key) or (self.spot.start, self.spot.end, Spot(self.spot.start, self.spot.end))
-
-
-class _Removed:
-    """Marks what a `null` has taken away, until `swept`: a default that is laid under it later stays away."""
-
-
-_REMOVED = _Removed()
-
-
-def laid_over(base: Placed, over: Placed, *, is_filling: bool = False) -> Placed:
-    """`over` on top of `base`. Keys keep the order of `base`, new ones follow.
-
-    A `null` removes; what was removed is marked, see `swept`. With `is_filling`, `base` only fills in what
-    `over` leaves out: the result stands where `over` does, and a `null` that finds nothing to remove stays
-    what it is.
-    """
-    if not isinstance(over.value, dict):
-        return over
-    if not isinstance(base.value, dict):
-        base = Placed({}, over.spot)
-    values = dict(base.value)
-    home = over if is_filling else base
-    spot = Spot(home.spot.start, home.spot.end)
-    spot.entries = dict(base.spot.entries or {})
-    for key in over.value:
-        inner, entry = over.part(key), over.entry(key)
-        if inner.value is None and (key in values or not is_filling):
-            values[key] = _REMOVED
-        elif isinstance(inner.value, dict):
-            start, end, _ = base.entry(key) if isinstance(values.get(key), dict) and not is_filling else entry
-            under = base.part(key) if key in base.value else Placed(None, inner.spot)
-            merged = laid_over(under, inner, is_filling=is_filling)
-            values[key], spot.entries[key] = merged.value, (start, end, merged.spot)
-            continue
-        else:
-            values[key] = inner.value
-        spot.entries[key] = entry
-    return Placed(values, spot)
-
-
-def swept(node: Placed) -> Placed:
-    """Return the mapping without the keys that the overlay removed."""
-    if not isinstance(node.value, dict):
-        return node
-    values = {}
-    spot = Spot(node.spot.start, node.spot.end)
-    spot.entries = {}
-    for key, value in node.value.items():
-        if value is _REMOVED:
-            continue
-        start, end, inner = node.entry(key)
-        part = swept(Placed(value, inner))
-        values[key] = part.value
-        spot.entries[key] = (start, end, part.spot)
-    return Placed(values, spot)
-
-
-def replaced(node: Placed, key: str, value: Placed) -> Placed:
-    """`node` with another value for a key that it has."""
-    start, end, _ = node.entry(key)
-    spot = Spot(node.spot.start, node.spot.end)
-    spot.entries = {**(node.spot.entries or {}), key: (start, end, value.spot)}
-    return Placed({**node.value, key: value.value}, spot)
-
-
-def without(node: Placed, *keys: str) -> Placed:
-    """`node` without some of its keys."""
-    return Placed({key: value for key, value in node.value.items() if key not in keys}, node.spot)
-
-
-_FIXED = ("version", "name", "targets")
+_FIXED = ("version", "name", "targets", "extends", "abstract", "jobs")
 """What makes the job the one it is: no target can say it anew."""
 
 
@@ -116,27 +36,29 @@ class Variant:
 
     Attributes:
         defaulted: the variables that the target gives a default of its own.
-        inside: offsets of the target's overlay in the text; of nothing for the file itself.
+        inside: the texts of the target's overlay in all layers; none for the job itself.
         common: its `defaults` alone, where they have a role; else None.
     """
 
     target: str
     document: Document
     defaulted: frozenset[str] = frozenset()
-    inside: tuple[int, int] = (0, 0)
+    inside: Sequence[Range] = ()
     common: Document | None = None
 
 
 @dataclass(slots=True)
 class Variants:
-    """Makes the variants of one file. What is wrong with its targets and defaults goes to `problems`.
+    """Makes the variants of one job. What is wrong with its targets and defaults goes to `problems`.
 
     Attributes:
+        marked: the job with marks of what its layers have removed; None where nothing was laid over anything.
         targets: the overlays that are mappings, by name.
     """
 
     document: Document
     problems: Collector
+    marked: Placed | None = None
     targets: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -157,7 +79,7 @@ class Variants:
         value = self.document.value or {}
         if "targets" not in value and "defaults" not in value:
             return Variant(target, self.document)
-        root = Placed(value, self.document.root())
+        root = self.marked or Placed(value, self.document.root())
         base = without(root, "targets")
         if target not in self.targets:
             return Variant(target, self._document(base), common=self._common(base))
@@ -165,25 +87,19 @@ class Variants:
         own = _defaults_of_vars(over.value.get("vars"), value.get("vars"))
         if "vars" in over.value:
             over = Placed({**over.value, "vars": own}, over.spot)
-        before = base.value.get("scheduler", DEFAULT_SCHEDULER)
-        if "scheduler" in over.value and before != (over.value["scheduler"] or DEFAULT_SCHEDULER):
-            base = without(base, "cfg")
-        merged = laid_over(base, over)
+        merged = laid_over(base, over, JOB)
         defaulted = frozenset(name for name, part in own.items() if part["default"] is not None)
-        inside = self.document.extent(("targets", target))
+        inside = self.document.extents(("targets", target))
         return Variant(target, self._document(merged), defaulted, inside, self._common(merged))
 
     def _document(self, merged: Placed) -> Document:
-        return self._holding(swept(_with_defaults(merged)))
+        return holding(self.document, swept(with_defaults(merged)))
 
     def _common(self, merged: Placed) -> Document | None:
         node = swept(Placed({"defaults": merged.value.get("defaults")}, merged.spot))
         common = node.value.get("defaults")
         has_role = isinstance(common, dict) and isinstance(common.get("role"), dict)
-        return self._holding(node) if has_role else None
-
-    def _holding(self, node: Placed) -> Document:
-        return replace(self.document, value=node.value, root=lambda: node.spot)
+        return holding(self.document, node) if has_role else None
 
     def _overlays(self, targets: Any) -> Iterator[tuple[str, dict[str, Any]]]:
         if not isinstance(targets, dict):
@@ -285,20 +201,29 @@ def _defaults_of_vars(given: Any, declared: Any) -> dict[str, Any]:
     if not isinstance(given, dict) or not isinstance(declared, dict):
         return {}
     return {
-        name: {"default": part["default"]}
+        name: {"default": None if isinstance(part["default"], Removed) else part["default"]}
         for name, part in given.items()
         if isinstance(declared.get(name), dict) and isinstance(part, dict) and "default" in part
     }
 
 
-def chosen_target(asked: str | None, targets: Sequence[str], home: Home, problems: Collector) -> str:
-    """The target to compile for. One that there is not is noted."""
+def chosen_target(
+    asked: str | None, targets: Sequence[str], home: Home, problems: Collector, lacking: Collector
+) -> str:
+    """The target to compile for.
+
+    Args:
+        lacking: notes that there is no target `asked`. Other files may have it.
+        problems: notes that there is none of the name that launcher.toml gives.
+    """
     path: Path = ("targets",)
     if asked is not None:
         if asked != DEFAULT_TARGET and asked not in targets:
             message = f"the file declares no target `{asked}`"
             otherwise = "it declares no target at all: leave --target out"
-            problems.unknown(path, "unknown-target", message, asked, targets, "targets", otherwise=otherwise)
+            is_own = lacking.document.key_range(path).source is lacking.document.source
+            at = path if is_own else ("name",)
+            lacking.unknown(at, "unknown-target", message, asked, targets, "targets", otherwise=otherwise)
         return asked
     usual = home.config.target
     if usual is None or usual == DEFAULT_TARGET or not targets:
@@ -310,20 +235,3 @@ def chosen_target(asked: str | None, targets: Sequence[str], home: Home, problem
         label, hint = suggest(usual, targets), f"declare it, or pass --target {DEFAULT_TARGET}"
         problems.add(path, "unknown-target", message, at="key", label=label, hint=hint, related=related)
     return usual
-
-
-def _with_defaults(job: Placed) -> Placed:
-    """`defaults.role` laid under every role."""
-    if "defaults" not in job.value:
-        return job
-    common = job.part("defaults")
-    job = without(job, "defaults")
-    has_role = isinstance(common.value, dict) and isinstance(common.value.get("role"), dict)
-    if not has_role or not isinstance(job.value.get("roles"), dict):
-        return job
-    roles = job.part("roles")
-    for name, role in roles.value.items():
-        if isinstance(role, dict):
-            under = laid_over(common.part("role"), roles.part(name), is_filling=True)
-            roles = replaced(roles, name, under)
-    return replaced(job, "roles", roles)

@@ -27,7 +27,7 @@ CODES: Mapping[str, str] = {
     "invalid-name": "a name that engines, hosts or paths could not take",
     "invalid-value": "the value has the right type and is not usable",
     "joined-lines": "YAML joins the lines of a script into one",
-    "lookalike-character": "a typographic quote or blank looks like syntax and is part of the value",
+    "lookalike-character": "a quote, a blank or an escape looks like syntax and is part of the value",
     "lookalike-reference": "a text looks like a reference but is not one",
     "misplaced-field": "a variable of the environment has the name of a field that stands elsewhere",
     "missing-field": "a field that has no default is not there",

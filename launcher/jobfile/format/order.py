@@ -15,7 +15,7 @@ ITEM = "[]"
 """Stands in a path for any item of a list."""
 
 JOB = (*places.JOB_FIELDS,)
-PROJECT = ("project", "target", "schedulers", "lifecycle", "queue")
+PROJECT = ("project", "target", "vars", "defaults", "targets", "schedulers", "lifecycle", "queue")
 """The keys of launcher.toml."""
 
 Path = tuple[str, ...]
@@ -25,9 +25,9 @@ T = TypeVar("T")
 def fields(path: Path) -> Sequence[str] | None:
     """The keys of the mapping at `path` in their order; None where their order is the user's.
 
-    A target is a job file in small.
+    A target, and one of several jobs, is a job file in small.
     """
-    if path[:1] == ("targets",) and len(path) > 1:
+    if path[:1] in (("targets",), ("jobs",)) and len(path) > 1:
         return fields(path[2:])
     return (*places.fields_at(path),) or None
 

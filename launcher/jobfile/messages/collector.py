@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from launcher.jobfile.diagnostics.diagnostic import Diagnostic, Related, Severity, severity_of
 from launcher.jobfile.messages.names import listing, suggest
-from launcher.jobfile.text.document import Document, Path
+from launcher.jobfile.text.document import Document, Path, Range
 from launcher.jobfile.text.source import Format
 from launcher.specs.text import command
 from launcher.specs.yamltext import to_flow
@@ -110,15 +110,14 @@ class Collector:
             self.broken.add(path)
         if is_known:
             return
-        start, end = self._range(path, at)
-        within = self.document.source.text.find(part, start, end) if part else -1
+        source, start, end = self._range(path, at)
+        within = source.text.find(part, start, end) if part else -1
         if within >= 0:
             start, end = within, within + len(part)
         for name in self.sources.get(path, ()):
             if name in self.definitions:
                 where, there, text = self.definitions[name]
                 related = (*related, self.place(where, text, at=there))
-        source = self.document.source
         self.found.append(
             source.diagnostic(
                 start, end, code, message, label=label, hint=hint, severity=severity, related=related
@@ -185,9 +184,10 @@ class Collector:
 
     def place(self, path: Path, message: str, *, at: At = "key") -> Related:
         """A second place in this file."""
-        return self.document.source.related(*self._range(path, at), message)
+        source, start, end = self._range(path, at)
+        return source.related(start, end, message)
 
-    def _range(self, path: Path, at: At) -> tuple[int, int]:
+    def _range(self, path: Path, at: At) -> Range:
         return self.document.value_range(path) if at == "value" else self.document.key_range(path)
 
     @property

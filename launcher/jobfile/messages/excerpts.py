@@ -19,14 +19,12 @@ _REFERENCES = ("$", "env:", "file:")
 
 
 def masked(found: Iterable[Diagnostic], document: Document) -> list[Diagnostic]:
-    """The diagnostics of a file, secrets in their source lines starred out."""
+    """The diagnostics of a file and of its other layers, secrets in their source lines starred out."""
     found = [*found]
-    if not found or document.value is None:
-        return found
-    ranges = [*_secrets(document.value, document.root(), False)]
-    if not ranges:
-        return found
-    return [_masked(each, document.source, ranges) for each in found]
+    for layer in document.layers or (document,) if found else ():
+        if layer.value is not None and (ranges := [*_secrets(layer.value, layer.root(), False)]):
+            found = [_masked(each, layer.source, ranges) for each in found]
+    return found
 
 
 def _masked(each: Diagnostic, source: Source, ranges: list[tuple[int, int]]) -> Diagnostic:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from launcher.jobfile.messages import foreign_values as to
+from launcher.jobfile.messages.foreign_values import Fields, Write
 from launcher.jobfile.text.document import Path
 from launcher.text import nearest
-
-Fields = Mapping[str, Any]
-Write = Callable[[Any], Fields | None]
-"""The value of a foreign field → fields of ours that mean the same; None for a value that has none."""
 
 
 class Word(NamedTuple):
@@ -25,68 +23,6 @@ class Word(NamedTuple):
     tools: str
     example: Any
     write: Write | str
-
-
-def _as(field: str) -> Write:
-    return lambda value: {field: value}
-
-
-def _within(outer: str, field: str) -> Write:
-    return lambda value: {outer: {field: value}}
-
-
-def _for_slurm(option: str) -> Write:
-    return lambda value: {"cfg": {option: value}, "scheduler": "slurm"}
-
-
-def _with_unit(field: str, unit: str) -> Write:
-    return lambda value: {field: f"{value}{unit}"}
-
-
-def _command(value: Any) -> Fields | None:
-    """A command in words is a program and its arguments; in one text a shell reads it."""
-    if isinstance(value, str):
-        return {"run" if len(value.split()) > 1 else "entrypoint": value}
-    if not value or not all(isinstance(word, str) for word in value):
-        return None
-    return {"entrypoint": value[0], **({"args": value[1:]} if value[1:] else {})}
-
-
-def _script(value: Any) -> Fields | None:
-    lines = [value] if isinstance(value, str) else value
-    return {"run": "\n".join(lines)} if all(isinstance(line, str) for line in lines) else None
-
-
-def _variables(value: Any) -> Fields | None:
-    """`[A=1]` of Compose, `[{name: A, value: "1"}]` of Kubernetes."""
-    pairs: list[Any] = [
-        (each.get("name"), each.get("value")) if isinstance(each, dict) else str(each).split("=", 1)
-        for each in value
-    ]
-    is_plain = all(len(pair) == 2 and isinstance(pair[0], str) and pair[1] is not None for pair in pairs)
-    return {"env": dict(pairs)} if is_plain else None
-
-
-def _memory(value: Any) -> Fields | None:
-    """`--mem` of Slurm in binary units: `4G` is 4 GiB, and a number is of MiB."""
-    amount, unit = (value, "M") if value.isdecimal() else (value[:-1], value[-1:].upper())
-    is_plain = amount.isdecimal() and unit in ("K", "M", "G", "T")
-    return {"memory": f"{amount}{unit}iB"} if is_plain else None
-
-
-def _memory_of_role(value: Any) -> Fields | None:
-    found = _memory(value)
-    return {"resource": found} if found else None
-
-
-def _clock(value: Any) -> Fields | None:
-    """`--time` of Slurm, `[D-]HH:MM:SS`, as one duration."""
-    days, _, clock = value.rpartition("-")
-    parts = [days or "0", *clock.split(":")]
-    if len(parts) != 4 or not all(part.isdecimal() for part in parts):
-        return None
-    text = "".join(f"{int(part)}{unit}" for part, unit in zip(parts, "dhms", strict=True) if int(part))
-    return {"timeout": text} if text else None
 
 
 _BY_ITSELF = "nothing starts by itself: run `launcher apply` from cron, or from a workflow with a schedule"
@@ -115,81 +51,88 @@ _AFTER = "write it at the end of `run`, or with `trap` of the shell"
 _VOLUMES = "name a volume where it is mounted: `{type: volume, src: data, dst: /data}`"
 _ENV_FILE = "name each variable in `env`, secrets as `{secret: env:NAME}`"
 _STAGES = "`needs: [NAME]` orders jobs; there are no stages"
+_SUCCESS = "a job starts after all of its needs have succeeded: `needs: [NAME]` says so"
+_FOLDERS = (
+    "`workspace: src` is a folder that travels with the job, in which it runs; `cd src` in `run` another"
+)
 _FOLDER = "begin the script of `run` with `cd /src`"
 _COMMANDS: Mapping[str, tuple[Word, ...]] = {
     "command": (
-        Word("Compose, Kubernetes, Nomad", "python train.py", _command),
-        Word("Compose, Kubernetes, Nomad", ["python", "train.py"], _command),
+        Word("Compose, Kubernetes, Nomad", "python train.py", to.command),
+        Word("Compose, Kubernetes, Nomad", ["python", "train.py"], to.command),
     ),
-    "commands": (Word("dstack", ["pip install .", "python train.py"], _script),),
+    "commands": (Word("dstack", ["pip install .", "python train.py"], to.script),),
     "cmd": (
-        Word("Docker", "python train.py", _command),
-        Word("Docker", ["python", "train.py"], _command),
+        Word("Docker", "python train.py", to.command),
+        Word("Docker", ["python", "train.py"], to.command),
     ),
     "script": (
-        Word("GitLab", "make all", _script),
-        Word("GitLab", ["make", "make test"], _script),
+        Word("GitLab", "make all", to.script),
+        Word("GitLab", ["make", "make test"], to.script),
     ),
-    "program": (Word("", "python", _as("entrypoint")),),
-    "arguments": (Word("", ["-m", "train"], _as("args")),),
+    "exec": (Word("Nomad", "python train.py", to.command), Word("", ["python", "train.py"], to.command)),
+    "program": (Word("", "python", to.field("entrypoint")),),
+    "arguments": (Word("", ["-m", "train"], to.field("args")),),
 }
 _ROLE: Mapping[str, tuple[Word, ...]] = {
     **_COMMANDS,
-    "container": (Word("GitLab", "python:3.12", _as("image")),),
-    "image_uri": (Word("Sagemaker", "python:3.12", _as("image")),),
-    "docker_image": (Word("", "python:3.12", _as("image")),),
+    "container": (Word("GitLab", "python:3.12", to.field("image")),),
+    "image_uri": (Word("Sagemaker", "python:3.12", to.field("image")),),
+    "docker_image": (Word("", "python:3.12", to.field("image")),),
     "environment": (
-        Word("Compose", {"A": "1"}, _as("env")),
-        Word("Compose", ["A=1"], _variables),
+        Word("Compose", {"A": "1"}, to.field("env")),
+        Word("Compose", ["A=1"], to.variables),
     ),
-    "env_vars": (Word("", {"A": "1"}, _as("env")),),
-    "envs": (Word("SkyPilot", {"A": "1"}, _as("env")),),
-    "replicas": (Word("Kubernetes", 2, _as("num_replicas")),),
-    "instances": (Word("", 2, _as("num_replicas")),),
-    "num_nodes": (Word("SkyPilot", 2, _as("num_replicas")),),
-    "nodes": (Word("Slurm, dstack", 2, _as("num_replicas")),),
-    "count": (Word("Nomad", 2, _as("num_replicas")),),
-    "scale": (Word("Compose", 2, _as("num_replicas")),),
-    "parallelism": (Word("Kubernetes", 2, _as("num_replicas")),),
-    "completions": (Word("Kubernetes", 2, _as("num_replicas")),),
-    "ntasks": (Word("Slurm", 2, _as("num_replicas")),),
-    "retries": (Word("Argo, Airflow", 3, _as("max_retries")),),
-    "retry": (Word("GitLab", 3, _as("max_retries")),),
-    "backofflimit": (Word("Kubernetes", 3, _as("max_retries")),),
-    "max_restarts": (Word("", 3, _as("max_retries")),),
-    "restart": (Word("Compose", "always", _RESTARTS),),
-    "restart_policy": (Word("Compose", {"condition": "always"}, _RESTARTS),),
+    "variables": (Word("GitLab", {"A": "1"}, to.field("env")),),
+    "env_vars": (Word("", {"A": "1"}, to.field("env")),),
+    "envs": (Word("SkyPilot", {"A": "1"}, to.field("env")),),
+    "replicas": (Word("Kubernetes", 2, to.field("num_replicas")),),
+    "instances": (Word("", 2, to.field("num_replicas")),),
+    "num_nodes": (Word("SkyPilot", 2, to.field("num_replicas")),),
+    "nodes": (Word("Slurm, dstack", 2, to.field("num_replicas")),),
+    "count": (Word("Nomad", 2, to.field("num_replicas")),),
+    "scale": (Word("Compose", 2, to.field("num_replicas")),),
+    "parallelism": (Word("Kubernetes", 2, to.field("num_replicas")),),
+    "completions": (Word("Kubernetes", 2, to.field("num_replicas")),),
+    "ntasks": (Word("Slurm", 2, to.field("num_replicas")),),
+    "retries": (Word("Argo, Airflow", 3, to.field("max_retries")),),
+    "retry": (Word("GitLab", 3, to.field("max_retries")),),
+    "backofflimit": (Word("Kubernetes", 3, to.field("max_retries")),),
+    "max_restarts": (Word("", 3, to.field("max_retries")),),
+    "deploy": (Word("Compose", {"replicas": 2}, to.replicas),),
+    "restart": (Word("Compose", "on-failure:3", to.retries),),
+    "restart_policy": (Word("Compose", {"condition": "any"}, _RESTARTS),),
     "restartpolicy": (Word("Kubernetes", "OnFailure", _RESTARTS),),
-    "backoff": (Word("", "30s", _as("retry_delay")),),
-    "resources": (Word("Kubernetes", {"cpu": 2}, _as("resource")),),
-    "limits": (Word("Kubernetes", {"cpu": 2}, _as("resource")),),
+    "backoff": (Word("", "30s", to.field("retry_delay")),),
+    "resources": (Word("Kubernetes", {"limits": {"cpu": 2}}, to.resources),),
+    "limits": (Word("Kubernetes", {"cpu": 2}, to.field("resource")),),
     "cpus": (
-        Word("Compose", 2, _within("resource", "cpu")),
-        Word("Compose", 0.5, _within("resource", "cpu")),
+        Word("Compose", 2, to.within("resource", "cpu")),
+        Word("Compose", 0.5, to.within("resource", "cpu")),
     ),
-    "cpus_per_task": (Word("Slurm", 4, _within("resource", "cpu")),),
-    "threads": (Word("Snakemake", 4, _within("resource", "cpu")),),
-    "gpus": (Word("Slurm", 1, _within("resource", "gpu")),),
-    "gpus_per_task": (Word("Slurm", 1, _within("resource", "gpu")),),
-    "accelerators": (Word("SkyPilot", "A100:1", "`resource: {gpu: 1}` asks for GPUs"),),
-    "mem": (Word("Slurm", "4G", _memory_of_role),),
-    "mem_limit": (Word("Compose", "512m", _within("resource", "memory")),),
-    "mem_mb": (Word("Snakemake", 4096, _within("resource", "memMB")),),
-    "volumes": (Word("Compose", ["./data:/data"], _MOUNTS),),
-    "volumemounts": (Word("Kubernetes", [{"name": "a"}], _MOUNTS),),
-    "devices": (Word("Compose", ["/dev/fuse"], "`mounts` takes `{type: device, src: /dev/fuse}`"),),
+    "cpus_per_task": (Word("Slurm", 4, to.within("resource", "cpu")),),
+    "threads": (Word("Snakemake", 4, to.within("resource", "cpu")),),
+    "gpus": (Word("Slurm", 1, to.within("resource", "gpu")),),
+    "gpus_per_task": (Word("Slurm", 1, to.within("resource", "gpu")),),
+    "accelerators": (Word("SkyPilot", "A100:2", to.accelerators_of_role),),
+    "mem": (Word("Slurm", "4G", to.memory_of_role),),
+    "mem_limit": (Word("Compose", "512m", to.within("resource", "memory")),),
+    "mem_mb": (Word("Snakemake", 4096, to.within("resource", "memMB")),),
+    "volumes": (Word("Compose", ["./data:/data"], to.mounts),),
+    "volumemounts": (Word("Kubernetes", [{"name": "data", "mountPath": "/data"}], to.named_volumes),),
+    "devices": (Word("Compose", ["/dev/fuse"], to.devices),),
+    "tmpfs": (Word("Compose", "/tmp", _MOUNTS),),
     "ports": (
-        Word("Compose", ["8080:80"], _PORTS),
-        Word("", {"web": 80}, _as("port_map")),
+        Word("Compose", ["8080:80"], to.ports),
+        Word("", {"web": 80}, to.field("port_map")),
     ),
-    "expose": (Word("Compose", ["80"], _PORTS),),
-    "healthcheck": (Word("Compose", {"test": "x"}, _PROBES),),
-    "readinessprobe": (Word("Kubernetes", {"port": 80}, _PROBES),),
-    "readiness": (Word("", {"port": 80}, _as("ready")),),
-    "needs": (Word("GitHub Actions", ["db"], _as("depends_on")),),
-    "after": (Word("", ["db"], _as("depends_on")),),
-    "daemon": (Word("", True, _as("service")),),
-    "sidecar": (Word("", True, _as("service")),),
+    "expose": (Word("Compose", ["80"], to.ports),),
+    "healthcheck": (Word("Compose", {"test": "pg_isready", "interval": "5s"}, to.healthcheck),),
+    "readinessprobe": (Word("Kubernetes", {"tcpSocket": {"port": 80}}, to.probe),),
+    "readiness": (Word("", {"port": 80}, to.field("ready")),),
+    "after": (Word("", ["db"], to.field("depends_on")),),
+    "daemon": (Word("", True, to.field("service")),),
+    "sidecar": (Word("", True, to.field("service")),),
     "build": (Word("Compose", ".", _BUILD),),
     "dockerfile": (Word("", "Dockerfile", _BUILD),),
     "env_file": (Word("Compose", ".env", _ENV_FILE),),
@@ -207,46 +150,49 @@ _ROLE: Mapping[str, tuple[Word, ...]] = {
     "before_script": (Word("GitLab", ["pip install ."], "write it at the start of `run`"),),
     "after_script": (Word("GitLab", ["rm -r tmp"], _AFTER),),
     "steps": (Word("GitHub Actions", [{"run": "make"}], _NO_STEPS),),
-    "labels": (Word("Compose", {"a": "b"}, _as("metadata")),),
-    "annotations": (Word("Kubernetes", {"a": "b"}, _as("metadata")),),
+    "labels": (Word("Compose", {"a": "b"}, to.field("metadata")),),
+    "annotations": (Word("Kubernetes", {"a": "b"}, to.field("metadata")),),
     "sbatch": (Word("", {"time": "1:00:00"}, "options of a scheduler stand in `cfg` of the job"),),
 }
 _JOB: Mapping[str, tuple[Word, ...]] = {
-    "services": (Word("Compose", {"main": {"entrypoint": "env"}}, _as("roles")),),
-    "tasks": (Word("Nomad", {"main": {"entrypoint": "env"}}, _as("roles")),),
-    "containers": (Word("Kubernetes", {"main": {"entrypoint": "env"}}, _as("roles")),),
-    "parameters": (Word("Argo", {"lr": {"type": "float", "default": 1.5}}, _as("vars")),),
-    "variables": (Word("GitLab", {"lr": {"type": "float", "default": 1.5}}, _as("vars")),),
-    "depends_on": (Word("Compose", ["prepare"], _as("needs")),),
-    "dependencies": (Word("Argo", ["prepare"], _as("needs")),),
+    "services": (Word("Compose", {"main": {"entrypoint": "env"}}, to.field("roles")),),
+    "tasks": (Word("Nomad", {"main": {"entrypoint": "env"}}, to.field("roles")),),
+    "containers": (Word("Kubernetes", {"main": {"entrypoint": "env"}}, to.field("roles")),),
+    "parameters": (Word("Argo", {"lr": 1.5}, to.typed),),
+    "variables": (Word("GitLab", {"lr": 1.5}, to.typed),),
+    "profiles": (Word("Skaffold", {"dev": {"description": "x"}}, to.field("targets")),),
+    "environments": (Word("", {"dev": {"description": "x"}}, to.field("targets")),),
+    "overlays": (Word("", {"dev": {"description": "x"}}, to.field("targets")),),
+    "backend": (Word("", "slurm", to.scheduler),),
+    "executor": (Word("Nextflow", "slurm", to.scheduler),),
+    "engine": (Word("", "slurm", to.scheduler),),
+    "runner": (Word("", "slurm", to.scheduler),),
+    "dependencies": (Word("Argo", ["prepare"], to.field("needs")),),
     "dependency": (Word("Slurm", "afterok:1", "`needs: [NAME]` names the jobs that must have succeeded"),),
-    "after": (Word("", ["prepare"], _as("needs")),),
-    "requires": (Word("CircleCI", ["prepare"], _as("needs")),),
-    "sources": (Word("Task", ["*.py"], _as("inputs")),),
-    "input_files": (Word("", ["*.py"], _as("inputs")),),
-    "input": (Word("Snakemake", ["*.py"], _as("inputs")),),
+    "after": (Word("", ["prepare"], to.field("needs")),),
+    "requires": (Word("CircleCI", ["prepare"], to.field("needs")),),
+    "sources": (Word("Task", ["*.py"], to.field("inputs")),),
+    "input_files": (Word("", ["*.py"], to.field("inputs")),),
+    "input": (Word("Snakemake", ["*.py"], to.field("inputs")),),
     "outputs": (Word("", ["out.txt"], _OUTPUTS),),
     "artifacts": (Word("GitLab", {"paths": ["out"]}, _OUTPUTS),),
-    "options": (Word("", {}, _as("cfg")),),
-    "run_opts": (Word("TorchX", {}, _as("cfg")),),
-    "walltime": (Word("PBS", "2h", _as("timeout")),),
-    "timeout_minutes": (Word("GitHub Actions", 30, _with_unit("timeout", "m")),),
-    "timeout_seconds": (Word("", 90, _with_unit("timeout", "s")),),
-    "activedeadlineseconds": (Word("Kubernetes", 90, _with_unit("timeout", "s")),),
-    "max_duration": (Word("dstack", "2h", _as("timeout")),),
-    "time": (Word("Slurm", "1-02:30:00", _clock),),
-    "time_limit": (Word("", "2h", _as("timeout")),),
-    "deadline": (Word("", "2h", _as("timeout")),),
-    "partition": (Word("Slurm", "gpu", _for_slurm("partition")),),
-    "account": (Word("Slurm", "ml", _for_slurm("account")),),
-    "qos": (Word("Slurm", "high", _for_slurm("qos")),),
-    "constraint": (Word("Slurm", "a100", _for_slurm("constraint")),),
-    "strategy": (
-        Word("GitHub Actions", {"matrix": {"n": [1, 2]}}, "write its `matrix` as `matrix` of the job"),
-    ),
+    "options": (Word("", {}, to.field("cfg")),),
+    "run_opts": (Word("TorchX", {}, to.field("cfg")),),
+    "walltime": (Word("PBS", "02:00:00", to.duration("timeout")),),
+    "timeout_minutes": (Word("GitHub Actions", 30, to.with_unit("timeout", "m")),),
+    "timeout_seconds": (Word("", 90, to.with_unit("timeout", "s")),),
+    "activedeadlineseconds": (Word("Kubernetes", 90, to.with_unit("timeout", "s")),),
+    "max_duration": (Word("dstack", "2h", to.duration("timeout")),),
+    "time": (Word("Slurm", "1-02:30:00", to.clock),),
+    "time_limit": (Word("", "2h", to.duration("timeout")),),
+    "deadline": (Word("", "2h", to.field("timeout")),),
+    "partition": (Word("Slurm", "gpu", to.for_slurm("partition")),),
+    "account": (Word("Slurm", "ml", to.for_slurm("account")),),
+    "qos": (Word("Slurm", "high", to.for_slurm("qos")),),
+    "constraint": (Word("Slurm", "a100", to.for_slurm("constraint")),),
+    "strategy": (Word("GitHub Actions", {"matrix": {"n": [1, 2]}}, to.matrix),),
     "parallel": (Word("GitLab", 4, _COUNTS),),
-    "array": (Word("Slurm", "0-9", "`matrix: {index: {range: [0, 9]}}` makes a job of each value"),),
-    "max_parallel_jobs": (Word("", 2, _PARALLEL),),
+    "array": (Word("Slurm", "0-9", to.array),),
     "concurrency": (Word("GitHub Actions", "main", _PARALLEL),),
     "on": (Word("GitHub Actions", "push", _BY_ITSELF),),
     "schedule": (Word("GitHub Actions, Kubernetes", "0 3 * * *", _BY_ITSELF),),
@@ -255,13 +201,16 @@ _JOB: Mapping[str, tuple[Word, ...]] = {
     "when": (Word("GitLab", "on_success", _CONDITION),),
     "rules": (Word("GitLab", [{"if": "x"}], _CONDITION),),
     "disabled": (Word("", True, lambda value: {"enabled": not value}),),
+    "working_dir": (Word("", "/src", _FOLDERS),),
+    "workdir": (Word("SkyPilot", "/src", _FOLDERS),),
     "runs_on": (Word("GitHub Actions", "ubuntu", _SCHEDULER),),
     "stage": (Word("GitLab", "test", _STAGES),),
     "stages": (Word("GitLab", ["test"], _STAGES),),
-    "labels": (Word("Kubernetes", {"a": "b"}, _as("metadata")),),
-    "tags": (Word("", {"a": "b"}, _as("metadata")),),
-    "namespace": (Word("Kubernetes, Nomad", "ml", _as("project")),),
-    "job_name": (Word("Slurm", "train", _as("name")),),
+    "labels": (Word("Kubernetes", {"a": "b"}, to.field("metadata")),),
+    "tags": (Word("", {"a": "b"}, to.field("metadata")),),
+    "namespace": (Word("Kubernetes, Nomad", "ml", to.field("project")),),
+    "job_name": (Word("Slurm", "train", to.field("name")),),
+    "id": (Word("Nomad", "train", to.field("name")),),
     "type": (Word("Nomad, dstack", "batch", _ONE_SHOT),),
     "steps": (Word("GitHub Actions", [{"run": "make"}], _NO_STEPS),),
     "secrets": (Word("Compose", {"a": {}}, _SECRETS),),
@@ -276,39 +225,55 @@ _JOB: Mapping[str, tuple[Word, ...]] = {
     "update": (Word("Nomad", {"max_parallel": 1}, _RULES),),
 }
 _RESOURCE: Mapping[str, tuple[Word, ...]] = {
-    "cpus": (Word("Compose", 2, _as("cpu")),),
-    "cores": (Word("Nomad", 2, _as("cpu")),),
-    "vcpus": (Word("", 2, _as("cpu")),),
-    "gpus": (Word("SkyPilot", 1, _as("gpu")),),
-    "mem": (Word("Slurm", "4G", _memory),),
-    "ram": (Word("", "4GiB", _as("memory")),),
-    "mem_mb": (Word("Snakemake", 4096, _as("memMB")),),
-    "memory_mb": (Word("", 4096, _as("memMB")),),
-    "nvidia.com/gpu": (Word("Kubernetes", 1, _as("gpu")),),
-    "accelerators": (Word("SkyPilot", "A100:1", "`gpu: 1` asks for a GPU"),),
+    "cpus": (Word("Compose", 2, to.field("cpu")),),
+    "cores": (Word("Nomad", 2, to.field("cpu")),),
+    "vcpus": (Word("", 2, to.field("cpu")),),
+    "gpus": (Word("SkyPilot", 1, to.field("gpu")),),
+    "mem": (Word("Slurm", "4G", to.memory),),
+    "ram": (Word("", "4GiB", to.field("memory")),),
+    "mem_mb": (Word("Snakemake", 4096, to.field("memMB")),),
+    "memory_mb": (Word("", 4096, to.field("memMB")),),
+    "nvidia.com/gpu": (Word("Kubernetes", 1, to.field("gpu")),),
+    "accelerators": (Word("SkyPilot", "A100:2", to.accelerators),),
     "limits": (Word("Kubernetes", {"cpu": 2}, _AMOUNTS),),
     "requests": (Word("Kubernetes", {"cpu": 2}, _AMOUNTS),),
     "disk": (Word("SkyPilot", 100, "no scheduler is asked for disk space"),),
 }
 _MOUNT: Mapping[str, tuple[Word, ...]] = {
-    "source": (Word("Compose, Docker", "/data", _as("src")),),
-    "hostpath": (Word("Kubernetes", "/data", _as("src")),),
-    "destination": (Word("Docker", "/data", _as("dst")),),
-    "target": (Word("Compose, Docker", "/data", _as("dst")),),
-    "mountpath": (Word("Kubernetes", "/data", _as("dst")),),
-    "readonly": (Word("Docker, Kubernetes", True, _as("read_only")),),
-    "ro": (Word("Docker", True, _as("read_only")),),
-    "mode": (Word("", "rwm", _as("permissions")),),
-    "perm": (Word("", "rwm", _as("permissions")),),
+    "source": (Word("Compose, Docker", "/data", to.field("src")),),
+    "hostpath": (Word("Kubernetes", "/data", to.field("src")),),
+    "destination": (Word("Docker", "/data", to.field("dst")),),
+    "target": (Word("Compose, Docker", "/data", to.field("dst")),),
+    "mountpath": (Word("Kubernetes", "/data", to.field("dst")),),
+    "readonly": (Word("Docker, Kubernetes", True, to.field("read_only")),),
+    "ro": (Word("Docker", True, to.field("read_only")),),
+    "mode": (Word("", "rwm", to.field("permissions")),),
+    "perm": (Word("", "rwm", to.field("permissions")),),
 }
 _READY: Mapping[str, tuple[Word, ...]] = {
-    "interval": (Word("Compose", "5s", _as("every")),),
-    "periodseconds": (Word("Kubernetes", 5, _with_unit("every", "s")),),
-    "timeoutseconds": (Word("Kubernetes", 60, _with_unit("timeout", "s")),),
-    "test": (Word("Compose", ["pg_isready"], _as("command")),),
-    "exec": (Word("Kubernetes", ["pg_isready"], _as("command")),),
-    "path": (Word("Kubernetes", "/healthz", _as("http")),),
-    "tcp": (Word("Nomad", 80, _as("port")),),
+    "interval": (Word("Compose", "5s", to.field("every")),),
+    "periodseconds": (Word("Kubernetes", 5, to.with_unit("every", "s")),),
+    "timeoutseconds": (Word("Kubernetes", 60, to.with_unit("timeout", "s")),),
+    "test": (Word("Compose", ["pg_isready"], to.field("command")),),
+    "exec": (Word("Kubernetes", ["pg_isready"], to.field("command")),),
+    "path": (Word("Kubernetes", "/healthz", to.field("http")),),
+    "tcp": (Word("Nomad", 80, to.field("port")),),
+}
+
+_VARIABLE: Mapping[str, tuple[Word, ...]] = {
+    "value": (Word("Argo", 1.5, to.field("default")),),
+    "description": (Word("GitLab", "learning rate", to.field("help")),),
+    "options": (Word("GitLab", [1.5, 2.5], to.field("choices")),),
+    "enum": (Word("JSON Schema", [1.5, 2.5], to.field("choices")),),
+    "minimum": (Word("JSON Schema", 1.5, to.field("min")),),
+    "maximum": (Word("JSON Schema", 2.5, to.field("max")),),
+    "env": (Word("", "LR", to.field("from_env")),),
+}
+
+_NEED: Mapping[str, tuple[Word, ...]] = {
+    "condition": (Word("Compose", "service_completed_successfully", _SUCCESS),),
+    "optional": (Word("GitLab", True, "every job that `needs` names has to be there"),),
+    "artifacts": (Word("GitLab", True, _OUTPUTS),),
 }
 
 WORDS: Mapping[str, Mapping[str, tuple[Word, ...]]] = {
@@ -317,13 +282,15 @@ WORDS: Mapping[str, Mapping[str, tuple[Word, ...]]] = {
     "resource": _RESOURCE,
     "mount": _MOUNT,
     "ready": _READY,
+    "variable": _VARIABLE,
+    "need": _NEED,
 }
 """Kind of mapping → word in lower case, with `_` for `-` → its meanings, by the type of their example."""
 
 
 def kind_of(path: Path) -> str:
     """The kind of the mapping at a path of a job file; "" for one that no other tool has."""
-    if path[:1] == ("targets",):
+    if path[:1] in (("targets",), ("jobs",)):
         path = path[2:]
     match path:
         case ():
@@ -332,6 +299,10 @@ def kind_of(path: Path) -> str:
             return "role"
         case ("roles", _, "resource" | "ready" as kind) | ("defaults", "role", "resource" | "ready" as kind):
             return kind
+        case ("vars", _):
+            return "variable"
+        case ("needs", _):
+            return "need"
         case (*_, "mounts", int()):
             return "mount"
     return ""

@@ -14,11 +14,22 @@ _SHOWN = 60
 # What other tools call values of ours.
 _FOREIGN_VALUES: Mapping[str, str] = {
     "boolean": "bool",
+    "completed": "succeeded",
+    "done": "succeeded",
     "double": "float",
+    "healthy": "ready",
     "integer": "int",
+    "job": "application",
     "number": "float",
+    "pod": "replica",
+    "restart": "rerun",
     "retry": "rerun",
+    "running": "started",
+    "service_completed_successfully": "succeeded",
+    "service_healthy": "ready",
+    "service_started": "started",
     "string": "str",
+    "success": "succeeded",
     "text": "str",
 }
 

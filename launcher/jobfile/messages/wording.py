@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -11,83 +10,17 @@ from pydantic_core import ErrorDetails
 
 from launcher.jobfile.messages.collector import Collector
 from launcher.jobfile.messages.names import got, listing, place_name, show, suggest
+from launcher.jobfile.messages.remedies import list_remedy, mount_remedy, need_remedy, type_remedy
 from launcher.jobfile.messages.wording_fields import (
     ENV_RULE,
     bad_label,
     bad_name,
     missing_field,
     unknown_field,
-    wrongly_indented,
 )
 from launcher.jobfile.model.base import MOUNT_TYPES, VAR_TYPES
-from launcher.jobfile.model.quantities import compose_mount, cores
 from launcher.jobfile.text.document import Path
-from launcher.jobfile.text.source import blank_after_colon, blank_name
-from launcher.specs.secret import may_hold_secret
-from launcher.specs.text import shell_words
-from launcher.text import is_number
-
-_LONGEST = 200
-"""Characters: a longer list is not written out."""
-
-
-def list_remedy(path: Path, value: Any, problems: Collector) -> str:
-    """A label: the list that was meant, as the file's format writes it; "" where that is unknown."""
-    field = str(path[-1]) if path else ""
-    if isinstance(value, str) and may_hold_secret(value):
-        return "make each word an item of a list"
-    # The lines `-m` and `- train` became one text: the first has no blank behind its hyphen.
-    if field == "args" and isinstance(value, str) and re.match(r"-[^\W_].* - ", value, re.DOTALL):
-        return "write a space after each `-`"
-    items = _READERS.get(field, _parted)(value)
-    if items is None:
-        return ""
-    are_texts = all(isinstance(item, str) for item in items)
-    # Double quotes mean the same in YAML and in TOML.
-    shown = json.dumps(items, ensure_ascii=False) if are_texts else problems.written(items)
-    return f"write {shown}" if len(shown) <= _LONGEST else ""
-
-
-def _arguments(value: Any) -> list[str] | None:
-    return shell_words(value) if isinstance(value, str) else None
-
-
-def _mounts(value: Any) -> list[Any] | None:
-    if isinstance(value, str):
-        return [compose_mount(value) or value]
-    return [value] if isinstance(value, dict) else None
-
-
-def _triggers(value: Any) -> list[Any] | None:
-    if value == "every_apply":
-        return [value]
-    files = value.get("files") if isinstance(value, dict) else value
-    globs = _parted(files) if isinstance(files, str) else files
-    return [{"files": globs}] if globs and isinstance(globs, list) else None
-
-
-def _choices(value: Any) -> list[Any] | None:
-    """Numbers stay numbers: of which type they have to be, the variable says."""
-    if not isinstance(value, str):
-        return None if isinstance(value, dict) else [value]
-    parts = _parted(value) or []
-    are_numbers = all(is_number(part.lstrip("+-")) for part in parts)
-    return [float(part) if "." in part else int(part) for part in parts] if are_numbers else parts
-
-
-def _parted(value: Any) -> list[Any] | None:
-    """The parts of a text between commas or blanks."""
-    return [part for part in re.split(r"[\s,]+", value) if part] if isinstance(value, str) else None
-
-
-_READERS: Mapping[str, Callable[[Any], list[Any] | None]] = {
-    "args": _arguments,
-    "choices": _choices,
-    "inputs": _parted,
-    "mounts": _mounts,
-    "rerun_on": _triggers,
-}
-
+from launcher.specs.secret import is_sensitive, may_hold_secret
 
 WANTED: Mapping[str, str] = {
     "string_type": "text",
@@ -99,74 +32,12 @@ WANTED: Mapping[str, str] = {
     "model_type": "a mapping",
     "model_attributes_type": "a mapping",
 }
-_TRUTH_WORDS: Mapping[str, str] = {
-    **dict.fromkeys(("yes", "on", "true", "1"), "true"),
-    **dict.fromkeys(("no", "off", "false", "0"), "false"),
-}
 
 
 def wrong_type(kind: str, path: Path, value: Any, problems: Collector) -> None:
-    label, hint = _type_remedy(kind, path, value, problems)
+    label, hint = type_remedy(kind, path, value, problems)
     message = f"{place_name(path)} must be {WANTED[kind]}, not {got(value)}"
     problems.add(path, "wrong-type", message, label=label, hint=hint)
-
-
-def _type_remedy(kind: str, path: Path, value: Any, problems: Collector) -> tuple[str, str]:
-    """A label and a hint for a value of the wrong type."""
-    key = path[-1] if path else ""
-    match kind, value:
-        case "string_type", int() | float():
-            written = problems.document.raw(path) if path not in problems.sources else show(value)
-            return f'write "{written}" for the text', ""
-        case "string_type", list() | dict() if path[2:3] == ("env",) and len(path) == 4:
-            return "one value, such as a text or a number", ""
-        case "string_type", list() if key == "entrypoint" and value and all(map(_is_text, value)):
-            return "", f"the program alone stands here: {problems.command(value)}"
-        case "string_type", list() if key == "run":
-            return "write the commands as the lines of one text", ""
-        case "float_type", str() if key == "cpu" and cores(value):
-            return f"write {cores(value)}", "cores, which may be a fraction"
-        case "int_type" | "float_type", str():
-            is_number = re.fullmatch(r"[-+]?[0-9]+(\.[0-9]+)?", value) is not None
-            return "take the quotes away" if is_number and not problems.sources.get(path) else "", ""
-        case "bool_type", _:
-            word = _TRUTH_WORDS.get(str(value).lower())
-            return f"write {word}" if word else "", ""
-        case "list_type", _:
-            return list_remedy(path, value, problems), ""
-        case "dict_type", list() if key == "roles":
-            return "", f"roles stand by name: `{problems.entry('trainer', {'entrypoint': '…'})}`"
-        case "dict_type", list() if key == "env":
-            return "", f"variables stand by name: `{problems.entry('NAME', 'value')}`"
-        case "dict_type", _ if path == ("args",) and "component" in (problems.document.value or {}):
-            return "", _arguments_by_name((problems.document.value or {})["component"], value, problems)
-        case _, str() if kind.startswith(("model", "dict")) and blank_after_colon(value):
-            name = blank_name(blank_after_colon(value))
-            return f"write a plain space after the colon: this is a {name}", ""
-        case _ if kind.startswith("model") and path[:1] == ("needs",):
-            return f"such as {problems.written({'rerun': 'never'})}", ""
-        case _ if kind.startswith(("model", "dict")) and path:
-            return wrongly_indented(path, problems)
-    return "", ""
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _arguments_by_name(name: object, values: object, problems: Collector) -> str:
-    """A hint for `args` that are no mapping, with an argument of the component where it is one of ours."""
-    from launcher.components.finder import argument_names, builtin_component
-
-    example: dict[str, object] = {"NAME": "value"}
-    ours = builtin_component(name) if isinstance(name, str) and ":" not in name else None
-    if ours is not None:
-        names, rest = argument_names(ours) or ([], None)
-        if isinstance(values, list) and rest:
-            example = {rest: [str(value) for value in values]}
-        elif names:
-            example = {names[0]: "…"}
-    return f"arguments of a component stand by name: `{problems.entry('args', example)}`"
 
 
 def report(errors: list[ErrorDetails], value: Any, problems: Collector, below: Path = ()) -> list[Path]:
@@ -224,8 +95,12 @@ def _pattern(path: Path, value: Any, context: Mapping[str, Any], problems: Colle
     if path in (("name",), ("project",)):
         bad_label(path, str(value), "job" if path == ("name",) else "project", problems)
     elif path[-1] == "http":
-        label = f"write `/{value}`"
-        problems.add(path, "invalid-value", f"{show(value)} is no path of a server", label=label)
+        server = re.fullmatch(r"https?://[^/:]+(?::(\d+))?(/.*)?", str(value))
+        is_shown = not may_hold_secret(str(value))
+        label = f"write `{(server[2] or '/') if server else f'/{value}'}`"
+        label = label if is_shown else "begin it with `/`"
+        hint = f"and `{problems.entry('port', int(server[1] or 80))}`" if server else ""
+        problems.add(path, "invalid-value", f"{show(value)} is no path of a server", label=label, hint=hint)
     elif path[-1] == "permissions":
         message = f"{show(value)} is no set of permissions"
         problems.add(path, "invalid-value", message, label="such as `rw`", hint="r, w and m")
@@ -238,7 +113,11 @@ def _literal(path: Path, value: Any, context: Mapping[str, Any], problems: Colle
     allowed = [part.strip(" '") for part in str(context["expected"]).replace(" or ", ",").split(",")]
     if not isinstance(value, str):
         message = f"{place_name(path)} must be text, not {got(value)}"
-        problems.add(path, "wrong-type", message, hint=listing("one of", allowed))
+        label, hint = (
+            type_remedy("string_type", path, value, problems) if isinstance(value, dict) else ("", "")
+        )
+        label = f"write {allowed[0]}" if value is False and len(allowed) == 1 else label
+        problems.add(path, "wrong-type", message, label=label, hint=hint or listing("one of", allowed))
         return
     label = suggest(value, allowed)
     if path[-2:-1] == ("rerun_on",) and re.search(r"[./*?\[]", value):
@@ -258,8 +137,21 @@ def _neither_form(path: Path, value: Any, problems: Collector) -> None:
         "needs": ("a list or a mapping", [job], {job: {"rerun": "never"}}),
     }[str(path[-1])]
     message = f"{place_name(path)} must be {forms}, not {got(value)}"
+    label = ""
+    if path[-1] == "needs" and value:
+        label, _ = need_remedy(value, problems)
+    elif isinstance(value, str | list) and value and path[-1] in ("workspace", "depends_on"):
+        label = _listed(path, value, problems)
     hint = f"such as {problems.written(first)}, or {problems.written(second)}"
-    problems.add(path, "wrong-type", message, hint=hint)
+    problems.add(path, "wrong-type", message, label=label, hint=hint)
+
+
+def _listed(path: Path, value: Any, problems: Collector) -> str:
+    """A label: a text as a list of its words, or a list of one text as that."""
+    if isinstance(value, str):
+        return list_remedy(path, value, problems)
+    is_one = len(value) == 1 and isinstance(value[0], str) and not may_hold_secret(value[0])
+    return f"write {problems.written(value[0])}" if is_one else ""
 
 
 def _tag(path: Path, value: Any, context: Mapping[str, Any], problems: Collector) -> None:
@@ -273,9 +165,11 @@ def _tag(path: Path, value: Any, context: Mapping[str, Any], problems: Collector
         return
     kinds = MOUNT_TYPES if is_mount else VAR_TYPES
     if not isinstance(value, dict):
-        shape = {"type": "bind", "src": "./data", "dst": "/data"} if is_mount else _var_shape(value)
+        shape = {"type": "bind", "src": "./data", "dst": "/data"} if is_mount else _var_shape(path, value)
         message = f"{place_name(path)} must be a mapping, not {got(value)}"
         problems.add(path, "wrong-type", message, label=f"write {problems.written(shape)}")
+    elif "type" not in value and is_mount and (label := mount_remedy(value, problems)):
+        problems.add(path, "missing-field", f"{place_name(path)} has no `type`", at="key", label=label)
     elif "type" not in value:
         missing_field(path, "type", problems)
     elif not isinstance(value["type"], str):
@@ -287,9 +181,10 @@ def _tag(path: Path, value: Any, context: Mapping[str, Any], problems: Collector
         problems.unknown(at, "unknown-variant", message, kind, kinds, "one of", at="value")
 
 
-def _var_shape(value: Any) -> dict[str, Any]:
+def _var_shape(path: Path, value: Any) -> dict[str, Any]:
     kinds = {bool: "bool", int: "int", float: "float", str: "str"}
-    return {"type": kinds[type(value)], "default": value} if type(value) in kinds else {"type": "str"}
+    is_shown = type(value) in kinds and not is_sensitive(str(path[-1]))
+    return {"type": kinds[type(value)], "default": value} if is_shown else {"type": "str"}
 
 
 def _too_short(path: Path, value: Any, context: Mapping[str, Any], problems: Collector) -> None:

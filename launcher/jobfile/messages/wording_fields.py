@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from launcher.jobfile.messages.collector import Collector
-from launcher.jobfile.messages.foreign import Word, near_word_for, word_for
+from launcher.jobfile.messages.foreign import Word, kind_of, near_word_for, word_for
 from launcher.jobfile.messages.names import listing, nearest, place_name, suggest
 from launcher.jobfile.model.base import MOUNT_TYPES, VAR_TYPES, VERSION
-from launcher.jobfile.model.fields import elsewhere, fields_at
-from launcher.jobfile.text.document import Path
+from launcher.jobfile.model.fields import elsewhere, fields_at, place_at
+from launcher.jobfile.text.document import Path, leaves
 from launcher.specs.secret import is_sensitive, may_hold_secret
 
 LABEL_RULE = "lower-case letters, digits and `-`, at most 63, none of them `-` at either end"
@@ -32,24 +32,110 @@ _NEEDED: Mapping[str, str] = {
 
 def wrongly_indented(path: Path, problems: Collector) -> tuple[str, str]:
     """A label and a hint for `roles: {trainer: …, image: x}`: the last name is no role but a field of one."""
+    if above := _empty_above(path[:-1], str(path[-1]), problems):
+        return f"indent it below `{above}`", ""
     found = elsewhere(path[:-1], str(path[-1]))
-    return _belongs(path[:-1], str(path[-1]), found, problems) if found is not None else ("", "")
+    if found is None:
+        return "", ""
+    if path[:-1] == found[:-1] == ("roles",):
+        roles = _value_at(("roles",), problems.document.value)
+        if not any(isinstance(role, dict) for role in roles.values()):
+            return _in_new_role(roles, problems), ""
+    return _belongs(path[:-1], str(path[-1]), found, problems)
+
+
+def _empty_above(path: Path, key: str, problems: Collector) -> str:
+    """The key without a value in the mapping at `path` that `key` was meant to be below; "" for none."""
+    mapping = _value_at(path, problems.document.value)
+    place = place_at(path)
+    if place is None or problems.document.source.format != "yaml":
+        return ""
+    before = ""
+    for name in mapping:
+        if name == key:
+            return before
+        inner = place.below(name)
+        if mapping[name] is None:
+            before = name if inner is not None and (inner.fields or inner.each) else ""
+        elif place.fields is None or name in place.fields:
+            before = ""
+    return ""
 
 
 def _belongs(path: Path, key: str, found: Path, problems: Collector) -> tuple[str, str]:
     """A label and a hint for a key that another mapping has."""
     owner = place_name(found).replace("role `*`", "a role").replace("variable `*`", "a variable")
+    mapping = _value_at(path, problems.document.value)
+    if not path and found == ("roles", "*") and not {"roles", "component"} & mapping.keys():
+        return _of_new_role(key, mapping, problems)
+    if label := _with_new_mapping(path, key, found, problems):
+        return label, f"`{key}` is a field of {owner}"
     if problems.document.source.format == "toml":
         table = ".".join("NAME" if part == "*" else str(part) for part in found)
         where = f"below [{table}]" if table else "above the first table"
         return f"`{key}` is a field of {owner}", f"move it {where}"
+    if _is_in_braces(path, problems):
+        return f"`{key}` is a field of {owner}", f"move it out of these braces, to {owner}"
     direction = "less" if len(found) < len(path) else "deeper"
     return f"the indentation is off: `{key}` is a field of {owner}", f"indent it {direction}"
+
+
+def _with_new_mapping(path: Path, key: str, found: Path, problems: Collector) -> str:
+    """A label: the key with the mapping around it that the file does not have; "" where it has that."""
+    if not found:
+        return ""
+    inner = found[len(path) :] if found[: len(path)] == path else found
+    entry = _entry({str(found[-1]): {key: _value_at((*path, key), problems.document.value)}}, problems)
+    if not entry or "*" in inner[-1:]:
+        return ""
+    if len(inner) == 3 and inner[:2] == ("roles", "*"):
+        return f"write {entry} in a role"
+    home = found[:-1]
+    if len(inner) != 1 or inner[0] in _value_at(home, problems.document.value):
+        return ""
+    return f"write {entry}" if home == path else f"write {entry} as a field of {place_name(home)}"
+
+
+def _is_in_braces(path: Path, problems: Collector) -> bool:
+    return bool(path) and problems.document.value_range(path).text.startswith("{")
+
+
+def _of_role(key: str, value: Any) -> Mapping[str, Any]:
+    """The fields of a role that a key of the job stands for; none for a key of the job."""
+    if key in fields_at(()):
+        return {}
+    if key in fields_at(("roles", "*")):
+        return {key: value}
+    word = word_for(("roles", "*"), key, value) if word_for((), key, value) is None else None
+    if word is None or isinstance(word.write, str):
+        return {}
+    return _written(word, value) or {_name(word): "…"}
+
+
+def _of_new_role(key: str, mapping: Mapping[str, Any], problems: Collector) -> tuple[str, str]:
+    """A label and a hint for a field of a role among those of a job that has no roles."""
+    first = next(each for each in mapping if _of_role(each, mapping[each]))
+    if key == first:
+        return f"write `roles` with {_in_new_role(mapping, problems).removeprefix('write ')}", ""
+    return f"`{key}` is a field of a role", "it goes with the others"
+
+
+def _in_new_role(mapping: Mapping[str, Any], problems: Collector) -> str:
+    """A label: the role that the fields of the mapping make up."""
+    fields: dict[str, Any] = {}
+    for key, value in mapping.items():
+        fields |= _of_role(key, value) if key not in fields_at(("roles", "*")) else {key: value}
+    entry = _entry({"main": fields}, problems)
+    return f"write {entry}" if entry else f"write `main` with {listing('these fields', fields)}"
 
 
 def missing_field(path: Path, field: str, problems: Collector) -> None:
     """Report a missing field. A misspelt field is reported once, at its key."""
     misspelt = _misspelt(path, field, problems)
+    if field == "roles" and misspelt is None:  # fields of a role may be there without it
+        misspelt = next(
+            (k for k, v in _value_at(path, problems.document.value).items() if _of_role(k, v)), None
+        )
     if misspelt is not None:
         unknown_field((*path, misspelt), problems)
         return
@@ -64,9 +150,10 @@ def missing_field(path: Path, field: str, problems: Collector) -> None:
         hint = _NEEDED.get(field, f"add `{field}`")
     # In a list the item itself is all there is to point at.
     message = f"{place_name(path)} has no `{field}`"
-    problems.add(
-        path, "missing-field", message, at="key", label=hint, hint=_other_role(path, field, problems)
-    )
+    label, hint = hint, ""
+    if other := _other_role(path, field, problems):
+        label, hint = f"did you mean role `{other}`?", f"or {label}"
+    problems.add(path, "missing-field", message, at="key", label=label, hint=hint)
 
 
 def _misspelt(path: Path, field: str, problems: Collector) -> str | None:
@@ -84,7 +171,7 @@ def _may_be(path: Path, key: str, value: Any, field: str) -> bool:
     word = word_for(path, key, value)
     if word is None:
         return nearest(key, fields_at(path)) == field
-    meant = {*_meant(word, value)}
+    meant = {_name(word), *(_written(word, value) or ())}
     return field in meant or (field == "entrypoint" and "run" in meant)
 
 
@@ -105,16 +192,15 @@ def _nested(path: Path, problems: Collector) -> bool:
 
 
 def _other_role(path: Path, field: str, problems: Collector) -> str:
-    """A role that says nothing of a program is often another one, misspelt in a target."""
+    """The role that was meant by one without a program: it is misspelt in a target; "" for none."""
     roles = (problems.document.value or {}).get("roles")
     if field != "entrypoint" or len(path) != 2 or not isinstance(roles, dict):
         return ""
     whole = [name for name, role in roles.items() if isinstance(role, dict) and field in role]
-    near = nearest(str(path[1]), whole)
-    return f"or did you mean role `{near}`?" if near else ""
+    return nearest(str(path[1]), whole) or ""
 
 
-_LONGEST = 80
+_LONGEST = 120
 """Characters of fields that a label repeats."""
 
 _ORDER = "`needs` of the job names other jobs, `depends_on` of a role names roles of this job"
@@ -122,46 +208,104 @@ _ORDER = "`needs` of the job names other jobs, `depends_on` of a role names role
 
 def unknown_field(path: Path, problems: Collector) -> None:
     key, parent = str(path[-1]), path[:-1]
-    fields = fields_at(parent)
     mapping = _value_at(parent, problems.document.value)
-    word = None
-    if isinstance(mapping, dict) and key in mapping:
-        word = word_for(parent, key, mapping[key])
-        if word is None and nearest(key, fields) is None and elsewhere(parent, key) is None:
-            word = near_word_for(parent, key, mapping[key])
-    if word is not None and key not in fields:
-        label, hint = _foreign(word, mapping, key, problems)
-    else:
-        label, hint = _own(parent, key, mapping, problems)
     message = f"`{key}` is not a field of {place_name(parent)}"
-    if key in fields:  # it is one of another type of variable or mount
+    if key in fields_at(parent):  # it is one of another type of variable or mount
         kind = mapping.get("type")
         message += f" of type {kind}" if kind else " as it stands"
         label, hint = "delete it", ""
+    elif isinstance(mapping, dict) and key in mapping:
+        label, hint = _field_remedy(parent, key, mapping, problems)
+    else:
+        label, hint = suggest(key, fields_at(parent)), listing("fields here", fields_at(parent))
     problems.add(path, "unknown-field", message, at="key", label=label, hint=hint)
 
 
-def _own(parent: Path, key: str, mapping: Any, problems: Collector) -> tuple[str, str]:
-    """A label and a hint for a key that is spelt like a field, or is one of another mapping."""
-    fields = fields_at(parent)
-    near = nearest(key, fields)
-    label = suggest(key, fields)
-    found = elsewhere(parent, key)
-    if near in (*_NEEDED, "version") and isinstance(mapping, dict) and near not in mapping:
-        return label, ""  # without it the mapping is wrong whatever else the key could be
-    if near in ("needs", "depends_on"):
-        return label, _ORDER
-    if found is not None and not (label and len(found) > len(parent)):
-        return _belongs(parent, key, found, problems)
-    return label, listing("fields here", fields)
+def _field_remedy(parent: Path, key: str, mapping: Mapping[str, Any], problems: Collector) -> tuple[str, str]:
+    """A label and a hint for an unknown key: another tool's word, a field nearby, or one spelt alike."""
+    fields, value = fields_at(parent), mapping[key]
+    near, found = nearest(key, fields), elsewhere(parent, key)
+    if above := _empty_above(parent, key, problems):
+        return f"indent it below `{above}`", ""
+    if key in ("needs", "depends_on") and (order := _order(parent, key, value, problems)):
+        return order
+    if word := word_for(parent, key, value):
+        return _foreign(word, mapping, key, problems)
+    is_slip = near is not None and _plain(near) == _plain(key)
+    if is_slip or (near in (*_NEEDED, "version") and near not in mapping):
+        # Without such a field the mapping is wrong whatever else the key could be.
+        return suggest(key, fields), "" if near in (*_NEEDED, "version") else listing("fields here", fields)
+    if found is not None and sum(part != "*" for part in found[len(parent) :]) < 2:
+        return _other(near, _belongs(parent, key, found, problems))
+    for home in _HOMES.get(kind_of(parent), ()):
+        if word := word_for(_NEIGHBOURS[home], key, value):
+            return _foreign_there(word, parent, home, mapping, key, problems)
+    if found is not None:
+        return _other(near, _belongs(parent, key, found, problems))
+    if near is None and (word := near_word_for(parent, key, value)):
+        return _foreign(word, mapping, key, problems)
+    hint = _ORDER if near in ("needs", "depends_on") else listing("fields here", fields)
+    return suggest(key, fields), hint
 
 
-def _meant(word: Word, value: Any) -> Mapping[str, Any]:
-    """The fields that a word of another tool stands for, where `value` has none with those of its example."""
+_NEIGHBOURS: Mapping[str, Path] = {
+    "job": (),
+    "role": ("roles", "*"),
+    "resource": ("roles", "*", "resource"),
+    "ready": ("roles", "*", "ready"),
+}
+_HOMES = {"job": ("role",), "role": ("job", "resource", "ready"), "resource": ("role",), "ready": ("role",)}
+"""Kind of mapping → kinds of those next to it."""
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("-", "").replace("_", "")
+
+
+def _other(near: str | None, advice: tuple[str, str]) -> tuple[str, str]:
+    """The advice, and the field here that is spelt alike."""
+    label, hint = advice
+    return label, f"{hint}; or did you mean `{near}`?" if near and hint else hint
+
+
+def _order(parent: Path, key: str, value: Any, problems: Collector) -> tuple[str, str]:
+    """Advice for `needs` in a role and `depends_on` in a job, by the names that it holds: roles or jobs."""
+    roles = (problems.document.value or {}).get("roles")
+    names = [value] if isinstance(value, str) else value if isinstance(value, list | dict) else []
+    are_roles = isinstance(roles, dict) and bool(names) and all(str(name) in roles for name in names)
+    if kind_of(parent) == "job" and key == "depends_on":
+        return (f"`{key}` is a field of a role", _ORDER) if are_roles else ("did you mean `needs`?", _ORDER)
+    if kind_of(parent) == "role" and key == "needs":
+        return ("did you mean `depends_on`?" if are_roles else f"`{key}` is a field of the job", _ORDER)
+    return "", ""
+
+
+def _foreign_there(
+    word: Word, parent: Path, home: str, mapping: Mapping[str, Any], key: str, problems: Collector
+) -> tuple[str, str]:
+    """A label and a hint for a word of another tool that stands for a field of a mapping nearby."""
+    where = {"job": "the job", "role": "a role"}.get(home, f"`{home}` of the role")
     if isinstance(word.write, str):
-        return {}
-    fields = word.write(value) if type(value) is type(word.example) else None
-    return fields or word.write(word.example) or {}
+        return "", word.write
+    fields = _written(word, mapping[key])
+    if home == "role" and not parent and not {"roles", "component"} & mapping.keys():
+        return _belongs(parent, key, ("roles", "*"), problems)
+    if len(parent) > 1 and home == "role" and "roles" in parent:
+        where = place_name(parent[:-1])
+    entry = (_entry(fields, problems) or _names(fields)) if fields else f"`{_name(word)}`"
+    return f"write {entry} as a field of {where}", ""
+
+
+def _written(word: Word, value: Any) -> Mapping[str, Any] | None:
+    """The fields that mean the same as a word of another tool with this value; None where that is unknown."""
+    if isinstance(word.write, str) or type(value) is not type(word.example):
+        return None
+    return word.write(value)
+
+
+def _name(word: Word) -> str:
+    """The field that a word of another tool stands for; "" for none."""
+    return "" if isinstance(word.write, str) else next(iter(word.write(word.example) or ("",)))
 
 
 def _foreign(word: Word, mapping: Mapping[str, Any], key: str, problems: Collector) -> tuple[str, str]:
@@ -169,27 +313,47 @@ def _foreign(word: Word, mapping: Mapping[str, Any], key: str, problems: Collect
     if isinstance(word.write, str):
         return "", word.write
     value = mapping[key]
-    fields = word.write(value) if type(value) is type(word.example) else None
-    meant = _meant(word, value)
-    name = next(iter(meant))
-    if fields is None or fields == {name: value}:
+    fields = _written(word, value)
+    name = next(iter(fields or ())) if fields else _name(word)
+    if not fields or fields == {name: value}:
         hint = _ORDER if name in ("needs", "depends_on") else ""
         return f"did you mean `{name}`?", hint
     if isinstance(mapping.get(name), dict) and isinstance(fields[name], dict):
-        ((inner, amount),) = fields[name].items()
-        return f"write `{problems.entry(inner, amount)}` in `{name}`", ""
+        return f"write {_entry(fields[name], problems) or _names(fields[name])} in `{name}`", ""
     fields = {field: amount for field, amount in fields.items() if mapping.get(field) != amount}
+    entry = "" if holds_secret(value) else _entry(fields, problems)
+    return f"write {entry or _names(fields)}", ""
+
+
+def _entry(fields: Mapping[str, Any], problems: Collector) -> str:
+    """The fields as they are written, each in backticks; "" where one is long, empty or may be secret."""
+    if any(isinstance(value, str) and "\n" in value for value in fields.values()):
+        return script_remedy(problems) if [*fields] == ["run"] else ""
+    if holds_secret(fields) or any(value is None for _, value in leaves(fields)):
+        return ""
     entries = ", ".join(f"`{problems.entry(*each)}`" for each in fields.items())
-    is_shown = len(entries) <= _LONGEST and not _holds_secret(fields)
-    return f"write {entries}" if is_shown else f"write {' and '.join(f'`{each}`' for each in fields)}", ""
+    return entries if len(entries) <= _LONGEST else ""
 
 
-def _holds_secret(value: Any) -> bool:
+def script_remedy(problems: Collector) -> str:
+    """How a script of several lines is written."""
+    opened = "`run: |`" if problems.document.source.format == "yaml" else '`run = """`'
+    return f"{opened}, and each command on a line of its own below"
+
+
+def _names(fields: Mapping[str, Any]) -> str:
+    return " and ".join(f"`{each}`" for each in fields)
+
+
+def holds_secret(value: Any) -> bool:
+    """Whether advice that repeats the value might show a secret."""
     if isinstance(value, Mapping):
-        return any(is_sensitive(str(key)) or _holds_secret(inner) for key, inner in value.items())
+        if "value" in value and is_sensitive(str(value.get("name"))):  # as Kubernetes has variables
+            return True
+        return any(is_sensitive(str(key)) or holds_secret(inner) for key, inner in value.items())
     if isinstance(value, list):
         # The value of `--token` is the item after it.
-        return any(_holds_secret(item) or is_sensitive(str(item)) for item in value)
+        return any(holds_secret(item) or is_sensitive(str(item)) for item in value)
     return isinstance(value, str) and may_hold_secret(value)
 
 
@@ -233,6 +397,7 @@ def bad_label(path: Path, name: str, kind: str, problems: Collector, at_key: boo
 def label_like(name: str) -> str:
     """The DNS label nearest to a name, in which references stay; "" for a name without a letter or digit, and
     for one that has another `$`."""
+    name = re.sub(r"\Aafter\w*:|\A.*/(?=.+\.launcher\.)|\.launcher\.(?:ya?ml|toml)\Z", "", name[:200])
     parts = re.split(r"(\$<[\w.-]+>)", name)
     if any("$" in part for part in parts[::2]):
         return ""

@@ -12,7 +12,7 @@ from launcher.jobfile.model.job_file import JobFile
 from launcher.jobfile.model.role import RoleSpec
 from launcher.jobfile.text.document import Path
 
-WHERE_RUN = "entrypoint, args, env, a role's metadata, and the src of a mount"
+WHERE_RUN = "entrypoint, args, run, env, a role's metadata, and the src of a mount"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ def fields_at(path: Path) -> Mapping[str, Place]:
 
 
 def elsewhere(path: Path, key: str) -> Path | None:
-    """The mapping that does have the field `key`: the nearest one around `path`, else one inside it.
+    """The mapping that does have the field `key`: the nearest one around `path`, one inside it, or beside it.
 
     Names of roles and variables in the answer are "*".
     """
@@ -108,8 +108,13 @@ def elsewhere(path: Path, key: str) -> Path | None:
         # `args` are a role's nearly always; a job has them beside a component.
         if key in fields_at(path[:size]) and (size or key != "args"):
             return path[:size]
-    place = place_at(path)
-    return next(_inside(place, path, key), None) if place is not None else None
+    beside = range(len(path) - 1, -1, -1) if path[:1] == ("roles",) and len(path) < 4 else ()
+    for size in (len(path), *beside):
+        place = place_at(path[:size])
+        found = next(_inside(place, path[:size], key), None) if place is not None else None
+        if found is not None:
+            return found
+    return None
 
 
 def _inside(place: Place, path: Path, key: str, levels: int = 2) -> Iterator[Path]:

@@ -27,6 +27,7 @@ from launcher.jobfile.model.base import (
     without_plugins,
 )
 from launcher.jobfile.model.quantities import (
+    MEMORY_PATTERN,
     memory_of_project,
     seconds,
     switched,
@@ -217,6 +218,21 @@ class JobFile(Model):
     project: Label | None = Field(
         None, description="The project; else from launcher.toml, else `default`.", examples=["vision"]
     )
+    extends: Annotated[str | None, Traits("never")] = Field(
+        None,
+        min_length=1,
+        description="A job file whose fields this one has where it does not say otherwise; relative to this"
+        " file, and below the repository.",
+        examples=["../base.launcher.yaml"],
+    )
+    abstract: Annotated[bool, Traits("never")] = Field(
+        False, description="Where true, the file is no job, only a parent of others.", examples=[True]
+    )
+    remove: Annotated[list[str], Traits("never")] = Field(
+        [],
+        description="Fields of launcher.toml, of parents and of `defaults` that this one is without.",
+        examples=[["timeout", "roles.main.env.NAME"]],
+    )
     vars: Annotated[Vars, Traits("never")] = Field(
         {}, description="Typed inputs, given with --var.", examples=[{"epochs": {"type": "int"}}]
     )
@@ -302,9 +318,21 @@ class JobFile(Model):
     )
     targets: dict[str, Any] = Field(
         {},
-        description="Overlays by name, chosen with --target: maps merge, all else replaces, null removes.",
+        description="Overlays by name, chosen with --target: maps merge, all else replaces, null removes."
+        " A list names those of parents and of launcher.toml.",
         examples=[{"dev": {"scheduler": "local_cwd"}}],
     )
+    jobs: dict[str, Any] = Field(
+        {},
+        description="Several jobs in one file, by name. `project`, `vars`, `defaults`, `targets`, `scheduler`"
+        " and `timeout` beside it are for all of them.",
+        examples=[{"train": {"roles": {"main": {"entrypoint": "env"}}}}],
+    )
+
+
+_SHARED = ("project", "vars", "defaults", "targets", "scheduler", "timeout")
+BESIDE_JOBS = ("version", "extends", "remove", *_SHARED)
+"""Fields that a file with `jobs` may have at its top: they lie under each job."""
 
 
 class ComponentJob(JobFile):
@@ -321,6 +349,7 @@ class QueueSpec(Model):
         None,
         description="Memory with its unit.",
         examples=["32GiB"],
+        json_schema_extra={"type": "string", "pattern": MEMORY_PATTERN},
     )
     gpus: Count | None = Field(None, description="GPUs.", examples=[2])
     max_parallel: Attempts | None = Field(None, description="A number of jobs.", examples=[4])

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
 from typing import Any
 
 from pydantic_core import PydanticCustomError
 
-from launcher.jobfile.model.base import VERSION
 from launcher.specs import Secret, parse_mounts
 from launcher.specs.app import LONGEST_DELAY_S
 from launcher.specs.mounts import InvalidMountException, Mount
@@ -20,16 +18,6 @@ from launcher.text import DURATION_PATTERN, DURATION_UNITS, duration_meant, is_n
 # `source:target[:options]`; what a comma is in cannot be written in one text here.
 _COMPOSE_MOUNT = re.compile(r"(?P<src>[^:=,]+):(?P<dst>/[^:,]*)(?::(?P<options>[\w,]+))?")
 _MILLIS = re.compile(r"([0-9]{1,9})m")
-
-
-def foreign_file(value: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the kind of a file of another tool, and the key that shows it; "" twice for other files."""
-    if isinstance(value.get("apiVersion"), str) and isinstance(value.get("kind"), str):
-        return "a Kubernetes manifest", "apiVersion"
-    is_ours = "roles" in value or "component" in value or value.get("version") == VERSION
-    if isinstance(value.get("services"), dict) and not is_ours:
-        return "a Compose file", "services"
-    return "", ""
 
 
 def compose_mount(text: str) -> str:
@@ -120,10 +108,17 @@ def _memory_meant(text: str) -> str:
     """How an amount is written that has an unknown unit, or none."""
     if len(text) <= _LONGEST_NUMBER and is_number(text):
         return f'write "{text}MiB" or "{text}GiB"'
-    match = _MEMORY.match(text)
+    match = _MEMORY.match(re.sub(r"(?<=\d),(?=\d{3}\b)", "", text))
     number, unit = match.groups() if match else ("4", "GiB")
+    if match and unit in _UNITS:
+        return f'write "{number}{unit}"'
     if unit in ("K", "M", "G", "T"):
         return f'write "{number}{unit}iB", as Docker counts, or "{number}{unit}B", as Kubernetes does'
+    if unit[1:].lower() == "b" and unit[0].upper() in "KMGT":
+        letter = unit[0].upper()
+        return (
+            f'write "{number}{"k" if letter == "K" else letter}B", or "{number}{letter}iB" in powers of 1024'
+        )
     letter = unit[0].upper()
     return f'such as "{number}{letter if letter in "KMGT" else "G"}iB"'
 
@@ -215,6 +210,9 @@ def mount_of(text: str) -> Mount:
     meant = compose_mount(text)
     if meant:
         raise problem("invalid-value", f"`{text}` is how Compose writes a mount", f'write "{meant}"')
+    if access := re.search(r",(ro|rw)(=\w+)?(?=,|\Z)", text):
+        right = text.replace(access[0], ",readonly" if access[1] == "ro" else "")
+        raise problem("invalid-value", f"there is no mount option `{access[1]}`", f'write "{right}"')
     if _PATH_ALONE.fullmatch(text):
         raise problem(
             "invalid-value",
@@ -235,4 +233,8 @@ def secret_of(text: str) -> Secret:
     try:
         return Secret.parse(text)
     except MalformedSecretException as error:
+        if re.fullmatch(r"[A-Z]+(_[A-Z0-9]+)*", text):
+            raise problem("invalid-value", str(error), f'write "env:{text}"', "or file:PATH") from error
+        if text.startswith(("/", "./", "~/")):
+            raise problem("invalid-value", str(error), f'write "file:{text}"') from error
         raise problem("invalid-value", str(error), error.hint or "") from error

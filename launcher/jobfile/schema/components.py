@@ -49,7 +49,11 @@ def either_roles_or_component() -> Schema:
     return {
         "if": {"required": ["component"]},
         "then": {"properties": {"roles": False, "defaults": False}},
-        "else": {"required": ["roles"], "properties": {"args": False}},
+        "else": {
+            "if": {"anyOf": [{"required": [each]} for each in ("extends", "jobs", "abstract")]},
+            "then": {},  # other layers may have them
+            "else": {"required": ["roles"], "properties": {"args": False}},
+        },
     }
 
 

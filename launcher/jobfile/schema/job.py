@@ -21,8 +21,9 @@ from launcher.jobfile.model.base import (
     model_classes,
     traits_of,
 )
-from launcher.jobfile.model.job_file import JobFile
+from launcher.jobfile.model.job_file import BESIDE_JOBS, JobFile
 from launcher.jobfile.schema.components import arguments, component_name, either_roles_or_component
+from launcher.jobfile.schema.options import Schedulers, cfg_models, cfg_rules, overlay_rules, scheduler_name
 from launcher.jobfile.schema.words import (
     MOUNT_TEXT,
     NAME_PATTERN,
@@ -33,8 +34,10 @@ from launcher.jobfile.schema.words import (
     described,
     dressed,
     nullable,
+    with_snippets,
 )
 from launcher.specs.probe import CONDITIONS
+from launcher.specs.projectfile import DEFAULTS
 
 Schema = dict[str, Any]
 
@@ -50,32 +53,63 @@ _A_REFERENCE = {
 _KEPT = ("type", "const", "enum", "pattern", "minimum", "maximum", "exclusiveMinimum", "items", "$ref")
 
 
-def job_schema() -> Schema:
-    """The schema of a job file, draft 2020-12. The same on every run, and with every pydantic."""
+def job_schema(schedulers: Schedulers | None = None) -> Schema:
+    """The schema of a job file, draft 2020-12. The same on every run, and with every pydantic.
+
+    Args:
+        schedulers: those that `scheduler` offers; by their options `cfg` is checked.
+    """
+    job, models = language(schedulers or {})
+    return with_snippets(whole(ID, "launcher job file", job, models))
+
+
+def language(schedulers: Schedulers) -> tuple[Schema, dict[str, Schema]]:
+    """The schema of a job, and the definitions that it refers to, by name."""
     made = JobFile.model_json_schema()
     classes = {cls.__name__: cls for cls in model_classes()}
     models = {name: _model(classes[name], model) for name, model in sorted(made["$defs"].items())}
     job = _model(JobFile, made)
+    if schedulers:
+        kept = {key: job["properties"]["scheduler"][key] for key in (*WORDS, "default")}
+        job["properties"]["scheduler"] = {**kept, **scheduler_name(schedulers)}
     models |= overlays(job, models)
     models["RoleSpec"] = filled_in(models["RoleSpec"])
-    job["required"].remove("roles")
-    job["allOf"] = [either_roles_or_component()]
+    words = {key: job["properties"]["cfg"][key] for key in WORDS}
+    models |= cfg_models(schedulers, _or_reference, words)
+    of_cfg = cfg_rules(schedulers)
+    models["Job"] = {**_one_of_several(job), "allOf": of_cfg}
+    if rules := overlay_rules(schedulers):
+        models["Overlay"]["allOf"] = rules
+    job |= _layer(job)
+    job["required"] = ["version"]
+    job["allOf"] = [_one_or_several(job), _null_below(job), either_roles_or_component(), *of_cfg]
     for name, model, rule in arguments(_or_reference):
         models[name] = model
         job["allOf"].append(rule)
-    whole = {
+    return job, models
+
+
+def whole(identifier: str, title: str, top: Schema, models: Mapping[str, Schema]) -> Schema:
+    """A schema with the words of editors in all of its parts."""
+    made = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": ID,
-        **job,
-        "title": "launcher job file",
+        "$id": identifier,
+        **top,
+        "title": title,
         "$defs": dict(sorted(models.items())),
     }
-    return dressed(deepcopy(whole))  # some parts are constants of the modules here
+    return dressed(deepcopy(made))  # some parts are constants of the modules here
 
 
-def _model(cls: type[Model], made: Schema) -> Schema:
+def plain_model(cls: type[Model]) -> Schema:
+    """The schema of a mapping in which no reference may stand."""
+    return _model(cls, cls.model_json_schema(), has_references=False)
+
+
+def _model(cls: type[Model], made: Schema, *, has_references: bool = True) -> Schema:
     properties = {
-        key: _property(key, field, made["properties"][key]) for key, field in cls.model_fields.items()
+        key: _property(key, field, made["properties"][key], has_references)
+        for key, field in cls.model_fields.items()
     }
     required = [key for key, field in cls.model_fields.items() if field.is_required()]
     return {
@@ -89,13 +123,13 @@ def _model(cls: type[Model], made: Schema) -> Schema:
     }
 
 
-def _property(key: str, field: FieldInfo, made: Schema) -> Schema:
+def _property(key: str, field: FieldInfo, made: Schema, has_references: bool) -> Schema:
     """A field: its words from the model, its shape from what pydantic made of it."""
     traits = traits_of(field)
     value = _as_written(_without_null(made)) if traits.as_written else _value(key, _without_null(made))
     if traits.mode == "matrix":
         value |= {"pattern": f"{LABEL}|{NAME_PATTERN}"}
-    elif traits.mode != "never" and key != "type":
+    elif has_references and traits.mode != "never" and key != "type":
         value = _or_reference(value)
     # Nothing but words beside a reference to another schema.
     has_default = isinstance(field.default, str | int | float) and "$ref" not in value
@@ -266,7 +300,9 @@ def _or_reference(value: Schema) -> Schema:
     return value
 
 
-_FIXED = ("version", "name", "targets")
+_FIXED = ("version", "name", "targets", "extends", "abstract", "jobs")
+_OWN = ("version", "name", "extends", "abstract", "remove", "jobs")
+"""Fields that no other layer gives, so that `null` removes nothing there."""
 _LAID_OVER = ("RoleSpec", "Resources", "LifecycleSpec", "NeedSpec", "ProbeSpec")
 """Models that merge by key; all others are replaced as a whole."""
 
@@ -347,11 +383,62 @@ BY_HAND: Mapping[str, Schema] = {
     "matrix": _matrix(),
     "defaults": _defaults(),
     "targets": {
+        "anyOf": [
+            {
+                "title": "targets by name",
+                "type": "object",
+                "patternProperties": {LABEL: {"$ref": "#/$defs/Overlay"}},
+                "additionalProperties": False,
+            },
+            {"title": "names of targets", "type": "array", "items": {"type": "string", "pattern": LABEL}},
+        ]
+    },
+    "jobs": {
         "type": "object",
-        "patternProperties": {LABEL: {"$ref": "#/$defs/Overlay"}},
+        "patternProperties": {f"{LABEL}|{NAME_PATTERN}": {"$ref": "#/$defs/Job"}},
         "additionalProperties": False,
     },
 }
+
+
+def _layer(job: Schema) -> Schema:
+    """The properties of a job file whose other layers may have what `null` removes."""
+    fields = job["properties"]
+    return {"properties": {k: v if k in _OWN else nullable(v) for k, v in fields.items()}}
+
+
+def _one_of_several(job: Schema) -> Schema:
+    """The schema of one of the `jobs` of a file: the fields beside `jobs` lie under it."""
+    left_out = ("version", "name", "abstract", "jobs")
+    fields = {k: v for k, v in _layer(job)["properties"].items() if k not in left_out}
+    words = {"title": "Job", "description": "One of several jobs, by its name."}
+    return {**{k: v for k, v in job.items() if k != "required"}, **words, "properties": fields}
+
+
+def _one_or_several(job: Schema) -> Schema:
+    """Errors for fields of one job beside `jobs`, and for a file that is neither a job nor abstract."""
+    own = {key: False for key in job["properties"] if key not in (*BESIDE_JOBS, "jobs")}
+    is_abstract = {"required": ["abstract"], "properties": {"abstract": {"enum": [True]}}}
+    return {
+        "if": {"required": ["jobs"]},
+        "then": {"properties": own},
+        "else": {"if": is_abstract, "then": {"properties": {"name": False}}, "else": {"required": ["name"]}},
+    }
+
+
+def _null_below(job: Schema) -> Schema:
+    """An error for `null` in a file without a parent, at fields that launcher.toml does not give."""
+    fields = (key for key in job["properties"] if key not in (*_OWN, *DEFAULTS))
+    kinds = {key: {"type": sorted(_kinds(job["properties"][key]) - {"null"})} for key in fields}
+    return {"if": {"required": ["extends"]}, "then": {}, "else": {"properties": kinds}}
+
+
+def _kinds(value: Schema) -> set[str]:
+    """The types that a schema takes."""
+    if "anyOf" in value:
+        return {kind for each in value["anyOf"] for kind in _kinds(each)}
+    kinds = value.get("type", "object")  # that of a reference to a model
+    return {kinds} if isinstance(kinds, str) else {*kinds}
 
 
 def overlays(job: Schema, models: Mapping[str, Schema]) -> dict[str, Schema]:

@@ -59,6 +59,7 @@ _TITLES: Mapping[str, str] = {
     "FilesTrigger": "files",
     "FloatVar": "variable: number",
     "IntVar": "variable: whole number",
+    "Job": "job",
     "LifecycleSpec": "lifecycle",
     "NeedSpec": "need",
     "Overlay": "target",
@@ -133,21 +134,26 @@ def wants(pattern: str) -> str:
     return message + ", or a reference such as $<var.NAME>" if message and plain != pattern else message
 
 
-def dressed(job: Schema) -> Schema:
-    """The schema of job files with names, texts of choices and patterns, and snippets. Edits `job`."""
-    for name, model in job["$defs"].items():
-        if name.endswith(".args"):
-            continue  # a component's, which has its title
+def dressed(whole: Schema) -> Schema:
+    """The schema of files with names, and texts of choices and patterns. Edits `whole`."""
+    for name, model in whole["$defs"].items():
+        if "." in name:
+            continue  # of a component or a scheduler, which has its title
         plain = name.removesuffix("Overlay")
         model["title"] = _TITLES[name] if name in _TITLES else f"{_TITLES[plain]}, laid over"
     meanings = {**_CHOICES, **choices()}
-    for part in subschemas(job):
+    for part in subschemas(whole):
         if "enum" in part and "enumDescriptions" not in part:
             part["enumDescriptions"] = [meanings[value] for value in part["enum"]]
             part["markdownEnumDescriptions"] = list(part["enumDescriptions"])
         message = wants(part.get("pattern", ""))
         if message:
             part.setdefault("patternErrorMessage", message)
+    return whole
+
+
+def with_snippets(job: Schema) -> Schema:
+    """The schema of job files with snippets. Edits `job`."""
     job["defaultSnippets"] = [_JOB_SNIPPET, _COMPONENT_SNIPPET]
     job["properties"]["roles"]["defaultSnippets"] = [_ROLES_SNIPPET]
     role = job["$defs"]["RoleSpec"]
@@ -172,7 +178,7 @@ def subschemas(schema: Any) -> Iterator[Schema]:
 
 
 def nullable(value: Schema) -> Schema:
-    """`value`, or null."""
+    """`value`, or null. Editors find the words of a field also beside each reference to a model."""
     words: Schema = {key: value[key] for key in WORDS if key in value}
     rest = {key: part for key, part in value.items() if key not in (*WORDS, "default")}
     if not rest:
@@ -182,5 +188,8 @@ def nullable(value: Schema) -> Schema:
         known = kinds if isinstance(kinds, list) else [kinds]
         return {**words, **rest, "type": [*known, *([] if "null" in known else ["null"])]}
     if rest.keys() == {"anyOf"}:
-        return {**words, "anyOf": [*rest["anyOf"], *([] if NOTHING in rest["anyOf"] else [NOTHING])]}
-    return {**words, "anyOf": [rest, dict(NOTHING)]}
+        options = [option for option in rest["anyOf"] if option != NOTHING]
+    else:
+        options = [rest]
+    spoken = [{**words, **option} if "$ref" in option else option for option in options]
+    return {**words, "anyOf": [*spoken, dict(NOTHING)]}

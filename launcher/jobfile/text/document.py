@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from launcher.jobfile.diagnostics.diagnostic import Diagnostic
-from launcher.jobfile.text.source import Source
+from launcher.jobfile.text.source import Format, Source
 
 Path = tuple[str | int, ...]
 
@@ -16,91 +16,136 @@ MAX_NODES = 20_000
 
 
 class Spot:
-    """Where a value stands: offsets into the text, and the spots of its parts.
+    """Where a value stands: offsets into a text, and the spots of its parts.
 
     Attributes:
         start, end: of the value. Equal for a collection without brackets: point at its key instead.
-        entries: of a mapping: key → (offset of the key, its end, spot of the value).
+        entries: of a mapping: key → (offset of the key, its end, spot of the value). Both are in one text.
         items: of a list.
+        source: the text; None for that of the document.
     """
 
-    __slots__ = ("end", "entries", "items", "start")
+    __slots__ = ("end", "entries", "items", "source", "start")
 
-    def __init__(self, start: int, end: int) -> None:
+    def __init__(self, start: int, end: int, source: Source | None = None) -> None:
         self.start = start
         self.end = end
+        self.source = source
         self.entries: dict[str, tuple[int, int, Spot]] | None = None
         self.items: list[Spot] | None = None
+
+    def stamp(self, source: Source) -> None:
+        """Note the text in the spot and in all of its parts, for a document that others lie over."""
+        self.source = source
+        for _, _, part in (self.entries or {}).values():
+            part.stamp(source)
+        for item in self.items or ():
+            item.stamp(source)
+
+
+class Range(NamedTuple):
+    """A piece of a text, from one offset up to but not including another one."""
+
+    source: Source
+    start: int
+    end: int
+
+    @property
+    def text(self) -> str:
+        return self.source.text[self.start : self.end]
+
+    @property
+    def line(self) -> int:
+        return self.source.position(self.start)[0]
+
+    def holds(self, found: Diagnostic | Range) -> bool:
+        """Whether a problem, or another piece, begins in this one."""
+        if isinstance(found, Range):
+            return found.source is self.source and self.start <= found.start < self.end
+        if found.span is None or found.file != self.source.file:
+            return False
+        first, last = self.source.position(self.start), self.source.position(self.end)
+        return first <= (found.span.line, found.span.column) < last
 
 
 @dataclass(slots=True)
 class Document:
-    """The outcome of reading one file.
+    """The outcome of reading one file, or of laying it over others.
 
     Attributes:
+        source: the text of the file; that of the uppermost one where several lie over each other.
         value: None when the text could not be parsed at all, or is no mapping.
         root: gives the spots; called only when something has to be placed.
         problems: what was found while parsing.
+        layers: the documents that it was made of, the lowest first; empty for one file by itself.
     """
 
     source: Source
     value: dict[str, Any] | None
     root: Callable[[], Spot]
     problems: list[Diagnostic]
+    layers: tuple[Document, ...] = ()
 
-    def value_range(self, path: Path) -> tuple[int, int]:
-        """Offsets of the value at `path`; of its key where the value has no text of its own.
+    def value_range(self, path: Path) -> Range:
+        """The text of the value at `path`; of its key where the value has no text of its own.
 
         Segments that the document does not have end the walk: the nearest enclosing value is the answer.
         """
         return self._ranges(path)[1]
 
-    def key_range(self, path: Path) -> tuple[int, int]:
-        """Offsets of the key (or list item) that `path` ends with, or of the nearest one that encloses it."""
+    def key_range(self, path: Path) -> Range:
+        """The text of the key (or list item) that `path` ends with, or of the nearest one around it."""
         return self._ranges(path)[0]
 
-    def extent(self, path: Path) -> tuple[int, int]:
-        """Offsets of the key that `path` ends with, and of the end of everything below it."""
+    def extents(self, path: Path) -> list[Range]:
+        """The text from the key that `path` ends with to the end of its value, in each layer that has it."""
+        if self.layers:
+            return [found for layer in self.layers for found in layer.extents(path)]
         spot = self.root()
         start = spot.start
         for segment in path:
-            if not isinstance(segment, str) or not spot.entries or segment not in spot.entries:
-                break
+            if not isinstance(segment, str) or segment not in (spot.entries or {}):
+                return []
+            assert spot.entries is not None
             start, _, spot = spot.entries[segment]
-        return start, max(start, _last(spot))
+        return [Range(self.source, start, max(start, _last(spot)))]
 
     def raw(self, path: Path) -> str:
         """The text of the number or date at `path` as it stands in the file."""
-        start, end = self._ranges(path)[1]
-        text = self.source.text[start:end]
+        found = self.value_range(path)
         # In YAML an anchor may stand before it; a number has no white space in it.
-        return (text.split() or [""])[-1] if self.source.format == "yaml" else text
+        return (found.text.split() or [""])[-1] if found.source.format == "yaml" else found.text
 
-    def _ranges(self, path: Path) -> tuple[tuple[int, int], tuple[int, int]]:
+    def format_at(self, path: Path) -> Format:
+        """The format of the file that has the value at `path`."""
+        return self.value_range(path).source.format if self.layers else self.source.format
+
+    def _ranges(self, path: Path) -> tuple[Range, Range]:
         spot = self.root()
         key = value = self._opening(spot)
         for segment in path:
             if isinstance(segment, str) and spot.entries and segment in spot.entries:
                 start, end, spot = spot.entries[segment]
-                key = (start, end)
+                key = self._range(spot, start, end)
             elif isinstance(segment, int) and spot.items and segment < len(spot.items):
                 spot = spot.items[segment]
-                key = (
-                    (spot.start, max(spot.end, spot.start + 1))
-                    if spot.end > spot.start
-                    else self._opening(spot)
-                )
+                key = self._range(spot) if spot.end > spot.start else self._opening(spot)
             else:
                 continue
-            value = (spot.start, spot.end) if spot.end > spot.start else key
+            value = self._range(spot) if spot.end > spot.start else key
         return key, value
 
-    def _opening(self, spot: Spot) -> tuple[int, int]:
+    def _range(self, spot: Spot, start: int | None = None, end: int = 0) -> Range:
+        start, end = (spot.start, spot.end) if start is None else (start, end)
+        return Range(spot.source or self.source, start, end)
+
+    def _opening(self, spot: Spot) -> Range:
         """The first key of a mapping, else the place where the value begins."""
-        if spot.end <= spot.start and spot.entries:
-            start, end, _ = min(spot.entries.values(), key=lambda entry: entry[0])
-            return start, end
-        return spot.start, max(spot.end, spot.start + 1)
+        own = [entry for entry in (spot.entries or {}).values() if entry[2].source is spot.source]
+        if spot.end <= spot.start and own:
+            start, end, _ = min(own, key=lambda entry: entry[0])
+            return self._range(spot, start, end)
+        return self._range(spot, spot.start, max(spot.end, spot.start + 1))
 
 
 def _last(spot: Spot) -> int:

@@ -2,12 +2,41 @@
 
 from __future__ import annotations
 
+from launcher.jobfile.diagnostics.diagnostic import Diagnostic
 from launcher.jobfile.text.document import Document
-from launcher.jobfile.text.source import Source
+from launcher.jobfile.text.foreign_files import foreign_file
+from launcher.jobfile.text.source import Format, Source
+
+_LONGEST = 1 << 16
+"""Characters of a text that is tried in another format, too: YAML with an error in it is parsed slowly."""
 
 
 def parse(source: Source) -> Document:
-    """Parse a file. Never raises: what is wrong is among the document's problems."""
+    """Parse a job file. Never raises: what is wrong is among the document's problems.
+
+    A file of another tool has no value, and one problem, which names the tool.
+    """
+    document = parse_values(source)
+    found = foreign_file(document) or (_other_format(source) if document.value is None else None)
+    return document if found is None else Document(source, None, document.root, [found])
+
+
+def _other_format(source: Source) -> Diagnostic | None:
+    """The diagnostic for YAML in a file that is named as TOML, or the other way round."""
+    if len(source.text) > _LONGEST:
+        return None
+    form: Format = "yaml" if source.format == "toml" else "toml"
+    value = parse_values(Source(source.file, form, source.text)).value
+    if not value or not {"version", "name", "roles"} & value.keys():
+        return None
+    stem = source.file.rpartition(".")[0]
+    message = f"this is {form.upper()}, and the name of the file says {source.format.upper()}"
+    code = "toml-syntax" if source.format == "toml" else "yaml-syntax"
+    return source.diagnostic(0, 1, code, message, hint=f"name it `{stem}.{form}`")
+
+
+def parse_values(source: Source) -> Document:
+    """Parse a file of values that is no job file. Never raises, as `parse`."""
     # Imported by format: a TOML file does not wait for the YAML library.
     if source.format == "toml":
         from launcher.jobfile.text.toml import parse_toml

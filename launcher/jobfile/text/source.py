@@ -12,6 +12,8 @@ from typing import Literal
 
 from launcher.files import is_below, read_regular
 from launcher.jobfile.diagnostics.diagnostic import Diagnostic, Related, Severity, Span, severity_of
+from launcher.jobfile.diagnostics.frame import without_secrets
+from launcher.specs.secret import may_hold_secret
 from launcher.text import nearest
 
 Format = Literal["yaml", "toml"]
@@ -62,6 +64,11 @@ class Source:
             end = starts[number] if number < len(starts) else len(self.text)
             self._lines[number] = self.text[starts[number - 1] : end].rstrip("\r\n")
         return self._lines[number]
+
+    def has_secret(self, offset: int) -> bool:
+        """Whether the line of an offset holds a literal that looks like a secret: no advice repeats it."""
+        line = self.line(self.position(offset)[0])
+        return without_secrets(line) != line or may_hold_secret(line)
 
     def diagnostic(
         self,
@@ -186,6 +193,22 @@ def blank_name(char: str) -> str:
 def blank_after_colon(text: str) -> str:
     """The first such character straight behind a colon; "" where there is none."""
     return next((after for before, after in pairwise(text) if before == ":" and after in BLANKS), "")
+
+
+_FENCE = re.compile(r"^```.*$", re.MULTILINE)
+
+
+def fence(source: Source) -> Diagnostic | None:
+    """The first fence of Markdown in a text that could not be parsed; None where there is none."""
+    found = [*_FENCE.finditer(source.text)]
+    if not found:
+        return None
+    code = "toml-syntax" if source.format == "toml" else "yaml-syntax"
+    above = ", and all above it" if source.text[: found[0].start()].strip() and len(found) > 1 else ""
+    hint = "and the other one below the text" if len(found) > 1 else ""
+    message = "this is a fence of Markdown around the file"
+    label = f"delete this line{above}"
+    return source.diagnostic(*found[0].span(), code, message, label=label, hint=hint)
 
 
 _BEGINS = re.compile(r"^<{7}(?: .*)?$", re.MULTILINE)

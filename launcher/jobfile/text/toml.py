@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from functools import lru_cache
 from typing import Any
@@ -10,7 +11,7 @@ import tomli
 
 from launcher.jobfile.diagnostics.diagnostic import Diagnostic, Related
 from launcher.jobfile.text.document import MAX_DEPTH, MAX_NODES, Document, Path, Spot, too_deep, too_many
-from launcher.jobfile.text.source import BLANKS, Source, blank_name, conflict
+from launcher.jobfile.text.source import BLANKS, Source, blank_name, conflict, fence
 from launcher.jobfile.text.toml_positions import NotToml, Statement, paths, scan, statements
 
 _DUPLICATE = re.compile(r"Cannot overwrite|Cannot declare|Duplicate inline|Cannot redefine|Cannot mutate")
@@ -167,9 +168,9 @@ def _limit(source: Source, error: Exception) -> Diagnostic:
 
 
 def _syntax(source: Source, error: tomli.TOMLDecodeError) -> Diagnostic:
-    unmerged = conflict(source)
-    if unmerged is not None:
-        return unmerged
+    known = conflict(source) or fence(source)
+    if known is not None:
+        return known
     at, text = _offset(source, error), source.text
     if at < len(text) and text[at] in BLANKS:
         message = f"a {blank_name(text[at])} stands where TOML takes plain spaces only"
@@ -179,6 +180,9 @@ def _syntax(source: Source, error: tomli.TOMLDecodeError) -> Diagnostic:
         ((ours, label) for pattern, ours, label in _WORDS if re.search(pattern, said)),
         ("the text is no TOML from here on", ""),
     )
+    for find in (_colon, _comment, _literal_quote, _two_values):
+        if found := find(source, at, said):
+            return found
     if said.startswith("Invalid value") and (word := re.match(r"[^\s,\]}#]+", text[at:])):
         message, label = f"`{word[0]}` is no value", _value_label(word[0])
         return source.diagnostic(at, at + len(word[0]), "toml-syntax", message, label=label)
@@ -186,7 +190,7 @@ def _syntax(source: Source, error: tomli.TOMLDecodeError) -> Diagnostic:
         message, label = f"`{unquoted[0]}` is no value", _value_label(unquoted[0])
         return source.diagnostic(*unquoted.span(), "toml-syntax", message, label=label)
     if said.startswith("Illegal character") and text[at : at + 1] in ("\r", "\n"):
-        message, label = "this quote is never closed", "close it"
+        message, label = "this quote is never closed", "close it; text of several lines has three quotes"
         at = max(text.rfind('"', 0, at), text.rfind("'", text.rfind("\n", 0, at) + 1, at))
     opened = _opened(text, at) if re.search("Unterminated string|Expected \"'''", said) else None
     if opened is not None:
@@ -216,12 +220,73 @@ def _opened(text: str, at: int) -> int | None:
     return None
 
 
+_WHOLE = re.compile(r""" "[^"]*" | '[^']*' | (?:[^\[{"'\#:]|:(?!\s))* """, re.VERBOSE)
+"""A value of YAML, in quotes or of one word or several, that no comma has cut off."""
+
+
+def _colon(source: Source, at: int, said: str) -> Diagnostic | None:
+    """`key: value` of YAML."""
+    found = re.match(r":[ \t]*([^,}\n]*[^,}\s])?", source.text[at:])
+    key = re.search(r"[\w.-]+[ \t]*\Z", source.text[max(at - 100, 0) : at])
+    if found is None or key is None or not said.startswith("Expected '='"):
+        return None
+    value, label = found[1] or "", "write `=` for it"
+    if value and _WHOLE.fullmatch(value) and not source.has_secret(at):
+        is_value = re.fullmatch(r"[\d.]+|true|false|[\"'].*", value)
+        label = f"write `{key[0].strip()} = {value if is_value else json.dumps(value, ensure_ascii=False)}`"
+    message = "`:` is YAML, and this file is read as TOML"
+    return source.diagnostic(at, at + 1, "toml-syntax", message, label=label)
+
+
+def _comment(source: Source, at: int, said: str) -> Diagnostic | None:
+    """A comment of another language."""
+    found = re.compile(r"//|/\*|--(?= )|;").match(source.text, at)
+    if found is None or not said.startswith(("Invalid statement", "Expected newline", "Invalid initial")):
+        return None
+    message = f"`{found[0]}` begins no comment in TOML"
+    return source.diagnostic(at, found.end(), "toml-syntax", message, label="begin the comment with `#`")
+
+
+def _literal_quote(source: Source, at: int, said: str) -> Diagnostic | None:
+    """`'it\\'s'`: a text in single quotes ends at the next one, and knows no escapes."""
+    begin = source.text.rfind("\n", 0, at) + 1
+    found = re.search(r"'([^'\n]*)\\'([^'\n]*)'", source.text[begin:].split("\n", 1)[0])
+    if found is None:
+        return None
+    text = f"{found[1]}'{found[2]}"
+    is_plain = not ('"' in text or "\\" in text or source.has_secret(at))
+    label = f'write "{text}"' if is_plain else "use double quotes"
+    start, end = begin + found.start(), begin + found.end()
+    message = "single quotes know no escapes: the text ends at the second one"
+    return source.diagnostic(start, end, "toml-syntax", message, label=label)
+
+
+def _two_values(source: Source, at: int, said: str) -> Diagnostic | None:
+    """Two values of a list without a comma between them."""
+    before = source.text[source.text.rfind("\n", 0, at) + 1 : at]
+    if not said.startswith("Unclosed") or not re.match(
+        r"[\"']|\w" if before.strip() else r"[\"']", source.text[at:]
+    ):
+        return None
+    label = "separate entries with `,`"
+    return source.diagnostic(at, at + 1, "toml-syntax", "a comma is missing before this", label=label)
+
+
+_TRUTHS = {"yes": "true", "on": "true", "no": "false", "off": "false"}
+
+
 def _value_label(word: str) -> str:
     if word.lower() in ("true", "false"):
         return f"write `{word.lower()}`"
+    if word.lower() in _TRUTHS:
+        return f'write `{_TRUTHS[word.lower()]}`, or "{word}" for the text'
+    if word == "|":
+        return 'write text of several lines between three quotes: `"""`'
     if word.lower() in ("null", "none", "~"):
         return "TOML has no null: delete the line"
-    return "write plain quotes: \" or '" if word[0] in "“”„‘’‚" else "text needs quotes"
+    if word[0] in "“”„‘’‚":
+        return "write plain quotes: \" or '"
+    return "text needs quotes" + ("" if '"' in word or "\\" in word else f': "{word}"')
 
 
 # What tomli says → what is wrong, and the remedy.

@@ -27,6 +27,7 @@ from launcher.jobfile.diagnostics.diagnostic import Diagnostic, Related
 from launcher.jobfile.text.document import MAX_DEPTH, MAX_NODES, Document, Spot, too_deep, too_many
 from launcher.jobfile.text.source import BLANKS, Source, blank_name
 from launcher.jobfile.text.yaml_syntax import describe_key, describe_syntax
+from launcher.text import nearest
 
 _WORDS: dict[str, bool | None] = {
     "": None,
@@ -122,7 +123,11 @@ class TreeBuilder:
         if type(event) is DocumentStartEvent:
             start, end = event.start_mark.index, event.end_mark.index
             raise self._stop(
-                start, end, "yaml-syntax", "a second document begins here", "one file holds one job"
+                start,
+                end,
+                "yaml-syntax",
+                "a second document begins here",
+                "write each job into a file of its own, or delete it here",
             )
         if isinstance(value, dict):
             return value, spot
@@ -282,8 +287,10 @@ class TreeBuilder:
         if known is False:  # usually a file pattern without quotes
             shown = self.source.text[start:end]
             message = f"`{shown}` repeats the value marked `&{event.anchor}`, and none is marked so above"
-            label = f'put text in quotes: "{shown}"'
-            raise _Stop(self.source.diagnostic(start, end, "yaml-syntax", message, label=label))
+            label, hint = f'put text in quotes: "{shown}"', ""
+            if near := nearest(event.anchor, self.anchors):
+                label, hint = f"did you mean `*{near}`?", f"or {label}"
+            raise _Stop(self.source.diagnostic(start, end, "yaml-syntax", message, label=label, hint=hint))
         if known is None:
             raise self._stop(start, end, "yaml-syntax", f"`*{event.anchor}` holds itself")
         assert not isinstance(known, bool)
@@ -329,7 +336,7 @@ except ImportError:  # no C library on this platform: only slower
 
 # Where the C parser is known to differ from the pure one without an error: tabs, the exotic line breaks,
 # directives, anchors with a colon.
-_PURE_ONLY = re.compile(r"[\t\x85\u2028\u2029\ufeff]|^%|[&*][^\s,\[\]{}]*:", re.MULTILINE)
+_PURE_ONLY = re.compile(r"[\t\x85\u2028\u2029\ufeff]|^%|[&*][^\s,\[\]{}&*]*:", re.MULTILINE)
 
 
 def parse_yaml(source: Source) -> Document:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from launcher.jobfile.diagnostics.diagnostic import Diagnostic
-from launcher.jobfile.text.source import Source, blank_after_colon, blank_name, conflict
+from launcher.jobfile.text.source import Source, blank_after_colon, blank_name, conflict, fence
 
 if TYPE_CHECKING:
     from ruamel.yaml.error import MarkedYAMLError
@@ -53,12 +53,14 @@ class _Trouble(NamedTuple):
 
 def describe_syntax(source: Source, error: MarkedYAMLError) -> Diagnostic:
     """The diagnostic for what the parser refused."""
-    unmerged = conflict(source)
-    if unmerged is not None:
-        return unmerged
+    known = conflict(source) or fence(source) or _json_comment(source)
+    if known is not None:
+        return known
     mark = error.problem_mark or error.context_mark
     began = error.context_mark.index if error.context_mark else None
     trouble = _Trouble(source, mark.index if mark else 0, began, str(error.problem or error.context or ""))
+    if assigned := _assigned(trouble):
+        return assigned
     for pattern, describe in _KNOWN:
         if re.search(pattern, trouble.said):
             found = describe(trouble)
@@ -69,6 +71,65 @@ def describe_syntax(source: Source, error: MarkedYAMLError) -> Diagnostic:
     return trouble.here("the text is no YAML from here on", hint=hint)
 
 
+_JSON_COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*(?:"|\\?$)|(//[^\n]*|/\*)', re.MULTILINE)
+
+
+def _json_comment(source: Source) -> Diagnostic | None:
+    """The first comment of JavaScript in a text that begins like JSON."""
+    if not source.text.lstrip().startswith(("{", "//", "/*")):
+        return None
+    found = next((each for each in _JSON_COMMENT.finditer(source.text) if each[1]), None)
+    if found is None:
+        return None
+    message = f"`{found[1][:2]}` begins no comment in YAML, and JSON has none"
+    label = "begin each line of the comment with `#`"
+    return source.diagnostic(*found.span(1), "yaml-syntax", message, label=label)
+
+
+_ASSIGNMENT = re.compile(r"( *)([\w.-]+) = (.+)")
+
+
+def _assigned(trouble: _Trouble) -> Diagnostic | None:
+    """`key = value` of TOML, in the line of the error or in the line that its text begins with."""
+    source = trouble.source
+    begin = trouble.at if trouble.began is None else trouble.began
+    for number in dict.fromkeys(source.position(at)[0] for at in (begin, trouble.at)):
+        while number > 1 and _ASSIGNMENT.fullmatch(source.line(number - 1)):
+            number -= 1
+        if found := _ASSIGNMENT.fullmatch(source.line(number)):
+            start = source.start_of(number) + found.start(2)
+            message = f"`{found[2]} = …` is TOML, and this file is read as YAML"
+            value = "…" if source.has_secret(start) else found[3]
+            label = f"write `{found[2]}: {value}`"
+            return trouble.says(start, start + len(found[0].strip()), message, label)
+    return None
+
+
+def _quoted(trouble: _Trouble, text: str) -> str:
+    """ ": " and a text in quotes that it does not hold; "" where it holds both kinds, or may be secret."""
+    if trouble.source.has_secret(trouble.at) or ("'" in text and ('"' in text or "\\" in text)):
+        return ""
+    return f": '{text}'" if '"' in text or "\\" in text else f': "{text}"'
+
+
+_IN_BLOCK = re.compile(r" *(?:- +)*(?:[\w.-]+: +)?")
+
+
+def _whole_value(trouble: _Trouble, at: int) -> str:
+    """The value from an offset to the end of its line; within brackets the word there."""
+    before = trouble.source.text[trouble.source.text.rfind("\n", 0, at) + 1 : at]
+    line = trouble.source.line(trouble.source.position(at)[0])
+    if not _IN_BLOCK.fullmatch(before):
+        return _word(trouble.source.text, at)
+    return re.sub(r"\s+#.*", "", line[len(before) :]).rstrip()
+
+
+def _as_lines(trouble: _Trouble, start: int) -> str:
+    """A hint: the value of a key as a text of lines."""
+    key = re.match(r" *(?:- +)?([\w.-]+): ", trouble.source.line(trouble.source.position(start)[0]))
+    return f"or write `{key[1]}: |`, and the text on the line below, indented" if key else ""
+
+
 def _stray_character(trouble: _Trouble) -> Diagnostic | None:
     at, text = trouble.at, trouble.source.text
     while at < len(text) and text[at] == " ":
@@ -77,10 +138,11 @@ def _stray_character(trouble: _Trouble) -> Diagnostic | None:
     if char == "\t":
         return trouble.says(at, at + 1, "YAML does not take a tab here", "use spaces")
     if char in "@`%|>":
-        word = _word(text, at)
+        word = _whole_value(trouble, at)
         shown = "a backtick" if char == "`" else f"`{char}`"
         message = f"a value without quotes cannot begin with {shown}"
-        return trouble.says(at, at + len(word), message, f'put it in quotes: "{word}"')
+        label = f"put it in quotes{_quoted(trouble, word)}"
+        return trouble.says(at, at + len(word), message, label, _as_lines(trouble, at))
     return None
 
 
@@ -117,10 +179,57 @@ def _mapping_in_value(trouble: _Trouble) -> Diagnostic | None:
     """`: ` where a value is going on: text that needs quotes, or a line with the wrong indentation."""
     before = trouble.line_before
     if re.search(r"[^\s:]:\s+(?=\S)", before):
-        return trouble.here("a second `: ` on one line", "put text with `: ` in quotes")
+        start = trouble.at - len(before) + _IN_BLOCK.match(before).end()  # type: ignore[union-attr]
+        label = f"put text with `: ` in quotes{_quoted(trouble, _whole_value(trouble, start))}"
+        return trouble.here("a second `: ` on one line", label, _as_lines(trouble, start))
     start = trouble.at - len(before.lstrip(" "))
-    label = "is it indented deeper than its neighbours?"
+    if unmarked := _unmarked(trouble, start):
+        return unmarked
+    label = _indented_like(trouble, start) or "is it indented deeper than its neighbours?"
     return trouble.says(start, trouble.at, "the indentation of this line fits no line above", label)
+
+
+_KEY = re.compile(r"( *)(?:- )?([\w.-]+):")
+
+
+def _indented_like(trouble: _Trouble, start: int) -> str:
+    """A label: the indentation of the key in the line above, or of the one around it."""
+    number, column = trouble.source.position(start)
+    above = (_KEY.match(trouble.source.line(each)) for each in range(number - 1, 0, -1))
+    keys = [(len(key[1]), key[2]) for key in above if key]
+    if not keys:
+        return ""
+    spaces, name = keys[0]
+    around = next((key for key in keys if key[0] < column - 1), None)
+    if spaces < column - 1 or around is None:
+        where = f"indent it by {spaces} spaces" if spaces else "begin it at the first column"
+        return f"{where}, like `{name}` above"
+    return f"indent it by {spaces} spaces, like `{name}` above, or by {around[0]}, like `{around[1]}`"
+
+
+_OPENED = re.compile(r"(?P<indent> *)(?:- )?(?P<key>[\w.-]+):(?: +[^|>\s#].*)?")
+
+
+def _unmarked(trouble: _Trouble, start: int) -> Diagnostic | None:
+    """A script in several lines below a key that has no `|`."""
+    source = trouble.source
+    number, column = source.position(start)
+    least, lines = column - 1, 0
+    for above in range(number - 1, 0, -1):
+        line = source.line(above)
+        indent = len(line) - len(line.lstrip(" "))
+        found = _OPENED.fullmatch(line.rstrip())
+        if found and len(found["indent"]) < least and (lines or found["key"] == "run"):
+            begin = source.start_of(above) + found.start("key")
+            message = f"the lines below `{found['key']}` are read as YAML, not as a text"
+            label = f"write `{found['key']}: |`"
+            hint = "and begin the text on the line below" if source.line(above).rstrip()[-1:] != ":" else ""
+            return trouble.says(begin, begin + len(found["key"]), message, label, hint)
+        if line.strip():
+            lines, least = lines + 1, min(least, indent)
+        if found:
+            return None
+    return None
 
 
 def _no_colon(trouble: _Trouble) -> Diagnostic | None:
@@ -138,6 +247,8 @@ def _no_colon(trouble: _Trouble) -> Diagnostic | None:
         return dedented
     tight = re.match(r"\s*(?:- )?([\w.-]+):\S", line)
     label = f"write a space after `{tight[1]}:`" if tight else "a colon is missing"
+    if not tight and (unmarked := _unmarked(trouble, trouble.began)):
+        return unmarked
     return trouble.says(trouble.began, end, "this line is no `key: value`", label)
 
 
@@ -172,7 +283,8 @@ def _block(trouble: _Trouble) -> Diagnostic | None:
     """A block mapping or list goes on with something that does not belong to it."""
     if "mapping start" in trouble.said or "sequence start" in trouble.said:
         message = "the indentation of this line fits no line above"
-        return trouble.here(message, "indent it like the keys that it belongs to")
+        label = _indented_like(trouble, trouble.at) or "indent it like the keys that it belongs to"
+        return trouble.here(message, label)
     if "'-'" in trouble.said:
         return trouble.here("a list item among the keys of a mapping", "indent it below the key of its list")
     if "'?'" in trouble.said or "<key>" in trouble.said:
@@ -180,9 +292,16 @@ def _block(trouble: _Trouble) -> Diagnostic | None:
     dedented = _dedented(trouble, trouble.at) if not trouble.line_before.strip() else None
     if dedented is not None:
         return dedented
-    if trouble.source.text[: trouble.at].rstrip().endswith(('"', "'")):
-        return trouble.here("text after a closing quote", "put the whole value in quotes")
-    return trouble.here(f"`{trouble.char.strip() or '…'}` cannot stand here", "put the whole value in quotes")
+    before = trouble.line_before
+    start = trouble.at - len(before) + _IN_BLOCK.match(before).end()  # type: ignore[union-attr]
+    value = _whole_value(trouble, start)
+    if before.rstrip().endswith(('"', "'")):
+        value = value[1:-1] if value[:1] == value[-1:] and value[:1] in "\"'" else value
+        message = "text after a closing quote"
+    else:
+        message = f"`{trouble.char.strip() or '…'}` cannot stand here"
+    label = f"put the whole value in quotes{_quoted(trouble, value)}"
+    return trouble.here(message, label, _as_lines(trouble, start))
 
 
 def _escape(trouble: _Trouble) -> Diagnostic | None:

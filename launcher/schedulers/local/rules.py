@@ -28,6 +28,7 @@ def options(backend: str) -> runopts:
         "log_dir",
         str,
         "folder for the logs, by session, app, role and replica; the state folder if not given",
+        example="logs",
     )
     opts.add(
         "log_max_mb",
@@ -35,6 +36,7 @@ def options(backend: str) -> runopts:
         "megabytes (10^6 bytes) that the log of each replica may take: its first quarter and its newest"
         " output stay; no bound if not given, for what a job printed may be its result",
         minimum=1,
+        example=100,
     )
     opts.add("prepend_cwd", bool, "look for executables in the working folder first, not last", default=False)
     opts.add(
@@ -44,7 +46,8 @@ def options(backend: str) -> runopts:
         default=False,
     )
     if backend != "local_dir":
-        opts.add("cwd", str, "folder the replicas run in; the current one unless a job file says")
+        what = "folder the replicas run in; the current one unless a job file says"
+        opts.add("cwd", str, what, example="/srv/train")
     add_times(opts, DEFAULT_GRACE_S)
     return opts
 

@@ -265,7 +265,7 @@ def create_scheduler(
     backend: str = "",
     **_: object,
 ) -> LocalScheduler:
-    """Replicas run where `image_provider_class` decides; by default in option `cwd` or the current folder."""
+    """Replicas run as processes of this machine, in option `cwd`, or the folder of the job file."""
     return LocalScheduler(
         session_name, image_provider_class, cache_size, extra_paths, backend=backend, detach=detach
     )

@@ -11,7 +11,10 @@ from launcher.specs.runopts import runopts
 from launcher.text import seconds_in
 
 DEFAULT_GRACE_S = 10.0
-ON_PREEMPTED = ("fail", "requeue")
+ON_PREEMPTED = {
+    "fail": "The app fails.",
+    "requeue": "The app goes back into the queue, and starts again from the beginning.",
+}
 
 _WORD = r"[^\s\x00-\x1f\x7f]+"
 _LINE = r"[^\x00-\x1f\x7f]+"
@@ -43,22 +46,30 @@ def options() -> runopts:
 
 
 def _of_queue(opts: runopts) -> None:
-    for name, what in (
-        ("partition", "the partition, or several with commas; the cluster's default if not given"),
-        ("account", "the account that pays for the job; the user's default if not given"),
-        ("qos", "the quality of service; the default of the account if not given"),
+    for name, example, what in (
+        ("partition", "gpu", "the partition, or several with commas; the cluster's default if not given"),
+        ("account", "vision", "the account that pays for the job; the user's default if not given"),
+        ("qos", "long", "the quality of service; the default of the account if not given"),
     ):
-        opts.add(name, str, what, pattern=_WORD, wants="a name without spaces")
+        opts.add(name, str, what, pattern=_WORD, wants="a name without spaces", example=example)
     opts.add(
         "time",
         str,
         "Slurm's limit on the time of the job, as 2h, 90 (minutes), 2:00:00 or 1-12:00:00; if not given,"
-        " the timeout and two minutes, or the partition's default",
+        " the timeout, the grace period and two minutes, or the partition's default",
         pattern=rf"{_CLOCK}|{_DURATION}|UNLIMITED|INFINITE",
         wants="a time such as 2h, 90 (minutes), 2:00:00 or 1-12:00:00",
         takes_number=True,
+        example="2h",
     )
-    opts.add("comment", str, "a note for people, in squeue", pattern=_LINE, wants="text on one line")
+    opts.add(
+        "comment",
+        str,
+        "a note for people, in squeue",
+        pattern=_LINE,
+        wants="text on one line",
+        example="first try",
+    )
     opts.add(
         "on_preempted",
         str,
@@ -78,6 +89,7 @@ def _of_nodes(opts: runopts) -> None:
         "features that the nodes must have, as a100 or ib&ssd",
         pattern=_WORD,
         wants="features such as a100 or ib&ssd, without spaces",
+        example="a100",
     )
     opts.add(
         "gres",
@@ -85,6 +97,7 @@ def _of_nodes(opts: runopts) -> None:
         "generic resources of each node, as gpu:a100:2, in the place of the GPUs of each replica",
         pattern=_WORD,
         wants="resources such as gpu:a100:2, without spaces",
+        example="gpu:a100:2",
     )
     opts.add("nomem", bool, "request no memory, for clusters that do not manage it", default=False)
 
@@ -96,32 +109,36 @@ def _of_site(opts: runopts) -> None:
         "login node of the cluster, as ssh knows it; commands run on this machine if not given",
         pattern=_HOST,
         wants="a host as ssh knows it, such as login1 or me@login1",
+        example="login1",
     )
     opts.add(
         "job_dir",
         str,
         "folder on the cluster for the records, logs and workspaces of apps; every node must see it",
         default=DEFAULT_JOB_DIR,
-        pattern=r"(?:/|~\Z|~/)[^\x00-\x1f\x7f$]*",
+        pattern=r"~|(?:/|~/)[^\x00-\x1f\x7f$]*",
         wants="an absolute path on the cluster, or one that begins with `~/`; variables are not expanded",
     )
     opts.add(
         "workdir",
         str,
         "folder on the cluster that commands run in; the app's copy of the workspace if not given",
-        pattern=r"/[^\0]*",
+        pattern=r"/[^\x00]*",
         wants="an absolute path on the cluster",
+        example="/scratch/train",
     )
     opts.add(
         "setup",
         list[str],
         "lines of bash that run on the first node before the replicas, such as `module load cuda`; replicas"
         " inherit the environment that they leave",
+        example=["module load cuda"],
     )
     opts.add(
         "sbatch",
         dict[str, str],
         "other options of sbatch by their long names, as {reservation: maintenance, exclusive: ''}",
+        example={"reservation": "maintenance"},
     )
 
 
@@ -161,7 +178,14 @@ OWN_OPTION = {
 
 _THE_CALL = "launcher reads the answer of sbatch, and this changes it"
 _THE_OUTPUT = "launcher keeps the output of each replica: `launcher logs` shows it"
+_THE_CONTAINER = (
+    "it would put launcher's own program into the container: give it to a `srun` in `run` of the role"
+)
+_PYXIS = "image mounts workdir name mount-home remap-root entrypoint writable env"
+OF_PYXIS = frozenset(f"container-{name}" for name in _PYXIS.split())
+"""Options that the plug-in pyxis adds. Source: its README."""
 REFUSED = {
+    **dict.fromkeys(OF_PYXIS, _THE_CONTAINER),
     "array": "the tasks of an array share one name, by which launcher finds a job: use `matrix`",
     "clusters": "launcher follows jobs on the cluster of its host: give another cluster by `host`",
     "container": "launcher runs no containers on Slurm",

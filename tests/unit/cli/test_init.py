@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from ruamel.yaml import YAML
 
 import launcher
 from launcher.cli import init
-from launcher.jobfile import job_schema
+from launcher.cli.schema import schema as published
 from launcher.specs import canonical
 
 KINDS = ("yaml", "toml")
@@ -18,6 +19,7 @@ EXTRAS = ["--editor", "--pre-commit", "--ci", "github"]
 FROM_REPOSITORY = '{"url": "https://example.org/l.git", "vcs_info": {"vcs": "git", "commit_id": "abc"}}'
 FILES_OF_EXTRAS = [
     ".launcher/job-v1.schema.json",
+    ".launcher/project-v1.schema.json",
     ".vscode/settings.json",
     ".vscode/extensions.json",
     ".pre-commit-config.yaml",
@@ -158,7 +160,7 @@ def test_existing_files_are_kept_and_the_additions_to_them_are_shown(scenario):
 def test_files_with_the_additions_are_left_without_advice(scenario):
     scenario.job("true")
     scenario.launcher("init", *EXTRAS)
-    for name in FILES_OF_EXTRAS[1:4]:
+    for name in FILES_OF_EXTRAS[2:5]:
         file = scenario.folder / name
         file.write_text(f"# mine\n{file.read_text()}")
     done = scenario.launcher("init", *EXTRAS)
@@ -167,10 +169,10 @@ def test_files_with_the_additions_are_left_without_advice(scenario):
 
 
 def test_an_older_schema_is_replaced(scenario):
-    schema = scenario.write(".launcher/job-v1.schema.json", json.dumps({"$id": job_schema()["$id"]}))
+    schema = scenario.write(".launcher/job-v1.schema.json", json.dumps({"$id": published("job")["$id"]}))
     scenario.job("true")
     assert "wrote .launcher/job-v1.schema.json\n" in scenario.launcher("init", "--editor").out
-    assert json.loads(schema.read_text()) == job_schema()
+    assert json.loads(schema.read_text()) == published("job")
 
 
 def test_a_name_that_no_job_can_have_is_refused_with_the_nearest(scenario):
@@ -183,13 +185,26 @@ def test_the_editor_finds_the_published_schema_from_the_job_file_and_the_setting
     subprocess.run(["git", "init", "-q", "."], cwd=scenario.folder, check=True)
     scenario.launcher("init", "jobs", "--editor", *flags)
     [job] = (scenario.folder / "jobs").glob("*.launcher.*")
-    where = job.read_text().splitlines()[0].replace("$schema=", "").split()[-1]
-    schema = (job.parent / where).resolve()
+    named = {name: schema_of(job.parent / name) for name in (job.name, "launcher.toml")}
     root = Path(__file__).resolve().parents[3]
-    assert json.loads(schema.read_text()) == json.loads((root / "schemas" / "job-v1.schema.json").read_text())
+    for schema in named.values():
+        assert schema.read_text() == (root / "schemas" / schema.name).read_text()
     settings = json.loads((scenario.folder / ".vscode" / "settings.json").read_text())
-    for path in (*settings["yaml.schemas"], *settings["evenBetterToml.schema.associations"].values()):
-        assert (scenario.folder / path).resolve() == schema
+    [of_yaml] = settings["yaml.schemas"]
+    assert (scenario.folder / of_yaml).resolve() == named[job.name]
+    for name, schema in {
+        "hello.launcher.toml": named[job.name],
+        "launcher.toml": named["launcher.toml"],
+    }.items():
+        associations = settings["evenBetterToml.schema.associations"].items()
+        paths = [path for pattern, path in associations if re.fullmatch(pattern, f"/home/me/jobs/{name}")]
+        assert [(scenario.folder / path).resolve() for path in paths] == [schema]
+
+
+def schema_of(file):
+    """The schema that the first line of a file names."""
+    where = file.read_text().splitlines()[0].replace("$schema=", "").split()[-1]
+    return (file.parent / where).resolve()
 
 
 def test_the_hooks_are_for_job_files_and_their_commands_run(scenario):

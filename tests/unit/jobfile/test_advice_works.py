@@ -184,7 +184,7 @@ def test_what_other_tools_write_is_shown_as_it_is_written_here(tmp_path: Path, t
     right = advice[1] if advice else f'"{wrong}"'
     text = text.replace(wrong, right)
     if "timeout" in text:
-        assert found.label == "text needs quotes"
+        assert found.label == 'text needs quotes: "2h"'
         text = TOML_HEAD + 'timeout = "2h"\nroles.main.entrypoint = "sh"\n'
     assert lines(compile_text(tmp_path, text, name=name_for(text))) == []
 
@@ -285,7 +285,8 @@ def test_a_key_without_a_colon_below_a_text_is_still_that(tmp_path: Path) -> Non
 def test_a_file_of_another_tool_gets_one_sentence(tmp_path: Path, text: str, kind: str) -> None:
     (found,) = compile_text(tmp_path, text).diagnostics
     assert (found.message, found.code) == (f"this is {kind} and no job file", "unknown-field")
-    assert "`launcher init`" in found.hint
+    command = "launcher convert job.launcher.yaml" if kind == "a Compose file" else "launcher init"
+    assert f"`{command}`" in found.hint
 
 
 def test_a_job_whose_roles_are_called_services_is_a_job(tmp_path: Path) -> None:
@@ -315,3 +316,23 @@ def test_hints_for_toml_are_toml(tmp_path: Path, text: str) -> None:
     assert shown
     for each in shown:
         tomli.loads(f"x = {each}")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ROLE + '    run: "TOKEN="s3cr3t" train"\n',
+        ROLE + "    run: train --token s3cr3t: x\n",
+        ROLE + "    env: {A: b}\n    environment: [API_TOKEN=s3cr3t]\n",
+        ROLE + "    environment: [{name: API_TOKEN, value: s3cr3t}]\n",
+        ROLE + "    command: [train, --token, s3cr3t]\n",
+        HEAD + "vars: {API_TOKEN: s3cr3t}\n" + ROLES,
+        TOML_ROLE + "env = {API_TOKEN: s3cr3t}\n",
+        TOML_ROLE + "env.API_TOKEN = 's3cr3t\\'x'\n",
+        HEAD + "roles:\n  main:\n    API_TOKEN = s3cr3t\n",
+    ],
+)
+def test_advice_never_repeats_a_secret(tmp_path: Path, text: str) -> None:
+    found = compile_text(tmp_path, text, name=name_for(text)).diagnostics
+    assert found
+    assert [each for each in found if "s3cr3t" in each.label + each.hint] == []

@@ -21,6 +21,8 @@ PATHS: dict[str, tuple[str | int, ...]] = {
     "resource": ("roles", "main", "resource"),
     "mount": ("roles", "main", "mounts", 0),
     "ready": ("roles", "main", "ready"),
+    "variable": ("vars", "lr"),
+    "need": ("needs", "prepare"),
 }
 ROWS = [
     pytest.param(kind, name, word, id=f"{kind}-{name}-{number}")
@@ -46,6 +48,12 @@ def text(kind: str, fields: dict[str, Any]) -> str:
         other = "" if {"service", "daemon", "sidecar"} & given else OTHER
         other = other or "  db: {entrypoint: env}\n"
         return f"{HEAD}roles:\n{other}  main:\n{program}{block('    ', fields)}"
+    if kind == "need":
+        return f"{HEAD}needs:\n  prepare:\n{block('    ', fields)}roles: {{main: {{entrypoint: env}}}}\n"
+    if kind == "variable":
+        args = "roles: {main: {entrypoint: env, args: [$<var.lr>]}}\n"
+        own = {"type": "str" if "env" in given else "float", **fields}
+        return f"{HEAD}vars:\n  lr:\n{block('    ', own)}{args}"
     role = f"{HEAD}roles:\n  main:\n    entrypoint: env\n"
     if kind == "resource":
         return f"{role}    resource:\n{block('      ', fields)}"
@@ -78,6 +86,8 @@ def test_a_word_of_another_tool_is_answered(tmp_path: Path, kind: str, name: str
     first = next(iter(fields))
     renamed = {first: word.example} == dict(fields)
     entries = ", ".join(f"`{entry(*each, 'yaml')}`" for each in fields.items())
+    if "\n" in str(fields.get("run", "")):
+        entries = "`run: |`, and each command on a line of its own below"
     assert wrong[0].label == (f"did you mean `{first}`?" if renamed else f"write {entries}")
 
 
@@ -88,11 +98,11 @@ def test_the_field_that_it_names_is_valid_there(tmp_path: Path, kind: str, name:
     assert not isinstance(word.write, str)
     fields = word.write(word.example)
     assert fields
-    if "cfg" in fields:
-        return  # options of Slurm, which the test of its options knows
+    if {"cfg", "scheduler"} & fields.keys():
+        return  # of Slurm, which the test of its options knows
     (tmp_path / "prepare.launcher.yaml").write_text(HEAD.replace("job", "prepare") + ROLES)
     (tmp_path / "a.py").write_text("")
-    found = compile_text(tmp_path, text(kind, dict(fields))).diagnostics
+    found = compile_text(tmp_path, text(kind, dict(fields)), placeholders=True).diagnostics
     assert [str(each) for each in found if each.severity == "error"] == []
 
 
@@ -158,7 +168,15 @@ def test_no_word_is_a_field_of_ours(kind: str, name: str, word: Word) -> None:
         ("resource", {"mem": "8 G"}, "did you mean `memory`?"),
         ("role", {"cpus": 2, "resource": {"gpu": 1}}, "write `cpu: 2` in `resource`"),
         ("role", {"command": ["curl", "--token", "abc"]}, "write `entrypoint` and `args`"),
-        ("role", {"script": ["x" * 50, "y" * 50]}, "write `run`"),
+        (
+            "role",
+            {"script": ["x" * 50, "y" * 50]},
+            "write `run: |`, and each command on a line of its own below",
+        ),
+        ("role", {"restart": "always"}, "did you mean `max_retries`?"),
+        ("role", {"volumes": ["./a:/b:ro"]}, 'write `mounts: ["type=bind,src=./a,dst=/b,readonly"]`'),
+        ("role", {"resources": {"limits": {"cpu": "500m"}}}, "write `resource: {cpu: 0.5}`"),
+        ("role", {"deploy": {"mode": "global"}}, "did you mean `num_replicas`?"),
     ],
 )
 def test_the_value_is_the_one_of_the_file(

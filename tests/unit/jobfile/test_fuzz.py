@@ -73,7 +73,7 @@ def test_toml_positions_never_fail_on_what_the_parser_took(data: bytes) -> None:
     if isinstance(source, Source):
         document = parse_toml(source)
         for key in document.value or {}:
-            start, end = document.key_range((key,))
+            _, start, end = document.key_range((key,))
             assert 0 <= start < end <= len(source.text)
 
 

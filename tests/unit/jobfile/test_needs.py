@@ -170,10 +170,18 @@ def test_the_fields_that_other_tools_have_lead_to_needs_and_both_are_explained(t
         assert [(each.code, each.label, each.hint) for each in found] == [
             ("unknown-field", "did you mean `needs`?", FOREIGN)
         ]
-    for name in ("needs", "after"):
-        text = HEAD + f"roles:\n  main:\n    entrypoint: env\n    {name}: [prepare]\n"
+    for name, named, label in (
+        ("needs", "db", "did you mean `depends_on`?"),
+        ("needs", "prepare", "`needs` is a field of the job"),
+        ("after", "db", "did you mean `depends_on`?"),
+    ):
+        text = (
+            HEAD + f"roles:\n  db: {{entrypoint: env}}\n  main:\n    entrypoint: env\n    {name}: [{named}]\n"
+        )
         (found_in_role,) = compile_text(tmp_path, text).diagnostics
-        assert (found_in_role.label, found_in_role.hint) == ("did you mean `depends_on`?", FOREIGN)
+        assert (found_in_role.label, found_in_role.hint) == (label, FOREIGN)
+    text = HEAD + "depends_on: [main]\n" + ROLES
+    assert labels(compile_text(tmp_path, text)) == ["`depends_on` is a field of a role"]
 
 
 def test_a_name_that_is_empty_or_a_placeholder_cannot_be_judged(tmp_path: Path) -> None:

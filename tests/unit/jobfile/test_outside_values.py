@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from launcher.jobfile import compile_files
 from launcher.specs import Secret, Trigger, digest, document
 from tests.unit.jobfile.words import HEAD, ROLES, compile_text, labels, launch, lines, places
 
@@ -223,3 +224,13 @@ def test_watched_files_are_hashed_and_outside_the_digest(tmp_path: Path) -> None
     second = launch(tmp_path, text)
     assert second.trigger_digest != first.trigger_digest
     assert digest(document(second)) == digest(document(first))
+
+
+def test_a_file_of_values_may_look_like_a_file_of_another_tool(tmp_path):
+    (tmp_path / "values.yaml").write_text("web: python app.py\nrun: python x.py\nresources: gpu\n")
+    text = "vars: {web: {type: str}, run: {type: str}, resources: {type: str}}\n"
+    text += "roles: {main: {entrypoint: echo, args: [$<var.web>, $<var.run>, $<var.resources>]}}\n"
+    (tmp_path / "a.launcher.yaml").write_text(f"version: 1\nname: a\n{text}")
+    compiled = compile_files([str(tmp_path / "a.launcher.yaml")], var_files=[str(tmp_path / "values.yaml")])
+    assert compiled.diagnostics == ()
+    assert compiled.launches[0].app.roles[0].args == ["python app.py", "python x.py", "gpu"]

@@ -25,7 +25,7 @@ def refusal(read, value) -> tuple[str, str]:
         (4096, ["4096MiB", "4096GiB"]),
         (1.5, ["1.5MiB", "1.5GiB"]),
         ("4 gigs", ["4GiB"]),
-        ("4mb", ["4MiB"]),
+        ("4mb", ["4MB", "4MiB"]),
         ("lots", ["4GiB"]),
         (True, ["4GiB", "512MiB"]),
     ],

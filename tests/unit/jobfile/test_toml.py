@@ -51,7 +51,7 @@ def test_the_scanner_finds_what_the_parser_found(text: str) -> None:
 def test_a_value_read_alone_is_the_same_value(text: str) -> None:
     document = parse_toml(Source("f", "toml", text))
     for path in paths(document.value) if document.value else []:
-        start, end = document.value_range(path)
+        _, start, end = document.value_range(path)
         value: Any = document.value
         for segment in path:
             value = value[segment]
@@ -62,7 +62,7 @@ def test_a_value_read_alone_is_the_same_value(text: str) -> None:
 def test_keys_are_placed_in_headers_and_dotted_names() -> None:
     document = parse_toml(Source("f", "toml", "[a.b]\nc.d = 1\n"))
     found = [
-        document.key_range(path)[0] for path in (("a",), ("a", "b"), ("a", "b", "c"), ("a", "b", "c", "d"))
+        document.key_range(path).start for path in (("a",), ("a", "b"), ("a", "b", "c"), ("a", "b", "c", "d"))
     ]
     assert found == [1, 3, 6, 8]
 

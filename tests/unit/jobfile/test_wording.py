@@ -30,7 +30,7 @@ def role(fields: str) -> str:
         (
             role("num_replicas: 1.5"),
             "`num_replicas` of role `main` must be a whole number, not the number 1.5",
-            "",
+            "write 1 or 2",
         ),
         (role("num_replicas: true"), "`num_replicas` of role `main` must be a whole number, not `true`", ""),
         (role("num_replicas: 0"), "`num_replicas` of role `main` is 0", "want at least 1"),
@@ -42,7 +42,7 @@ def role(fields: str) -> str:
             'write ["-m", "train"]',
         ),
         (role("args: [[a]]"), "argument 1 of role `main` must be text, not a list", ""),
-        (role("env: [A=1]"), "`env` of role `main` must be a mapping, not a list", ""),
+        (role("env: [A=1]"), "`env` of role `main` must be a mapping, not a list", 'write {A: "1"}'),
         (
             role("env: {A: [1]}"),
             "`A` in `env` of role `main` must be text, not a list",
@@ -181,7 +181,7 @@ def test_one_mistake_one_sentence(tmp_path: Path, text: str, expected: str, labe
     ("text", "expected"),
     [
         (
-            HEAD + "roles:\n  main:\n    entrypoint: x\n    cpu: 1\n",
+            HEAD + "roles:\n  main:\n    entrypoint: x\n    resource: {}\n    cpu: 1\n",
             "`cpu` is a field of `resource` of role `main`",
         ),
         (
@@ -192,7 +192,7 @@ def test_one_mistake_one_sentence(tmp_path: Path, text: str, expected: str, labe
         (HEAD + "image: y\nroles:\n  main:\n    entrypoint: x\n", "`image` is a field of a role"),
         (HEAD + "roles:\n  main: {entrypoint: x}\n  image: y\n", "`image` is a field of a role"),
         (
-            HEAD + "roles:\n  main: {entrypoint: x}\non_failed: hold\n",
+            HEAD + "roles:\n  main: {entrypoint: x}\nlifecycle: {}\non_failed: hold\n",
             "`on_failed` is a field of `lifecycle`",
         ),
     ],
@@ -212,7 +212,7 @@ def test_an_empty_role_with_its_fields_beside_it(tmp_path: Path) -> None:
 
 
 def test_in_toml_a_key_of_another_table_is_refused_with_where_to_put_it(tmp_path: Path) -> None:
-    text = 'version = 1\nname = "a"\n[roles.main]\nentrypoint = "x"\ntimeout = 3\ncpu = 1\n'
+    text = 'version = 1\nname = "a"\n[roles.main]\nentrypoint = "x"\ntimeout = 3\nresource = {}\ncpu = 1\n'
     compiled = compile_text(tmp_path, text, name="j.launcher.toml")
     assert [found.hint for found in compiled.errors] == [
         "move it above the first table",
@@ -265,6 +265,7 @@ def test_every_code_in_use_is_documented() -> None:
     texts = [node.value for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Constant)]
     used = {text for text in texts if isinstance(text, str) and re.fullmatch(r"[a-z]+(-[a-z]+)+", text)}
     used -= {"utf-8", "utf-8-sig", "duplicate-destination", "duplicate-role"}
+    used -= {"build-system", "dev-environment", "on-failure", "runs-on"}  # keys of other tools
     used -= {"unusable-name", "unusable-path", "unusable-text"}  # names of `specs.check`, translated
     assert used == CODES.keys() - {"constraint", "encoding", "unreadable"}
 

@@ -96,7 +96,7 @@ def test_anchors_and_merge_keys() -> None:
 
 def test_a_merged_value_is_placed_where_it_is_written() -> None:
     document = parse("x: &a {k: 1}\nz:\n  <<: *a\n")
-    start, end = document.value_range(("z", "k"))
+    _, start, end = document.value_range(("z", "k"))
     assert document.source.text[start:end] == "1"
     assert document.source.position(start) == (1, 11)
 

@@ -35,7 +35,7 @@ def only(text: str) -> tuple[str, str, str]:
         ("a: [1, 2\nb: 3\n", "1:4", "`[` is never closed", "close it with `]`"),
         ("a: {b: 1\nc: 3\n", "1:4", "`{` is never closed", "close it with `}`"),
         ("a: [b #c\n", "1:4", "`[` is never closed", "close it with `]`"),
-        ("a: foo: bar\n", "1:7", "a second `: ` on one line", "put text with `: ` in quotes"),
+        ("a: foo: bar\n", "1:7", "a second `: ` on one line", 'put text with `: ` in quotes: "foo: bar"'),
         ("{a: b: c}\n", "1:6", "a second `:` in one entry", "put text with a colon in quotes"),
         ("a: 1\nbcd\nc: 2\n", "2:1", "this line is no `key: value`", "a colon is missing"),
         ("a: 1\nb:c\nc: 2\n", "2:1", "this line is no `key: value`", "write a space after `b:`"),
@@ -43,13 +43,13 @@ def only(text: str) -> tuple[str, str, str]:
             "a:\n    b: 1\n  c: 2\n",
             "3:3",
             "the indentation of this line fits no line above",
-            "indent it like the keys that it belongs to",
+            "indent it by 4 spaces, like `b` above, or by 0, like `a`",
         ),
         (
             "a: 1\n  b: 2\n",
             "2:3",
             "the indentation of this line fits no line above",
-            "is it indented deeper than its neighbours?",
+            "begin it at the first column, like `a` above",
         ),
         (
             "a: 1\n- b\n",
@@ -58,7 +58,7 @@ def only(text: str) -> tuple[str, str, str]:
             "indent it below the key of its list",
         ),
         ("a: b\nc: ]\n", "2:4", "`]` closes or separates nothing here", "put text with it in quotes"),
-        ('a: "x" y\n', "1:8", "text after a closing quote", "put the whole value in quotes"),
+        ('a: "x" y\n', "1:8", "text after a closing quote", "put the whole value in quotes: '\"x\" y'"),
         (
             'a: "\\d"\n',
             "1:5",

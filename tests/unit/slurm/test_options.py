@@ -3,7 +3,15 @@
 import pytest
 
 from launcher.jobfile import load_job
-from launcher.schedulers.slurm.options import KNOWN, OWN_OPTION, REFUSED, minutes_of, options, slurm_time
+from launcher.schedulers.slurm.options import (
+    KNOWN,
+    OF_PYXIS,
+    OWN_OPTION,
+    REFUSED,
+    minutes_of,
+    options,
+    slurm_time,
+)
 from launcher.specs import InvalidRunConfigException
 
 ROLES = "roles: {main: {entrypoint: python}}\n"
@@ -110,6 +118,6 @@ def test_minutes_are_written_as_days_and_a_clock():
 
 
 def test_every_option_that_is_refused_is_one_of_sbatch():
-    assert OWN_OPTION.keys() | REFUSED.keys() <= KNOWN
+    assert OWN_OPTION.keys() | REFUSED.keys() <= KNOWN | OF_PYXIS
     assert not OWN_OPTION.keys() & REFUSED.keys()
     assert set(OWN_OPTION.values()) <= {name for name, _ in options()}

@@ -184,8 +184,16 @@ def notes(app: AppDef, cfg: Mapping[str, CfgVal]) -> list[str]:
     return out
 
 
-PULL_POLICIES = ("missing", "always", "never")
-PORT_POLICIES = ("ephemeral", "fixed", "none")
+PULL_POLICIES = {
+    "missing": "Pull an image that the engine does not have.",
+    "always": "Pull every image.",
+    "never": "Pull none: an image that is missing is an error.",
+}
+PORT_POLICIES = {
+    "ephemeral": "The engine picks the port.",
+    "fixed": "The same number; of one replica only.",
+    "none": "No port is published.",
+}
 
 
 class DockerOpts(TypedDict, total=False):
@@ -210,8 +218,10 @@ def _of_containers(opts: runopts) -> None:
         "copy_env",
         list[str],
         "variables of the submitting process that containers get, as patterns such as AWS_*",
+        example=["AWS_*"],
     )
-    opts.add("env", dict[str, str], "variables for all containers; those of a role win")
+    what = "variables for all containers; those of a role win"
+    opts.add("env", dict[str, str], what, example={"TZ": "UTC"})
     opts.add("privileged", bool, "give containers all rights on the engine's host", default=False)
     opts.add(
         "network",
@@ -237,16 +247,18 @@ def _of_commands(opts: runopts) -> None:
         "user",
         str,
         "user that runs the commands, as name or uid[:gid]; the image's if not given",
-        pattern=r"[^\s\0]+",
+        pattern=r"[^\s\x00]+",
         wants="a name or uid, with :group or :gid if need be",
+        example="1000:1000",
     )
     opts.add(
         "workdir",
         str,
         "folder in the container that commands run in, and that the files of a workspace go into; the"
         " image's if not given",
-        pattern=r"/[^\0]*",
+        pattern=r"/[^\x00]*",
         wants="an absolute path in the container",
+        example="/srv/train",
     )
     opts.add(
         "override_entrypoint",
@@ -276,6 +288,7 @@ def _of_images_and_logs(opts: runopts) -> None:
         "repository that images built from a workspace are named after and pushed to",
         pattern=r"(?:[A-Za-z0-9.-]+(?::[0-9]+)?/)?[a-z0-9]+(?:[._/-]+[a-z0-9]+)*",
         wants="a repository such as ghcr.io/team/app, without a tag",
+        example="ghcr.io/team/app",
     )
     opts.add("quiet", bool, "do not report pulling, building and pushing", default=False)
     opts.add(

@@ -1,0 +1,282 @@
+"""The layers of a job, the lowest first: launcher.toml, parents, its file, its own fields among `jobs`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import replace
+from functools import reduce
+from typing import Any, NamedTuple
+
+from launcher.jobfile.compile.job_names import is_pattern
+from launcher.jobfile.compile.overlay import (
+    WHOLE,
+    Placed,
+    Removed,
+    holding,
+    is_vain,
+    laid_over,
+    replaced,
+    swept,
+    without,
+)
+from launcher.jobfile.compile.parents import Parents
+from launcher.jobfile.compile.project import Home
+from launcher.jobfile.compile.references import names_in
+from launcher.jobfile.diagnostics.diagnostic import Diagnostic
+from launcher.jobfile.messages.collector import Collector
+from launcher.jobfile.messages.names import got, listing, suggest
+from launcher.jobfile.messages.wording_fields import bad_label
+from launcher.jobfile.model.base import LABEL
+from launcher.jobfile.model.job_file import BESIDE_JOBS
+from launcher.jobfile.text.document import Document, Path, Range, Spot
+
+_OWN = ("version", "name", "abstract", "extends", "jobs")
+"""Fields of a parent that its children do not have from it."""
+_NOT_OF_ONE = ("version", "name", "abstract", "jobs")
+"""Fields that one of the `jobs` cannot have."""
+_KEY = re.compile(r'"([^"]*)"|([^."]+)')
+
+
+class Layered(NamedTuple):
+    """A job as all of its layers make it.
+
+    Attributes:
+        document: without what was removed.
+        marked: with marks of what was removed; None where the file is the only layer.
+    """
+
+    document: Document
+    marked: Placed | None = None
+
+    def vain_removals(self) -> list[Diagnostic]:
+        """An error for each item of `remove` that has found nothing, in whatever target."""
+        return [*_vain(self.marked.value, ())] if self.marked else []
+
+
+def _vain(value: Any, path: Path) -> Iterator[Diagnostic]:
+    for key, inner in value.items() if isinstance(value, dict) else ():
+        if isinstance(inner, Removed) and inner.at is not None and not inner.is_found:
+            source, start, end = inner.at
+            message = f"there is no `{key}` to remove below this layer"
+            label = suggest(key, [name for name in value if name != key])
+            hint = "`remove` takes away fields of launcher.toml, of parents and of `defaults`"
+            yield source.diagnostic(start, end, "unknown-field", message, label=label, hint=hint)
+        yield from _vain(inner, (*path, key))
+
+
+def layered(
+    document: Document, path: str, home: Home, parents: Parents, problems: Collector
+) -> list[Layered] | None:
+    """The job of a file, or its several `jobs`; None where a parent is wrong, which goes to `problems`.
+
+    Args:
+        path: of the file, absolute.
+    """
+    value, shared = document.value or {}, home.config.shared
+    if shared is None and not value.keys() & {"extends", "jobs", "remove"} and not _has_choices(value):
+        return [Layered(document)]
+    above = parents.of(document, path, home.root, problems)
+    if above is None:
+        return None
+    if "jobs" not in value:
+        return [_merged(above, [document], shared, problems)]
+    top = holding(document, without(Placed(value, document.root()), "name", "jobs"))
+    out = []
+    for job in _jobs(document, problems):
+        own = parents.of(job, path, home.root, problems)
+        if own is not None:
+            out.append(_merged([*above, *own], [top, job], shared, problems))
+    return out
+
+
+def _has_choices(value: Mapping[str, Any]) -> bool:
+    """Whether the targets of a file name some of the project's, or remove anything."""
+    targets = value.get("targets")
+    if not isinstance(targets, dict):
+        return isinstance(targets, list)
+    return any(isinstance(overlay, dict) and "remove" in overlay for overlay in targets.values())
+
+
+def _jobs(document: Document, problems: Collector) -> Iterator[Document]:
+    """A document for each of the `jobs` of a file: its own fields alone, with its name."""
+    value = document.value or {}
+    for key in value:
+        if key not in (*BESIDE_JOBS, "jobs", "abstract") and not key.startswith("x-"):
+            message = f"a file with `jobs` has no `{key}` at its top"
+            hint = listing("fields here", ["jobs", *BESIDE_JOBS])
+            problems.add(
+                (key,), "conflicting-fields", message, at="key", label="move it into a job", hint=hint
+            )
+    jobs = value["jobs"]
+    if not isinstance(jobs, dict) or not jobs:
+        what = "declares no job" if jobs == {} else f"must be a mapping, not {got(jobs)}"
+        label = f"such as {problems.written({'train': {'roles': {'main': {'entrypoint': 'env'}}}})}"
+        problems.add(
+            ("jobs",),
+            "wrong-type" if jobs != {} else "missing-field",
+            f"`jobs` {what}",
+            label=label,
+            at="key",
+        )
+        return
+    root = Placed(value, document.root())
+    for name in jobs:
+        path: Path = ("jobs", name)
+        node, (start, end, _) = root.part("jobs").part(name), root.part("jobs").entry(name)
+        if name.startswith("x-"):
+            continue
+        if not (re.fullmatch(LABEL[1:-1], name) or is_pattern(name)):
+            bad_label(path, name, "job", problems, at_key=True)
+        elif not isinstance(node.value, dict):
+            label = "write its fields below it"
+            problems.add(
+                path, "wrong-type", f"job `{name}` must be a mapping, not {got(node.value)}", label=label
+            )
+        else:
+            for key in _NOT_OF_ONE:
+                if key in node.value:
+                    message = f"`{key}` is not a field of one of several jobs"
+                    problems.add((*path, key), "unknown-field", message, at="key", label="delete it here")
+            node = without(node, *_NOT_OF_ONE)
+            named = Spot(node.spot.start, node.spot.end)
+            named.entries = {"name": (start, end, Spot(start, end)), **(node.spot.entries or {})}
+            yield holding(document, Placed({"name": name, **node.value}, named))
+
+
+def _merged(
+    parents: Sequence[Document], own: Sequence[Document], shared: Document | None, problems: Collector
+) -> Layered:
+    """One job as its layers make it: what launcher.toml shares, its parents, its own documents."""
+    nodes = [_layer(each, _OWN, problems) for each in parents]
+    nodes += [_layer(each, ("extends", "abstract"), problems) for each in own]
+    layers = [*parents, *own]
+    targets = {name for each in layers for name in _targets_of(each)}
+    if shared is not None:
+        nodes.insert(0, _used(_layer(shared, (), problems), nodes, targets))
+        layers.insert(0, shared)
+    _check_named(nodes, own[-1], problems)
+    whole = reduce(lambda base, over: laid_over(base, over, WHOLE, is_filling=True), nodes)
+    return Layered(replace(holding(own[-1], _cleaned(whole, targets)), layers=tuple(layers)), whole)
+
+
+def _targets_of(document: Document) -> Sequence[str]:
+    """The targets that a document names."""
+    given = (document.value or {}).get("targets")
+    return [name for name in given if isinstance(name, str)] if isinstance(given, dict | list) else ()
+
+
+def _cleaned(whole: Placed, targets: Set[str]) -> Placed:
+    """`whole` without what was removed. One of `targets` stays where its overlay only removes."""
+    for name, overlay in _mapping(whole.value, "targets").items():
+        if name in targets and isinstance(overlay, dict) and is_vain(overlay):
+            under = whole.part("targets")
+            kept = replaced(under, name, Placed({}, under.entry(name)[2]))
+            whole = replaced(whole, "targets", kept)
+    return swept(whole)
+
+
+def _layer(document: Document, dropped: Sequence[str], problems: Collector) -> Placed:
+    """The fields of a document, with marks for each `remove`, and a list of targets as empty overlays."""
+    node = without(Placed(document.value, document.root()), *dropped)
+    if "targets" in node.value:
+        node = replaced(node, "targets", _overlays(node.part("targets"), document, problems))
+    return _marked(node, (), document, problems)
+
+
+def _overlays(targets: Placed, document: Document, problems: Collector) -> Placed:
+    """The targets of a document: a mapping of overlays, with marks for each `remove` in them."""
+    if isinstance(targets.value, list) and all(isinstance(name, str) for name in targets.value):
+        spot = Spot(targets.spot.start, targets.spot.end, targets.spot.source)
+        spots = targets.spot.items or [targets.spot] * len(targets.value)
+        spot.entries = {name: (at.start, at.end, at) for name, at in zip(targets.value, spots, strict=True)}
+        return Placed({name: {} for name in targets.value}, spot)
+    for name, overlay in targets.value.items() if isinstance(targets.value, dict) else ():
+        if isinstance(overlay, dict) and "remove" in overlay:
+            own = _marked(targets.part(name), ("targets", name), document, problems)
+            targets = replaced(targets, name, own)
+    return targets
+
+
+def _marked(node: Placed, at: Path, document: Document, problems: Collector) -> Placed:
+    """A layer, or the overlay of a target, with marks at what its `remove` names."""
+    if "remove" not in node.value:
+        return node
+    given, notes, path = node.part("remove"), Collector(document), (*at, "remove")
+    node = without(node, "remove")
+    if not isinstance(given.value, list):
+        example = notes.written(["timeout", "roles.main.env.NAME"])
+        message = f"`remove` must be a list of fields, not {got(given.value)}"
+        notes.add(path, "wrong-type", message, label=f"such as {example}", at="key")
+    for index, text in enumerate(given.value if isinstance(given.value, list) else ()):
+        keys = [quoted or bare for quoted, bare in _KEY.findall(text)] if isinstance(text, str) else []
+        item: Path = (*path, index)
+        if not keys or keys[0] in _OWN:
+            shown = f"`{text[:80]}`" if isinstance(text, str) else got(text)
+            notes.add(
+                item, "invalid-value", f"{shown} cannot be removed", label="such as roles.main.env.NAME"
+            )
+            continue
+        made = _with_mark(node, keys, document.value_range(item), (given.spot.items or [given.spot])[index])
+        if made is None:
+            message = f"`{text}` is removed here, and has a value in this layer"
+            notes.add(item, "conflicting-fields", message, label="keep one of them")
+        node = made or node
+    problems.found += notes.found
+    return node
+
+
+def _with_mark(node: Placed, keys: Sequence[str], at: Range, spot: Spot) -> Placed | None:
+    """`node` with a mark below keys; None where it has a value there."""
+    key, *rest = keys
+    place = (spot.start, spot.end, spot)
+    inner = node.part(key) if key in node.value else Placed({} if rest else None, spot)
+    if not rest:
+        made = None if key in node.value else Placed(Removed(at, is_found=False), spot)
+    else:
+        made = _with_mark(inner, rest, at, spot) if isinstance(inner.value, dict) else None
+        place = node.entry(key) if key in node.value else place
+    if made is None:
+        return None
+    whole = Spot(node.spot.start, node.spot.end, node.spot.source)
+    whole.entries = {**(node.spot.entries or {}), key: (*place[:2], made.spot)}
+    return Placed({**node.value, key: made.value}, whole)
+
+
+def _used(shared: Placed, nodes: Sequence[Placed], targets: Set[str]) -> Placed:
+    """The tables of launcher.toml with those `targets` alone, and without variables that no layer uses."""
+    used = _chosen(shared, "targets", targets)
+    texts = [used.value, *(node.value for node in nodes)]
+    names = {
+        name.removeprefix("var.") for text in texts for name in names_in(text) if name.startswith("var.")
+    }
+    for node in (used, *nodes):
+        overlays = _mapping(node.value, "targets").values()
+        names.update(*(_mapping(each, "vars") for each in (node.value, *overlays) if each is not used.value))
+    return _chosen(used, "vars", names)
+
+
+def _chosen(node: Placed, key: str, names: Set[str]) -> Placed:
+    """`node` with only some of the keys of a mapping in it."""
+    if key not in node.value:
+        return node
+    inner = node.part(key)
+    kept = without(inner, *(inner.value.keys() - names))
+    return replaced(node, key, kept) if kept.value else without(node, key)
+
+
+def _mapping(value: Any, key: str) -> Mapping[str, Any]:
+    found = value.get(key) if isinstance(value, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def _check_named(nodes: Sequence[Placed], document: Document, problems: Collector) -> None:
+    """Note the names in a list of `targets` that no lower layer has an overlay for."""
+    given = (document.value or {}).get("targets")
+    known = [name for node in nodes[:-1] for name in _mapping(node.value, "targets")]
+    for index, name in enumerate(given if isinstance(given, list) else ()):
+        if isinstance(name, str) and name not in known:
+            message = f"no launcher.toml and no parent has a target `{name}`"
+            Collector(document, problems.found).unknown(
+                ("targets", index), "unknown-target", message, name, known, "targets", at="value"
+            )

@@ -1,0 +1,190 @@
+"""One mapping laid over another, values and their places together: maps merge by key, all else replaces.
+
+The places of the result are those of its parts, so that a problem is shown where its value was written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from launcher.jobfile.model.fields import JOB_FIELDS, Place
+from launcher.jobfile.text.document import Document, Range, Spot
+from launcher.specs.jobkey import DEFAULT_SCHEDULER
+
+
+class Placed(NamedTuple):
+    """A value and where it stands."""
+
+    value: Any
+    spot: Spot
+
+    def part(self, key: str) -> Placed:
+        """The value of a key that is there."""
+        return Placed(self.value[key], self.entry(key)[2])
+
+    def entry(self, key: str) -> tuple[int, int, Spot]:
+        """Where a key stands, and the spot of its value."""
+        at = self.spot
+        return (at.entries or {}).get(key) or (at.start, at.end, Spot(at.start, at.end, at.source))
+
+
+@dataclass(slots=True, eq=False)
+class Removed:
+    """Marks a key that `null` or `remove` has taken away, so that defaults which are laid under it stay away.
+
+    Attributes:
+        at: the item of `remove`; None for a `null`.
+        is_found: whether there was anything to remove.
+    """
+
+    at: Range | None = None
+    is_found: bool = True
+
+
+OVERLAY = Place(fields=dict(JOB_FIELDS))
+"""The place of an overlay. Its scheduler is that of the job below it unless it names one."""
+WHOLE = Place(fields={**JOB_FIELDS, "targets": Place(each=OVERLAY)})
+"""The place of a job file."""
+
+_EXCLUDED: Mapping[str, tuple[str, ...]] = {
+    "run": ("entrypoint", "args"),
+    "entrypoint": ("run", "shell"),
+    "args": ("run", "shell"),
+    "memory": ("memMB",),
+    "memMB": ("memory",),
+    "component": ("roles", "defaults"),
+    "roles": ("component", "args"),
+}
+"""Field → the fields of the same mapping that a lower layer may have, and that it excludes."""
+
+
+def laid_over(base: Placed, over: Placed, place: Place | None = None, *, is_filling: bool = False) -> Placed:
+    """`over` on top of `base`. Keys keep the order of `base`, new ones follow.
+
+    A `null` removes; what was removed is marked, see `swept`. A field displaces those that it excludes.
+
+    Args:
+        place: of both in a job file; None where all keys are free.
+        is_filling: `base` only fills in what `over` leaves out: the result has the places of `over`, and a
+            `null` that finds nothing to remove stays what it is.
+    """
+    if not isinstance(over.value, dict):
+        return over
+    if not isinstance(base.value, dict):
+        base = Placed({}, over.spot)
+    base = without(base, *_displaced(base.value, over.value, place))
+    values = dict(base.value)
+    home = over if is_filling else base
+    spot = Spot(home.spot.start, home.spot.end, home.spot.source)
+    spot.entries = dict(base.spot.entries or {})
+    for key, value in over.value.items():
+        entry = over.entry(key)
+        if _removes(value, key, values, is_filling):
+            values[key] = _mark(value, values.get(key))
+        elif isinstance(value, dict) and (key in values or not is_filling):
+            start, end, _ = base.entry(key) if isinstance(values.get(key), dict) and not is_filling else entry
+            under = base.part(key) if key in base.value else Placed(None, entry[2])
+            below = place.below(key) if place is not None else None
+            merged = laid_over(under, Placed(value, entry[2]), below, is_filling=is_filling)
+            values[key], spot.entries[key] = merged.value, (start, end, merged.spot)
+            continue
+        else:
+            values[key] = value
+        spot.entries[key] = entry
+    return Placed(values, spot)
+
+
+def _removes(value: Any, key: str, below: Mapping[str, Any], is_filling: bool) -> bool:
+    if isinstance(value, Removed) or (value is None and not is_filling):
+        return True
+    return value is None and below.get(key) is not None
+
+
+def _mark(value: Any, below: Any) -> Removed:
+    mark = value if isinstance(value, Removed) else Removed()
+    mark.is_found = mark.is_found or not (below is None or isinstance(below, Removed))
+    return mark
+
+
+def _displaced(base: Mapping[str, Any], over: Mapping[str, Any], place: Place | None) -> Iterator[str]:
+    """The keys of `base` that make no sense beside those of `over`."""
+    if not base or place is None or place.fields is None:
+        return
+    for key in over.keys() & _EXCLUDED.keys() & place.fields.keys():
+        yield from _EXCLUDED[key]
+    if "cfg" in place.fields and "scheduler" in over:
+        usual = DEFAULT_SCHEDULER if place is not OVERLAY else over["scheduler"]
+        if base.get("scheduler", usual) != (over["scheduler"] or DEFAULT_SCHEDULER):
+            yield "cfg"
+    if "component" in over and base.get("component", over["component"]) != over["component"]:
+        yield "args"
+
+
+def swept(node: Placed) -> Placed:
+    """Return the mapping without the keys that were removed, and without those that hold nothing else."""
+    if not _holds_removed(node.value):
+        return node
+    values = {}
+    spot = Spot(node.spot.start, node.spot.end, node.spot.source)
+    spot.entries = {}
+    for key, value in node.value.items():
+        if isinstance(value, Removed) or is_vain(value):
+            continue
+        start, end, inner = node.entry(key)
+        part = swept(Placed(value, inner))
+        values[key] = part.value
+        spot.entries[key] = (start, end, part.spot)
+    return Placed(values, spot)
+
+
+def _holds_removed(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(map(_holds_removed, value.values()))
+    return isinstance(value, Removed)
+
+
+def is_vain(value: Any) -> bool:
+    """Whether a mapping has only items of `remove` that have found nothing."""
+    if isinstance(value, dict):
+        return bool(value) and all(map(is_vain, value.values()))
+    return isinstance(value, Removed) and not value.is_found
+
+
+def replaced(node: Placed, key: str, value: Placed) -> Placed:
+    """`node` with another value for a key that it has."""
+    start, end, _ = node.entry(key)
+    spot = Spot(node.spot.start, node.spot.end, node.spot.source)
+    spot.entries = {**(node.spot.entries or {}), key: (start, end, value.spot)}
+    return Placed({**node.value, key: value.value}, spot)
+
+
+def without(node: Placed, *keys: str) -> Placed:
+    """`node` without some of its keys."""
+    if not node.value.keys() & {*keys}:
+        return node
+    return Placed({key: value for key, value in node.value.items() if key not in keys}, node.spot)
+
+
+def with_defaults(job: Placed) -> Placed:
+    """`defaults.role` laid under every role."""
+    if "defaults" not in job.value:
+        return job
+    common = job.part("defaults")
+    job = without(job, "defaults")
+    has_role = isinstance(common.value, dict) and isinstance(common.value.get("role"), dict)
+    if not has_role or not isinstance(job.value.get("roles"), dict):
+        return job
+    roles = job.part("roles")
+    place = JOB_FIELDS["roles"].each
+    for name, role in roles.value.items():
+        if isinstance(role, dict):
+            under = laid_over(common.part("role"), roles.part(name), place, is_filling=True)
+            roles = replaced(roles, name, under)
+    return replaced(job, "roles", roles)
+
+
+def holding(document: Document, node: Placed) -> Document:
+    """The document with another value, and the places of that."""
+    return replace(document, value=node.value, root=lambda: node.spot)

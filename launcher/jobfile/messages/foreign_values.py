@@ -1,0 +1,194 @@
+"""Values of fields of other tools → fields of ours that mean the same."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from launcher.jobfile.model.quantities import compose_mount, cores
+from launcher.specs.text import shell_words
+from launcher.text import duration_meant
+
+Fields = Mapping[str, Any]
+Write = Callable[[Any], Fields | None]
+"""The value of a foreign field → fields of ours that mean the same; None for a value that has none."""
+
+
+def field(name: str) -> Write:
+    return lambda value: {name: value}
+
+
+def within(outer: str, field: str) -> Write:
+    return lambda value: {outer: {field: value}}
+
+
+def for_slurm(option: str) -> Write:
+    return lambda value: {"cfg": {option: value}, "scheduler": "slurm"}
+
+
+def with_unit(field: str, unit: str) -> Write:
+    return lambda value: {field: f"{value}{unit}"}
+
+
+def command(value: Any) -> Fields | None:
+    """A command in words is a program and its arguments; in one text a shell reads it."""
+    if isinstance(value, str):
+        return {"run" if len(value.split()) > 1 else "entrypoint": value}
+    if not value or not isinstance(value[0], str) or any(isinstance(word, list | dict) for word in value):
+        return None
+    return {"entrypoint": value[0], **({"args": value[1:]} if value[1:] else {})}
+
+
+def script(value: Any) -> Fields | None:
+    lines = [value] if isinstance(value, str) else value
+    return {"run": "\n".join(lines)} if all(isinstance(line, str) for line in lines) else None
+
+
+def variables(value: Any) -> Fields | None:
+    """`[A=1]` of Compose, `[{name: A, value: "1"}]` of Kubernetes."""
+    pairs: list[Any] = [
+        (each.get("name"), each.get("value")) if isinstance(each, dict) else str(each).split("=", 1)
+        for each in value
+    ]
+    is_plain = all(len(pair) == 2 and isinstance(pair[0], str) and pair[1] is not None for pair in pairs)
+    return {"env": dict(pairs)} if is_plain else None
+
+
+def memory(value: Any) -> Fields | None:
+    """`--mem` of Slurm in binary units: `4G` is 4 GiB, and a number is of MiB."""
+    amount, unit = (value, "M") if value.isdecimal() else (value[:-1], value[-1:].upper())
+    is_plain = amount.isdecimal() and unit in ("K", "M", "G", "T")
+    return {"memory": f"{amount}{unit}iB"} if is_plain else None
+
+
+def memory_of_role(value: Any) -> Fields | None:
+    found = memory(value)
+    return {"resource": found} if found else None
+
+
+def clock(value: Any) -> Fields | None:
+    """`--time` of Slurm, `[D-]HH:MM:SS`, as one duration."""
+    days, _, clock = value.rpartition("-")
+    parts = [days or "0", *clock.split(":")]
+    if len(parts) != 4 or not all(part.isdecimal() for part in parts):
+        return None
+    text = "".join(f"{int(part)}{unit}" for part, unit in zip(parts, "dhms", strict=True) if int(part))
+    return {"timeout": text} if text else None
+
+
+def duration(field: str) -> Write:
+    """A duration as it is, a clock `HH:MM:SS` as one."""
+    return lambda value: {field: duration_meant(value) or value}
+
+
+def mounts(value: Any) -> Fields | None:
+    """`[./a:/b]` of Compose."""
+    texts = [compose_mount(each) if isinstance(each, str) else "" for each in value]
+    return {"mounts": texts} if texts and all(texts) else None
+
+
+def named_volumes(value: Any) -> Fields | None:
+    """`[{name: a, mountPath: /a}]` of Kubernetes."""
+    items = [each for each in value if isinstance(each, dict) and {"name", "mountPath"} <= each.keys()]
+    mounts = [{"type": "volume", "src": each["name"], "dst": each["mountPath"]} for each in items]
+    if len(items) < len(value):
+        return None
+    return {"mounts": mounts} if mounts else None
+
+
+def devices(value: Any) -> Fields | None:
+    return {"mounts": [{"type": "device", "src": each} for each in value]}
+
+
+def ports(value: Any) -> Fields | None:
+    """`["8080:80", 443]` of Compose: the ports in the container. Their names are guessed."""
+    ports = [str(each).rpartition(":")[2].partition("/")[0] for each in value]
+    if not ports or not all(port.isdecimal() for port in ports):
+        return None
+    names = ["web", *(f"web{number}" for number in range(2, len(ports) + 1))]
+    return {"port_map": dict(zip(names, map(int, ports), strict=True))}
+
+
+def times(given: Fields, **names: str) -> Fields:
+    """The fields of a probe that other tools call by these names."""
+    return {ours: given[theirs] for ours, theirs in names.items() if isinstance(given.get(theirs), str)}
+
+
+def healthcheck(value: Any) -> Fields | None:
+    """`{test: …, interval: 5s}` of Compose: a command for a shell, or `[CMD, …]`."""
+    test = value.get("test")
+    words = shell_words(test) if isinstance(test, str) else test
+    if not words or not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        return None
+    if isinstance(test, str) or words[0] == "CMD-SHELL":
+        words = ["sh", "-c", test if isinstance(test, str) else " ".join(words[1:])]
+    return {"ready": {"command": words[1:] if words[0] == "CMD" else words, **times(value, every="interval")}}
+
+
+def probe(value: Any) -> Fields | None:
+    """`{httpGet: {path: …, port: 80}}`, `{tcpSocket: …}`, `{exec: …}` of Kubernetes."""
+    given = [value.get(kind) for kind in ("httpGet", "tcpSocket", "exec")]
+    http, tcp, command = (each if isinstance(each, dict) else {} for each in given)
+    fields = {"http": http.get("path"), "port": http.get("port", tcp.get("port")), **command}
+    probe = {name: each for name, each in fields.items() if each}
+    return {"ready": probe} if {"port", "command"} & probe.keys() else None
+
+
+def resources(value: Any) -> Fields | None:
+    """`{requests: …, limits: …}` of Kubernetes: one amount, which is the limit too. Others as they are."""
+    amounts = value.get("limits") or value.get("requests")
+    if amounts is None:
+        return {"resource": value} if value.keys() <= {"cpu", "memory", "gpu"} else None
+    names = {"nvidia.com/gpu": "gpu", "cpu": "cpu", "memory": "memory"}
+    if not isinstance(amounts, dict) or not amounts.keys() <= names.keys():
+        return None
+    found = {names[name]: amount for name, amount in amounts.items()}
+    if thousandths := cores(str(found.get("cpu", ""))):
+        found["cpu"] = float(thousandths)
+    return {"resource": found}
+
+
+def accelerators(value: Any) -> Fields | None:
+    """`A100:2` of SkyPilot: so many GPUs."""
+    _, _, count = value.partition(":")
+    return {"gpu": int(count or 1)} if (count or "1").isdecimal() else None
+
+
+def accelerators_of_role(value: Any) -> Fields | None:
+    found = accelerators(value)
+    return {"resource": found} if found else None
+
+
+def replicas(value: Any) -> Fields | None:
+    """`deploy` of Compose with nothing but replicas."""
+    return {"num_replicas": value["replicas"]} if value.keys() == {"replicas"} else None
+
+
+def retries(value: Any) -> Fields | None:
+    """`restart` of Compose: `on-failure:3` says how often, `no` never."""
+    policy, _, count = value.partition(":")
+    return {"max_retries": int(count)} if policy == "on-failure" and count.isdecimal() else None
+
+
+def typed(value: Any) -> Fields | None:
+    """Variables with values → with types, and these as defaults."""
+    kinds = {bool: "bool", int: "int", float: "float", str: "str"}
+    if not value or not all(type(each) in kinds for each in value.values()):
+        return {"vars": value} if value else None
+    return {"vars": {name: {"type": kinds[type(each)], "default": each} for name, each in value.items()}}
+
+
+def matrix(value: Any) -> Fields | None:
+    return {"matrix": value["matrix"]} if value.keys() == {"matrix"} else None
+
+
+def array(value: Any) -> Fields | None:
+    """`--array=0-9` of Slurm: a job of each number."""
+    found = re.fullmatch(r"(\d{1,6})-(\d{1,6})", value)
+    return {"matrix": {"index": {"range": [int(found[1]), int(found[2]) + 1]}}} if found else None
+
+
+def scheduler(value: Any) -> Fields | None:
+    names = {"docker": "local_docker", "local": "local_cwd", "slurm": "slurm"}
+    return {"scheduler": names[value.lower()]} if value.lower() in names else None

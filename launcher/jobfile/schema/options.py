@@ -1,0 +1,142 @@
+"""The schema of the options of schedulers: `cfg` of a job file, chosen by `scheduler`, and [schedulers.NAME].
+
+Of schedulers that are not known here, the options are free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple, get_origin
+
+from launcher.jobfile.schema.words import NOT_EMPTY, described, nullable
+from launcher.specs.jobkey import DEFAULT_SCHEDULER
+from launcher.specs.runopts import runopt, runopts
+
+Schema = dict[str, Any]
+
+
+class Declared(NamedTuple):
+    """A scheduler as the schema shows it.
+
+    Attributes:
+        about: one sentence.
+    """
+
+    about: str
+    options: runopts
+
+
+Schedulers = Mapping[str, Declared]
+
+_KINDS = {int: "integer", float: "number", bool: "boolean", str: "string"}
+_EXAMPLES: dict[Any, Any] = {str: "text", int: 1, float: 0.5, list: ["text"], dict: {"NAME": "text"}}
+
+
+def scheduler_name(schedulers: Schedulers) -> Schema:
+    """One of the known ones, or any text."""
+    texts = [declared.about for declared in schedulers.values()]
+    known: Schema = {
+        "type": "string",
+        "enum": [*schedulers],
+        "enumDescriptions": texts,
+        "markdownEnumDescriptions": list(texts),
+    }
+    return {"anyOf": [known, {"type": "string", "pattern": NOT_EMPTY}]}
+
+
+def options_of(options: runopts, or_reference: Callable[[Schema], Schema] | None = None) -> dict[str, Schema]:
+    """The options of a scheduler by name.
+
+    Args:
+        or_reference: lets a reference and null stand for each value.
+    """
+    return {name: _property(name, opt, or_reference) for name, opt in options}
+
+
+def cfg_models(
+    schedulers: Schedulers, or_reference: Callable[[Schema], Schema], words: Schema
+) -> Iterator[tuple[str, Schema]]:
+    """Name and definition of the options of each scheduler: a mapping that may have others, a closed one.
+
+    Args:
+        words: of the field `cfg`.
+    """
+    for scheduler, declared in schedulers.items():
+        name = f"{scheduler}.options"
+        options = options_of(declared.options, or_reference)
+        yield name, {**words, "properties": options}
+        fields = {key: {"$ref": f"#/$defs/{name}/properties/{key}"} for key in options}
+        yield f"{scheduler}.cfg", {**words, "properties": fields, "additionalProperties": False}
+
+
+def cfg_rules(schedulers: Schedulers) -> list[Schema]:
+    """The rules that bind the `cfg` of a job to the scheduler beside it.
+
+    A job or a target without `scheduler` may have one from elsewhere: there the options are only offered.
+    """
+    unnamed = {"if": {"required": ["scheduler"]}, "else": _has_cfg(f"{DEFAULT_SCHEDULER}.options")}
+    offered = _named(schedulers, lambda name: _in_targets(f"{name}.options"))
+    return [*overlay_rules(schedulers), *offered, unnamed] if schedulers else []
+
+
+def overlay_rules(schedulers: Schedulers) -> list[Schema]:
+    """The rules that bind the `cfg` of a target to the scheduler beside it."""
+    return _named(schedulers, lambda name: _has_cfg(f"{name}.cfg"))
+
+
+def _in_targets(name: str) -> Schema:
+    target = {"if": {"required": ["scheduler"]}, "else": _has_cfg(name)}
+    return {"properties": {"targets": {"additionalProperties": target}}}
+
+
+def _has_cfg(name: str) -> Schema:
+    return {"properties": {"cfg": {"$ref": f"#/$defs/{name}"}}}
+
+
+def _named(schedulers: Schedulers, then: Callable[[str], Schema]) -> list[Schema]:
+    return [
+        {
+            "if": {"properties": {"scheduler": {"const": scheduler}}, "required": ["scheduler"]},
+            "then": then(scheduler),
+        }
+        for scheduler in schedulers
+    ]
+
+
+def _property(name: str, opt: runopt, or_reference: Callable[[Schema], Schema] | None) -> Schema:
+    value = _shape(opt)
+    if or_reference:
+        value = nullable(or_reference(value))
+    # Its default is in the words alone: editors would write every default below a new `cfg`.
+    return {**described(name, f"{opt.help[:1].upper()}{opt.help[1:]}.", _example(opt), opt.default), **value}
+
+
+def _shape(opt: runopt) -> Schema:
+    kind = get_origin(opt.opt_type) or opt.opt_type
+    if kind is list:
+        return {"type": "array", "items": {"type": "string"}}
+    if kind is dict:
+        return {"type": "object", "additionalProperties": {"type": "string"}}
+    if opt.choices:
+        texts = [*opt.choices.values()] if isinstance(opt.choices, dict) else [f"{c}." for c in opt.choices]
+        words = {"enumDescriptions": texts, "markdownEnumDescriptions": list(texts)}
+        return {"type": "string", "enum": [*opt.choices], **words}
+    shape: Schema = {"type": _KINDS[kind]}
+    if opt.takes_number:
+        shape["type"] = ["string", "integer"]
+    if opt.minimum is not None:
+        shape["minimum"] = int(opt.minimum) if float(opt.minimum).is_integer() else opt.minimum
+    if opt.pattern:
+        shape |= {"pattern": f"^(?:{opt.pattern})$", "patternErrorMessage": f"want {opt.wants}"}
+    return shape
+
+
+def _example(opt: runopt) -> Any:
+    """The one that the option declares, else a value that is not its default."""
+    if opt.example is not None:
+        return opt.example
+    if opt.choices:
+        return next((choice for choice in opt.choices if choice != opt.default), opt.default)
+    if opt.opt_type is bool:
+        return not opt.default
+    return opt.default if opt.default is not None else _EXAMPLES[get_origin(opt.opt_type) or opt.opt_type]

@@ -1,0 +1,73 @@
+"""Each wrong job file of the table gets messages that lead to the right one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from launcher.jobfile import render
+from tests.corpus.wrong_rows import MARKS, Row, compiled, mark, meaning, pasted, read_rows
+
+ROWS = [*read_rows()]
+COMPONENT = """\
+from launcher.specs import AppDef, Role
+
+
+def train() -> AppDef:
+    \"\"\"Train.\"\"\"
+    return AppDef(name="train", roles=[Role(name="main", image="", entrypoint="train")])
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository with the jobs, files and folders that the rows name."""
+    folder = tmp_path_factory.mktemp("wrong")
+    for name in (".git", "src", "data"):
+        (folder / name).mkdir()
+    for name in ("prepare", "fetch"):
+        role = 'main: {run: "echo >$<output_dir>/a"}'
+        (folder / f"{name}.launcher.yaml").write_text(f"version: 1\nname: {name}\nroles: {{{role}}}\n")
+    for name in ("conf.yaml", "data.csv"):
+        (folder / name).write_text("")
+    (folder / "train.py").write_text(COMPONENT)
+    return folder
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_a_wrong_file_gets_the_advice_of_its_mark(folder: Path, row: Row) -> None:
+    found = compiled(folder, row.file, row.text("-")).diagnostics
+    shown = render(found)
+    assert [f"{each.code} {each.span.line if each.span else 0}" for each in found] == row.expected, shown
+    assert mark(row, found) == row.mark, shown
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_the_right_file_has_no_diagnostic(folder: Path, row: Row) -> None:
+    result = compiled(folder, row.file, row.text("+"))
+    assert result.diagnostics == (), render(result.diagnostics)
+    assert result.launches
+
+
+def test_advice_that_is_pasted_never_means_something_else(folder: Path) -> None:
+    """It gives the right file, or another error: a name may need its value changed, a list its brackets."""
+    right = 0
+    for row in ROWS:
+        found = compiled(folder, row.file, row.text("-")).diagnostics
+        if len(found) > 1 or sum(line[0] == "-" for line in row.edit) > 1:
+            continue
+        wanted = meaning(compiled(folder, row.file, row.text("+")))
+        meanings = [meaning(compiled(folder, row.file, text)) for text in pasted(row.text("-"), found[0])]
+        assert all(each in ([], wanted) for each in meanings), row.name
+        right += wanted in meanings
+    assert right >= 150
+
+
+def test_most_advice_is_very_good_and_hardly_any_is_poor() -> None:
+    counts = Counter(row.mark for row in ROWS)
+    assert counts.keys() <= {*MARKS}
+    assert len(ROWS) >= 200
+    assert counts["very good"] >= 0.74 * len(ROWS)
+    assert counts["poor"] + counts["wrong"] + counts["silent"] <= 0.05 * len(ROWS)

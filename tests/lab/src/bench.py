@@ -1,0 +1,1 @@
+"""Throughput of the loader and of training."""

@@ -1,0 +1,1 @@
+"""Fetching, decoding, deduplication and splits."""

@@ -1,0 +1,1 @@
+"""ONNX, TorchScript and quantization."""

@@ -1,0 +1,1 @@
+"""Embeddings of images, captions and sound, and their index."""

@@ -1,0 +1,1 @@
+"""The weekly page and the table of costs."""
