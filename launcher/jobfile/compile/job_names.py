@@ -47,30 +47,38 @@ def group_of(name: object, matrix: object) -> object:
     return group if is_pattern(name) else name
 
 
-def check_names(name: object, matrix: object, made: Sequence[Combination], problems: Collector) -> None:
-    """Note what is wrong with the names of the jobs, or with the one that means all of them.
+def check_names(
+    name: object, matrix: object, made: Sequence[Combination], problems: Collector
+) -> Sequence[Combination]:
+    """Check the names, and return the combinations: of those that only placeholders make alike, the first.
+
+    What is wrong with the names of the jobs, or with the one that means all of them, goes to `problems`.
 
     Args:
         name, matrix: as written.
         made: empty where the matrix is wrong.
     """
     if not isinstance(name, str) or not isinstance(matrix, dict):
-        return
+        return made
     if not is_pattern(name) and any(made) and not made[0].axes:
         _no_pattern(name, matrix, made, problems)
-        return
+        return made
     _check_group(name, matrix, made, problems)
     names = [named(name, each) for each in made]
-    if any(map(is_pattern, names)) or problems.holds_assumed(_MATRIX):
-        return  # a value is missing, which is reported of the job that lacks it, or not known
+    if any(map(is_pattern, names)):
+        return made  # a value is missing, which is reported of the job that lacks it
     first: dict[str, Combination] = {}
     for full, each in zip(names, made, strict=True):
-        if first.setdefault(full, each) is not each:
-            _same_name(name, full, first[full], each, problems)
-            return
-    if is_pattern(name) and matrix.get(GROUP) in names:
+        first.setdefault(full, each)
+    if problems.holds_assumed(_MATRIX):
+        return [*first.values()]
+    twin = next((pair for pair in zip(names, made, strict=True) if first[pair[0]] is not pair[1]), None)
+    if twin is not None:
+        _same_name(name, twin[0], first[twin[0]], twin[1], problems)
+    elif is_pattern(name) and matrix.get(GROUP) in names:
         message = f"`{matrix[GROUP]}` is the name of one of the jobs, and cannot mean all of them"
         problems.add(_GROUP, "constraint", message, label="choose another name")
+    return made
 
 
 def _check_group(

@@ -401,7 +401,7 @@ def _combinations(matrix: Any, whole: Expanded, home: Home, problems: Collector)
         values["job.project"] = Value(project, project)
     resolved = References(problems, values, home.git).resolve(matrix, JOB_FIELDS["matrix"], ("matrix",))
     made = Matrix(problems, {*names_in(whole.value)}).combinations(resolved)
-    check_names(name, matrix, made, problems)
+    made = check_names(name, matrix, made, problems)
     if not made:
         axes = (name for name in names_in(whole.value) if name.startswith("matrix."))
         whole.known.update({axis: Value(None, "") for axis in axes})
