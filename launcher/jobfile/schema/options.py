@@ -114,9 +114,10 @@ def _property(name: str, opt: runopt, or_reference: Callable[[Schema], Schema] |
 def _shape(opt: runopt) -> Schema:
     kind = get_origin(opt.opt_type) or opt.opt_type
     if kind is list:
-        return {"type": "array", "items": {"type": "string"}}
+        return {"type": "array", "items": {"type": "string", **_pattern(opt)}}
     if kind is dict:
-        return {"type": "object", "additionalProperties": {"type": "string"}}
+        types = ["string", "integer"] if opt.takes_number else "string"
+        return {"type": "object", "additionalProperties": {"type": types}}
     if opt.choices:
         texts = [*opt.choices.values()] if isinstance(opt.choices, dict) else [f"{c}." for c in opt.choices]
         words = {"enumDescriptions": texts, "markdownEnumDescriptions": list(texts)}
@@ -126,9 +127,13 @@ def _shape(opt: runopt) -> Schema:
         shape["type"] = ["string", "integer"]
     if opt.minimum is not None:
         shape["minimum"] = int(opt.minimum) if float(opt.minimum).is_integer() else opt.minimum
-    if opt.pattern:
-        shape |= {"pattern": f"^(?:{opt.pattern})$", "patternErrorMessage": f"want {opt.wants}"}
-    return shape
+    return {**shape, **_pattern(opt)}
+
+
+def _pattern(opt: runopt) -> Schema:
+    if not opt.pattern:
+        return {}
+    return {"pattern": f"^(?:{opt.pattern})$", "patternErrorMessage": f"want {opt.wants}"}
 
 
 def _example(opt: runopt) -> Any:

@@ -294,6 +294,7 @@ def _of_processes(opts: runopts) -> None:
         + _LIMITS.replace("|", ", "),
         pattern=rf"(?:{_LIMITS})=(?:-1|[0-9]+)(?::(?:-1|[0-9]+))?",
         wants="limits such as {nofile: 65536, memlock: -1}",
+        example={"nofile": "65536", "memlock": "-1"},
         takes_number=True,
         is_of_role=True,
     )
@@ -303,6 +304,7 @@ def _of_processes(opts: runopts) -> None:
         "capabilities that a container gets beside the usual ones, as SYS_PTRACE",
         pattern=r"[A-Z][A-Z0-9_]*",
         wants="capabilities such as SYS_PTRACE or NET_ADMIN, or ALL",
+        example=["SYS_PTRACE"],
         is_of_role=True,
     )
 
@@ -314,6 +316,7 @@ def _of_files(opts: runopts) -> None:
         "size of /dev/shm in a container, as 64m or 8g; the role's memory if not given, or 64m",
         pattern=r"[1-9][0-9]*(?:[bkmgBKMG]|[KMG]iB)?",
         wants="a size such as 64m, 8g or 8GiB",
+        example="8g",
         takes_number=True,
         is_of_role=True,
     )
@@ -321,8 +324,9 @@ def _of_files(opts: runopts) -> None:
         "tmpfs",
         list[str],
         "folders of a container that are in memory, as /run or /tmp:size=64m,mode=1777",
-        pattern=r"/[^:\0]*(?::[A-Za-z0-9_=,%.-]+)?",
+        pattern=r"/[^:\x00]*(?::[A-Za-z0-9_=,%.-]+)?",
         wants="absolute paths in the container, with :options if need be",
+        example=["/run", "/tmp:size=64m"],
         is_of_role=True,
     )
     opts.add(
@@ -339,6 +343,7 @@ def _of_files(opts: runopts) -> None:
         " engine's host",
         pattern=r"[A-Za-z0-9_][A-Za-z0-9_.-]*=(?:[0-9a-fA-F:]*[.:][0-9a-fA-F.:]*|host-gateway)",
         wants="names and addresses such as {db.local: 10.0.0.7}",
+        example={"db.local": "10.0.0.7"},
         is_of_role=True,
     )
 
