@@ -65,7 +65,8 @@ def convert(document: Document, name: str = "") -> Draft:
 
 
 def _problem(document: Document, path: Place, message: str) -> Diagnostic:
-    return document.source.diagnostic(*document.key_range(path), "invalid-value", message)
+    source, start, end = document.key_range(path)
+    return source.diagnostic(start, end, "invalid-value", message)
 
 
 def _roles(services: Mapping[str, Spec], draft: Draft) -> dict[str, str]:

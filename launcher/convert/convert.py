@@ -13,9 +13,9 @@ from launcher.convert.proof import Row, compiled, request_rows
 from launcher.errors import LauncherError, UsageError
 from launcher.git import repository
 from launcher.jobfile.diagnostics.diagnostic import Diagnostic, job_file_error
-from launcher.jobfile.model.quantities import foreign_file
 from launcher.jobfile.text.document import Document
-from launcher.jobfile.text.parse import parse
+from launcher.jobfile.text.foreign_files import PROCFILE, kind_of_file
+from launcher.jobfile.text.parse import parse_values
 from launcher.jobfile.text.source import Source, leads_out, read_source
 
 KINDS = ("sbatch", "compose", "procfile")
@@ -105,7 +105,7 @@ def _read(file: str) -> Document:
     if odd := re.search(r"[\x00-\x08\x0e-\x1a\x7f]", text):
         line = text.count("\n", 0, odd.start()) + 1
         raise LauncherError(f"{file}:{line}: the character U+{ord(odd[0]):04X} is in no text file")
-    return parse(Source(file, "yaml", text))
+    return parse_values(Source(file, "yaml", text))
 
 
 def _kind(document: Document) -> str:
@@ -118,9 +118,13 @@ def _kind(document: Document) -> str:
     base = os.path.basename(source.file)
     if re.fullmatch(r"(?:docker-)?compose(?:[.-][\w.-]+)?\.ya?ml", base):
         return "compose"
-    what = foreign_file(document.value or {})[0]
+    what = kind_of_file(document)
     is_job = isinstance(document.value, dict) and bool({"roles", "component"} & document.value.keys())
-    if not what and not is_job and (base.startswith("Procfile") or procfile.processes(source.text)):
+    if (
+        what in ("", PROCFILE)
+        and not is_job
+        and (base.startswith("Procfile") or procfile.processes(source.text))
+    ):
         return "procfile"
     if is_job:
         raise UsageError(f"{source.file} is a job file already", hint="`launcher validate` checks it")

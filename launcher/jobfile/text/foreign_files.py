@@ -58,6 +58,7 @@ def _is_procfile(value: Fields) -> bool:
     return plain and len(texts) == len(value) and any(len(text.split()) > 1 for text in texts)
 
 
+PROCFILE = "a Procfile"
 _SHAPES = (
     _Shape("a Compose file", "services", lambda value: isinstance(value["services"], dict)),
     _Shape(
@@ -111,7 +112,7 @@ _SHAPES = (
         "build-system",
         hint="a job file has a name of its own, such as train.launcher.toml",
     ),
-    _Shape("a Procfile", "", _is_procfile),
+    _Shape(PROCFILE, "", _is_procfile),
 )
 _TEXTS = (
     _Shape("a Snakefile", r"^(?:rule|checkpoint) \w+:[ \t]*$", hint=_TASKS),
@@ -138,21 +139,36 @@ _TEXTS = (
 
 def foreign_file(document: Document) -> Diagnostic | None:
     """The one diagnostic for a file of another tool; None for other files."""
+    shape = _shape_of(document)
+    if shape is None:
+        return None
+    start, end = 0, 1
+    if document.value:
+        _, start, end = document.key_range((shape.sign or next(iter(document.value)),))
+    return _note(document, shape, start, end)
+
+
+def kind_of_file(document: Document) -> str:
+    """The kind of a file of another tool, "a Dockerfile"; "" for other files."""
+    shape = _shape_of(document)
+    return shape.kind if shape else ""
+
+
+def _shape_of(document: Document) -> _Shape | None:
     source = document.source
     value = document.value
     if value is None:
         if re.search(r"^(?:version|name|roles) *[:=]", source.text, re.MULTILINE):
             return None
-        found = next((each for each in _TEXTS if re.search(each.sign, source.text, re.MULTILINE)), None)
-        return _note(document, found, 0, 1) if found and source.text.strip() else None
+        found = (each for each in _TEXTS if re.search(each.sign, source.text, re.MULTILINE))
+        return next(found, None) if source.text.strip() else None
     if not value or _OURS & value.keys() or value.get("version") == 1:
         return None
     for shape in _SHAPES:
-        if shape.kind == "a Procfile" and source.format != "yaml":
+        if shape.kind == PROCFILE and source.format != "yaml":
             continue
         if (not shape.sign or shape.sign in value) and shape.is_alike(value):
-            _, start, end = document.key_range((shape.sign or next(iter(value)),))
-            return _note(document, shape, start, end)
+            return shape
     return None
 
 
