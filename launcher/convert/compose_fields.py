@@ -13,7 +13,6 @@ from typing import Any
 from launcher.convert.compose_text import Invalid, Texts, parts
 from launcher.convert.compose_words import COMMANDS
 from launcher.convert.draft import Draft, memory_text
-from launcher.jobfile.model.role import RoleSpec
 from launcher.jobfile.text.document import Document
 from launcher.jobfile.text.document import Path as Place
 from launcher.specs.probe import EVERY_S, LEAST_EVERY_S, LONGEST_S
@@ -363,15 +362,10 @@ def _span(text: str) -> list[int]:
 
 
 def _option(service: Service, value: Any, path: Place, *, key: str) -> None:
-    """An option that a role has in `cfg`, where roles have that."""
-    if "cfg" in RoleSpec.model_fields:
-        known = service.job.draft.fields["roles"][service.role].get("cfg", {}).get(key)
-        shaped = _shaped(service, key, value, path)
-        service.put("cfg", key, value=[*known, *shaped] if isinstance(known, list) else shaped)
-    elif key == "user":
-        _of_all(service, value, path, key=key)
-    else:
-        service.lose(key, "containers have what the engine gives: no option of a role sets it")
+    """An option that a role has in `cfg`."""
+    known = service.job.draft.fields["roles"][service.role].get("cfg", {}).get(key)
+    shaped = _shaped(service, key, value, path)
+    service.put("cfg", key, value=[*known, *shaped] if isinstance(known, list) else shaped)
 
 
 def _shaped(service: Service, key: str, value: Any, path: Place) -> Any:

@@ -15,7 +15,6 @@ from launcher.convert.draft import Draft, label, masked, memory_text
 from launcher.convert.sbatch_script import NO_VALUE, SHORT_OF_SRUN, Script, mebibytes, pairs, read, written
 from launcher.errors import LauncherError
 from launcher.jobfile.compile.matrix import MAX_JOBS
-from launcher.jobfile.model.role import Resources
 from launcher.jobfile.text.source import Source
 from launcher.schedulers.slurm.options import KNOWN, OWN_OPTION, REFUSED
 from launcher.specs.secret import is_sensitive
@@ -267,19 +266,14 @@ def _gpus(options: Mapping[str, str], shape: _Shape, draft: Draft) -> dict[str, 
         if name == "gpus-per-node":
             draft.put(("cfg", "gres"), f"gpu:{options[name]}")
         elif count.isdecimal() and int(count) % divisor == 0 and one_role:
-            return _of_kind(kind, int(count) // divisor, draft)
+            return _of_kind(kind, int(count) // divisor)
         else:
             draft.put(("cfg", "sbatch", name), options[name])
     return {}
 
 
-def _of_kind(kind: str, count: int, draft: Draft) -> dict[str, object]:
-    if kind and "gpu_type" in Resources.model_fields:
-        return {"gpu": count, "gpu_type": kind}
-    if kind:
-        why = f"`gres: gpu:{kind}:{count}` in cfg asks for that kind on each node"
-        draft.lose(("roles", ROLE, "resource"), f"the kind of GPU, {kind}", why)
-    return {"gpu": count}
+def _of_kind(kind: str, count: int) -> dict[str, object]:
+    return {"gpu": count, **({"gpu_type": kind} if kind else {})}
 
 
 _AMOUNTS = """
@@ -310,7 +304,7 @@ def _place(name: str, value: str, draft: Draft) -> None:
         draft.put(("cfg", "time"), "UNLIMITED" if value in ("0", "-1") else value)
     elif name in OWN_OPTION:
         draft.put(("cfg", OWN_OPTION[name]), value)
-    elif name in REFUSED or name.startswith("container-"):
+    elif name in REFUSED:
         draft.lose(("cfg",), shown, REFUSED.get(name, REFUSED["container"]))
     elif name in KNOWN or not nearest(name, sorted(KNOWN)):
         draft.put(("cfg", "sbatch", name), value)

@@ -16,7 +16,7 @@ from launcher.convert.sbatch_script import read
 from launcher.errors import LauncherError
 from launcher.jobfile.compile.files import compile_text
 from launcher.jobfile.format import format_text
-from launcher.jobfile.text.parse import parse
+from launcher.jobfile.text.parse import parse_values
 from launcher.jobfile.text.source import Source
 from launcher.schedulers.rules import SchedulerRules
 from launcher.schedulers.slurm.options import KNOWN, OWN_OPTION, REFUSED
@@ -62,7 +62,7 @@ def test_a_file_becomes_this_job_file(case: Case, folder, capsys):
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.kind}-{case.name}")
 def test_the_job_file_is_canonical_and_valid(case: Case, folder, capsys):
     source = Source("x.launcher.yaml", "yaml", case.job)
-    assert format_text(source, parse(source)) == case.job
+    assert format_text(source, parse_values(source)) == case.job
     (folder / "x.launcher.yaml").write_text(case.job)
     warns = any(mark in case.report for mark in (UNPINNED, "no shell reads"))
     assert main(["validate", *([] if warns else ["--strict"]), "x.launcher.yaml"]) == 0
@@ -142,7 +142,7 @@ def test_the_words_of_a_service_arrive_as_they_were_written(text):
     from launcher.convert.compose import convert as of_compose
 
     words = ["run", text.replace("$", "$$")]
-    document = parse(Source("c/compose.yaml", "yaml", "services: {a: {image: 'i:1'}}\n"))
+    document = parse_values(Source("c/compose.yaml", "yaml", "services: {a: {image: 'i:1'}}\n"))
     document.value["services"]["a"]["command"] = words
     (launch,) = launches(of_compose(document).text())
     assert [substitute(each, {"app_id": "WRONG"}) for each in launch.app.roles[0].args] == [text]

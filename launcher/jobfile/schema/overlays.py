@@ -1,0 +1,222 @@
+"""The schemas of what lies over each other: layers of a job file, targets, defaults; and of its matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import Any
+
+from launcher.jobfile.model.base import LABEL, VAR_NAME
+from launcher.jobfile.model.job_file import BESIDE_JOBS
+from launcher.jobfile.schema.words import NAME_PATTERN, NOTHING, WORDS, described, nullable
+from launcher.specs.projectfile import DEFAULTS
+
+Schema = dict[str, Any]
+
+_FIXED = ("version", "name", "targets", "extends", "abstract", "jobs")
+_OWN = ("version", "name", "extends", "abstract", "remove", "jobs")
+"""Fields that no other layer gives, so that `null` removes nothing there."""
+_LAID_OVER = ("RoleSpec", "Resources", "LifecycleSpec", "NeedSpec", "ProbeSpec")
+"""Models that merge by key; all others are replaced as a whole."""
+
+_NOTES = {"^x-": {"description": "Free for anchors and notes."}}
+_CELL = {"type": ["string", "number", "boolean"]}
+_LIST = {"type": "array", "items": _CELL}
+_RANGE = {
+    "type": "object",
+    "properties": {
+        "range": {
+            **described(
+                "range",
+                "Whole numbers from the first up to but not including the second; a third is the step.",
+                [0, 4],
+            ),
+            "type": "array",
+            "items": {"type": ["integer", "string"]},
+        }
+    },
+    "required": ["range"],
+    "patternProperties": _NOTES,
+    "additionalProperties": False,
+}
+
+
+def _group() -> Schema:
+    """A name; or the values of an axis that is called so."""
+    what = "The name that means all jobs of the matrix, where `name` holds references."
+    name = {"type": "string", "pattern": LABEL}
+    return {**described("group", what, "sweep"), "anyOf": [name, _LIST, _RANGE]}
+
+
+def _combinations(key: str, what: str, example: Mapping[str, Any]) -> Schema:
+    return {
+        **described(key, what, [example]),
+        "type": "array",
+        "items": {"type": "object", "patternProperties": _NOTES, "additionalProperties": _CELL},
+    }
+
+
+def _matrix(*more: Schema) -> Schema:
+    words = {
+        "group": _group(),
+        "exclude": _combinations(
+            "exclude", "Combinations left out, by some of their values.", {"lr": 0.1, "seed": 3}
+        ),
+        "include": _combinations(
+            "include",
+            "After `exclude`: combinations added, with a value for every axis; and further values, for the"
+            " combinations with these values of the axes.",
+            {"lr": 0.1, "epochs": 20},
+        ),
+    }
+    return {
+        "type": "object",
+        "properties": {key: nullable(value) if more else value for key, value in words.items()},
+        "patternProperties": _NOTES,
+        "additionalProperties": {"anyOf": [_LIST, _RANGE, *more]},
+    }
+
+
+def _defaults(*more: Schema) -> Schema:
+    role: Schema = {"$ref": "#/$defs/RoleSpecOverlay"}
+    return {
+        "type": "object",
+        "properties": {
+            "role": {
+                **described("role", "Fields of every role.", {"image": "python:3.12-slim"}),
+                **({"anyOf": [role, *more]} if more else role),
+            }
+        },
+        "patternProperties": _NOTES,
+        "additionalProperties": False,
+    }
+
+
+BY_HAND: Mapping[str, Schema] = {
+    "matrix": _matrix(),
+    "defaults": _defaults(),
+    "targets": {
+        "anyOf": [
+            {
+                "title": "targets by name",
+                "type": "object",
+                "patternProperties": {LABEL: {"$ref": "#/$defs/Overlay"}},
+                "additionalProperties": False,
+            },
+            {"title": "names of targets", "type": "array", "items": {"type": "string", "pattern": LABEL}},
+        ]
+    },
+    "jobs": {
+        "type": "object",
+        "patternProperties": {f"{LABEL}|{NAME_PATTERN}": {"$ref": "#/$defs/Job"}},
+        "additionalProperties": False,
+    },
+}
+
+
+def layer(job: Schema) -> Schema:
+    """The properties of a job file whose other layers may have what `null` removes."""
+    fields = job["properties"]
+    return {"properties": {k: v if k in _OWN else nullable(v) for k, v in fields.items()}}
+
+
+def one_of_several(job: Schema) -> Schema:
+    """The schema of one of the `jobs` of a file: the fields beside `jobs` lie under it."""
+    left_out = ("version", "name", "abstract", "jobs")
+    fields = {k: v for k, v in layer(job)["properties"].items() if k not in left_out}
+    words = {"title": "Job", "description": "One of several jobs, by its name."}
+    return {**{k: v for k, v in job.items() if k != "required"}, **words, "properties": fields}
+
+
+def one_or_several(job: Schema) -> Schema:
+    """Errors for fields of one job beside `jobs`, and for a file that is neither a job nor abstract."""
+    own = {key: False for key in job["properties"] if key not in (*BESIDE_JOBS, "jobs")}
+    is_abstract = {"required": ["abstract"], "properties": {"abstract": {"enum": [True]}}}
+    return {
+        "if": {"required": ["jobs"]},
+        "then": {"properties": own},
+        "else": {"if": is_abstract, "then": {"properties": {"name": False}}, "else": {"required": ["name"]}},
+    }
+
+
+def null_below(job: Schema) -> Schema:
+    """An error for `null` in a file without a parent, at fields that launcher.toml does not give."""
+    fields = (key for key in job["properties"] if key not in (*_OWN, *DEFAULTS))
+    kinds = {key: {"type": sorted(_kinds(job["properties"][key]) - {"null"})} for key in fields}
+    return {"if": {"required": ["extends"]}, "then": {}, "else": {"properties": kinds}}
+
+
+def _kinds(value: Schema) -> set[str]:
+    """The types that a schema takes."""
+    if "anyOf" in value:
+        return {kind for each in value["anyOf"] for kind in _kinds(each)}
+    kinds = value.get("type", "object")  # that of a reference to a model
+    return {kinds} if isinstance(kinds, str) else {*kinds}
+
+
+def overlays(job: Schema, models: Mapping[str, Schema]) -> dict[str, Schema]:
+    """The schemas of overlays, by name: nothing has to be there, and `null` removes."""
+    made = {f"{name}Overlay": _overlay(models[name]) for name in _LAID_OVER}
+    top = _overlay({**job, "properties": {k: v for k, v in job["properties"].items() if k not in _FIXED}})
+    own = {"vars": _defaults_of_variables(), "matrix": _matrix(NOTHING), "defaults": _defaults(NOTHING)}
+    for key, value in own.items():
+        words = {word: job["properties"][key][word] for word in WORDS}
+        top["properties"][key] = nullable({**words, **value})
+    top["properties"]["vars"] |= described(
+        "vars", "Other defaults for variables that the job has.", {"epochs": {"default": 1}}
+    )
+    top["title"] = "Overlay"
+    top["description"] = "What is different in a target."
+    return {**made, "Overlay": top}
+
+
+def filled_in(role: Schema) -> Schema:
+    """A role to which `defaults` may add: nothing has to be there, and `null` takes a default away."""
+    out = _overlay(role)
+    out["title"] = role["title"]
+    for key, value in role["properties"].items():
+        if "default" in value:
+            out["properties"][key]["default"] = value["default"]
+    return out
+
+
+def _overlay(model: Schema) -> Schema:
+    out = {key: deepcopy(value) for key, value in model.items() if key != "required"}
+    out["title"] = f"{model['title']}Overlay"
+    out["properties"] = {key: nullable(_merging(value)) for key, value in out["properties"].items()}
+    return out
+
+
+def _merging(value: Any) -> Any:
+    """Mappings by name take `null` for each, references to models become those to their overlays."""
+    if isinstance(value, list):
+        return [_merging(part) for part in value]
+    if not isinstance(value, dict):
+        return value
+    out = {key: _merging(part) for key, part in value.items() if key != "items"}
+    if "items" in value:
+        out["items"] = value["items"]  # lists are replaced
+    name = str(value.get("$ref", "")).removeprefix("#/$defs/")
+    if name in _LAID_OVER:
+        out["$ref"] = f"#/$defs/{name}Overlay"
+    if out.get("type") == "object":
+        for key in ("patternProperties", "properties"):
+            if key in out:
+                out[key] = {name: nullable(part) for name, part in out[key].items()}
+        if isinstance(out.get("additionalProperties"), dict):
+            out["additionalProperties"] = nullable(out["additionalProperties"])
+    return out
+
+
+def _defaults_of_variables() -> Schema:
+    default = {
+        **described("default", "The value where none is given, in this target.", 1),
+        "type": ["string", "number", "boolean", "null"],
+    }
+    variable = {
+        "type": "object",
+        "properties": {"default": default},
+        "patternProperties": _NOTES,
+        "additionalProperties": False,
+    }
+    return {"type": "object", "patternProperties": {VAR_NAME: variable}, "additionalProperties": False}
