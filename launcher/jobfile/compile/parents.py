@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from launcher.files import is_below
+from launcher.files import is_below, is_top
 from launcher.git import repository
 from launcher.jobfile.compile.discover import SUFFIXES
 from launcher.jobfile.compile.version import is_known_version
@@ -114,11 +114,10 @@ def _is_parent(given: Any, path: str, seen: Sequence[str], root: str, notes: Col
     elif not given.isprintable():
         _refuse(notes, f"{given!r} cannot be a path", "name a file of the repository, by a relative path")
     elif os.path.isabs(given) or not is_below(path, root):
-        _refuse(
-            notes,
-            f"`{given}` leads out of the repository",
-            "name a file of the repository, by a relative path",
-        )
+        label = "name a file of the repository, by a relative path"
+        hint = "where there is no git repository, the folder of launcher.toml counts as one"
+        hint = "" if os.path.isabs(given) or is_top(root) else hint
+        _refuse(notes, f"`{given}` leads out of the repository", label, hint=hint)
     elif not path.endswith(SUFFIXES):
         _refuse(
             notes,
