@@ -125,6 +125,9 @@ def options() -> Iterator[tuple[str, Where]]:
         own = f"{ROLE}targets:\n  dev:\n    scheduler: {name}\n    cfg:\n      "
         yield f"target: cfg: {name}", Where(own, known)
         yield f"cfg of the job's {name}", Where(f"{job}targets:\n  dev:\n    cfg:\n      ", known)
+        of_role = {key: known[key] for key, _ in declared.options.of_role()}
+        if of_role:
+            yield f"cfg of a role: {name}", Where(f"{ROLE}    cfg:\n      ", of_role)
         if name == "local_cwd":
             yield "cfg without a scheduler", Where(f"{ROLE}cfg:\n  ", known)
 

@@ -42,6 +42,9 @@ _PARALLEL = (
 )
 
 _MOUNTS = "`mounts` is a list of `{type: bind, src: …, dst: …}`"
+_OPTIONS = (
+    "`cfg` of the role has options of its containers: `cfg: {shm_size: 1g}`, on local_docker"
+)
 _PORTS = "`port_map: {web: 80}` names the ports of a replica"
 _PROBES = "`ready: {port: 80}` says how a replica is seen to be ready"
 _AMOUNTS = "write its fields here: there is one amount, which is the limit too"
@@ -121,7 +124,13 @@ _ROLE: Mapping[str, tuple[Word, ...]] = {
     "volumes": (Word("Compose", ["./data:/data"], to.mounts),),
     "volumemounts": (Word("Kubernetes", [{"name": "data", "mountPath": "/data"}], to.named_volumes),),
     "devices": (Word("Compose", ["/dev/fuse"], to.devices),),
-    "tmpfs": (Word("Compose", "/tmp", _MOUNTS),),
+    "tmpfs": (Word("Compose", "/tmp", _OPTIONS),),
+    "shm_size": (Word("Compose", "1g", _OPTIONS),),
+    "ulimits": (Word("Compose", {"nofile": 65536}, _OPTIONS),),
+    "cap_add": (Word("Compose", ["SYS_PTRACE"], _OPTIONS),),
+    "extra_hosts": (Word("Compose", ["db=10.0.0.1"], _OPTIONS),),
+    "read_only": (Word("Compose", True, _OPTIONS),),
+    "user": (Word("Compose", "1000:1000", _OPTIONS),),
     "ports": (
         Word("Compose", ["8080:80"], to.ports),
         Word("", {"web": 80}, to.field("port_map")),

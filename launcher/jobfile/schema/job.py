@@ -22,7 +22,14 @@ from launcher.jobfile.model.base import (
 )
 from launcher.jobfile.model.job_file import JobFile
 from launcher.jobfile.schema.components import arguments, component_name, either_roles_or_component
-from launcher.jobfile.schema.options import Schedulers, cfg_models, cfg_rules, overlay_rules, scheduler_name
+from launcher.jobfile.schema.options import (
+    Schedulers,
+    cfg_models,
+    cfg_rules,
+    overlay_rules,
+    role_options,
+    scheduler_name,
+)
 from launcher.jobfile.schema.overlays import (
     BY_HAND,
     filled_in,
@@ -78,6 +85,7 @@ def language(schedulers: Schedulers) -> tuple[Schema, dict[str, Schema]]:
     if schedulers:
         kept = {key: job["properties"]["scheduler"][key] for key in (*WORDS, "default")}
         job["properties"]["scheduler"] = {**kept, **scheduler_name(schedulers)}
+        models["RoleSpec"]["properties"]["cfg"]["properties"] = role_options(schedulers, _or_reference)
     models |= overlays(job, models)
     models["RoleSpec"] = filled_in(models["RoleSpec"])
     words = {key: job["properties"]["cfg"][key] for key in WORDS}

@@ -53,6 +53,12 @@ def options_of(options: runopts, or_reference: Callable[[Schema], Schema] | None
     return {name: _property(name, opt, or_reference) for name, opt in options}
 
 
+def role_options(schedulers: Schedulers, or_reference: Callable[[Schema], Schema]) -> dict[str, Schema]:
+    """The options that `cfg` of a role may have, of all schedulers."""
+    known = (pair for declared in schedulers.values() for pair in declared.options.of_role())
+    return {name: _property(name, opt, or_reference) for name, opt in known}
+
+
 def cfg_models(
     schedulers: Schedulers, or_reference: Callable[[Schema], Schema], words: Schema
 ) -> Iterator[tuple[str, Schema]]:
