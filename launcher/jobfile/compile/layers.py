@@ -30,6 +30,7 @@ from launcher.jobfile.messages.wording_fields import bad_label
 from launcher.jobfile.model.base import LABEL
 from launcher.jobfile.model.job_file import BESIDE_JOBS
 from launcher.jobfile.text.document import Document, Path, Range, Spot
+from launcher.specs import DEFAULT_TARGET
 
 _OWN = ("version", "name", "abstract", "extends", "jobs")
 """Fields of a parent that its children do not have from it."""
@@ -155,7 +156,8 @@ def _merged(
     if shared is not None:
         nodes.insert(0, _used(_layer(shared, (), problems), nodes, targets))
         layers.insert(0, shared)
-    _check_named(nodes, own[-1], problems)
+    for at, each in enumerate(layers):
+        _check_named(nodes[:at], each, problems)
     whole = reduce(lambda base, over: laid_over(base, over, WHOLE, is_filling=True), nodes)
     return Layered(replace(holding(own[-1], _cleaned(whole, targets)), layers=tuple(layers)), whole)
 
@@ -270,12 +272,12 @@ def _mapping(value: Any, key: str) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _check_named(nodes: Sequence[Placed], document: Document, problems: Collector) -> None:
-    """Note the names in a list of `targets` that no lower layer has an overlay for."""
+def _check_named(lower: Sequence[Placed], document: Document, problems: Collector) -> None:
+    """Note the names in the list of `targets` of a layer that no lower one has an overlay for."""
     given = (document.value or {}).get("targets")
-    known = [name for node in nodes[:-1] for name in _mapping(node.value, "targets")]
+    known = [name for node in lower for name in _mapping(node.value, "targets")]
     for index, name in enumerate(given if isinstance(given, list) else ()):
-        if isinstance(name, str) and name not in known:
+        if isinstance(name, str) and name not in (*known, DEFAULT_TARGET):
             message = f"no launcher.toml and no parent has a target `{name}`"
             Collector(document, problems.found).unknown(
                 ("targets", index), "unknown-target", message, name, known, "targets", at="value"

@@ -42,9 +42,7 @@ _PARALLEL = (
 )
 
 _MOUNTS = "`mounts` is a list of `{type: bind, src: …, dst: …}`"
-_OPTIONS = (
-    "`cfg` of the role has options of its containers: `cfg: {shm_size: 1g}`, on local_docker"
-)
+_OPTIONS = "`cfg` of the role has options of its containers: `cfg: {shm_size: 1g}`, on local_docker"
 _PORTS = "`port_map: {web: 80}` names the ports of a replica"
 _PROBES = "`ready: {port: 80}` says how a replica is seen to be ready"
 _AMOUNTS = "write its fields here: there is one amount, which is the limit too"

@@ -24,6 +24,18 @@ from tests.unit.jobfile.folders import (
 
 WRONG: dict[str, tuple[str, list[str]]] = {
     # Positions in parents and launcher.toml
+    "a target that is nowhere, in the list beside several jobs": (
+        f"== a.launcher.yaml\nversion: 1\ntargets: [nowhere]\njobs:\n  a: {{{ROLE.strip()}}}\n",
+        ["a.launcher.yaml:2:11 unknown-target"],
+    ),
+    "a target that is nowhere, in the list of a parent": (
+        f"{BASE}targets: [nowhere]\n{CHILD}",
+        ["base.launcher.yaml:3:11 unknown-target"],
+    ),
+    "the name of the job without a target, in a list": (
+        f"{JOB}{ROLE}targets: [default]\n",
+        ["job.launcher.yaml:4:11 invalid-name"],
+    ),
     "a field of a YAML parent": (f"{BASE}timeot: 1h\n{CHILD}", ["base.launcher.yaml:3:1 unknown-field"]),
     "a field of a TOML parent": (
         f"{BASE_TOML}\ntimeot = '1h'\n{CHILD_OF_TOML}",
