@@ -18,7 +18,7 @@ from launcher.cli.console import Console
 from launcher.cli.render.github import shielded
 from launcher.git import Repository
 from launcher.jobfile import Diagnostic
-from launcher.jobfile.text.parse import parse
+from launcher.jobfile.text.parse import parse_values
 from launcher.jobfile.text.source import read_source
 from launcher.schedulers.registry import get_scheduler
 from launcher.specs import Launch
@@ -65,6 +65,6 @@ def _workflows(tree: Repository) -> dict[str, Mapping[str, Any]]:
     for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
         if name.endswith((".yml", ".yaml")):
             source = read_source(name, os.path.join(folder, name))
-            value = None if isinstance(source, Diagnostic) else parse(source).value
+            value = None if isinstance(source, Diagnostic) else parse_values(source).value
             found[name] = value or {}
     return found
