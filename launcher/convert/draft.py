@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from textwrap import wrap
 from typing import Any
 
-from launcher.jobfile.format import format_text
+from launcher.jobfile.format import Unformattable, format_text
 from launcher.jobfile.text.parse import parse
 from launcher.jobfile.text.source import Source
 from launcher.specs.macros import escape
@@ -141,7 +141,7 @@ class Draft:
     # The text
 
     def text(self) -> str:
-        """The job file in YAML, as `launcher fmt` writes it."""
+        """The job file in YAML, as `launcher fmt` writes it, unless that would change a text of blanks."""
         fields = {"version": 1, **self.fields}
         notes: dict[Path, list[str]] = {}
         for path, texts in self._notes.items():
@@ -150,7 +150,10 @@ class Draft:
         lines = [*head, *_comments(notes.get((), ()), 0), *_mapping(fields, (), notes, 0)]
         text = "\n".join(lines) + "\n"
         source = Source("job.launcher.yaml", "yaml", text)
-        return format_text(source, parse(source))
+        try:
+            return format_text(source, parse(source))
+        except Unformattable:
+            return text
 
 
 def _nearest(fields: Any, path: Path) -> Path:

@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from launcher.cli.main import main
@@ -130,6 +130,7 @@ _SHELL = st.text(st.sampled_from("$<>{}app_id.x '\"\\\n\t-|&;#"), max_size=40)
 
 
 @given(_SHELL)
+@example(" ")
 def test_a_script_arrives_as_it_was_written(text):
     source = Source("x.sbatch", "yaml", f"#!/bin/bash\n:\n{text}\n")
     (launch,) = launches(sbatch.convert(source).text())
