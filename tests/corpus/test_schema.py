@@ -95,7 +95,6 @@ BEYOND: Mapping[str, tuple[str, ...]] = {
         "schedulers/docker-fixed-port-of-two-replicas.launcher.yaml",
         "schedulers/docker-host-without-a-network.launcher.yaml",
         "schedulers/docker-image-with-a-blank.launcher.yaml",
-        "schedulers/role-options.launcher.yaml",
         "schedulers/docker-without-image.launcher.yaml",
         "schedulers/local-secret-path.launcher.yaml",
         "schedulers/only-in-a-target.launcher.yaml",
