@@ -52,10 +52,10 @@ class Layered(NamedTuple):
 
     def vain_removals(self) -> list[Diagnostic]:
         """An error for each item of `remove` that has found nothing, in whatever target."""
-        return [*_vain(self.marked.value, ())] if self.marked else []
+        return [*_vain(self.marked.value)] if self.marked else []
 
 
-def _vain(value: Any, path: Path) -> Iterator[Diagnostic]:
+def _vain(value: Any) -> Iterator[Diagnostic]:
     for key, inner in value.items() if isinstance(value, dict) else ():
         if isinstance(inner, Removed) and inner.at is not None and not inner.is_found:
             source, start, end = inner.at
@@ -63,7 +63,7 @@ def _vain(value: Any, path: Path) -> Iterator[Diagnostic]:
             label = suggest(key, [name for name in value if name != key])
             hint = "`remove` takes away fields of launcher.toml, of parents and of `defaults`"
             yield source.diagnostic(start, end, "unknown-field", message, label=label, hint=hint)
-        yield from _vain(inner, (*path, key))
+        yield from _vain(inner)
 
 
 def layered(
@@ -140,8 +140,8 @@ def _jobs(document: Document, problems: Collector) -> Iterator[Document]:
                     message = f"`{key}` is not a field of one of several jobs"
                     problems.add((*path, key), "unknown-field", message, at="key", label="delete it here")
             node = without(node, *_NOT_OF_ONE)
-            named = Spot(node.spot.start, node.spot.end)
-            named.entries = {"name": (start, end, Spot(start, end)), **(node.spot.entries or {})}
+            entries = {"name": (start, end, Spot(start, end)), **(node.spot.entries or {})}
+            named = node.spot.with_entries(entries)
             yield holding(document, Placed({"name": name, **node.value}, named))
 
 
@@ -189,10 +189,9 @@ def _layer(document: Document, dropped: Sequence[str], problems: Collector) -> P
 def _overlays(targets: Placed, document: Document, problems: Collector) -> Placed:
     """The targets of a document: a mapping of overlays, with marks for each `remove` in them."""
     if isinstance(targets.value, list) and all(isinstance(name, str) for name in targets.value):
-        spot = Spot(targets.spot.start, targets.spot.end, targets.spot.source)
         spots = targets.spot.items or [targets.spot] * len(targets.value)
-        spot.entries = {name: (at.start, at.end, at) for name, at in zip(targets.value, spots, strict=True)}
-        return Placed({name: {} for name in targets.value}, spot)
+        entries = {name: (at.start, at.end, at) for name, at in zip(targets.value, spots, strict=True)}
+        return Placed({name: {} for name in targets.value}, targets.spot.with_entries(entries))
     for name, overlay in targets.value.items() if isinstance(targets.value, dict) else ():
         if isinstance(overlay, dict) and "remove" in overlay:
             own = _marked(targets.part(name), ("targets", name), document, problems)
@@ -240,9 +239,8 @@ def _with_mark(node: Placed, keys: Sequence[str], at: Range, spot: Spot) -> Plac
         place = node.entry(key) if key in node.value else place
     if made is None:
         return None
-    whole = Spot(node.spot.start, node.spot.end, node.spot.source)
-    whole.entries = {**(node.spot.entries or {}), key: (*place[:2], made.spot)}
-    return Placed({**node.value, key: made.value}, whole)
+    entries = {**(node.spot.entries or {}), key: (*place[:2], made.spot)}
+    return Placed({**node.value, key: made.value}, node.spot.with_entries(entries))
 
 
 def _used(shared: Placed, nodes: Sequence[Placed], targets: Set[str]) -> Placed:

@@ -79,8 +79,7 @@ def laid_over(base: Placed, over: Placed, place: Place | None = None, *, is_fill
         base = without_options(base)
     values = dict(base.value)
     home = over if is_filling else base
-    spot = Spot(home.spot.start, home.spot.end, home.spot.source)
-    spot.entries = dict(base.spot.entries or {})
+    entries = dict(base.spot.entries or {})
     for key, value in over.value.items():
         entry = over.entry(key)
         if _removes(value, key, values, is_filling):
@@ -90,12 +89,12 @@ def laid_over(base: Placed, over: Placed, place: Place | None = None, *, is_fill
             under = base.part(key) if key in base.value else Placed(None, entry[2])
             below = place.below(key) if place is not None else None
             merged = laid_over(under, Placed(value, entry[2]), below, is_filling=is_filling)
-            values[key], spot.entries[key] = merged.value, (start, end, merged.spot)
+            values[key], entries[key] = merged.value, (start, end, merged.spot)
             continue
         else:
             values[key] = value
-        spot.entries[key] = entry
-    return Placed(values, spot)
+        entries[key] = entry
+    return Placed(values, home.spot.with_entries(entries))
 
 
 def _removes(value: Any, key: str, below: Mapping[str, Any], is_filling: bool) -> bool:
@@ -145,17 +144,15 @@ def swept(node: Placed) -> Placed:
     """Return the mapping without the keys that were removed, and without those that hold nothing else."""
     if not _holds_removed(node.value):
         return node
-    values = {}
-    spot = Spot(node.spot.start, node.spot.end, node.spot.source)
-    spot.entries = {}
+    values, entries = {}, {}
     for key, value in node.value.items():
         if isinstance(value, Removed) or is_vain(value):
             continue
         start, end, inner = node.entry(key)
         part = swept(Placed(value, inner))
         values[key] = part.value
-        spot.entries[key] = (start, end, part.spot)
-    return Placed(values, spot)
+        entries[key] = (start, end, part.spot)
+    return Placed(values, node.spot.with_entries(entries))
 
 
 def _holds_removed(value: Any) -> bool:
@@ -174,9 +171,8 @@ def is_vain(value: Any) -> bool:
 def replaced(node: Placed, key: str, value: Placed) -> Placed:
     """`node` with another value for a key that it has."""
     start, end, _ = node.entry(key)
-    spot = Spot(node.spot.start, node.spot.end, node.spot.source)
-    spot.entries = {**(node.spot.entries or {}), key: (start, end, value.spot)}
-    return Placed({**node.value, key: value.value}, spot)
+    entries = {**(node.spot.entries or {}), key: (start, end, value.spot)}
+    return Placed({**node.value, key: value.value}, node.spot.with_entries(entries))
 
 
 def without(node: Placed, *keys: str) -> Placed:

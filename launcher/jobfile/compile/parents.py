@@ -34,6 +34,7 @@ class Parents:
     is_asked: bool = True
     names: Mapping[str, str] = field(default_factory=dict)
     _read: dict[str, Document | Diagnostic] = field(default_factory=dict)
+    _ignored: dict[str, bool] = field(default_factory=dict)
 
     def of(self, document: Document, path: str, root: str, problems: Collector) -> list[Document] | None:
         """The parents of a document at `path`, the lowest layer first; None where one is wrong."""
@@ -79,8 +80,10 @@ class Parents:
 
     def _is_known(self, path: str, notes: Collector) -> bool:
         """Whether git may show the file: what it ignores may hold secrets, and plans show values."""
-        tree = repository(os.path.dirname(path)) if self.is_asked and path not in self._read else None
-        if tree is None or not tree.ignored([path]):
+        if path not in self._ignored:  # git is asked once, however many files extend it
+            tree = repository(os.path.dirname(path)) if self.is_asked else None
+            self._ignored[path] = tree is not None and bool(tree.ignored([path]))
+        if not self._ignored[path]:
             return True
         _refuse(notes, "git ignores the parent, and plans would show it", "commit it, or extend another file")
         return False

@@ -34,6 +34,12 @@ class Spot:
         self.entries: dict[str, tuple[int, int, Spot]] | None = None
         self.items: list[Spot] | None = None
 
+    def with_entries(self, entries: dict[str, tuple[int, int, Spot]]) -> Spot:
+        """A mapping at the same place, with other keys."""
+        made = Spot(self.start, self.end, self.source)
+        made.entries = entries
+        return made
+
     def stamp(self, source: Source) -> None:
         """Note the text in the spot and in all of its parts, for a document that others lie over."""
         self.source = source
