@@ -266,14 +266,10 @@ def _gpus(options: Mapping[str, str], shape: _Shape, draft: Draft) -> dict[str, 
         if name == "gpus-per-node":
             draft.put(("cfg", "gres"), f"gpu:{options[name]}")
         elif count.isdecimal() and int(count) % divisor == 0 and one_role:
-            return _of_kind(kind, int(count) // divisor)
+            return {"gpu": int(count) // divisor, **({"gpu_type": kind} if kind else {})}
         else:
             draft.put(("cfg", "sbatch", name), options[name])
     return {}
-
-
-def _of_kind(kind: str, count: int) -> dict[str, object]:
-    return {"gpu": count, **({"gpu_type": kind} if kind else {})}
 
 
 _AMOUNTS = """
