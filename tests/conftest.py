@@ -1,6 +1,8 @@
 """Every test has its own LAUNCHER_HOME and HOME, and fails when it leaves a process or a container behind."""
 
+import gc
 import os
+import shutil
 import signal
 import sys
 import time
@@ -44,6 +46,10 @@ def pytest_xdist_auto_num_workers() -> int:
     return (os.cpu_count() or 1) + 1
 
 
+def pytest_collection_finish() -> None:
+    gc.freeze()  # or each full collection goes through the thousands of tests
+
+
 def pytest_sessionstart(session: pytest.Session) -> None:
     if not _is_worker(session.config) and Daemon().answers():
         session.config.stash[BEFORE] = Daemon().everything()
@@ -85,6 +91,15 @@ def _is_worker(config: pytest.Config) -> bool:
     return hasattr(config, "workerinput")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def folders(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Removes the folders of a session without failures, all at once: a removal behind each test would slow
+    down the next ones on ext4, which passes over inodes that were freed in the last seconds."""
+    yield
+    if not request.session.testsfailed:
+        shutil.rmtree(tmp_path_factory.getbasetemp(), ignore_errors=True)
+
+
 @pytest.fixture(autouse=True)
 def launcher_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A LAUNCHER_HOME and HOME below tmp_path (short names: socket paths end at 107 bytes); clean settings.
@@ -113,6 +128,7 @@ def launcher_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[P
     for name in ("STATE", "CONFIG", "CACHE", "DATA"):
         monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / "u" / name.lower()))
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    monkeypatch.setenv("GIT_TEMPLATE_DIR", "")  # no samples of hooks in each new repository
     monkeypatch.setenv("PYTHONPATH", str(ROOT))  # subprocesses run this checkout, whatever is installed
     before = frozenset(processes.everything())
     yield home

@@ -125,6 +125,7 @@ def test_waiting_for_its_start_ends_when_it_has_started_or_never_will(case, stag
     staged.wait_for_start(attempt.app_id)  # at once
 
 
+@pytest.mark.slow
 def test_it_waits_for_all_of_its_needs(case: Case, staged: Staged, gate: Gate) -> None:
     other = Gate(case.shared / "other")
     needs = prepare(case, staged, gate.script), prepare(case, staged, other.script, "fetch")

@@ -1,5 +1,7 @@
 """Contract: what is known of an app, from this process and from any other."""
 
+import pytest
+
 from launcher.specs import AppState
 from tests.contract.conftest import Case
 
@@ -74,6 +76,7 @@ def test_another_process_describes_and_lists_a_running_app(case: Case) -> None:
     assert case.elsewhere(code, app_id, case.session) == ["RUNNING", [app_id]]
 
 
+@pytest.mark.slow
 def test_another_process_waits_for_the_end(case: Case) -> None:
     app_id = case.start(case.app("sleep 0.5; exit 4"))
     code = """

@@ -75,6 +75,7 @@ def test_application_policy_restarts_everything(case: Case) -> None:
     assert case.lines(app_id, "other", 0) == ["try 0\n", "try 1\n"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", sampled(list(RetryPolicy), RetryPolicy.APPLICATION))
 def test_a_pause_before_a_restart_is_kept_or_refused(case: Case, policy: RetryPolicy) -> None:
     script = case.count + 'test "$LAUNCHER_RESTART" -ge 1'

@@ -139,6 +139,7 @@ def test_a_service_alone_does_not_keep_a_failure_waiting(able: Case) -> None:
     assert (found.state, found.exit_code) == (AppState.FAILED, 4)
 
 
+@pytest.mark.slow
 def test_a_replica_that_is_never_ready_fails_the_app(able: Case) -> None:
     server = _server(able, "sleep 1000", ready=Probe(file="/nonexistent", timeout=0.5, every=0.1))
     client = able.role("client", "true", depends_on={"server": "ready"})
@@ -164,6 +165,7 @@ def test_steps_follow_each_other_though_nothing_runs_in_between(able: Case) -> N
     assert _steps(able) == ["first", "first", "second", "third"]
 
 
+@pytest.mark.slow
 def test_a_restart_of_the_app_starts_its_roles_in_order_again(able: Case) -> None:
     up, tries = able.shared / "up", able.shared / "tries"
     server = _server(able, f"rm -f {up}; {_says(able, 'server')}; sleep 0.3; touch {up}; sleep 1000")
@@ -179,6 +181,7 @@ def test_a_restart_of_the_app_starts_its_roles_in_order_again(able: Case) -> Non
     assert _steps(able) == ["server", "client", "server", "client"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", sampled(["REPLICA", "ROLE", "APPLICATION"], "ROLE"))
 def test_a_replica_that_is_not_ready_in_time_is_restarted_by_its_policy(able: Case, policy: str) -> None:
     up, tries = able.shared / "up", able.shared / "tries"
@@ -191,6 +194,7 @@ def test_a_replica_that_is_not_ready_in_time_is_restarted_by_its_policy(able: Ca
     assert _steps(able) == ["client"]
 
 
+@pytest.mark.slow
 def test_a_service_that_ends_first_with_0_has_not_failed(able: Case) -> None:
     gate, left = able.shared / "gate", able.shared / "left"
     server = _server(able, f"touch {{up}}; until test -e {gate}; do sleep 0.05; done; touch {left}")
@@ -201,6 +205,7 @@ def test_a_service_that_ends_first_with_0_has_not_failed(able: Case) -> None:
     assert [text.rsplit(" ", 1)[0] for text in states(found)] == ["client/0 SUCCEEDED", "server/0 SUCCEEDED"]
 
 
+@pytest.mark.slow
 def test_a_service_that_fails_ends_the_app(able: Case) -> None:
     server = _server(able, "touch {up}; sleep 0.5; exit 6")
     client = able.role("client", "exec sleep 1000", depends_on={"server": "ready"})
@@ -215,12 +220,14 @@ def test_what_ended_before_it_was_ready_fails_the_app_when_others_wait(able: Cas
     assert found.msg == "server/0 ended before it was ready, and client waits for it"
 
 
+@pytest.mark.slow
 def test_the_time_limit_counts_from_the_first_start(able: Case) -> None:
     client = able.role("client", "true", depends_on={"server": "ready"})
     found = able.run(AppDef("app", [client, _server(able, "sleep 1000")]), timeout_s=1, grace_s=0.0)
     assert (found.state, found.msg) == (AppState.FAILED, "timed out after 1 s")
 
 
+@pytest.mark.slow
 def test_the_log_of_a_role_that_waits_is_followed_to_its_end(able: Case) -> None:
     client = able.role("client", "echo hello", depends_on={"server": "ready"})
     app_id = able.start(AppDef("app", [client, _server(able, "sleep 1; touch {up}; sleep 1000")]))

@@ -126,6 +126,7 @@ def test_a_failed_replica_stops_its_peers_at_once(case: Case, launcher_home: Pat
     assert case.left_of(found.app_id, launcher_home) == []
 
 
+@pytest.mark.slow
 def test_an_app_that_takes_too_long_has_failed_and_nothing_of_it_is_left(case, launcher_home):
     found = case.run(case.app("exec sleep 1000", replicas=2), timeout_s=1)
     assert found.state is AppState.FAILED

@@ -40,6 +40,7 @@ def test_every_code_is_shown() -> None:
     assert shown == CODES.keys() - ELSEWHERE
 
 
+@pytest.mark.slow
 def test_the_command_says_the_same_of_all_of_them_at_once(capsys, monkeypatch):
     monkeypatch.chdir(FOLDER)
     assert main(["validate", "--format", "json", "bad"]) == 6

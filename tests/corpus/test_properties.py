@@ -4,6 +4,7 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -123,11 +124,13 @@ def shuffled(value: Any, chance: random.Random, path: tuple[str, ...] = ()) -> A
     return {key: shuffled(value[key], chance, (*path, key)) for key in keys}
 
 
+@pytest.mark.slow
 @given(JOB)
 def test_yaml_and_toml_of_one_job_give_one_digest(job: dict[str, Any]) -> None:
     assert digests(as_yaml(job), "yaml") == digests(as_toml(job), "toml")
 
 
+@pytest.mark.slow
 @given(JOB, st.integers())
 def test_the_order_of_keys_changes_nothing(job: dict[str, Any], seed: int) -> None:
     other = shuffled(job, random.Random(seed))
@@ -135,6 +138,7 @@ def test_the_order_of_keys_changes_nothing(job: dict[str, Any], seed: int) -> No
     assert digests(as_toml(other), "toml") == digests(as_toml(job), "toml")
 
 
+@pytest.mark.slow
 @given(JOB, st.sampled_from(["yaml", "toml"]))
 def test_formatting_changes_no_digest_and_is_done_after_once(job: dict[str, Any], suffix: str) -> None:
     text = as_toml(job) if suffix == "toml" else as_yaml(job)

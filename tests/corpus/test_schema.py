@@ -314,6 +314,7 @@ def test_every_good_file_is_valid() -> None:
     assert [name_of(path) for path in GOOD if not is_valid(path)] == []
 
 
+@pytest.mark.slow
 def test_what_the_schema_lets_pass_is_listed_with_the_rule_that_it_cannot_say() -> None:
     passed = {name_of(path) for path in BAD if is_valid(path)}
     listed = [f"bad/{name}" for names in BEYOND.values() for name in names]
@@ -346,10 +347,12 @@ def refused() -> set[str]:
     return {name_of(Path(name)) for name in named}
 
 
+@pytest.mark.slow
 def test_an_independent_tool_takes_every_good_file(refused: set[str]) -> None:
     assert refused & {name_of(path) for path in GOOD} == set(OTHER_READING["good"])
 
 
+@pytest.mark.slow
 def test_an_independent_tool_agrees_about_every_wrong_file(refused: set[str]) -> None:
     names = {name_of(path): path for path in BAD if is_for_the_tool(path)}
     ours = {name for name, path in names.items() if is_valid(path) is not True or has_problems(path)}

@@ -51,6 +51,7 @@ def test_the_right_file_has_no_diagnostic(folder: Path, row: Row) -> None:
     assert result.launches
 
 
+@pytest.mark.slow
 def test_advice_that_is_pasted_never_means_something_else(folder: Path) -> None:
     """It gives the right file, or another error: a name may need its value changed, a list its brackets."""
     right = 0

@@ -10,6 +10,7 @@ from launcher.cli.init_ci import ENGINES, Setup, workflow
 from tests.github.fake import FakeGitHub
 from tests.github.hub import Hub, digest_in
 from tests.github.workflow import FILE
+from tests.lanes import sampled
 
 REQUIREMENT = "launcher-jobs==0.1.0"
 APPLIED = "launcher apply (vision, default)"
@@ -63,6 +64,7 @@ def hub(new: Hub) -> Hub:
     return new
 
 
+@pytest.mark.slow
 def test_the_first_commit_is_applied_by_hand_with_the_digest_that_the_run_shows(new, scenario):
     told = new.pushed(code=4).output
     assert scenario.attempts("first", project="vision") == []
@@ -74,6 +76,7 @@ def test_the_first_commit_is_applied_by_hand_with_the_digest_that_the_run_shows(
     new.pushed()  # nothing more to do
 
 
+@pytest.mark.slow
 def test_a_run_by_hand_without_a_digest_names_what_is_missing_and_starts_nothing(new, scenario):
     told = new.dispatched("")
     assert told.name == "launcher doctor"
@@ -82,7 +85,7 @@ def test_a_run_by_hand_without_a_digest_names_what_is_missing_and_starts_nothing
     assert scenario.attempts("first", project="vision") == []
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", sampled(ENGINES, "local"))
 def test_a_merged_pull_request_starts_its_job_and_says_so(hub, scenario):
     planned = hub.propose(1, job("train", "echo trained"))
     assert planned.name == "launcher plan"  # the check that protects main
@@ -97,6 +100,7 @@ def test_a_merged_pull_request_starts_its_job_and_says_so(hub, scenario):
     assert hub.github.conclusions(APPLIED)[hub.commit()] == "success"
 
 
+@pytest.mark.slow
 def test_one_comment_reports_the_end_of_what_a_merge_has_started(hub, scenario):
     hub.propose(1, job("train", "echo no such data >&2; exit 3"))
     hub.land(1)
@@ -108,6 +112,7 @@ def test_one_comment_reports_the_end_of_what_a_merge_has_started(hub, scenario):
     assert "exited with 3" in comment
 
 
+@pytest.mark.slow
 def test_a_job_outlives_the_run_that_started_it_and_inherits_no_token(hub, scenario):
     gate = scenario.gate()
     hub.runner.secrets["HF_TOKEN"] = "hf-secret"
@@ -130,6 +135,7 @@ def test_a_job_outlives_the_run_that_started_it_and_inherits_no_token(hub, scena
     scenario.wait("serve")
 
 
+@pytest.mark.slow
 def test_two_pull_requests_that_are_merged_at_once_both_start_once(hub, scenario):
     for number, name in enumerate(("left", "right"), 1):
         hub.propose(number, job(name))
@@ -141,6 +147,7 @@ def test_two_pull_requests_that_are_merged_at_once_both_start_once(hub, scenario
     assert all("started" in hub.github.bodies(number)[0] for number in (1, 2))
 
 
+@pytest.mark.slow
 def test_the_next_run_carries_out_what_an_evicted_one_has_left(hub, scenario):
     for number, name in enumerate(("left", "middle", "right"), 1):
         hub.propose(number, job(name))
@@ -163,6 +170,7 @@ def test_a_job_that_was_changed_after_its_review_does_not_start(hub, scenario):
     assert attempts(scenario, "train") == ["1"]
 
 
+@pytest.mark.slow
 def test_a_job_that_was_pushed_directly_is_held_until_it_is_applied_by_hand(hub, scenario):
     hub.push(job("train"))
     told = hub.pushed(code=4).output
@@ -172,6 +180,7 @@ def test_a_job_that_was_pushed_directly_is_held_until_it_is_applied_by_hand(hub,
     assert attempts(scenario, "train") == [""]
 
 
+@pytest.mark.slow
 def test_one_run_by_hand_applies_what_several_projects_lack(hub, scenario):
     for name in ("left", "right"):
         hub.push({f"{name}/launcher.toml": f'project = "{name}"\n', f"{name}/job.launcher.yaml": _NAMED})
@@ -187,6 +196,7 @@ def test_one_run_by_hand_applies_what_several_projects_lack(hub, scenario):
 _NAMED = "version: 1\nname: same\nroles: {main: {run: 'true'}}\n"
 
 
+@pytest.mark.slow
 def test_a_pull_request_mends_what_could_not_be_started(hub, scenario):
     text = "version: 1\nname: train\nroles:\n  main:\n    entrypoint: /no/such/program\n"
     hub.propose(1, {"train.launcher.yaml": text})
@@ -198,6 +208,7 @@ def test_a_pull_request_mends_what_could_not_be_started(hub, scenario):
     assert hub.github.conclusions(APPLIED)[hub.commit()] == "success"
 
 
+@pytest.mark.slow
 def test_a_reverted_pull_request_runs_the_former_document_again(hub, scenario):
     for number, word in enumerate(("old", "new", "old"), 1):
         hub.propose(number, job("train", f"echo {word}"))
@@ -207,6 +218,7 @@ def test_a_reverted_pull_request_runs_the_former_document_again(hub, scenario):
     assert scenario.logs("train").strip() == "old"
 
 
+@pytest.mark.slow
 def test_a_job_whose_file_is_removed_is_stopped(hub, scenario):
     gate = scenario.gate()
     hub.propose(1, service("serve", gate))
@@ -219,6 +231,7 @@ def test_a_job_whose_file_is_removed_is_stopped(hub, scenario):
     assert attempt.state == "cancelled"
 
 
+@pytest.mark.slow
 def test_a_file_of_the_checkout_is_read_by_the_job_that_its_pull_request_adds(hub, scenario):
     """With `workspace: .` the digest of the files is the same in the checkouts of plan and apply."""
     hub.propose(1, {"words.txt": "hello\n", **job("read", "cat words.txt", "workspace: .\n")})
@@ -227,6 +240,7 @@ def test_a_file_of_the_checkout_is_read_by_the_job_that_its_pull_request_adds(hu
     assert scenario.logs("read").strip() == "hello"
 
 
+@pytest.mark.slow
 def test_a_pull_request_of_a_fork_is_shown_on_a_hosted_runner_and_approved_by_the_merge_queue(hub, scenario):
     hub.pull_request(1, job("train"))
     hub.github.pulls[1]["head"]["repo"] = {"full_name": "they/vision"}
@@ -240,6 +254,7 @@ def test_a_pull_request_of_a_fork_is_shown_on_a_hosted_runner_and_approved_by_th
     assert attempts(scenario, "train") == ["1"]
 
 
+@pytest.mark.slow
 def test_a_merge_without_the_queue_of_a_fork_is_held_until_it_is_applied_by_hand(hub, scenario):
     hub.pull_request(1, job("train"))
     hub.github.pulls[1]["head"]["repo"] = {"full_name": "they/vision"}
@@ -251,6 +266,7 @@ def test_a_merge_without_the_queue_of_a_fork_is_held_until_it_is_applied_by_hand
     assert len(attempts(scenario, "train")) == 1
 
 
+@pytest.mark.slow
 def test_a_merge_queue_approves_what_two_pull_requests_make_together(hub, scenario):
     hub.push({"words.txt": "old\n", **job("read", "cat words.txt", "workspace: .\n")})
     hub.dispatched(digest_in(hub.pushed(code=4).output))
@@ -262,6 +278,7 @@ def test_a_merge_queue_approves_what_two_pull_requests_make_together(hub, scenar
     assert attempts(scenario, "read") == ["", "1", "2"]
 
 
+@pytest.mark.slow
 def test_a_pull_request_without_jobs_passes(hub):
     assert hub.propose(1, {"README": "words"}).code == 0
     assert hub.land(1).code == 0
@@ -312,6 +329,7 @@ roles: {main: {run: date}}
 }
 
 
+@pytest.mark.slow
 def test_a_newcomer_with_six_job_files_sets_a_secret_and_runs_the_first_apply_by_hand(tmp_path, scenario):
     with FakeGitHub() as github:
         hub = Hub(tmp_path, github)

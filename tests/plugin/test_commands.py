@@ -100,6 +100,7 @@ def test_wait_tells_how_an_app_ended(scenario: Scenario, job: Any) -> None:
     assert scenario.status("job")["exit_code"] == 4
 
 
+@pytest.mark.slow
 def test_cancel_stops_every_replica(scenario: Scenario, job: Any) -> None:
     scenario.apply(job("trap '' TERM; echo up; while :; do sleep 0.1; done", replicas=2))
     scenario.cancel("job", "--grace", "0.2")

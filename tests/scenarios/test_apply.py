@@ -61,6 +61,7 @@ def test_a_failed_job_is_held_until_a_user_asks(scenario):
     assert [attempt.action for attempt in scenario.attempts()] == ["create", "rerun"]
 
 
+@pytest.mark.slow
 def test_retry_failed_runs_every_failed_job_again(scenario):
     files = [scenario.job(FAILS, name="bad"), scenario.job("true", name="good")]
     scenario.run_to_end(*files, code=5)
@@ -98,6 +99,7 @@ def test_a_changed_argument_is_shown_as_exactly_that_path(scenario):
     assert "--epochs 3" in scenario.logs("job@1")
 
 
+@pytest.mark.slow
 def test_replacing_a_running_job_needs_approval_and_stops_the_old_one_first(scenario):
     file, _ = scenario.running()
     [old] = scenario.supervisors()

@@ -55,6 +55,7 @@ def sweep(scenario):
     return Sweep(scenario)
 
 
+@pytest.mark.slow
 def test_a_matrix_runs_one_job_at_a_time_in_the_order_of_the_plan(scenario, sweep):
     scenario.write("launcher.toml", TWO_CORES)
     sweep.write(12)
@@ -122,6 +123,7 @@ def test_jobs_run_in_the_order_of_their_files_and_of_the_values(scenario, sweep,
     assert sweep.log.read_text().split() == ["0.3", "0.1", "0.01", "1.5", "0.002", "first"]
 
 
+@pytest.mark.slow
 def test_nothing_is_submitted_where_a_job_asks_for_gpus_that_are_not_there(scenario, monkeypatch):
     monkeypatch.setenv("LAUNCHER_GPUS", "1")
     scenario.job("true", name="wide", role="resource: {gpu: 2}")

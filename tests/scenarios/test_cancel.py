@@ -37,6 +37,7 @@ def test_a_cancelled_job_is_held_at_the_next_apply(scenario):
 STOPS = {"timeout": "timed out after 2 s", "peer": "main/1 failed", "cancel": "cancelled by "}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("why", STOPS)
 def test_a_replica_that_was_stopped_says_why_in_status_whatever_its_exit_code(scenario, why):
     gate, go = scenario.gate(), scenario.folder / "go"
@@ -79,6 +80,7 @@ def test_an_interrupted_run_is_followed_to_its_end(scenario, number, code):
     assert scenario.status(handle)["message"] == f"interrupted by {actor()}"
 
 
+@pytest.mark.slow
 def test_a_second_interrupt_kills_the_run(scenario):
     file = scenario.job(STUBBORN.format("echo no"), top="cfg: {grace_s: 1000}")
     client = scenario.start("run", file)
@@ -93,6 +95,7 @@ def test_a_second_interrupt_kills_the_run(scenario):
     assert scenario.processes_of(handle.rpartition("/")[2]) == []
 
 
+@pytest.mark.slow
 def test_interrupting_a_wait_detaches_and_cancels_nothing(scenario):
     gate = scenario.gate()
     client = scenario.start("apply", scenario.job(gate.script), "--yes", "--wait")

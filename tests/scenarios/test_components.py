@@ -292,6 +292,7 @@ def job(files):
     return files
 
 
+@pytest.mark.slow
 def test_a_job_file_with_a_component_is_applied_and_then_nothing_is_left_to_do(job):
     job.launcher("apply", "train.launcher.yaml", "--yes", "--wait")
     assert "Plan: no changes" in job.launcher("plan", "train.launcher.yaml").out
@@ -309,6 +310,7 @@ def test_two_users_get_one_digest_for_a_mount_from_their_home(scenario):
     assert "~/data" in json.dumps(documents[0])
 
 
+@pytest.mark.slow
 def test_a_changed_component_file_is_a_changed_job(job):
     job.launcher("apply", "train.launcher.yaml", "--yes", "--wait")
     path = job.folder / "jobs" / "trainer.py"

@@ -6,6 +6,8 @@ import shlex
 import sys
 from pathlib import Path
 
+import pytest
+
 from launcher.specs import AppState
 from tests import processes
 from tests.scenario import until_line
@@ -16,6 +18,7 @@ IN_A_TERMINAL = (
 )
 
 
+@pytest.mark.slow
 def test_a_job_outlives_the_closed_terminal_and_is_followed_from_elsewhere(scenario):
     gate = scenario.gate()
     file = scenario.job(f"echo first; {gate.script}; echo last")

@@ -62,6 +62,7 @@ def test_new_and_removed_modules_are_edits_and_outputs_are_none(scenario, train)
     assert edited(scenario, train) == {"train": ["model.py", "more.py", "train.py"]}
 
 
+@pytest.mark.slow
 def test_the_remedy_runs_the_job_again_and_it_comes_to_rest(scenario, train):
     after = scenario.job("true", name="after", top="needs: [train]")
     scenario.run_to_end(train, after)
@@ -73,6 +74,7 @@ def test_the_remedy_runs_the_job_again_and_it_comes_to_rest(scenario, train):
     assert edited(scenario, train) == {}
 
 
+@pytest.mark.slow
 def test_each_of_two_checkouts_has_its_own_answer(scenario):
     repo, other = scenario.folder / "repo", scenario.folder / "other"
     scenario.write("repo/jobs/train.launcher.yaml", TRAIN % "")
@@ -108,6 +110,7 @@ def test_what_a_job_writes_is_no_edit_and_what_git_tracks_is_one(scenario):
     assert edited(scenario, file) == {"job": ["conf.txt", "out.txt"]}
 
 
+@pytest.mark.slow
 def test_on_edit_rerun_runs_the_job_and_its_dependents_again(scenario):
     scenario.write("train.py", "print(1)\n")
     file = scenario.write("train.launcher.yaml", TRAIN % "")
@@ -146,6 +149,7 @@ def test_an_attempt_of_an_older_version_says_nothing(scenario, train):
     assert edited(scenario, train) == {}
 
 
+@pytest.mark.slow
 def test_jobs_that_ran_the_same_code_share_a_line(scenario):
     scenario.write("train.py", "")
     file = scenario.write(
@@ -168,6 +172,7 @@ def test_jobs_that_ran_the_same_code_share_a_line(scenario):
     ]
 
 
+@pytest.mark.slow
 def test_explain_shows_what_a_success_stands_on(scenario, train):
     after = scenario.job("true", name="after", top="needs: [train]")
     scenario.run_to_end(train, after)

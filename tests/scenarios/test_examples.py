@@ -82,6 +82,7 @@ def test_service_answers_the_client_and_ends_with_it(scenario):
     assert "stopped at the end of the app" in status
 
 
+@pytest.mark.slow
 def test_allreduce_sums_the_numbers_of_all_replicas(scenario):
     scenario.run_to_end(EXAMPLES / "allreduce", "--var", "replicas=3")
     ends = [line.partition(" brought ")[2] for line in scenario.logs("allreduce", "--no-prefix").splitlines()]
@@ -99,6 +100,7 @@ def test_retry_succeeds_at_the_third_try_in_one_log(scenario):
     assert [line[-1] for line in tries] == ["1", "2", "3"]
 
 
+@pytest.mark.slow
 def test_sweep_runs_a_job_for_each_combination(scenario):
     file = EXAMPLES / "sweep"
     scenario.run_to_end(file)
@@ -122,6 +124,7 @@ def test_report_runs_in_its_workspace_and_less_of_it_under_a_target(scenario):
     assert scenario.logs(attempt.app_id, "--no-prefix").splitlines() == ["in short: sum 12"]
 
 
+@pytest.mark.slow
 def test_gpu_deals_each_gpu_to_one_job_at_a_time(scenario):
     """Six jobs on two GPUs. Each takes the lock of its GPU, which fails where another job has it."""
     text = (EXAMPLES / "gpu" / "gpu.launcher.yaml").read_text()

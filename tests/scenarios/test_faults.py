@@ -73,6 +73,7 @@ def test_an_image_directory_that_is_not_there_is_refused_at_plan_time(scenario):
     assert scenario.apps() == []
 
 
+@pytest.mark.slow
 def test_an_unreadable_image_directory_is_one_clear_error(scenario):
     image = scenario.folder / "image"
     (image / "bin").mkdir(parents=True)
@@ -170,6 +171,7 @@ def test_a_directory_without_job_files_is_exit_6(scenario):
         assert "empty" in done.err + done.out
 
 
+@pytest.mark.slow
 def test_an_unknown_app_is_refused_with_what_is_near(scenario):
     scenario.run_to_end(scenario.job("true", name="train"))
     for command in ("status", "logs", "wait", "cancel", "describe"):
@@ -185,6 +187,7 @@ def test_output_into_a_closed_pipe_is_no_error(scenario):
     assert err == ""
 
 
+@pytest.mark.slow
 def test_a_plan_that_cannot_be_shown_is_not_applied(scenario):
     file = scenario.job("true")
     with open("/dev/full", "w") as full:
@@ -197,6 +200,7 @@ def test_a_plan_that_cannot_be_shown_is_not_applied(scenario):
     assert scenario.apps() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("argv", sampled([["plan"], ["validate"], ["apply", "--yes", "."]], ["plan"]))
 def test_a_current_directory_that_is_gone_is_one_clear_error(scenario, argv):
     folder = scenario.folder / "gone"
@@ -208,6 +212,7 @@ def test_a_current_directory_that_is_gone_is_one_clear_error(scenario, argv):
     assert err.startswith("error: the current directory no longer exists\nhint: ")
 
 
+@pytest.mark.slow
 def test_lost_output_is_reported_with_the_end_and_with_the_output(scenario):
     def full():  # for files beyond a size, as a full disk is for all of them
         resource.setrlimit(resource.RLIMIT_FSIZE, (150_000, 150_000))
@@ -277,6 +282,7 @@ def test_an_attempt_whose_rows_are_lost_is_found_by_its_folder(scenario):
     ]
 
 
+@pytest.mark.slow
 def test_an_attempt_whose_row_alone_is_lost_is_not_called_lost(scenario):
     """Its number is no help: the folders of the attempts before it are gone."""
     gate = scenario.gate()

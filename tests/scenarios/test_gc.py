@@ -32,6 +32,7 @@ def test_gc_without_options_leaves_the_last_week_alone(scenario, three):
     assert scenario.apps() == sorted(three)
 
 
+@pytest.mark.slow
 def test_the_newest_of_a_job_can_be_kept(scenario, three):
     scenario.run_to_end(scenario.job("true", name="other"))
     [other] = scenario.attempts("other")
@@ -39,6 +40,7 @@ def test_the_newest_of_a_job_can_be_kept(scenario, three):
     assert scenario.apps() == sorted([three[-1], other.app_id])
 
 
+@pytest.mark.slow
 def test_one_project_can_be_chosen(scenario, three):
     scenario.run_to_end(scenario.job("true", name="other", top="project: b"))
     report = json.loads(scenario.launcher("gc", "--older-than", "0", "--project", "b", "--json").out)
@@ -47,12 +49,14 @@ def test_one_project_can_be_chosen(scenario, three):
     assert scenario.apps() == sorted(three)
 
 
+@pytest.mark.slow
 def test_a_dry_run_shows_what_would_go_and_changes_nothing(scenario, three):
     report = json.loads(scenario.launcher("gc", "--older-than", "0", "--dry-run", "--json").out)
     assert [app["handle"].rpartition("/")[2] for app in report["removed"]] == three
     assert scenario.apps() == sorted(three)
 
 
+@pytest.mark.slow
 def test_what_stays_is_named_with_the_reason(scenario, three):
     assert "kept 3 apps: ended too recently (--older-than)" in scenario.launcher("gc").err
     report = json.loads(scenario.launcher("gc", "--keep", "2", "--json").out)
@@ -80,6 +84,7 @@ def test_only_apps_of_the_scheduler_that_is_named_go(scenario, three):
     assert "`local_cwd`" in scenario.launcher("gc", "-s", "local_cdw", code=64).err
 
 
+@pytest.mark.slow
 def test_an_outcome_that_the_ledger_lost_is_on_record_again_before_its_app_goes(scenario, three):
     for path in scenario.home.glob("ledger.db*"):
         path.unlink()
@@ -104,6 +109,7 @@ def test_the_end_of_a_lost_app_is_recorded_and_it_is_removed(scenario):
     assert scenario.actions(file) == {"job": "hold"}
 
 
+@pytest.mark.slow
 def test_an_app_stays_until_the_client_that_ran_it_has_read_how_it_ended(scenario):
     """Suspended between the end of its app and its own, `run` would find nothing to tell of."""
     gate = scenario.gate()

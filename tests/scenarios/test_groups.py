@@ -29,6 +29,7 @@ def family(scenario):
     scenario.launcher("cancel", "*", "--yes", code=None)
 
 
+@pytest.mark.slow
 def test_a_matrix_is_shown_waited_for_and_read_as_one(scenario, family):
     gates = family()
     lines = scenario.launcher("status", "sweep").out.splitlines()
@@ -60,6 +61,7 @@ def test_a_matrix_is_shown_waited_for_and_read_as_one(scenario, family):
     }
 
 
+@pytest.mark.slow
 def test_to_cancel_several_by_one_word_wants_approval(scenario, family):
     family()
     refused = scenario.cancel("sweep-*", code=3)
@@ -77,12 +79,14 @@ def test_to_cancel_several_by_one_word_wants_approval(scenario, family):
     assert scenario.cancel("oth*").err.endswith("CANCELLED\n")  # one app: no question
 
 
+@pytest.mark.slow
 def test_several_are_stopped_at_the_same_time(scenario, family):
     family(ending="true")
     done = scenario.cancel("sweep", "--yes", "--grace", "1s")
     assert done.err.count("CANCELLED") == 3
 
 
+@pytest.mark.slow
 def test_logs_of_several_jobs_are_followed_to_their_ends(scenario, family):
     gates = family(ending="echo ended $<matrix.n>")
     reader = scenario.start("logs", "sweep-*/main", "--follow")
@@ -95,6 +99,7 @@ def test_logs_of_several_jobs_are_followed_to_their_ends(scenario, family):
     )
 
 
+@pytest.mark.slow
 def test_a_watched_status_follows_to_the_ends_and_says_the_worst(scenario, family):
     gates = family()
     watching = scenario.start("status", "sweep", "--watch")
@@ -107,6 +112,7 @@ def test_a_watched_status_follows_to_the_ends_and_says_the_worst(scenario, famil
     assert scenario.launcher("status", "sweep-0", "--watch").out.endswith(" SUCCEEDED\n")
 
 
+@pytest.mark.slow
 def test_at_a_terminal_a_watched_status_is_a_table_and_then_the_app(scenario, monkeypatch):
     monkeypatch.setenv("NO_COLOR", "1")
     gate = scenario.gate()
@@ -156,6 +162,7 @@ def test_an_app_that_cannot_be_stopped_or_waited_for_does_not_keep_the_others(sc
     assert waited.out.split()[1] == "CANCELLED"
 
 
+@pytest.mark.slow
 def test_an_app_that_cannot_be_asked_does_not_end_the_watch_over_the_others(scenario):
     gate = scenario.gate()
     with Store.open() as store:

@@ -81,6 +81,7 @@ def limits():
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", sampled(["validate", "plan"], "validate"))
 def test_a_hostile_checkout_runs_nothing_and_ends_within_bounds(checkout, scenario, command):
     # -c: the interpreter itself puts the current directory on its path with -m.
@@ -115,6 +116,7 @@ def test_a_checkout_of_good_job_files_plans_without_components(scenario):
     assert "1 to create" in scenario.launcher("plan", "--no-components", "--no-env-vars").out
 
 
+@pytest.mark.slow
 def test_hostile_source_that_a_job_runs_is_never_executed_and_is_read_within_bounds(scenario):
     """`plan` after a success reads what the job names and imports."""
     canary = scenario.folder / "canary"

@@ -52,6 +52,7 @@ def test_an_edit_is_named_and_undoing_it_keeps_the_result(scenario, code):
     assert is_current(scenario, file)
 
 
+@pytest.mark.slow
 def test_a_rerun_with_other_files_is_a_new_edition_of_the_same_document(scenario, code):
     file = scenario.job("true", top=TOP)
     scenario.run_to_end(file)
@@ -65,6 +66,7 @@ def test_a_rerun_with_other_files_is_a_new_edition_of_the_same_document(scenario
     assert about["inputs"] == second.inputs
 
 
+@pytest.mark.slow
 def test_an_edit_while_it_runs_stops_nothing_and_counts_at_the_end(scenario, code):
     file, gate = scenario.running(top=TOP)
     code.write_text("two")
@@ -96,6 +98,7 @@ def test_a_job_that_writes_its_own_inputs_is_shown_why_it_never_rests(scenario, 
 # Who compares, and what becomes of it
 
 
+@pytest.mark.slow
 def test_a_success_whose_supervisor_was_killed_before_it_compared_is_not_current(scenario, code):
     file = scenario.job("true", top=TOP)
     trap = [sys.executable, "-m", "tests.kill_at", "record", "exit", "1"]
@@ -135,6 +138,7 @@ def is_gone(pid: int) -> bool:
     return start is None or pids.wait_for_exit(pid, start, 10)
 
 
+@pytest.mark.slow
 def test_a_time_limit_does_not_end_a_comparison(scenario: Scenario, comparing):
     _, _, child = comparing
     time.sleep(5)  # longer than the limit of the job
@@ -174,6 +178,7 @@ def test_a_file_that_changes_between_approval_and_apply_starts_nothing(scenario,
     assert scenario.attempts() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", sampled(seeds(40), 0))
 def test_a_kept_result_is_that_of_the_present_files_whatever_was_edited_and_killed(scenario, code, seed):
     """Each edit is new. The job copies what it reads first and last: a kept attempt has read nothing else."""

@@ -17,6 +17,7 @@ def interrupted(scenario, step, *argv):
     return err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", sampled(["reserving", "reserved", "created", "starting"], "created"))
 def test_what_was_not_started_is_taken_back_and_that_is_reported(scenario, step):
     file = scenario.job("exec sleep 1000")
@@ -36,6 +37,7 @@ def test_what_was_started_goes_on_and_that_is_reported(scenario):
     scenario.cancel(attempt.app_id)
 
 
+@pytest.mark.slow
 def test_a_replacement_tells_of_the_old_attempt_too(scenario):
     scenario.apply(scenario.job("exec sleep 1000"))
     err = interrupted(scenario, "created", scenario.job("exec sleep 2000"), "--allow-destructive")
@@ -46,6 +48,7 @@ def test_a_replacement_tells_of_the_old_attempt_too(scenario):
     scenario.cancel("job")
 
 
+@pytest.mark.slow
 def test_what_was_not_reached_is_named(scenario):
     """What other threads have begun is finished; nothing more is begun."""
     files = [scenario.job("exec sleep 1000", name=f"job-{number}") for number in range(20)]
@@ -60,6 +63,7 @@ def test_what_was_not_reached_is_named(scenario):
         scenario.cancel(attempt.app_id)
 
 
+@pytest.mark.slow
 def test_what_was_interrupted_is_listed_as_it_is(scenario):
     """The ledger heard of its start only from the next apply; nobody has to wait for that."""
     file = scenario.job("exec sleep 1000")

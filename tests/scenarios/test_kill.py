@@ -58,6 +58,7 @@ def test_killed_while_applying_a_saved_plan_the_same_plan_finishes_it(scenario, 
     assert_as_if_never_killed(scenario, file, log)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", sampled(REPLACE_STEPS, "stopping"))
 def test_killed_while_replacing_the_next_apply_finishes_the_replacement(scenario, step):
     file, _ = scenario.running()
@@ -73,6 +74,7 @@ def test_killed_while_replacing_the_next_apply_finishes_the_replacement(scenario
     assert scenario.processes_of(old) == []
 
 
+@pytest.mark.slow
 def test_the_named_steps_are_the_ones_that_apply_reports(scenario, runs):
     file, _ = runs
     steps = scenario.folder / "steps"
@@ -110,6 +112,7 @@ def test_killed_at_random_moments_the_next_apply_finishes_the_work(scenario, spa
         assert processes.gone(scenario.supervisors().values(), timeout_s=60), report
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reader", sampled(["status", "list", "wait", "apply"], "apply"))
 def test_finished_work_is_not_repeated_when_the_supervisor_died_before_it_recorded_the_end(scenario, reader):
     """Whichever command sees it first: two ends with 0 are on record, and make a success."""

@@ -45,6 +45,7 @@ def test_many_jobs_in_one_apply(scenario):
     assert set(scenario.actions(*files).values()) == {"keep"}
 
 
+@pytest.mark.slow
 def test_a_lock_that_is_held_is_waited_for_and_then_refused_with_its_owner(scenario):
     from launcher.state.lock import apply_lock
 

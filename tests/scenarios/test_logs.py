@@ -51,6 +51,7 @@ def test_tail_and_regex(scenario):
     assert scenario.launcher("logs", "job", "--regex", "(", code=64).err
 
 
+@pytest.mark.slow
 def test_a_part_by_time(scenario):
     first, second = scenario.gate("first"), scenario.gate("second")
     later = "sleep 0.1"  # a line shortly behind another has the time of that

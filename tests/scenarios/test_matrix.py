@@ -46,6 +46,7 @@ def test_a_new_value_on_an_axis_plans_one_new_job_for_each_combination(scenario)
     assert set(scenario.actions(file).values()) == {"keep"}
 
 
+@pytest.mark.slow
 def test_a_plan_says_once_that_nothing_refers_to_an_axis(scenario):
     file = scenario.job("echo $<matrix.lr>", name="grid", top="matrix: {lr: [0.1, 0.2], seed: [1, 2, 3]}")
     shown = scenario.launcher("plan", file).out
@@ -78,6 +79,7 @@ def test_items_without_axes_are_jobs_and_a_new_item_is_one_new_job(scenario, swe
     assert (scenario.folder / "log").read_text().splitlines() == ["small takes 64", "large takes 8"]
 
 
+@pytest.mark.slow
 def test_needs_select_and_rerun_take_the_group(scenario, sweep):
     file = sweep(SMALL, LARGE)
     scenario.job("echo report >>log", name="report", top="needs: [sweep]")

@@ -87,6 +87,7 @@ def test_one_apply_starts_all_three_in_order(scenario, pipeline):
     pipeline.finish()
 
 
+@pytest.mark.slow
 def test_a_failure_skips_what_needs_it_until_it_is_mended(scenario, pipeline):
     pipeline.write("train", "false", top="needs: [prepare]")
     pipeline.open()
@@ -109,6 +110,7 @@ def test_a_failure_skips_what_needs_it_until_it_is_mended(scenario, pipeline):
     assert [attempt.number for attempt in scenario.attempts("evaluate")] == [1, 2]
 
 
+@pytest.mark.slow
 def test_the_attempts_that_a_waiting_one_stands_on_are_described(scenario, pipeline):
     scenario.apply(".")
     shown = scenario.launcher("describe", "train").out
@@ -126,6 +128,7 @@ def test_the_attempts_that_a_waiting_one_stands_on_are_described(scenario, pipel
     pipeline.finish()
 
 
+@pytest.mark.slow
 def test_the_logs_of_a_waiting_job_say_why_there_are_none_and_follow_it_from_its_start(scenario, pipeline):
     pipeline.write("train", "echo trained", top="needs: [prepare]")
     scenario.apply(".")
@@ -148,6 +151,7 @@ def test_the_logs_of_a_skipped_job_say_why_there_are_none(scenario, pipeline):
     assert (got.out, got.err.strip()) == ("", "evaluate was skipped: train failed")
 
 
+@pytest.mark.slow
 def test_an_apply_that_waits_reports_the_start_of_a_waiting_job_before_its_output(scenario, pipeline):
     pipeline.write("train", "echo trained", top="needs: [prepare]")
     applying = scenario.start("apply", ".", "--yes", "--wait", "--logs", "--format", "jsonl")
@@ -161,6 +165,7 @@ def test_an_apply_that_waits_reports_the_start_of_a_waiting_job_before_its_outpu
         jsonschema.Draft202012Validator(event_schema()).validate(event)
 
 
+@pytest.mark.slow
 def test_the_summary_of_an_apply_says_that_the_holder_of_a_waiting_job_has_died(scenario, pipeline):
     applying = scenario.start("apply", ".", "--yes", "--wait")
     until_line(applying.stderr, "evaluate waits for train")
@@ -176,6 +181,7 @@ def test_the_summary_of_an_apply_says_that_the_holder_of_a_waiting_job_has_died(
     pipeline.finish()
 
 
+@pytest.mark.slow
 def test_an_apply_does_not_wait_for_what_a_dead_holder_would_have_to_start_first(scenario, pipeline):
     applying = scenario.start("apply", ".", "--yes", "--wait")
     until_line(applying.stderr, "evaluate waits for train")
@@ -193,6 +199,7 @@ def test_an_apply_does_not_wait_for_what_a_dead_holder_would_have_to_start_first
     assert pipeline.ran() == list(JOBS)
 
 
+@pytest.mark.slow
 def test_a_waiting_job_that_changes_is_withdrawn_and_made_again(scenario, pipeline):
     scenario.apply(".")
     pipeline.write("train", "true; true", top="needs: [prepare]")
@@ -247,6 +254,7 @@ def test_a_killed_waiting_supervisor_is_resumed_under_its_number(scenario, pipel
     pipeline.finish()
 
 
+@pytest.mark.slow
 def test_a_killed_supervisor_of_a_need_skips_what_waits_for_it(scenario, pipeline):
     scenario.apply(".")
     [attempt] = scenario.attempts("prepare")
@@ -279,6 +287,7 @@ def after_a_reboot(scenario):
     return stranger
 
 
+@pytest.mark.slow
 def test_after_a_reboot_what_waits_is_resumed_under_its_number(scenario, pipeline):
     """prepare succeeded just before, and train was not started any more."""
     scenario.apply(".")
@@ -304,6 +313,7 @@ def test_after_a_reboot_a_waiting_job_can_be_cancelled(scenario, pipeline):
     assert stranger.poll() is None
 
 
+@pytest.mark.slow
 def test_after_a_reboot_what_waits_for_a_lost_job_is_made_again_with_it(scenario, pipeline):
     scenario.apply(".")
     stranger = after_a_reboot(scenario)
@@ -425,6 +435,7 @@ def stood_on(scenario):
     return [[need.job for need in attempt.needs] for attempt in scenario.attempts("sum")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("story", STORIES)
 def test_what_sums_up_a_matrix_runs_again_when_the_matrix(scenario, story):
     values, words = STORIES[story]
@@ -441,6 +452,7 @@ def test_what_sums_up_a_matrix_runs_again_when_the_matrix(scenario, story):
         scenario.run_to_end(".")
 
 
+@pytest.mark.slow
 def test_the_set_of_needs_is_the_same_whichever_files_are_given(scenario):
     scenario.write("launcher.toml", "")
     summing(scenario, "[0, 1]")
@@ -459,6 +471,7 @@ def test_the_set_of_needs_is_the_same_whichever_files_are_given(scenario):
     assert stood_on(scenario) == [["a-0", "a-1"]]
 
 
+@pytest.mark.slow
 def test_an_added_need_leaves_what_runs_and_makes_anew_what_waits(scenario, pipeline):
     for job in ("other", "more"):
         scenario.job("true", name=job)

@@ -90,6 +90,7 @@ def steps(scenario: Scenario, *argv: str) -> dict[str, Any]:
 
 
 class TestLoss:
+    @pytest.mark.slow
     def test_the_job_drifts_and_a_reader_is_held_until_it_has_run_again(self, pipeline):
         pipeline.job(READ, name="train", top="needs: [prepare]")
         found = pipeline.plan(".", code=None)
@@ -133,6 +134,7 @@ class TestLoss:
 
 
 class TestOfLocalJobs:
+    @pytest.mark.slow
     def test_an_attempt_that_never_started_does_not_stand_in_for_the_lost_folder(self, scenario):
         block = scenario.folder / "block"
         scenario.job(f"while [ -e {block} ]; do sleep 0.05; done", name="first")

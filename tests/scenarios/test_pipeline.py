@@ -101,6 +101,7 @@ def test_the_file_of_a_need_that_is_missing_is_named(pipeline):
     assert "pipeline/prepare.launcher.yaml as well" in done.err
 
 
+@pytest.mark.slow
 def test_a_matrix_of_another_file_stands_for_its_jobs(scenario):
     shutil.copytree(EXAMPLES / "sweep", scenario.folder / "sweep")
     scenario.write("launcher.toml", "")

@@ -55,6 +55,7 @@ def places(scenario) -> dict[str, list[str]]:
     return {key: [each["app_id"].split("-")[0] for each in shown[key]] for key in ("holders", "line")}
 
 
+@pytest.mark.slow
 def test_every_table_says_what_an_app_in_line_waits_for(scenario, line):
     holder, amount = app_id(scenario, "a"), f"{cores()} core" + "s" * (cores() > 1)
     second = f"1st in line for {amount} held by {holder}"
@@ -68,6 +69,7 @@ def test_every_table_says_what_an_app_in_line_waits_for(scenario, line):
     scenario.cancel("*", "--yes")
 
 
+@pytest.mark.slow
 def test_an_app_is_started_out_of_turn_and_the_others_keep_their_order(scenario, line):
     done = scenario.launcher("start", "c", "--now")
     assert "RUNNING, was 2nd in line for" in done.out
@@ -84,6 +86,7 @@ def test_an_app_is_started_out_of_turn_and_the_others_keep_their_order(scenario,
     assert places(scenario) == {"holders": [], "line": []}
 
 
+@pytest.mark.slow
 def test_start_names_what_it_does_not_start(scenario, line):
     assert "--now" in scenario.launcher("start", "b", code=64).err
     assert "already started: RUNNING" in scenario.launcher("start", "a", "--now").err
@@ -105,6 +108,7 @@ def test_what_a_job_needs_cannot_be_skipped(scenario, job):
     scenario.wait("second")
 
 
+@pytest.mark.slow
 def test_all_jobs_of_a_matrix_in_line_can_be_started(scenario, job):
     holder, gate = job("holder")
     swept, _ = job("sweep", top="matrix: {n: [1, 2, 3]}", script="exec sleep 1000")
@@ -118,6 +122,7 @@ def test_all_jobs_of_a_matrix_in_line_can_be_started(scenario, job):
     scenario.cancel("*", "--yes")
 
 
+@pytest.mark.slow
 def test_an_app_in_line_can_be_cancelled_and_has_run_nothing(scenario, line):
     name = app_id(scenario, "b")
     scenario.cancel("b")
@@ -128,6 +133,7 @@ def test_an_app_in_line_can_be_cancelled_and_has_run_nothing(scenario, line):
     scenario.cancel("*", "--yes")
 
 
+@pytest.mark.slow
 def test_an_app_in_line_whose_supervisor_died_says_so_and_frees_its_place(scenario, line):
     dead = [scenario.supervisors()[app_id(scenario, "b")]]
     processes.kill(dead)
@@ -138,6 +144,7 @@ def test_an_app_in_line_whose_supervisor_died_says_so_and_frees_its_place(scenar
     scenario.cancel("*", "--yes")
 
 
+@pytest.mark.slow
 def test_start_names_the_table_that_it_would_need(scenario, line, monkeypatch, tmp_path):
     monkeypatch.setenv("LAUNCHER_SLOTS", str(tmp_path / "other slots"))
     assert scenario.status("b")["message"] == "waits for its turn"
@@ -146,6 +153,7 @@ def test_start_names_the_table_that_it_would_need(scenario, line, monkeypatch, t
     scenario.cancel("*", "--yes")
 
 
+@pytest.mark.slow
 def test_run_takes_its_share_at_once(scenario, job):
     holder, gate = job("holder")
     scenario.apply(holder)
@@ -170,6 +178,7 @@ def test_run_waits_in_line_when_asked(scenario, job):
     assert "SUCCEEDED" in err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", sampled([signal.SIGINT, signal.SIGTERM, signal.SIGKILL], signal.SIGINT))
 def test_an_interrupted_run_leaves_the_line_and_nothing_behind(scenario, job, number):
     holder, gate = job("holder")
@@ -200,6 +209,7 @@ def test_a_detached_run_waits_in_line_on_its_own(scenario, job):
     assert "mine" in scenario.logs(handle)
 
 
+@pytest.mark.slow
 def test_a_run_at_a_terminal_keeps_its_place_in_one_line(scenario, line, job):
     """It is third, then second; the line is gone when its output begins."""
     mine, _ = job("mine", script="echo mine")

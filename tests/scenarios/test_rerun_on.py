@@ -1,9 +1,12 @@
 """`rerun_on`: finished work that runs again, because files changed or because somebody applies."""
 
+import pytest
+
 FILES = 'lifecycle: {rerun_on: [{files: ["data/*.csv"]}]}'
 EVERY = "lifecycle: {rerun_on: [every_apply]}"
 
 
+@pytest.mark.slow
 def test_changed_files_run_a_finished_job_again(scenario):
     data = scenario.write("data/a.csv", "1")
     file = scenario.job("true", top=FILES)
@@ -36,6 +39,7 @@ def test_every_apply_runs_finished_work_again(scenario):
     assert [attempt.action for attempt in scenario.attempts()] == ["create", "rerun"]
 
 
+@pytest.mark.slow
 def test_failures_of_a_triggered_job_are_counted_from_its_last_success(scenario):
     """Three tries each time, not three for ever."""
     script = "test -e works || { echo >>tries; exit 1; }"

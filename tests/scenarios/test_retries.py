@@ -28,6 +28,7 @@ def restarted(scenario, policy="replica", delay="1s"):
     return scenario.job(TWICE, role=f"max_retries: 3\nretry_policy: {policy}\nretry_delay: {delay}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", sampled(["replica", "role", "application"], "role"))
 @pytest.mark.parametrize("options", sampled([[], ["--logs"]], ["--logs"]), ids=["quiet", "logs"])
 def test_restarts_are_events_of_an_apply_that_waits(scenario, policy, options):
@@ -50,6 +51,7 @@ def test_restarts_are_events_of_an_apply_that_waits(scenario, policy, options):
     assert names.index("started") < names.index("restarting") < names.index("ended")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["replica", "role", "application"])
 def test_restarts_stand_between_the_output_that_they_separate(scenario, policy):
     file = restarted(scenario, policy, delay="0")
@@ -84,6 +86,7 @@ def test_restarts_of_roles_that_are_not_followed_are_not_shown(scenario):
     assert shown == "fails/0 exited with 1; restart 1 of 1\n"
 
 
+@pytest.mark.slow
 def test_logs_of_one_restart_are_the_output_of_that_run_alone(scenario):
     file = restarted(scenario, delay="0")
     scenario.run_to_end(file)

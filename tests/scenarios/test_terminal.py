@@ -53,6 +53,7 @@ def test_anything_but_yes_changes_nothing(scenario, answer, code):
     assert scenario.apps() == scenario.attempts() == []
 
 
+@pytest.mark.slow
 def test_yes_applies_and_shows_progress(scenario):
     got, shown = at_a_terminal(scenario, "apply", scenario.job("true"), "--wait", answer=b"y\n")
     assert got == 0
@@ -60,6 +61,7 @@ def test_yes_applies_and_shows_progress(scenario):
     assert [attempt.state for attempt in scenario.attempts()] == ["succeeded"]
 
 
+@pytest.mark.slow
 def test_a_terminal_is_not_asked_where_nothing_is_to_do(scenario):
     file = scenario.job("true")
     scenario.run_to_end(file)
@@ -75,6 +77,7 @@ def test_approval_at_a_terminal_covers_stopping_what_runs(scenario):
     assert [attempt.state for attempt in scenario.attempts()] == ["cancelled", "succeeded"]
 
 
+@pytest.mark.slow
 def test_when_the_world_moves_while_the_question_stands_nothing_is_applied(scenario):
     file = scenario.job("true")
     code, _ = at_a_terminal(
@@ -96,6 +99,7 @@ def test_no_colour_without_a_terminal_or_where_it_is_not_wanted(scenario, monkey
 BARS = r"printf '\r 10%%'; read x <gate$<replica_id>.leave; printf '\r100%%\ndone\n'"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["apply", "logs"])
 def test_progress_bars_of_two_replicas_are_shown_with_prefixes_before_their_lines_end(
     scenario, command, monkeypatch

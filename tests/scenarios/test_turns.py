@@ -281,6 +281,7 @@ def test_two_homes_with_tables_of_their_own_never_share_a_gpu(scenario, tmp_path
 EQUAL = {"shared cores": "cpu: 64", "shared GPUs": "gpu: 1", "GPUs": "gpu: 1"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", sampled(EQUAL, "GPUs"))
 def test_two_homes_with_equal_job_names_never_have_one_share_twice(scenario, tmp_path, monkeypatch, what):
     """Their apps have equal ids, attempt by attempt: tickets say of which home they are."""
@@ -301,6 +302,7 @@ def test_two_homes_with_equal_job_names_never_have_one_share_twice(scenario, tmp
     assert len(ran.read_text()) == 2 * ROUNDS
 
 
+@pytest.mark.slow
 def test_a_withdrawn_job_in_line_never_runs_and_its_replacement_keeps_its_place(scenario, line, holders):
     scenario.apply(line.write("first"))
     scenario.apply(line.write("second"))

@@ -38,6 +38,7 @@ def test_a_changed_workspace_is_a_changed_job(scenario, job):
     assert (step["action"], step["reasons"][0]["path"]) == ("create", "workspace.digest")
 
 
+@pytest.mark.slow
 def test_what_the_job_only_caches_is_no_change(scenario):
     scenario.write("src/work.py", "import part")
     scenario.write("src/part.py", "")
@@ -92,6 +93,7 @@ def writes_into_its_workspace(scenario):
     return file
 
 
+@pytest.mark.slow
 def test_a_job_that_writes_into_its_workspace_is_shown_how_to_come_to_rest(
     scenario, writes_into_its_workspace
 ):
@@ -107,6 +109,7 @@ def test_a_job_that_writes_into_its_workspace_is_shown_how_to_come_to_rest(
     assert scenario.actions(file) == {"job": "keep"}
 
 
+@pytest.mark.slow
 def test_a_change_of_a_tracked_file_is_no_matter_of_ignoring(scenario, writes_into_its_workspace):
     scenario.write("src/train.py", "print(2)")
     [step] = scenario.plan_document(writes_into_its_workspace)["jobs"]

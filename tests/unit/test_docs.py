@@ -127,6 +127,7 @@ def test_the_jobs_of_a_matrix_have_the_names_that_the_page_says(scenario):
     assert all(f"`{name}`" in page for name in jobs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [ROOT / "docs" / "slurm-recipes.md"], ids=lambda page: page.stem)
 def test_every_job_file_of_a_page_is_right_without_the_cluster_too(page, empty_folder):
     (empty_folder / "src").mkdir()

@@ -155,6 +155,7 @@ def words_of_the_code() -> frozenset[str]:
     return frozenset(word for path in files for word in re.findall(r"\w+", path.read_text()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("paper", PAPERS)
 def test_every_name_of_code_that_a_paper_quotes_is_in_the_code(paper):
     quoted = {text for text in code(ROOT / paper) if re.fullmatch(r"[A-Za-z_][\w.]*", text)}

@@ -118,6 +118,7 @@ def constants(path: Path) -> set[str]:
     return {text for text in texts if READS.fullmatch(text)}
 
 
+@pytest.mark.slow
 def test_a_local_replica_has_exactly_the_variables_of_the_table(scenario):
     """But for those that only some replicas get."""
     listed = keyed("environment", "Variables of a replica")

@@ -140,6 +140,7 @@ def test_modules_off_the_fast_path_import_at_the_top():
     assert {module: found for module, found in hidden.items() if found and module not in ON_BRANCH} == {}
 
 
+@pytest.mark.slow
 def test_the_lists_name_only_what_needs_them():
     assert [module for module in FAST | ON_BRANCH.keys() if module not in modules()] == []
     assert [module for module in FAST | ON_BRANCH.keys() if not _hidden(module)] == []
@@ -215,5 +216,6 @@ def fast(scenario) -> set[str]:
     return loaded.union(*(_closure(f"launcher.{entry}", set()) for entry in entries))
 
 
+@pytest.mark.slow
 def test_every_module_on_the_list_is_on_a_fast_path(fast):
     assert sorted(FAST - fast) == []

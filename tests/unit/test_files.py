@@ -72,6 +72,7 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
+@pytest.mark.slow
 def test_threads_that_write_one_file_at_once_leave_a_whole_text_and_nothing_beside(folder: Path):
     path, texts = str(folder / "file"), ["a" * 5000, "b" * 9000]
     with ThreadPoolExecutor(8) as pool:

@@ -57,6 +57,7 @@ def test_a_missing_engine_skips_with_its_reason_unless_it_is_required(tmp_path):
     assert "LAUNCHER_REQUIRE names git" in out
 
 
+@pytest.mark.slow
 def test_a_misspelt_requirement_stops_the_run(tmp_path):
     code, out = run_tests(tmp_path, NEEDS_NOTHING_THERE, LAUNCHER_REQUIRE="gti")
     assert code != 0

@@ -82,6 +82,7 @@ assert launch("").app.roles[0].novelty == 0
     )
 
 
+@pytest.mark.slow
 def test_what_is_wrong_with_it_is_reported(package: Path) -> None:
     _run(
         package,
@@ -102,6 +103,7 @@ assert [one.message for one in check_app(AppDef("a", [role]))] == [
     )
 
 
+@pytest.mark.slow
 def test_formatting_and_schema_know_it(package: Path) -> None:
     _run(
         package,
@@ -118,6 +120,7 @@ assert "Example: `10`" in made["RoleSpecOverlay"]["properties"]["novelty"]["desc
     )
 
 
+@pytest.mark.slow
 def test_the_digest_speaks_of_it_only_where_it_is_set(package: Path) -> None:
     known = json.loads((ROOT / "tests/golden/example-digests.json").read_text())
     assert known
@@ -144,6 +147,7 @@ def _digest_today() -> str:
     return digest(document(Launch(key=key, app=app, scheduler="local_cwd", root="/", file="f", origin="o")))
 
 
+@pytest.mark.slow
 def test_an_app_with_it_crosses_to_another_process(package: Path) -> None:
     _run(
         package,
@@ -175,6 +179,7 @@ assert [*shape.faults({**new, "roles": [{**new["roles"][0], "novelty": "x"}]}, "
     )
 
 
+@pytest.mark.slow
 def test_compile_and_convert_write_it(package: Path) -> None:
     _run(
         package,

@@ -55,6 +55,7 @@ def test_the_workflow_has_every_declared_python():
     assert f"python: {json.dumps(declared)}" in workflow
 
 
+@pytest.mark.slow
 def test_the_house_is_measured():
     done = subprocess.run([ROOT / "scripts" / "house"], capture_output=True, text=True, check=True)
     figures = dict(re.findall(r"(.+?)  +(\d+)", done.stdout))

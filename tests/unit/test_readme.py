@@ -67,6 +67,7 @@ def test_every_command_of_the_tour_works_in_its_order(checkout):
         shell(command, code=int(comment or 0))
 
 
+@pytest.mark.slow
 def test_the_python_blocks_run(checkout):
     blocks = [text for kind, text in BLOCKS if kind == "python"]
     assert blocks

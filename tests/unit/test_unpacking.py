@@ -170,6 +170,7 @@ def test_what_a_killed_process_has_left_is_removed_and_a_living_one_is_not_distu
     assert [os.listdir(here), os.listdir(here / "got")] == [["got"], ["first"]]
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_archive(here: Path) -> None:
     def many() -> Iterator[bytes]:
         for n in range(20_000):

@@ -74,6 +74,7 @@ def test_a_repository_in_order_lacks_nothing(repo: Repository) -> None:
     assert "s3cret" not in repo.doctor()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("broken", "subject"),
     [
@@ -97,17 +98,20 @@ def test_a_broken_file_is_named(
     assert states(repo, code=1) == {subject: "missing"}
 
 
+@pytest.mark.slow
 def test_a_secret_that_is_not_there_is_named(repo: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DOCTOR_KEY")
     assert states(repo, code=1) == {"secrets": "missing"}
     assert "not here: DOCTOR_KEY" in repo.doctor(code=1)
 
 
+@pytest.mark.slow
 def test_an_empty_ledger_is_named(repo: Repository, tmp_path: Path) -> None:
     repo.home = tmp_path / "other-home"
     assert states(repo, code=1) == {"ledger": "missing"}
 
 
+@pytest.mark.slow
 def test_an_engine_that_does_not_answer_is_named(repo: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
     repo.push({"boxed.launcher.yaml": BOXED})
@@ -115,17 +119,20 @@ def test_an_engine_that_does_not_answer_is_named(repo: Repository, monkeypatch: 
     assert "engine local_docker" in [each["subject"] for each in found if each["state"] == "missing"]
 
 
+@pytest.mark.slow
 def test_a_token_that_may_read_nothing_is_named(repo: Repository, github: FakeGitHub) -> None:
     github.faults.forbidden = ["GET"]
     assert states(repo, code=1) == {"token": "missing"}
     assert "`checks: read`" in repo.doctor(code=1)
 
 
+@pytest.mark.slow
 def test_a_shallow_clone_is_named(repo: Repository) -> None:
     repo.depth = 1
     assert states(repo, code=1) == {"clone": "missing"}
 
 
+@pytest.mark.slow
 def test_a_merge_queue_answers_for_a_shared_tree(repo: Repository, github: FakeGitHub) -> None:
     repo.push({"shared.launcher.yaml": SHARED})
     assert states(repo, code=1) == {"branch": "missing"}
@@ -135,6 +142,7 @@ def test_a_merge_queue_answers_for_a_shared_tree(repo: Repository, github: FakeG
     assert states(repo, code=0) == {"branch": "unknown"}
 
 
+@pytest.mark.slow
 def test_outside_of_a_runner_the_command_says_so(scenario: Scenario) -> None:
     shown = scenario.launcher("ci", "doctor", code=1).err
     assert "GITHUB_ACTIONS is not set" in shown

@@ -60,6 +60,7 @@ def test_a_merged_pull_request_is_applied_and_its_comment_tells(
     assert ran(scenario)["train"] == ["1"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("squash", [True, False], ids=["squash", "merge commit"])
 def test_two_pull_requests_merged_at_once_are_both_applied(
     repo: Repository, scenario: Scenario, squash: bool
@@ -73,6 +74,7 @@ def test_two_pull_requests_merged_at_once_are_both_applied(
     assert ran(scenario) == {"base": [""], "one": ["1"], "two": ["2"]}
 
 
+@pytest.mark.slow
 def test_a_run_that_was_evicted_is_made_good_by_the_next(repo: Repository, scenario: Scenario) -> None:
     for number, name in ((1, "one"), (2, "two"), (3, "three")):
         repo.pull_request(number, {f"{name}.launcher.yaml": job(name)})
@@ -83,6 +85,7 @@ def test_a_run_that_was_evicted_is_made_good_by_the_next(repo: Repository, scena
     assert ran(scenario) == {"base": [""], "one": ["1"], "three": ["3"], "two": ["2"]}
 
 
+@pytest.mark.slow
 def test_a_change_after_the_review_is_held_and_named(
     repo: Repository, github: FakeGitHub, scenario: Scenario
 ) -> None:
@@ -98,6 +101,7 @@ def test_a_change_after_the_review_is_held_and_named(
     assert github.conclusions(CHECK).get(commit) != "success"
 
 
+@pytest.mark.slow
 def test_a_direct_push_adds_no_approval_and_blocks_nothing(repo: Repository, scenario: Scenario) -> None:
     repo.pull_request(1, {"one.launcher.yaml": job("one")})
     repo.plan(1)
@@ -113,6 +117,7 @@ def test_a_direct_push_adds_no_approval_and_blocks_nothing(repo: Repository, sce
     assert ran(scenario)["pushed"] == ["2"]
 
 
+@pytest.mark.slow
 def test_a_reverted_pull_request_runs_the_first_document_again(repo: Repository, scenario: Scenario) -> None:
     for number, word in ((1, "first"), (2, "second"), (3, "first")):
         repo.pull_request(number, {"train.launcher.yaml": job("train", word)})
@@ -123,6 +128,7 @@ def test_a_reverted_pull_request_runs_the_first_document_again(repo: Repository,
     assert ran(scenario)["train"] == ["1", "2", "3"]
 
 
+@pytest.mark.slow
 def test_a_commit_that_nothing_leads_to_is_applied_by_hand(
     tmp_path: Path, github: FakeGitHub, scenario: Scenario
 ) -> None:
@@ -136,6 +142,7 @@ def test_a_commit_that_nothing_leads_to_is_applied_by_hand(
     repo.apply()
 
 
+@pytest.mark.slow
 def test_a_token_that_may_not_write_degrades_with_the_name_of_the_permission(
     repo: Repository, github: FakeGitHub
 ) -> None:
@@ -146,6 +153,7 @@ def test_a_token_that_may_not_write_degrades_with_the_name_of_the_permission(
     assert "`pull-requests: write`" in shown
 
 
+@pytest.mark.slow
 def test_a_plan_is_shown_in_one_comment_that_is_edited(repo: Repository, github: FakeGitHub) -> None:
     repo.pull_request(1, {"train.launcher.yaml": job("train", "1")})
     repo.plan(1)
@@ -158,6 +166,7 @@ def test_a_plan_is_shown_in_one_comment_that_is_edited(repo: Repository, github:
     assert len(github.bodies(1)) == 1
 
 
+@pytest.mark.slow
 def test_a_pull_request_that_touches_no_job_passes_without_a_comment(
     repo: Repository, github: FakeGitHub
 ) -> None:
@@ -169,6 +178,7 @@ def test_a_pull_request_that_touches_no_job_passes_without_a_comment(
     ]
 
 
+@pytest.mark.slow
 def test_a_job_that_a_pull_request_removes_is_stopped_where_the_project_prunes(
     repo: Repository, github: FakeGitHub, scenario: Scenario
 ) -> None:
@@ -189,6 +199,7 @@ def test_a_job_that_a_pull_request_removes_is_stopped_where_the_project_prunes(
     assert scenario.processes_of(made.app_id) == []
 
 
+@pytest.mark.slow
 def test_a_running_job_that_a_pull_request_removes_is_held_where_no_plan_stopped_it(
     repo: Repository, scenario: Scenario
 ) -> None:
@@ -206,6 +217,7 @@ def test_a_running_job_that_a_pull_request_removes_is_held_where_no_plan_stopped
     gate.open()
 
 
+@pytest.mark.slow
 def test_two_merges_that_change_one_running_job_do_not_refuse_each_other(
     repo: Repository, scenario: Scenario
 ) -> None:
@@ -232,6 +244,7 @@ def test_two_merges_that_change_one_running_job_do_not_refuse_each_other(
     scenario.cancel("serve")
 
 
+@pytest.mark.slow
 def test_an_empty_ledger_is_refused(repo: Repository, scenario: Scenario, tmp_path: Path) -> None:
     repo.pull_request(1, {"train.launcher.yaml": job("train")})
     repo.plan(1)
@@ -247,6 +260,7 @@ def test_an_empty_ledger_is_refused(repo: Repository, scenario: Scenario, tmp_pa
     assert ran(scenario)["train"] == ["1"]
 
 
+@pytest.mark.slow
 def test_each_target_has_its_own_approvals(repo: Repository, scenario: Scenario) -> None:
     targets = "targets: {prod: {description: other}}\n"
     repo.push({"base.launcher.yaml": job("base", more=targets)})
@@ -259,6 +273,7 @@ def test_each_target_has_its_own_approvals(repo: Repository, scenario: Scenario)
     assert ran(scenario)["train"] == ["1"]
 
 
+@pytest.mark.slow
 def test_a_comment_names_what_was_already_pending(repo: Repository, github: FakeGitHub) -> None:
     repo.push({"pushed.launcher.yaml": job("pushed")})
     repo.pull_request(1, {"train.launcher.yaml": job("train")})
@@ -269,6 +284,7 @@ def test_a_comment_names_what_was_already_pending(repo: Repository, github: Fake
     assert "already pending on main" in rows["pushed"]
 
 
+@pytest.mark.slow
 def test_a_pull_request_of_a_fork_writes_nothing(repo: Repository, github: FakeGitHub) -> None:
     repo.pull_request(1, {"train.launcher.yaml": job("train")})
     github.pulls[1]["head"]["repo"]["full_name"] = "stranger/vision"
@@ -288,6 +304,7 @@ def made() -> AppDef:
 """
 
 
+@pytest.mark.slow
 def test_a_plan_calls_components_of_the_repository_only_where_the_base_allows_it(repo: Repository) -> None:
     files: dict[str, str | None] = {
         "parts.py": COMPONENT,
@@ -304,6 +321,7 @@ def test_a_plan_calls_components_of_the_repository_only_where_the_base_allows_it
 FAILS = "version: 1\nname: fails\nroles: {main: {entrypoint: sh, args: [-c, 'echo %s >&2; exit 3']}}\n"
 
 
+@pytest.mark.slow
 def test_a_report_is_written_once_when_all_has_ended(
     repo: Repository, github: FakeGitHub, scenario: Scenario
 ) -> None:
@@ -327,6 +345,7 @@ def test_a_report_is_written_once_when_all_has_ended(
     assert "| train@1 | succeeded |" in told.replace("\\", "")
 
 
+@pytest.mark.slow
 def test_the_first_failure_is_reported_at_once(
     repo: Repository, github: FakeGitHub, scenario: Scenario
 ) -> None:
@@ -352,6 +371,7 @@ def test_the_first_failure_is_reported_at_once(
     assert len(github.bodies(1)) == 2
 
 
+@pytest.mark.slow
 def test_a_report_shows_the_last_lines_of_a_failed_job_to_a_private_repository(
     repo: Repository, github: FakeGitHub, scenario: Scenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -376,6 +396,7 @@ def test_a_report_shows_the_last_lines_of_a_failed_job_to_a_private_repository(
     assert "\n80\n" not in private
 
 
+@pytest.mark.slow
 def test_a_report_shows_no_output_where_a_secret_of_the_job_is_not_there(
     repo: Repository, github: FakeGitHub, scenario: Scenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -395,6 +416,7 @@ def test_a_report_shows_no_output_where_a_secret_of_the_job_is_not_there(
     assert "no data" not in github.bodies(1)[1]
 
 
+@pytest.mark.slow
 def test_a_merge_that_started_nothing_is_reported_without_a_comment(
     repo: Repository, github: FakeGitHub
 ) -> None:

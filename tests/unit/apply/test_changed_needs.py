@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 import launcher
 from launcher.apply import apply_launches, make_plan
 from launcher.apply.plans import Choices
@@ -41,6 +43,7 @@ def recorded(job: str) -> list[list[str]]:
     ]
 
 
+@pytest.mark.slow
 def test_a_job_runs_again_for_each_change_of_its_set_of_needs_and_no_record_changes(tmp_path: Path) -> None:
     prepare, other, train = jobs(tmp_path, prepare="one", other="three", train="two")
     apply_launches([prepare, other, train], wait=True)

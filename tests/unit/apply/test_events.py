@@ -72,6 +72,7 @@ def _lines(scenario: Scenario, *words: str, code: int = 0) -> list[dict[str, Any
     return [json.loads(line) for line in done.out.splitlines()]
 
 
+@pytest.mark.slow
 def test_an_end_says_which_app_how_and_when(scenario: Scenario) -> None:
     scenario.launcher("apply", str(scenario.job("exit 3")), "--yes", "--wait", code=5)
     file = str(scenario.job("sleep 0.2; exit 3"))

@@ -155,6 +155,7 @@ def test_jobs_whose_need_cannot_be_submitted_are_not(world: World) -> None:
     world.wait(done["other"])
 
 
+@pytest.mark.slow
 def test_what_waits_is_withdrawn_before_what_it_waits_for_is_stopped(world: World) -> None:
     evaluate, prepare, train = chain(world, "exec sleep 1000")
     world.carry_out(evaluate, prepare, train)

@@ -182,6 +182,7 @@ def test_an_attempt_that_runs_in_part_is_completed_at_once(tmp_path: Path, engin
     assert [ask.at_once for ask in asks(Turns([step], engines), [step])] == [True]
 
 
+@pytest.mark.slow
 def test_jobs_start_in_the_order_of_the_plan(tmp_path, engines, store, monkeypatch):
     begun: list[str] = []
     start = LocalScheduler.start
@@ -196,6 +197,7 @@ def test_jobs_start_in_the_order_of_the_plan(tmp_path, engines, store, monkeypat
     assert begun == [outcome.app_id for outcome in outcomes]
 
 
+@pytest.mark.slow
 def test_a_job_that_cannot_be_submitted_holds_up_no_other(tmp_path, engines, store, monkeypatch):
     steps = plan(tmp_path, engines, *(f"job-{n}" for n in range(12)))
     broken = steps[0].app_id, steps[5].app_id
@@ -220,6 +222,7 @@ def run(
     return follow(outcomes, engines=engines, store=store, events=report) if wait else outcomes
 
 
+@pytest.mark.slow
 def test_jobs_that_declare_nothing_load_nothing_of_turns(tmp_path: Path, launcher_home: Path) -> None:
     (tmp_path / "a.launcher.yaml").write_text("version: 1\nname: a\nroles: {main: {entrypoint: 'true'}}\n")
     script = (

@@ -51,6 +51,7 @@ def test_a_monitored_program_is_stopped_when_its_time_is_up():
     assert run("utils.process_monitor", "--timeout=0.1", "--", "sleep", "1000").returncode == 0
 
 
+@pytest.mark.slow
 def test_a_monitored_program_is_stopped_by_a_file(tmp_path):
     words = ["--timeout=60", "--exit_on_file", str(tmp_path / "x"), "--", "sh", "-c"]
     assert run("utils.process_monitor", *words, f"touch {tmp_path}/x; exec sleep 1000").returncode == 0
@@ -84,6 +85,7 @@ def management():
     thread.join()
 
 
+@pytest.mark.slow
 def test_a_model_is_registered_and_offered_for_that_long(tmp_path, management):
     address, seen = management
     (tmp_path / "m.mar").write_bytes(b"model")

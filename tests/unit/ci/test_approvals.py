@@ -39,6 +39,7 @@ def test_an_approval_survives_its_check_runs() -> None:
     assert approval.starts == {start_of(job("train")): 0, start_of(job("eval")): 0}
 
 
+@pytest.mark.slow
 def test_a_plan_of_thousands_of_effects_lies_in_several_check_runs() -> None:
     made = stamped(*(f"job-{number}" for number in range(3000)))
     found = runs(made)
@@ -50,6 +51,7 @@ def test_a_plan_of_thousands_of_effects_lies_in_several_check_runs() -> None:
     assert approval_in(found[1:], SCOPE) is None
 
 
+@pytest.mark.slow
 def test_only_the_newest_list_counts_even_where_it_has_fewer_parts() -> None:
     old = runs(stamped(*(f"job-{number}" for number in range(3000))))
     new = runs(stamped("train", plan_id="p2"), first=100)

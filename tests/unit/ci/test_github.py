@@ -39,6 +39,7 @@ def test_a_comment_that_was_deleted_is_no_error(fake: FakeGitHub) -> None:
     assert not github.edit_comment(made.id, "two")
 
 
+@pytest.mark.slow
 def test_every_page_is_read(fake: FakeGitHub) -> None:
     fake.faults.page = 3
     github = client(fake)
@@ -131,6 +132,7 @@ def test_a_write_that_may_have_been_done_is_not_repeated_whatever_the_server_say
     assert slept == []
 
 
+@pytest.mark.slow
 def test_a_secondary_rate_limit_without_headers_is_waited_for(fake: FakeGitHub) -> None:
     slept: list[float] = []
     fake.faults.answers = {"POST": [403]}
@@ -147,6 +149,7 @@ def test_comments_of_users_do_not_count(fake: FakeGitHub) -> None:
     assert github.comments(1) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["<html>a proxy</html>", ""])
 def test_an_answer_that_is_no_json_is_named(fake: FakeGitHub, text: str) -> None:
     fake.faults.text = text

@@ -47,6 +47,7 @@ def test_each_line_says_where_its_effect_is_from(repo: Path, scenario: Scenario)
     assert "already pending on main" in scenario.plan(repo, "--base", "main", "--format", "markdown")
 
 
+@pytest.mark.slow
 def test_a_stop_is_pending_where_the_base_has_no_such_job_either(repo: Path, scenario: Scenario) -> None:
     git(repo, "checkout", "-q", "main")
     for name in ("gone", "older"):

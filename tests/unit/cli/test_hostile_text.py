@@ -92,6 +92,7 @@ def test_no_command_sends_control_characters_of_a_job_file(scenario, files):
     assert "\\x1b[2J" in scenario.launcher("describe", "job").out
 
 
+@pytest.mark.slow
 def test_what_a_replica_prints_stays_byte_for_byte(scenario):
     raw = b"\x1b[2J\xff\x9b\r\n"
     file = scenario.job(r"printf '\033[2J\377\233\r\n'")
@@ -138,6 +139,7 @@ HOSTILE = r"printf 'a\033[31mred\033[0m\033]0;title\007\033[2Jb\302\2335n\n%s\n'
 SAFE = "a\x1b[31mred\x1b[0m\\x1b]0;title\\x07\\x1b[2Jb\\x9b5n\r\ngröße\r\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "replicas"),
     [

@@ -114,6 +114,7 @@ def test_workspaces_of_jobs_that_are_there_stay_as_they_are(scenario):
     assert digest_of(scenario, job) == digest
 
 
+@pytest.mark.slow
 def test_in_a_repository_in_use_extras_come_alone_and_twice_is_as_once(scenario):
     job = scenario.job("true", top="workspace: .")
     before = job.read_text()
@@ -130,6 +131,7 @@ def test_in_a_repository_in_use_extras_come_alone_and_twice_is_as_once(scenario)
     ] == FILES_OF_EXTRAS
 
 
+@pytest.mark.slow
 def test_existing_files_are_kept_and_the_additions_to_them_are_shown(scenario):
     scenario.job("true")
     texts = {
@@ -157,6 +159,7 @@ def test_existing_files_are_kept_and_the_additions_to_them_are_shown(scenario):
     assert (scenario.folder / ".github/workflows/launcher.yml").read_text() != "name: mine\n"
 
 
+@pytest.mark.slow
 def test_files_with_the_additions_are_left_without_advice(scenario):
     scenario.job("true")
     scenario.launcher("init", *EXTRAS)

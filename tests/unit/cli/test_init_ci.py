@@ -149,6 +149,7 @@ def test_an_option_of_the_workflow_alone_is_an_error(scenario):
     assert "add `--ci github`" in init(scenario, "--ci-host", "gpu1", code=64).err
 
 
+@pytest.mark.slow
 def test_at_a_terminal_init_asks_for_engine_address_and_secrets(scenario):
     scenario.job("true", role="env: {TOKEN: {secret: env:HF_TOKEN}}")
     ours, theirs = pty.openpty()

@@ -92,6 +92,7 @@ def test_the_json_of_a_list_says_what_an_app_is_an_attempt_of_and_who_applied_it
     assert found == ["vision", "prod", "good", 1, "a1b2c3d", "ann@node1"]
 
 
+@pytest.mark.slow
 def test_list_and_status_say_the_same_time(scenario):
     scenario.run_to_end(scenario.job("sleep 0.3", replicas=20))
     (listed,) = json.loads(scenario.launcher("list", "--json").out)

@@ -134,6 +134,7 @@ def _until_it_waits(pid):
                 return
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_says_what_it_cancels(scenario):
     gate = scenario.gate()
     client = scenario.start("run", scenario.job(gate.script))
@@ -169,6 +170,7 @@ def test_completion_scripts_are_valid_shell(scenario):
     assert "#compdef launcher" in scenario.launcher("completion", "zsh").out
 
 
+@pytest.mark.slow
 def test_completion_offers_the_names_that_there_are(scenario):
     script = (
         f'launcher() {{ "{sys.executable}" -m launcher "$@"; }}\n'

@@ -4,6 +4,8 @@ import json
 import os
 import subprocess
 
+import pytest
+
 from launcher.plan.codec import seal
 
 FAILS = "exit 3"
@@ -41,6 +43,7 @@ def test_without_files_the_current_directory_is_planned(scenario):
     assert set(scenario.actions()) == {"one", "two"}
 
 
+@pytest.mark.slow
 def test_fail_on_stops_before_anything_is_written(scenario):
     file = scenario.job(FAILS)
     scenario.run_to_end(file, code=5)
@@ -162,6 +165,7 @@ def test_the_command_that_an_apply_suggests_works_in_this_directory(scenario):
     assert "launcher logs job\n" in scenario.launcher("apply", failing, "--yes", "--wait", code=5).err
 
 
+@pytest.mark.slow
 def test_an_app_ends_behind_all_that_it_printed(scenario):
     file = scenario.job("for i in 1 2 3 4 5 6 7 8 9; do echo line $i; done; printf last")
     process = scenario.start("apply", file, "--yes", "--wait", "--logs", stderr=subprocess.STDOUT)
@@ -196,6 +200,7 @@ def test_a_missing_or_broken_saved_plan_is_an_error(scenario):
     assert "x.json" in scenario.launcher("apply", "x.json", code=1).err
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_does_not_stop_an_apply(scenario):
     read, write = os.pipe()
     os.close(read)
@@ -207,6 +212,7 @@ def test_a_reader_that_goes_away_does_not_stop_an_apply(scenario):
     assert [attempt.state for attempt in scenario.attempts()] == ["succeeded"]
 
 
+@pytest.mark.slow
 def test_a_reviewed_plan_is_an_approval_of_its_effects(scenario):
     one, two = scenario.job("true", name="one"), scenario.job("true", name="two")
     scenario.plan(one, "--out", "one.json")

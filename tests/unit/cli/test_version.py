@@ -48,6 +48,7 @@ def committed(folder: Path) -> str:
     return git(folder, "rev-parse", "HEAD")
 
 
+@pytest.mark.slow
 def test_a_checkout_tells_its_commit_and_whether_files_differ(root: Path) -> None:
     commit = committed(root)
     lines, found = report(root)
@@ -58,6 +59,7 @@ def test_a_checkout_tells_its_commit_and_whether_files_differ(root: Path) -> Non
     assert report(root)[1] == f"{commit}-dirty"
 
 
+@pytest.mark.slow
 def test_an_install_in_another_repository_does_not_tell_that_ones_commit(root: Path) -> None:
     committed(root.parent)
     lines, found = report(root)
@@ -65,6 +67,7 @@ def test_an_install_in_another_repository_does_not_tell_that_ones_commit(root: P
     assert "commit" not in lines
 
 
+@pytest.mark.slow
 def test_an_install_from_version_control_tells_what_was_installed(root: Path) -> None:
     (root / INFO).mkdir()
     url = root / INFO / "direct_url.json"

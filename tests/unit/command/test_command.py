@@ -91,6 +91,7 @@ def test_a_file_that_cannot_be_executed_is_reported(tmp_path: Path):
         run([str(script)])
 
 
+@pytest.mark.slow
 def test_out_of_time_kills_the_command_with_its_children():
     with pytest.raises(CommandError, match=r"took longer than 2 s and was killed") as failed:
         run(["sh", "-c", "sleep 1000 & echo $!; wait"], timeout_s=2)

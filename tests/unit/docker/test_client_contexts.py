@@ -99,6 +99,7 @@ def _engine(tls: ssl.SSLContext | None = None) -> FakeEngine:
     return FakeEngine(None, lambda *_: reply(200, "[]"), tls)
 
 
+@pytest.mark.slow
 @NEEDS_OPENSSL
 def test_an_engine_behind_tls_is_reached_by_environment_and_by_context(config, tmp_path, monkeypatch):
     monkeypatch.setenv("SSL_CERT_FILE", str(certificates(tmp_path / "others") / "ca.pem"))
@@ -119,6 +120,7 @@ def test_an_engine_behind_tls_is_reached_by_environment_and_by_context(config, t
         fake.close()
 
 
+@pytest.mark.slow
 @NEEDS_OPENSSL
 def test_an_engine_that_we_do_not_trust_is_not_talked_to(tmp_path: Path):
     fake = _engine(server_tls(certificates(tmp_path / "theirs")))
@@ -155,6 +157,7 @@ def test_a_certificate_for_another_host_or_of_an_unknown_authority_is_refused(tm
     assert fake.asked == []
 
 
+@pytest.mark.slow
 @NEEDS_OPENSSL
 def test_a_key_that_wants_a_password_is_refused_without_asking_for_it(tmp_path: Path):
     ours = certificates(tmp_path / "ours", "-passout", "pass:secret")

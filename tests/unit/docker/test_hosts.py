@@ -147,6 +147,7 @@ def test_a_file_that_no_engine_sees_is_refused(file: str) -> None:
     assert problems(Probe(file=file)) == ["roles.server.ready.file"]
 
 
+@pytest.mark.slow
 def test_validate_shows_the_line_of_a_port_out_of_reach(scenario, monkeypatch):
     monkeypatch.setenv("DOCKER_HOST", "ssh://me@gpu-server")
     role = "image: web:1, entrypoint: serve, "

@@ -1,5 +1,6 @@
 """However a file is written: the same meaning, every comment, and nothing left to format."""
 
+import pytest
 from hypothesis import HealthCheck, assume, given
 from hypothesis import strategies as st
 
@@ -50,6 +51,7 @@ def check(source: Source, document: Document) -> None:
     assert all(line == line.rstrip() or "|" in result or ">" in result for line in result.splitlines())
 
 
+@pytest.mark.slow
 @given(yaml_files())
 def test_any_style_comes_through_with_every_comment(text: str) -> None:
     source = read(text, "job.launcher.yaml")

@@ -1,3 +1,4 @@
+import shutil
 from pathlib import Path
 
 import pytest
@@ -5,11 +6,18 @@ import pytest
 from tests.unit.jobfile.words import git
 
 
+@pytest.fixture(scope="session")
+def one_commit(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("one-commit")
+    git(folder, "init", "-q")
+    (folder / "tracked").write_text("1")
+    git(folder, "add", "tracked")
+    git(folder, "commit", "-qm", "first")
+    return folder
+
+
 @pytest.fixture
-def repository(tmp_path: Path) -> Path:
+def repository(tmp_path: Path, one_commit: Path) -> Path:
     """A folder with one commit; job files that are not added are no change of it."""
-    git(tmp_path, "init", "-q")
-    (tmp_path / "tracked").write_text("1")
-    git(tmp_path, "add", "tracked")
-    git(tmp_path, "commit", "-qm", "first")
+    shutil.copytree(one_commit, tmp_path, dirs_exist_ok=True)
     return tmp_path

@@ -90,6 +90,7 @@ def test_a_link_inside_of_the_repository_is_a_job_file(repo: Path):
     assert wording("job.launcher.yaml") == []
 
 
+@pytest.mark.slow
 def test_a_long_variable_in_many_places_is_one_error(repo: Path):
     args = "".join("      - x$<var.long>\n" for _ in range(5000))
     text = f"vars: {{long: {{type: str, default: {'x' * 400_000}}}}}\n" + ROLE + "    args:\n" + args

@@ -63,6 +63,7 @@ def test_how_a_component_ends_its_process_is_an_error_at_its_place(folder: Path,
     assert message in line
 
 
+@pytest.mark.slow
 def test_a_component_that_does_not_end_is_killed_with_all_it_started(folder, monkeypatch):
     monkeypatch.setenv("LAUNCHER_COMPONENT_TIMEOUT", "2")
     body = "p = subprocess.Popen(['sleep', '1000'])\n"

@@ -139,6 +139,7 @@ def test_a_frame_stars_literals_that_look_like_secrets(line: str, shown: str) ->
     assert without_secrets(line) == shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", sampled(["a", "a: ", 'a:"', "'", " ", "a ", "a=\\", "-"], "a: ", "a "))
 def test_a_frame_of_a_very_long_line_is_made_at_once(part: str) -> None:
     line = part * (2**20 // len(part))

@@ -157,6 +157,7 @@ WRONG += (
 )
 
 
+@pytest.mark.slow
 def test_every_wrong_value_in_every_place_is_reported_in_our_words() -> None:
     base = example_of(JobFile)
     raised: set[str] = set()

@@ -27,6 +27,7 @@ def is_valid(text: str) -> bool:
     return Draft202012Validator(SCHEMA).is_valid(tomli.loads(text))
 
 
+@pytest.mark.slow
 def test_the_published_file_is_the_generated_one():
     assert PUBLISHED.read_text() == json.dumps(published.schema("project"), indent=2) + "\n"
     Draft202012Validator.check_schema(SCHEMA)

@@ -57,6 +57,7 @@ def test_a_document_without_git_values_is_its_own_review_digest(repository: Path
     assert start_of(made).review == canonical.digest(canonical.document(made))
 
 
+@pytest.mark.slow
 def test_the_arguments_of_a_component_keep_the_commit(repository: Path) -> None:
     (repository / "parts.py").write_text(COMPONENT)
     called = repository / "parts.py.called"

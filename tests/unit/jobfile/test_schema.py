@@ -96,6 +96,7 @@ def test_every_pattern_says_what_it_wants() -> None:
         assert ("pattern" in schema) == ("patternErrorMessage" in schema)
 
 
+@pytest.mark.slow
 def test_beside_a_choice_of_tagged_mappings_stands_what_they_have_in_common() -> None:
     choices = [schema for schema in schemas(job_schema()) if "oneOf" in schema]
     assert choices

@@ -14,6 +14,7 @@ from ruamel.yaml import YAML
 
 from launcher.jobfile import render
 from launcher.specs import Launch, digest, document
+from tests.lanes import sampled
 from tests.unit.jobfile.folders import (
     BASE,
     BASE_TOML,
@@ -77,7 +78,7 @@ def flat(launch: Launch) -> Job:
     return {**made, **only}
 
 
-@pytest.mark.parametrize("kinds", FORMATS, ids="-".join)
+@pytest.mark.parametrize("kinds", sampled(FORMATS, *FORMATS[2:]), ids="-".join)
 @pytest.mark.parametrize("case", MERGED)
 def test_layers_merge_lowest_first(repository: Path, case: str, kinds: tuple[str, str]) -> None:
     given = MERGED[case]
@@ -491,6 +492,7 @@ def opened(folder: Path, path: str, *names: str) -> list[int]:
     return [int(count) for count in done.stdout.split()]
 
 
+@pytest.mark.slow
 def test_parents_and_launcher_toml_are_read_once_for_all_files(repository: Path) -> None:
     base = (
         f"{BASE}extends: root.launcher.toml\ntimeout: 1h\n{BASE_TOML.replace('base', 'root')}enabled = true\n"

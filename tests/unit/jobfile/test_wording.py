@@ -255,6 +255,7 @@ def test_warnings_do_not_stop_anything(tmp_path: Path) -> None:
     assert len(compiled.launches) == 1
 
 
+@pytest.mark.slow
 def test_every_code_in_use_is_documented() -> None:
     import launcher.jobfile
 

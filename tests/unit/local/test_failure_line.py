@@ -4,6 +4,8 @@ import json
 import os
 from pathlib import Path
 
+import pytest
+
 from launcher.schedulers.local import rundir
 from tests.unit.local.driving import Driven, sh
 
@@ -40,6 +42,7 @@ def test_no_event_holds_a_secret(app: Driven) -> None:
     assert "hunter2" not in events(app)
 
 
+@pytest.mark.slow
 def test_a_stopped_program_is_not_blamed_with_its_last_line(app: Driven) -> None:
     app.run(
         app.role("main", sh("exit 3")),

@@ -181,6 +181,7 @@ def test_a_follower_of_a_bounded_log_sees_all_but_what_was_dropped_before_it_loo
         assert place == len(whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("max_bytes", [0, 20_000])
 def test_a_writer_that_is_killed_anywhere_leaves_a_log_that_can_be_read(tmp_path, max_bytes):
     """The lines count: what is there is a beginning of the count, or that, a gap and a later part."""

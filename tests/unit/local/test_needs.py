@@ -134,6 +134,7 @@ def test_a_supervisor_that_dies_between_decision_and_start_leaves_nothing_decide
     assert (second.view.state, second.view.message) == ("skipped", "withdrawn")
 
 
+@pytest.mark.slow
 def test_waiting_costs_no_wake_ups(supervise: Supervise) -> None:
     first = supervise()
     first.start(first.role("main", ["sleep", "1000"]))

@@ -59,6 +59,7 @@ def output(scheduler: LocalScheduler, app_id: str) -> list[str]:
     return [line.rstrip("\n") for line in scheduler.log_iter(app_id, "r")]
 
 
+@pytest.mark.slow
 def test_a_run_of_an_app_that_asks_for_nothing_loads_nothing_for_turns(scenario: Any) -> None:
     command = [sys.executable, "-X", "importtime", "-m", "launcher", "run", str(scenario.job("true"))]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

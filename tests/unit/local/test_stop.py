@@ -138,6 +138,7 @@ def test_the_end_of_a_short_app_does_not_wait_for_its_timeout(app: Driven) -> No
     assert time.monotonic() - began < 60
 
 
+@pytest.mark.slow
 def test_what_a_replica_leaves_in_its_group_is_killed_soon_after_it(app: Driven) -> None:
     began = time.monotonic()
     view = app.run(app.role("main", sh("sleep 1000 & echo $!; exit 0")))
@@ -146,6 +147,7 @@ def test_what_a_replica_leaves_in_its_group_is_killed_soon_after_it(app: Driven)
     assert pids.start_time(int(app.log())) is None
 
 
+@pytest.mark.slow
 def test_what_a_replica_leaves_in_another_session_does_not_hold_it_up(app: Driven) -> None:
     app.start(app.role("main", sh("setsid -f sh -c 'echo here; sleep 1000'; exit 0"), SLEEP))
     view = app.until(lambda view: replicas(view)[0].state != "running")
@@ -156,6 +158,7 @@ def test_what_a_replica_leaves_in_another_session_does_not_hold_it_up(app: Drive
     assert app.left() == []
 
 
+@pytest.mark.slow
 def test_output_of_what_stays_behind_is_kept_as_long_as_the_app_runs(app: Driven) -> None:
     os.mkfifo(os.path.join(app.cwd, "fifo"))
     app.start(app.role("main", sh("setsid -f sh -c 'read line < fifo; echo $line'; exit 0"), SLEEP))

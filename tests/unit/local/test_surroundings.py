@@ -5,6 +5,8 @@ import signal
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.unit.local.conftest import Supervise
 from tests.unit.local.driving import Driven, sh
 
@@ -71,6 +73,7 @@ def test_it_has_the_limit_of_open_files_that_the_user_has(supervise: Supervise) 
     assert app.log() == "256\n"
 
 
+@pytest.mark.slow
 def test_hundreds_of_replicas_run_where_the_user_may_open_few_files(supervise: Supervise) -> None:
     app = supervise(files=64)
     view = app.run(app.role("main", *[sh("echo out; echo err >&2")] * 200))

@@ -57,6 +57,7 @@ def test_a_supervisor_that_stays_suspended_is_killed_with_its_replicas(app: Driv
     assert cancel(app.app_dir) == []
 
 
+@pytest.mark.slow
 def test_a_lock_of_an_unknown_holder_is_waited_for_within_bounds(tmp_path, monkeypatch):
     """As in another pid namespace: the pid of the record means no process here, or a stranger."""
     monkeypatch.setattr(stop, "_OUT_OF_SIGHT_S", 0.2)

@@ -322,6 +322,7 @@ def test_an_app_that_cannot_start_at_once_gives_up_its_place(supervise, table, t
     assert os.listdir(table) == ["lock"]
 
 
+@pytest.mark.slow
 def test_a_table_that_cannot_be_written_is_tried_again(supervise: Supervise, tmp_path: Path) -> None:
     app = supervise()
     table = tmp_path / "later"
@@ -372,6 +373,7 @@ def test_replicas_see_what_there_is_where_no_gpu_is_known(supervise, table, tmp_
     assert app.log() == "GPUs all\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rounds", [25])
 def test_it_is_withdrawn_or_it_runs(supervise, state_dir, table, tmp_path, rounds):
     """Withdrawn by two clients at the moment at which its turn comes: it never runs then, else it does."""
@@ -392,6 +394,7 @@ def test_it_is_withdrawn_or_it_runs(supervise, state_dir, table, tmp_path, round
         assert os.listdir(table) == ["lock"]
 
 
+@pytest.mark.slow
 def test_waiting_in_line_costs_no_wake_ups(supervise: Supervise, holder: Driven, table: str) -> None:
     apps = [supervise() for _ in range(3)]
     for number, app in enumerate(apps, 2):

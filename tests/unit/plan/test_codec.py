@@ -101,12 +101,14 @@ def plans(draw: st.DrawFn) -> Plan:
     return made.stamped(plan_id="p1", created_at=draw(st.integers(0, 2**32)), commits={ORIGIN: "abc-dirty"})
 
 
+@pytest.mark.slow
 @unhurried
 @given(plans())
 def test_a_plan_survives_its_file(made: Plan) -> None:
     assert located(loads(dumps(made)), root="/src", origin=ORIGIN) == made
 
 
+@pytest.mark.slow
 @unhurried
 @given(plans())
 def test_a_plan_reads_the_same_before_and_after_its_file(made: Plan) -> None:

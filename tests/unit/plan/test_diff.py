@@ -18,6 +18,7 @@ def changes(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
     return [str(change) for change in diff(*documents)]
 
 
+@pytest.mark.slow
 @unhurried
 @given(documents(), documents())
 def test_applying_the_changes_to_the_old_document_gives_the_new_one(old: Any, new: Any) -> None:
@@ -31,6 +32,7 @@ def test_equal_documents_have_no_changes(document: Any) -> None:
     assert diff(document, json.loads(json.dumps(document))) == ()
 
 
+@pytest.mark.slow
 @unhurried
 @given(documents(), documents())
 def test_every_change_is_one_printable_line(old: Any, new: Any) -> None:

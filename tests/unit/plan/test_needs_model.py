@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
@@ -86,6 +87,7 @@ def holds_good(plan: Plan) -> None:
                 assert steps[need.job].starts <= (need.job in step.after)
 
 
+@pytest.mark.slow
 @settings(unhurried, max_examples=150)
 @given(st.lists(events, max_size=14))
 def test_a_plan_after_everything_has_succeeded_as_planned_is_empty(history: list[tuple[Any, ...]]) -> None:
@@ -109,6 +111,7 @@ def test_a_plan_after_everything_has_succeeded_as_planned_is_empty(history: list
     assert after.is_empty
 
 
+@pytest.mark.slow
 @settings(unhurried, max_examples=60)
 @given(st.lists(events, max_size=14), asked, st.booleans())
 def test_a_plan_stands_while_nothing_has_happened(history, rerun, retry):
@@ -124,6 +127,7 @@ def test_a_plan_stands_while_nothing_has_happened(history, rerun, retry):
     assert checked.plan.steps == made.steps
 
 
+@pytest.mark.slow
 @settings(unhurried, max_examples=100)
 @given(st.lists(events, max_size=14), st.sets(jobs), st.sets(jobs, min_size=1))
 def test_what_every_apply_repeats_stops_nothing(history, edited, every):

@@ -167,6 +167,7 @@ def test_a_file_that_another_client_links_meanwhile_is_not_damaged(login, monkey
         assert folder.json("owner.n1") == {"nonce": "n2"}
 
 
+@pytest.mark.slow
 def test_eight_clients_take_an_app_id_once(login, has_jobs):
     """Each round begins with what a dead client left; the clients start at one moment."""
     for app_id in (f"a-{k}" for k in range(1, 9)):

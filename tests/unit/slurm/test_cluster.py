@@ -62,6 +62,7 @@ def calls(tmp_path):
     return (tmp_path / "calls").read_text().splitlines()
 
 
+@pytest.mark.slow
 def test_one_request_is_one_connection_with_nothing_of_it_on_the_command_line(there, tmp_path):
     cluster = Cluster(("login1", "~/jobs; touch it"))
     first, second = cluster.call({"op": "outputs"}, {"op": "make_output", "name": "x"})
@@ -160,6 +161,7 @@ def startup(there, text):
     (there / ".bashrc").write_text(text + "\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

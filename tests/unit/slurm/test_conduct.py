@@ -29,6 +29,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
     made.close()
 
 
+@pytest.mark.slow
 def test_an_app_whose_replicas_succeed_has_succeeded(site: Site) -> None:
     site.app(role("main", "echo $K; echo oops >&2", replicas=2))
     (site.dir / "secrets").write_text("{}")
@@ -41,6 +42,7 @@ def test_an_app_whose_replicas_succeed_has_succeeded(site: Site) -> None:
     assert site.processes() == []
 
 
+@pytest.mark.slow
 def test_a_second_job_of_the_app_ends_at_once(site: Site) -> None:
     site.app(role("main", "echo once"))
     site.run()
@@ -81,6 +83,7 @@ def test_roles_start_in_their_order_and_services_end_with_the_app(site: Site) ->
     assert site.processes() == []
 
 
+@pytest.mark.slow
 def test_a_replica_that_waits_for_the_host_of_a_role_can_be_cancelled(site: Site) -> None:
     site.app(
         role("client", "", argv=["echo", "\x01host:server\x01"]),
@@ -102,6 +105,7 @@ def test_a_replica_that_waits_for_the_host_of_a_role_can_be_cancelled(site: Site
 TRIES = 'echo "try $LAUNCHER_RESTART"; test "$LAUNCHER_RESTART" -ge 2 || exit 5'
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", sampled(["REPLICA", "ROLE", "APPLICATION"], "REPLICA"))
 def test_what_fails_twice_succeeds_with_two_retries(site: Site, policy: str) -> None:
     site.app(role("main", TRIES, retries=2, policy=policy))
@@ -135,6 +139,7 @@ OURS = "JobId=12 JobName=renamed Command=/apps/app/script-n1.sh"
 LIMITS = {"02:00:00": "2 h", "1-00:00:00": "1 d", "01:30:00": "90 min", "00:01:00": "1 min"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", sampled(LIMITS, "02:00:00"))
 def test_the_time_limit_of_the_job_ends_the_app(site: Site, limit: str) -> None:
     site.scontrol(f"{OURS} JobState=RUNNING TimeLimit={limit} EndTime=Unknown")
@@ -148,6 +153,7 @@ def test_the_time_limit_of_the_job_ends_the_app(site: Site, limit: str) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_limit_that_is_not_near_yet_ends_nothing(site: Site) -> None:
     """Slurm sends its signal up to a minute early, and a limit may be extended."""
     later = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(time.time() + 3600))
@@ -163,6 +169,7 @@ def test_a_limit_that_is_not_near_yet_ends_nothing(site: Site) -> None:
     assert site.outcome()["state"] == "succeeded"
 
 
+@pytest.mark.slow
 def test_a_job_that_slurm_ends_is_cancelled_at_once(site: Site) -> None:
     site.scontrol(f"{OURS} JobState=COMPLETING Reason=None Restarts=0")
     site.app(role("main", "trap '' TERM; echo up; while :; do sleep 0.1; done"), grace_s=100.0)
@@ -175,6 +182,7 @@ def test_a_job_that_slurm_ends_is_cancelled_at_once(site: Site) -> None:
     until(lambda: site.processes() == [])
 
 
+@pytest.mark.slow
 def test_what_slurm_says_of_another_job_with_its_id_is_not_believed(site: Site) -> None:
     """A controller that lost its state counts anew, and ends the jobs that it does not know."""
     other = OURS.replace("/app/", "/other/")
@@ -200,6 +208,7 @@ def test_a_replica_that_slurm_ended_first_is_cancelled_with_its_job(site: Site) 
     assert site.outcome()["state"] == "cancelled"
 
 
+@pytest.mark.slow
 def test_a_job_that_slurm_starts_twice_runs_nothing_twice(site: Site) -> None:
     """A controller that was killed may have forgotten that the job runs."""
     site.app(role("main", "echo once"))
@@ -209,6 +218,7 @@ def test_a_job_that_slurm_starts_twice_runs_nothing_twice(site: Site) -> None:
     assert (site.outcome()["state"], site.log("main")) == ("lost", b"once\n")
 
 
+@pytest.mark.slow
 def test_a_job_that_is_requeued_has_no_outcome_and_goes_on(site: Site) -> None:
     site.scontrol(f"{OURS} JobState=COMPLETING Reason=None Restarts=1")
     (site.dir / "secrets").write_text(json.dumps({"main": {"TOKEN": "hidden"}}))
@@ -342,6 +352,7 @@ def test_a_step_that_slurm_ends_before_replicas_report_has_the_end_of_its_job(si
     assert (found["state"], found["message"]) == (state, message)
 
 
+@pytest.mark.slow
 def test_slurm_is_asked_again_why_it_ends_a_job(site: Site) -> None:
     asked, answer = (
         site.shared / "asked",
@@ -378,6 +389,7 @@ def test_a_cancellation_may_give_more_time_than_the_app_has(site: Site) -> None:
     assert states(site.outcome()) == ["main/0 cancelled 7 cancelled"]
 
 
+@pytest.mark.slow
 def test_an_app_whose_end_a_client_has_recorded_runs_no_longer(site: Site) -> None:
     """A controller that was killed may have forgotten the job: nothing else ends what runs."""
     site.app(role("main", "echo up; exec sleep 1000"))
@@ -403,6 +415,7 @@ def test_a_cancellation_is_found_without_its_signal(site: Site) -> None:
 TREE = "sh -c 'trap \"\" TERM; setsid sleep 1000 & sleep 1000' & echo up; exec sleep 1000"
 
 
+@pytest.mark.slow
 def test_nothing_is_left_of_an_app_whose_conductor_is_killed(site: Site) -> None:
     site.app(role("main", TREE, replicas=2), grace_s=0.1)
     started(site).kill()

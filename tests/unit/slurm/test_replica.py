@@ -39,6 +39,7 @@ def output(site: Site, stream: str = "stdout") -> bytes:
 # -- output ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_output_is_kept_byte_for_byte_with_its_streams_and_times(site: Site) -> None:
     before = time.time_ns()
     kept = "until grep -q {} ../logs/main/0.log; do sleep 0.01; done"
@@ -64,6 +65,7 @@ def test_output_of_what_a_replica_leaves_behind_is_kept(site: Site) -> None:
     assert site.log("main") == b"early\nlate\n"
 
 
+@pytest.mark.slow
 def test_what_outlives_its_replica_is_killed(site: Site) -> None:
     found = one(site, "setsid sh -c 'trap \"\" TERM; while :; do sleep 0.1; done' & sleep 0.1")
     assert found["code"] == 0
@@ -73,6 +75,7 @@ def test_what_outlives_its_replica_is_killed(site: Site) -> None:
 # -- the command -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_arguments_and_variables_arrive_unchanged(site: Site) -> None:
     odd = "a  b\t'\"\\\n*ü 漢 \udcff %s {x}"
     program = "import os, sys; os.write(1, os.fsencode(sys.argv[1]) + b'|' + os.environb[b'ODD'])"
@@ -101,6 +104,7 @@ UNSTARTABLE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", sampled(UNSTARTABLE, "./none"))
 def test_what_cannot_be_started_is_reported(site: Site, command: str) -> None:
     code, why = UNSTARTABLE[command]
@@ -154,6 +158,7 @@ def cancelled(site: Site, script: str, **fields: Any) -> dict[str, Any]:
     return site.outcome()
 
 
+@pytest.mark.slow
 def test_a_replica_that_ignores_the_signal_is_killed_with_all_it_started(site: Site) -> None:
     child = "sh -c 'trap \"\" TERM; setsid sleep 1000 & while :; do sleep 0.1; done' &"
     found = cancelled(site, f"trap '' TERM; {child} echo up; while :; do sleep 0.1; done", grace_s=0.2)

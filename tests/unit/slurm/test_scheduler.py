@@ -39,6 +39,7 @@ def test_a_state_folder_without_slurm_has_no_engine_to_ask(scheduler, launcher_h
     assert not launcher_home.exists()
 
 
+@pytest.mark.slow
 def test_a_list_loads_nothing_of_slurm(scenario):
     scenario.run_to_end(scenario.job("true"))
     command = [sys.executable, "-X", "importtime", "-m", "launcher", "list"]

@@ -253,6 +253,7 @@ def test_a_document_is_its_own_normal_form(launch):
     assert document(again) == made
 
 
+@pytest.mark.slow
 @given(LAUNCH)
 def test_making_a_document_edits_and_shares_nothing(launch):
     before = deepcopy(launch)

@@ -121,6 +121,7 @@ def test_of_many_that_meet_a_damaged_file_one_replaces_it(launcher_home: Path, n
     assert len(notices) == 1
 
 
+@pytest.mark.slow
 def test_a_file_that_is_moved_aside_meanwhile_is_not_unwritable(launcher_home: Path):
     path = launcher_home / "ledger.db"
     Store.open().close()

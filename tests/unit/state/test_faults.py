@@ -87,6 +87,7 @@ def close_for_writing(home: Path) -> None:
 # Writers
 
 
+@pytest.mark.slow
 def test_sixteen_writers_at_once_lose_nothing(launcher_home: Path):
     each = 10
     writers = [python(WRITER, str(1 + number * each), str(each)) for number in range(16)]  # they make it, too
@@ -255,6 +256,7 @@ def test_a_network_file_system_is_refused_with_a_hint(tmp_path: Path, monkeypatc
     assert failed.value.hint == "set LAUNCHER_HOME to a folder on a local disk"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", sampled([7, 1], 7))
 def test_whatever_byte_of_the_ledger_is_wrong_it_can_be_used(launcher_home: Path, step: int):
     """Bytes of the header, of the schema and of the rows: read well, replaced, or reported."""

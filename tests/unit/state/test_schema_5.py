@@ -51,6 +51,7 @@ def test_attempts_of_an_earlier_boot_are_lost_or_go_on(older):
     assert planned["after"] == ("hold", "needs_failed slow: lost")
 
 
+@pytest.mark.slow
 def test_apply_brings_it_up_to_date_once(older):
     older.launcher("apply", ".", "--yes", "--wait", code=5)
     ledger = sqlite3.connect(older.home / "ledger.db")

@@ -159,6 +159,7 @@ def test_latest_is_the_attempt_with_the_highest_number_of_each_job(store: Store)
     }
 
 
+@pytest.mark.slow
 def test_latest_of_some_jobs_is_one_query_however_many_they_are(store: Store):
     for job in range(300):
         store.record(attempt(f"job{job}"))

@@ -131,6 +131,7 @@ def test_a_large_workspace_is_hashed_like_a_small_one(folder: Path, monkeypatch:
     assert digest(folder) == one_by_one
 
 
+@pytest.mark.slow
 def test_a_thousand_files_take_no_time(tmp_path: Path):
     for number in range(1000):
         (tmp_path / f"{number}.py").write_text(f"print({number})\n")

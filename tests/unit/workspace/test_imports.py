@@ -55,6 +55,7 @@ def test_text_and_comments_import_nothing():
     assert names(source) == ["last"]
 
 
+@pytest.mark.slow
 def test_the_sources_of_this_repository_are_read_as_ast_reads_them():
     for path in FILES:
         nodes = [

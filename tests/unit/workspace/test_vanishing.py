@@ -55,6 +55,7 @@ def rounds() -> Iterator[None]:
         yield
 
 
+@pytest.mark.slow
 def test_job_files_are_found_and_compiled(churning: Path) -> None:
     for _ in rounds():
         files, problems = find_files(["."], str(churning))
@@ -63,12 +64,14 @@ def test_job_files_are_found_and_compiled(churning: Path) -> None:
         assert compile_files([str(churning)]).diagnostics == ()
 
 
+@pytest.mark.slow
 def test_a_workspace_is_hashed(churning: Path) -> None:
     for _ in rounds():
         assert "train.py" in [entry.path for entry in context.entries(str(churning))]
         assert context.content_digest(str(churning)).startswith("ws1:")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pattern", ["**/*.txt", ".", "*/a/b/y.txt"])
 def test_a_trigger_is_hashed(churning: Path, pattern: str) -> None:
     for _ in rounds():

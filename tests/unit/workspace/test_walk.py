@@ -56,6 +56,7 @@ def test_what_is_no_folder_is_an_error(tmp_path: Path) -> None:
         list(walk_workspace(tmp_path / "none"))
 
 
+@pytest.mark.slow
 def test_folders_may_be_nested_deeper_than_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     depth = 1_200
     top = tmp_path / "top"
