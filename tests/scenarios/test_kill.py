@@ -117,7 +117,7 @@ def test_killed_at_random_moments_the_next_apply_finishes_the_work(scenario, spa
 def test_finished_work_is_not_repeated_when_the_supervisor_died_before_it_recorded_the_end(scenario, reader):
     """Whichever command sees it first: two ends with 0 are on record, and make a success."""
     log = scenario.folder / "runs"
-    mark = f"mark-of-{scenario.folder.parent.name}"
+    mark = f"mark-of-{scenario.folder}"  # names alone repeat in other workers
     script = f"echo run >>{log}; setsid -f sh -c 'while :; do sleep 9; done' {mark}"
     file = scenario.job(script, replicas=2, top="lifecycle: {on_lost: rerun, on_failed: rerun}")
     assert not killed(scenario, "record", "exit", "2", argv=["apply", file, "--yes"])
