@@ -13,7 +13,7 @@ from launcher.jobfile.compile.shell_advice import SHELLS, advise_shell_text
 from launcher.jobfile.compile.variables import AnyVar, reads_secret
 from launcher.jobfile.messages.collector import Collector
 from launcher.jobfile.messages.names import nearest
-from launcher.jobfile.model.fields import elsewhere
+from launcher.jobfile.model.fields import around
 from launcher.jobfile.model.job_file import JobFile
 from launcher.jobfile.model.role import RoleSpec
 from launcher.jobfile.text.document import Document, Path, leaves
@@ -176,7 +176,7 @@ def _advise_args(role: str, args: Iterable[tuple[str, str]], problems: Collector
     for index, (before, text) in enumerate(args):
         # What follows an option may be its value: `--extra-args`, `--lr 0.1`.
         path: Path = ("roles", role, "args", index)
-        if _takes_items(path, problems):
+        if "- " in text and _takes_items(path, problems):
             message = (
                 f"argument {index + 1} of role `{role}` holds the items below it: they are indented deeper"
             )
@@ -240,8 +240,8 @@ def _advise_fields(role: str, spec: RoleSpec, fields: Set[str], problems: Collec
     job = (problems.document.value or {}).keys()
     for name in spec.env:
         path: Path = ("roles", role, "env", name)
-        home = elsewhere(path[:-1], name)
-        if home not in ((), path[:2]) or name in (fields if home else job) or problems.is_broken(path):
+        home = around(path[:-1], name)
+        if home is None or name in (fields if home else job) or problems.is_broken(path):
             continue
         whose = f"role `{role}`" if home else "the job"
         message = f"`{name}` is a variable of the environment here, and has the name of a field of {whose}"

@@ -104,16 +104,23 @@ def elsewhere(path: Path, key: str) -> Path | None:
 
     Names of roles and variables in the answer are "*".
     """
-    for size in range(len(path) - 1, -1, -1):
-        # `args` are a role's nearly always; a job has them beside a component.
-        if key in fields_at(path[:size]) and (size or key != "args"):
-            return path[:size]
+    if (home := around(path, key)) is not None:
+        return home
     beside = range(len(path) - 1, -1, -1) if path[:1] == ("roles",) and len(path) < 4 else ()
     for size in (len(path), *beside):
         place = place_at(path[:size])
         found = next(_inside(place, path[:size], key), None) if place is not None else None
         if found is not None:
             return found
+    return None
+
+
+def around(path: Path, key: str) -> Path | None:
+    """The nearest mapping around `path` that has the field `key`."""
+    for size in range(len(path) - 1, -1, -1):
+        # `args` are a role's nearly always; a job has them beside a component.
+        if key in fields_at(path[:size]) and (size or key != "args"):
+            return path[:size]
     return None
 
 

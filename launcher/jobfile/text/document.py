@@ -128,18 +128,20 @@ class Document:
 
     def _ranges(self, path: Path) -> tuple[Range, Range]:
         spot = self.root()
-        key = value = self._opening(spot)
+        written: tuple[int, int] | None = None  # the key, where the last segment is one
         for segment in path:
             if isinstance(segment, str) and spot.entries and segment in spot.entries:
                 start, end, spot = spot.entries[segment]
-                key = self._range(spot, start, end)
+                written = start, end
             elif isinstance(segment, int) and spot.items and segment < len(spot.items):
                 spot = spot.items[segment]
-                key = self._range(spot) if spot.end > spot.start else self._opening(spot)
-            else:
-                continue
-            value = self._range(spot) if spot.end > spot.start else key
-        return key, value
+                written = None
+        value = self._range(spot) if spot.end > spot.start else None
+        if written is not None:
+            key = self._range(spot, *written)
+        else:
+            key = value if value is not None and spot is not self.root() else self._opening(spot)
+        return key, value or key
 
     def _range(self, spot: Spot, start: int | None = None, end: int = 0) -> Range:
         start, end = (spot.start, spot.end) if start is None else (start, end)
