@@ -92,7 +92,9 @@ def _is_worker(config: pytest.Config) -> bool:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def folders(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def remove_folders(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[None]:
     """Removes the folders of a session without failures, all at once: a removal behind each test would slow
     down the next ones on ext4, which passes over inodes that were freed in the last seconds."""
     yield

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from _thread import allocate_lock
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from time import monotonic, sleep, time
 from typing import Any, Literal
 
+from launcher.dataclass import dataclass
 from launcher.errors import NOT_SUCCEEDED
 from launcher.plan.step import ActionKind
 from launcher.specs.launch import JobKey

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from launcher import git
@@ -13,6 +12,7 @@ from launcher.apply.approval import check_capacity, check_plan
 from launcher.apply.dry_run import bind_plan, dry_run_plan
 from launcher.apply.engines import Engines
 from launcher.apply.observe import CheckoutFiles, observe
+from launcher.dataclass import dataclass
 from launcher.errors import LauncherError, UsageError
 from launcher.plan.grounds import Grounds, needs_of
 from launcher.plan.model import Plan

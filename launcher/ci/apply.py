@@ -11,11 +11,12 @@ import json
 import re
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from launcher.ci.approvals import Scope, approval_in, names
 from launcher.ci.github import Check, GitHub, Pull
+from launcher.dataclass import dataclass
 from launcher.errors import StaleError
 from launcher.plan.effects import Approval
 from launcher.plan.model import Plan

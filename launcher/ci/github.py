@@ -9,7 +9,6 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from email.message import Message
 from http.client import HTTPException
 from typing import Any, Final, NamedTuple
@@ -17,6 +16,7 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlencode, urlsplit
 from urllib.request import HTTPRedirectHandler, OpenerDirector, Request, build_opener
 
+from launcher.dataclass import dataclass
 from launcher.errors import LauncherError
 
 APP: Final = "github-actions"

@@ -9,9 +9,10 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from launcher.dataclass import dataclass
 from launcher.errors import LauncherError
 from launcher.files import read_regular
 

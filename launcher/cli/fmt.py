@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from launcher.cli.console import Console
+from launcher.dataclass import dataclass
 from launcher.errors import JobFileError, LauncherError
 from launcher.files import PROJECT_FILE, make_like
 from launcher.jobfile import render

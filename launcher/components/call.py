@@ -11,11 +11,12 @@ from __future__ import annotations
 from argparse import Namespace
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
 from launcher.components.signature import Parameter, Parameters, component_help, parameters_of
 from launcher.components.types import EMPTY, Spelt, WrongValueException, from_text, from_value, type_name
+from launcher.dataclass import dataclass
 from launcher.errors import LauncherError, UsageError
 from launcher.specs.app import AppDef
 from launcher.text import dotted, name_hint

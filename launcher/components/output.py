@@ -6,10 +6,11 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from fcntl import F_DUPFD_CLOEXEC, fcntl
 from threading import Lock
 from typing import TextIO
+
+from launcher.dataclass import dataclass
 
 
 @dataclass(slots=True)

@@ -6,12 +6,12 @@ import inspect
 import re
 import typing
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from textwrap import dedent, fill
 from types import SimpleNamespace
 from typing import Any
 
 from launcher.components.types import EMPTY, type_name
+from launcher.dataclass import dataclass
 from launcher.errors import LauncherError
 
 _ARGUMENTS = r"(?:Args|Arguments|Parameters|Params|Keyword Args|Keyword Arguments)::? *\n"

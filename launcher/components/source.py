@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
+
+from launcher.dataclass import dataclass
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from dataclasses import dataclass
 
+from launcher.dataclass import dataclass
 from launcher.specs.resources import get_named_resources
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from launcher.convert.draft import Draft, masked
+from launcher.dataclass import dataclass
 from launcher.specs.macros import escape
 from launcher.specs.secret import is_sensitive
 

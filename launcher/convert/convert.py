@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from launcher.convert import compose, procfile, sbatch
 from launcher.convert.proof import Row, compiled, request_rows
+from launcher.dataclass import dataclass
 from launcher.errors import LauncherError, UsageError
 from launcher.git import repository
 from launcher.jobfile.diagnostics.diagnostic import Diagnostic, job_file_error

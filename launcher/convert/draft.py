@@ -6,10 +6,11 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from textwrap import wrap
 from typing import Any
 
+from launcher.dataclass import dataclass
 from launcher.jobfile.format import Unformattable, format_text
 from launcher.jobfile.text.parse import parse
 from launcher.jobfile.text.source import Source

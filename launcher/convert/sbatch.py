@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from launcher.convert.draft import Draft, label, masked, memory_text
 from launcher.convert.sbatch_script import NO_VALUE, SHORT_OF_SRUN, Script, mebibytes, pairs, read, written
+from launcher.dataclass import dataclass
 from launcher.errors import LauncherError
 from launcher.jobfile.compile.matrix import MAX_JOBS
 from launcher.jobfile.text.source import Source

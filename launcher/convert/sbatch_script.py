@@ -6,9 +6,9 @@ import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from launcher.convert.draft import masked
+from launcher.dataclass import dataclass
 from launcher.errors import LauncherError
 from launcher.jobfile.text.source import Source
 from launcher.schedulers.slurm.options import KNOWN

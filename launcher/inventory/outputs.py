@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import dataclass
 from typing import Any
 
+from launcher.dataclass import dataclass
 from launcher.errors import LauncherError, SchedulerError
 from launcher.inventory import recorded
 from launcher.inventory.recorded import scheduler_of

@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from launcher.dataclass import dataclass
 from launcher.plan.notation import field, show, show_at, show_both
 from launcher.specs.macros import with_brackets
 from launcher.specs.secret import HIDDEN, hide, hide_item, is_sensitive, reference_in

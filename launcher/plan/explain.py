@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
+from launcher.dataclass import dataclass
 from launcher.plan import why
 from launcher.plan.decide import inputs_changed
 from launcher.plan.diff import diff

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, Literal, TypeVar
 
+from launcher.dataclass import dataclass
 from launcher.plan.reasons import Reason
 from launcher.plan.snapshot import OUTPUT_GONE, Snapshot
 from launcher.plan.step import Step, is_abandoned, is_unfinished, submitter

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final, Literal
 
+from launcher.dataclass import dataclass
 from launcher.plan.effects import Effect, Refusal, covers, effects_of, plan_digest
 from launcher.plan.reasons import ReasonCode
 from launcher.plan.step import MARKS, ActionKind, Guard, Step

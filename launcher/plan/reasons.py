@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from launcher.dataclass import dataclass
 from launcher.plan.notation import field, show_at, show_both
 from launcher.specs.secret import HIDDEN
 

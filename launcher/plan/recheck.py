@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
 
+from launcher.dataclass import dataclass
 from launcher.errors import StaleError
 from launcher.plan.decide import decide
 from launcher.plan.grounds import Desired, Grounds, history_of, in_order, key_of, needs_of

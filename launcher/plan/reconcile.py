@@ -6,10 +6,11 @@ Jobs are chosen by name: `train`, with what needs it (`train+`), with what it ne
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from launcher.dataclass import dataclass
 from launcher.errors import UsageError
 from launcher.plan.attribution import shared_lines
 from launcher.plan.decide import decide

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
+from launcher.dataclass import dataclass
 from launcher.text import nearest
 
 Fault = tuple[str, str]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from graphlib import TopologicalSorter
 from typing import Any, Final, Literal
 
+from launcher.dataclass import dataclass
 from launcher.plan.diff import Change
 from launcher.plan.reasons import Reason
 from launcher.specs.attempt import WAITING_STATES, Attempt

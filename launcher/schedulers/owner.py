@@ -6,9 +6,10 @@ import json
 import os
 import pwd
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 from launcher import paths
+from launcher.dataclass import dataclass
 from launcher.schedulers import pids
 
 PATIENCE_S = 600.0

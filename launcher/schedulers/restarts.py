@@ -5,9 +5,9 @@ from __future__ import annotations
 from _thread import allocate_lock
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
+from launcher.dataclass import dataclass
 from launcher.holding.replica import ENDED, UNKNOWN_RETRIES
 from launcher.holding.state import AppState
 from launcher.schedulers.logs import RESTART, LogRecord, Where

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import Any, Literal
 
+from launcher.dataclass import dataclass
 from launcher.specs import needs as needs_
 from launcher.specs.jobkey import JobKey
 from launcher.specs.needs import StoodOn

@@ -16,9 +16,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from launcher.dataclass import dataclass
 from launcher.errors import LauncherError
 from launcher.specs.app import Role
 from launcher.specs.mounts import BindMount, DeviceMount, VolumeMount

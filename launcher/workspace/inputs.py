@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from launcher.dataclass import dataclass
 from launcher.errors import LauncherError
 from launcher.specs.inputs import InputFiles, changes
 from launcher.specs.launch import InputRef

@@ -8,12 +8,12 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from errno import EISDIR
 from hashlib import sha256
 from types import MappingProxyType
 from typing import Any
 
+from launcher.dataclass import dataclass
 from launcher.workspace.context import (
     PREFIX,
     Entry,

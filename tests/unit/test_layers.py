@@ -10,6 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted((ROOT / "launcher").rglob("*.py"))
 
 RANK = {
+    "dataclass": 0,
     "errors": 0,
     "paths": 0,
     "command": 0,

@@ -7,7 +7,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,6 +17,7 @@ from rich.text import Text
 
 from launcher.cli.console import visible
 from launcher.cli.render.values import STATE_STYLES, duration, is_waiting, shortened
+from launcher.dataclass import dataclass
 from launcher.state.records import ENDED, LIVE, WAITING
 from launcher.text import natural, plural
 

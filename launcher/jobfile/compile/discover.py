@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple
 
+from launcher.dataclass import dataclass
 from launcher.files import GONE, PROJECT_FILE, read_regular, upwards
 from launcher.git import repository
 from launcher.jobfile.diagnostics.diagnostic import Diagnostic

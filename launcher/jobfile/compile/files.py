@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from launcher.components.calls import Calls, are_allowed
+from launcher.dataclass import dataclass
 from launcher.jobfile.compile.discover import FoundFile, find_files
 from launcher.jobfile.compile.inputs import Folders
 from launcher.jobfile.compile.needs import (

@@ -10,11 +10,12 @@ import math
 import re
 from base64 import b32encode
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from hashlib import sha256
 from itertools import product
 from typing import Any
 
+from launcher.dataclass import dataclass
 from launcher.jobfile.compile.variables import Value, show_text
 from launcher.jobfile.messages.collector import Collector
 from launcher.jobfile.messages.names import got, nearest, show, suggest

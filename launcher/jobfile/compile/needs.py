@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import NamedTuple
 
+from launcher.dataclass import dataclass
 from launcher.errors import CommandError
 from launcher.files import project_file
 from launcher.git import repository

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from pydantic import ValidationError
 
 from launcher.components.calls import Calls
+from launcher.dataclass import dataclass
 from launcher.jobfile.compile.build import (
     as_written,
     build_app,

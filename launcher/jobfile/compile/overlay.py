@@ -6,9 +6,10 @@ The places of the result are those of its parts, so that a problem is shown wher
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
+from launcher.dataclass import dataclass
 from launcher.jobfile.model.fields import JOB_FIELDS, Place
 from launcher.jobfile.text.document import Document, Range, Spot
 from launcher.specs.jobkey import DEFAULT_SCHEDULER

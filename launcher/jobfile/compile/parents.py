@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
+from launcher.dataclass import dataclass
 from launcher.files import is_below, is_top
 from launcher.git import repository
 from launcher.jobfile.compile.discover import SUFFIXES

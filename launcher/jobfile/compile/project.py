@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from json import dumps
 from typing import Any, NamedTuple, TypeVar
 
 from pydantic import ValidationError
 
 from launcher import ci_environment
+from launcher.dataclass import dataclass
 from launcher.errors import CommandError
 from launcher.files import project_file
 from launcher.git import Head, Repository, repository

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from launcher.dataclass import dataclass
 from launcher.jobfile.compile.project import Config
 from launcher.jobfile.compile.variants import Variant
 from launcher.jobfile.messages.collector import At, Collector

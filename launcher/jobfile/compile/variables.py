@@ -9,9 +9,10 @@ import math
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
+from launcher.dataclass import dataclass
 from launcher.jobfile.diagnostics.diagnostic import Diagnostic, Related
 from launcher.jobfile.messages.collector import At, Collector
 from launcher.jobfile.messages.names import got, listing, show, suggest

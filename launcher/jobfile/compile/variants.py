@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from launcher.dataclass import dataclass
 from launcher.jobfile.compile.overlay import (
     Placed,
     Removed,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
+from launcher.dataclass import dataclass
 from launcher.errors import JobFileError
 from launcher.jobfile.diagnostics.frame import Span as Span
 from launcher.jobfile.diagnostics.frame import code_frame

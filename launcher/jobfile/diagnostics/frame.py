@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import lru_cache
 
+from launcher.dataclass import dataclass
 from launcher.specs.secret import is_sensitive
 from launcher.text import paint, printable
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import dropwhile
 
+from launcher.dataclass import dataclass
 from launcher.jobfile.format.order import ITEM, Path, arranged, fields, requoted
 from launcher.jobfile.format.yaml_nodes import Comment, Odd
 from launcher.jobfile.text.document import Spot

@@ -6,7 +6,7 @@ import re
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
 from ruamel.yaml import YAML
@@ -21,6 +21,8 @@ from ruamel.yaml.events import (
     SequenceStartEvent,
     StreamStartEvent,
 )
+
+from launcher.dataclass import dataclass
 
 MIN_GAP = 2
 """Spaces before a comment behind something else, at least."""

@@ -7,9 +7,9 @@ written out where they are not. Scalars stay as they were written, but for the k
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import dropwhile
 
+from launcher.dataclass import dataclass
 from launcher.jobfile.format.order import ITEM, Path, arranged, fields, requoted
 from launcher.jobfile.format.yaml_nodes import Comment, Node, Odd, Part, read
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
+from launcher.dataclass import dataclass
 from launcher.jobfile.diagnostics.diagnostic import Diagnostic, Related, Severity, severity_of
 from launcher.jobfile.messages.names import listing, suggest
 from launcher.jobfile.text.document import Document, Path, Range

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from launcher.dataclass import dataclass
 from launcher.jobfile.diagnostics.diagnostic import Diagnostic
 from launcher.jobfile.text.source import Format, Source
 

@@ -6,10 +6,11 @@ import os
 import re
 import unicodedata
 from bisect import bisect_right
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 from typing import Literal
 
+from launcher.dataclass import dataclass
 from launcher.files import is_below, read_regular
 from launcher.jobfile.diagnostics.diagnostic import Diagnostic, Related, Severity, Span, severity_of
 from launcher.jobfile.diagnostics.frame import without_secrets

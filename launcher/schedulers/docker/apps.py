@@ -6,10 +6,11 @@ import math
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from launcher.dataclass import dataclass
 from launcher.schedulers.appfolder import is_id
 from launcher.schedulers.docker import record, status, tombstones
 from launcher.schedulers.docker.client.objects import Container

@@ -18,10 +18,10 @@ container is gone, `drift` of `ended`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from launcher.dataclass import dataclass
 from launcher.holding import journal as lines
 from launcher.holding.app import App
 from launcher.holding.phrases import cause

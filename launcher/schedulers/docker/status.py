@@ -8,9 +8,10 @@ names are marked with what exit codes do not show.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
+from launcher.dataclass import dataclass
 from launcher.holding.events import pause_s
 from launcher.holding.phrases import IN_LINE, OUT_OF_MEMORY, waits_for_jobs
 from launcher.holding.replica import ENDED, RUNNING, Replica

@@ -14,8 +14,9 @@ from __future__ import annotations
 import json
 import math
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from launcher.dataclass import dataclass
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import EngineError, EngineUnreachable
 from launcher.schedulers.docker.client.objects import Container

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any
 
+from launcher.dataclass import dataclass
 from launcher.schedulers.replica_request import alike, shown_value
 from launcher.specs.secret import Secret, hide
 from launcher.text import plural

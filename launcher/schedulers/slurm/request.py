@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from math import ceil
 from typing import Any
 
+from launcher.dataclass import dataclass
 from launcher.schedulers.ids import path_names
 from launcher.schedulers.replica_request import (
     RANK0_ENV,

@@ -11,8 +11,10 @@ import calendar
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
+
+from launcher.dataclass import dataclass
 
 _EXIT_CODE = re.compile(r"(?:Exited|Restarting) \((-?\d+)\)")
 _TIME = re.compile(r"(\d+)-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(\.\d+)?(?:Z|([+-])(\d\d):(\d\d))$")

@@ -8,12 +8,12 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from http.client import IncompleteRead
 from struct import Struct
 from threading import RLock
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from launcher.dataclass import dataclass
 from launcher.schedulers.docker.client.errors import (
     BuildFailed,
     EngineError,
