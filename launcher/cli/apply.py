@@ -76,7 +76,10 @@ def add_arguments(parser: Any) -> None:
         type=positive,
         help="how many of the started jobs run at once, at most; the others wait in line",
     )
-    group = parser.add_argument_group("Progress")
+    _add_progress(parser.add_argument_group("Progress"))
+
+
+def _add_progress(group: Any) -> None:
     group.add_argument("-w", "--wait", action="store_true", help="wait until the jobs have ended")
     group.add_argument("--logs", action="store_true", help="show the output of the jobs while waiting")
     group.add_argument(

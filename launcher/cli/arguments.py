@@ -122,12 +122,7 @@ class Arguments:
             if argument is None:
                 unknown.append(word)
             elif not argument.is_flag:
-                if not equals and not text:
-                    if not left or _is_option(left[0]):
-                        want = f"one of {', '.join(argument.choices)}" if argument.choices else "one argument"
-                        raise self._wrong(argument, f"expected {want}")
-                    text = left.pop(0)
-                value = self._converted(argument, text)
+                value = self._converted(argument, text if equals or text else self._next(argument, left))
                 if argument.action == "append":
                     value = [*values[argument.dest], value]
                 values[argument.dest] = value
@@ -163,6 +158,13 @@ class Arguments:
             return argument.type(text)
         except ValueError as error:
             raise self._wrong(argument, str(error)) from None
+
+    def _next(self, argument: Argument, left: list[str]) -> str:
+        """Take the value of an option from the words that are left."""
+        if not left or _is_option(left[0]):
+            want = f"one of {', '.join(argument.choices)}" if argument.choices else "one argument"
+            raise self._wrong(argument, f"expected {want}")
+        return left.pop(0)
 
     def _wrong(self, argument: Argument, problem: str) -> UsageError:
         name = "/".join(argument.names) if argument.is_option else argument.metavar

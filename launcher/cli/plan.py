@@ -44,7 +44,11 @@ FORMATS = ("text", "json", "markdown", "sarif", "github")
 def add_arguments(parser: Any) -> None:
     jobs.add_arguments(parser)
     plan_options.add_arguments(parser)
-    group = parser.add_argument_group("Comparison")
+    _add_comparison(parser.add_argument_group("Comparison"))
+    _add_output(parser.add_argument_group("Output"))
+
+
+def _add_comparison(group: Any) -> None:
     group.add_argument(
         "--base",
         metavar="REV",
@@ -55,7 +59,9 @@ def add_arguments(parser: Any) -> None:
         action="store_true",
         help="with --base: compare the job files alone, without asking state folder and engines",
     )
-    group = parser.add_argument_group("Output")
+
+
+def _add_output(group: Any) -> None:
     group.add_argument("--out", metavar="PLAN.JSON", help="save the plan, for `launcher apply PLAN.JSON`")
     group.add_argument(
         "--format",

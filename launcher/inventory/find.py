@@ -184,6 +184,15 @@ def _by_handle(given: AppName) -> AppRecord:
     return app
 
 
+def _check_one(name: str, apps: Sequence[AppRecord]) -> None:
+    if len(apps) > 1:
+        by_target = ", or a --target" if len({app.target for app in apps}) > 1 else ""
+        raise LauncherError(
+            f"`{name}` is ambiguous: it names several apps",
+            hint=f"choose one{by_target}: {_listed(apps)}",
+        )
+
+
 def _by_name(given: AppName) -> tuple[list[AppRecord], bool]:
     """The app of that name, or the apps of the matrix of that name; and whether it is a matrix."""
     latest = recorded.find(given.name, target=given.target)
@@ -192,8 +201,7 @@ def _by_name(given: AppName) -> tuple[list[AppRecord], bool]:
         if given.number is None
         else recorded.find(given.name, target=given.target, number=given.number)
     )
-    by_id = recorded.app(given.name) if given.number is None else None
-    apps = [by_id] if by_id else []
+    apps = [app for app in (recorded.app(given.name),) if app] if given.number is None else []
     if not latest and not apps and given.number is None:
         from launcher.inventory.groups import matrix
 
@@ -214,12 +222,7 @@ def _by_name(given: AppName) -> tuple[list[AppRecord], bool]:
             f"project `{project}`, the one of this directory, has no job `{given.name}`",
             hint=f"give the handle of a job of another project: {_listed(list(jobs.values()))}",
         )
-    if len(apps) > 1:
-        by_target = ", or a --target" if len({app.target for app in apps}) > 1 else ""
-        raise LauncherError(
-            f"`{given.name}` is ambiguous: it names several apps",
-            hint=f"choose one{by_target}: {_listed(apps)}",
-        )
+    _check_one(given.name, apps)
     if not apps and given.number is None and held:
         from launcher.inventory.groups import held_matrix
 

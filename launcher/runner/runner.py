@@ -335,17 +335,18 @@ class Runner:
         if not engine.exists(app_id):
             raise UnknownAppException(app_handle)
         stream = None if streams is None else stream_of(streams)
-        if restart is not None:
-            times = run_between(engine.run_starts(app_id, [(role_name, k)])[role_name, k], restart)
-            if times is None:
-                raise SchedulerError(f"{role_name}/{k} of {app_id} has no output of restart {restart}")
-            first, last = (None if moment is None else moment.timestamp() for moment in (since, until))
-            window = within(times, first, last)
-            follow = should_tail and times[1] is None
-            records = until_restart(engine.log_records(app_id, role_name, k, *window, follow, stream))
-            lines = text_lines(record.data for record in records)
-            return lines if regex is None else filter_regex(regex, lines)
-        return iter(engine.log_iter(app_id, role_name, k, regex, since, until, should_tail, streams=stream))
+        if restart is None:
+            lines = engine.log_iter(app_id, role_name, k, regex, since, until, should_tail, streams=stream)
+            return iter(lines)
+        times = run_between(engine.run_starts(app_id, [(role_name, k)])[role_name, k], restart)
+        if times is None:
+            raise SchedulerError(f"{role_name}/{k} of {app_id} has no output of restart {restart}")
+        first, last = (None if moment is None else moment.timestamp() for moment in (since, until))
+        window = within(times, first, last)
+        follow = should_tail and times[1] is None
+        records = until_restart(engine.log_records(app_id, role_name, k, *window, follow, stream))
+        of_restart = text_lines(record.data for record in records)
+        return of_restart if regex is None else filter_regex(regex, of_restart)
 
     # Schedulers
 

@@ -138,6 +138,28 @@ def description_of(
         app: what was submitted.
         message: instead of the record's.
     """
+    roles = _statuses(record)
+    cause = root_cause(replica for role in roles for replica in role.replicas)
+    return DescribeAppResponse(
+        app_id=record.app_id,
+        state=app_state(record.state),
+        num_restarts=record.num_restarts,
+        msg=(record.message if message is None else message) or _NONE,
+        structured_error_msg=cause.structured_error_msg if cause else _NONE,
+        metadata=app.metadata if app else {},
+        roles_statuses=roles,
+        roles=app.roles if app else [],
+        name=record.name,
+        exit_code=record.exit_code,
+        created_at=record.created_at,
+        started_at=record.started_at,
+        ended_at=record.ended_at,
+        output=record.output,
+    )
+
+
+def _statuses(record: AppRecord) -> list[RoleStatus]:
+    """The roles of a record with their replicas in order."""
     roles: dict[str, RoleStatus] = {}
     for each in record.replicas:
         status = ReplicaStatus(
@@ -155,23 +177,7 @@ def description_of(
         roles.setdefault(each.role, RoleStatus(each.role, [])).replicas.append(status)
     for role in roles.values():
         role.replicas.sort(key=lambda each: each.id)
-    cause = root_cause(replica for role in roles.values() for replica in role.replicas)
-    return DescribeAppResponse(
-        app_id=record.app_id,
-        state=app_state(record.state),
-        num_restarts=record.num_restarts,
-        msg=(record.message if message is None else message) or _NONE,
-        structured_error_msg=cause.structured_error_msg if cause else _NONE,
-        metadata=app.metadata if app else {},
-        roles_statuses=list(roles.values()),
-        roles=app.roles if app else [],
-        name=record.name,
-        exit_code=record.exit_code,
-        created_at=record.created_at,
-        started_at=record.started_at,
-        ended_at=record.ended_at,
-        output=record.output,
-    )
+    return list(roles.values())
 
 
 def listed_of(record: AppRecord) -> ListAppResponse:

@@ -6,7 +6,9 @@ import importlib
 import inspect
 import pickle
 import pkgutil
+import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ import pytest
 import launcher
 from launcher.dataclass import dataclass
 
+PACKAGE = Path(launcher.__path__[0])
 KINDS = [
     {"frozen": frozen, "slots": slots, "kw_only": kw_only}
     for frozen in (False, True)
@@ -120,3 +123,12 @@ def test_no_class_inherits_from_one_that_shares_its_methods() -> None:
     ours = {each for each in classes() if getattr(each, "__repr__", None) is Pair.__repr__}
     assert len(ours) > 50
     assert not [each for each in classes() if ours & {*each.__mro__[1:]}]
+
+
+def test_only_classes_that_users_make_instances_of_are_standard_ones() -> None:
+    standard = {
+        path.relative_to(PACKAGE).as_posix()
+        for path in PACKAGE.rglob("*.py")
+        if re.search(r"^from dataclasses import .*\bdataclass\b", path.read_text(), re.MULTILINE)
+    }
+    assert standard == {f"specs/{name}.py" for name in ("app", "mounts", "probe", "runopts")}

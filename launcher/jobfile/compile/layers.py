@@ -102,6 +102,21 @@ def _has_choices(value: Mapping[str, Any]) -> bool:
 def _jobs(document: Document, problems: Collector) -> Iterator[Document]:
     """A document for each of the `jobs` of a file: its own fields alone, with its name."""
     value = document.value or {}
+    _check_beside_jobs(value, problems)
+    if not _has_jobs(value["jobs"], problems):
+        return
+    jobs = Placed(value, document.root()).part("jobs")
+    for name in value["jobs"]:
+        node, (start, end, _) = jobs.part(name), jobs.entry(name)
+        if not name.startswith("x-") and _is_job(name, node.value, problems):
+            node = without(node, *_NOT_OF_ONE)
+            entries = {"name": (start, end, Spot(start, end)), **(node.spot.entries or {})}
+            named = node.spot.with_entries(entries)
+            yield holding(document, Placed({"name": name, **node.value}, named))
+
+
+def _check_beside_jobs(value: Mapping[str, Any], problems: Collector) -> None:
+    """Note the fields of a file with `jobs` that belong into one of them."""
     for key in value:
         if key not in (*BESIDE_JOBS, "jobs", "abstract") and not key.startswith("x-"):
             message = f"a file with `jobs` has no `{key}` at its top"
@@ -109,40 +124,34 @@ def _jobs(document: Document, problems: Collector) -> Iterator[Document]:
             problems.add(
                 (key,), "conflicting-fields", message, at="key", label="move it into a job", hint=hint
             )
-    jobs = value["jobs"]
-    if not isinstance(jobs, dict) or not jobs:
-        what = "declares no job" if jobs == {} else f"must be a mapping, not {got(jobs)}"
-        label = f"such as {problems.written({'train': {'roles': {'main': {'entrypoint': 'env'}}}})}"
-        problems.add(
-            ("jobs",),
-            "wrong-type" if jobs != {} else "missing-field",
-            f"`jobs` {what}",
-            label=label,
-            at="key",
-        )
-        return
-    root = Placed(value, document.root())
-    for name in jobs:
-        path: Path = ("jobs", name)
-        node, (start, end, _) = root.part("jobs").part(name), root.part("jobs").entry(name)
-        if name.startswith("x-"):
-            continue
-        if not (re.fullmatch(LABEL[1:-1], name) or is_pattern(name)):
-            bad_label(path, name, "job", problems, at_key=True)
-        elif not isinstance(node.value, dict):
-            label = "write its fields below it"
-            problems.add(
-                path, "wrong-type", f"job `{name}` must be a mapping, not {got(node.value)}", label=label
-            )
-        else:
-            for key in _NOT_OF_ONE:
-                if key in node.value:
-                    message = f"`{key}` is not a field of one of several jobs"
-                    problems.add((*path, key), "unknown-field", message, at="key", label="delete it here")
-            node = without(node, *_NOT_OF_ONE)
-            entries = {"name": (start, end, Spot(start, end)), **(node.spot.entries or {})}
-            named = node.spot.with_entries(entries)
-            yield holding(document, Placed({"name": name, **node.value}, named))
+
+
+def _has_jobs(jobs: Any, problems: Collector) -> bool:
+    if isinstance(jobs, dict) and jobs:
+        return True
+    code, what = "missing-field", "declares no job"
+    if jobs != {}:
+        code, what = "wrong-type", f"must be a mapping, not {got(jobs)}"
+    label = f"such as {problems.written({'train': {'roles': {'main': {'entrypoint': 'env'}}}})}"
+    problems.add(("jobs",), code, f"`jobs` {what}", label=label, at="key")
+    return False
+
+
+def _is_job(name: str, value: Any, problems: Collector) -> bool:
+    """Whether an entry of `jobs` can be compiled. Also notes the fields that one of several jobs has not."""
+    path: Path = ("jobs", name)
+    if not (re.fullmatch(LABEL[1:-1], name) or is_pattern(name)):
+        bad_label(path, name, "job", problems, at_key=True)
+        return False
+    if not isinstance(value, dict):
+        message = f"job `{name}` must be a mapping, not {got(value)}"
+        problems.add(path, "wrong-type", message, label="write its fields below it")
+        return False
+    for key in _NOT_OF_ONE:
+        if key in value:
+            message = f"`{key}` is not a field of one of several jobs"
+            problems.add((*path, key), "unknown-field", message, at="key", label="delete it here")
+    return True
 
 
 def _merged(

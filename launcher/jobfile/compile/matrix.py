@@ -162,7 +162,8 @@ class Matrix:
         Where the matrix is wrong the list is empty, and something was noted.
         """
         if not isinstance(given, dict):
-            label = f"such as {self.problems.written({'lr': [0.1, 0.01]})}"
+            axes = _axes_of_list(given)
+            label = f"{'write' if axes else 'such as'} {self.problems.written(axes or {'lr': [0.1, 0.01]})}"
             self._wrong(_AT, f"`matrix` must be a mapping of axes, not {got(given)}", label)
             return []
         names = [key for key in given if not _is_word(key, given[key])]
@@ -400,3 +401,9 @@ def _is_scalar(value: Any) -> bool:
 
 def _is_int(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _axes_of_list(given: Any) -> dict[str, Any]:
+    """The axes that a list of mappings means; empty for other values."""
+    is_meant = isinstance(given, list) and all(isinstance(each, dict) for each in given)
+    return {name: values for each in given for name, values in each.items()} if is_meant else {}

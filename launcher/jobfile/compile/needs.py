@@ -361,21 +361,21 @@ def out_of_reach(
             seen.add(place)
             problems = Collector(trace.document)
             needed = next((launches[index] for index in names.of(launch, job)), None)
-            if needed is None:
+            if needed is not None:
+                is_matrix = needed.key.job != job
+            else:
                 declared = neighbours.of(launch) if neighbours is not None else ()
                 is_matrix = any(each.name == job and job not in each.jobs for each in declared)
-            else:
-                is_matrix = needed.key.job != job
             if is_matrix:
-                message = f"`{written}`: `{job}` is a matrix, and each of its jobs has a folder of its own"
-                hint = (
-                    "the variable LAUNCHER_NEEDS lists each job that this one needs with its output folder,"
-                    " as JSON"
-                )
-                label = "read LAUNCHER_NEEDS"
-                problems.add(path, "unknown-reference", message, label=label, hint=hint, part=written)
+                _note_folder_of_matrix(job, path, written, problems)
             elif needed and reach is not None and (why := reach(launch.scheduler, needed.scheduler)):
                 message = f"`{written}`: {needed.scheduler} keeps the output folder of `{job}`, and {why}"
                 label = f"run it and `{job}` on one engine"
                 problems.add(path, "needs-across-engines", message, label=label, part=written)
             yield from ((launch, found) for found in problems.found)
+
+
+def _note_folder_of_matrix(job: str, path: Path, written: str, problems: Collector) -> None:
+    message = f"`{written}`: `{job}` is a matrix, and each of its jobs has a folder of its own"
+    hint = "the variable LAUNCHER_NEEDS lists each job that this one needs with its output folder, as JSON"
+    problems.add(path, "unknown-reference", message, label="read LAUNCHER_NEEDS", hint=hint, part=written)

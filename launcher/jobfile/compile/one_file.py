@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
 from typing import Any, NamedTuple
@@ -42,7 +42,6 @@ MAX_JOBS = 4096
 MAX_TEXT = 32 << 20
 """Jobs under all targets, times the characters of the file: each job is compiled from all of it."""
 
-_GIT = "$<git."
 _COMMON_ROLE: Path = ("defaults", "role")
 _HIDES_USES = frozenset({"yaml-syntax", "toml-syntax", "unknown-reference", "lookalike-reference"})
 """Codes beside which an unused variable is not reported: what refers to it may be what is wrong."""
@@ -220,6 +219,17 @@ def _completed(job: Layered) -> Layered:
     return Layered(holding(job.document, swept(node)), node)
 
 
+def _unused(
+    specs: Mapping[str, AnyVar], document: Document, found: Sequence[Diagnostic]
+) -> Sequence[Diagnostic]:
+    """Warnings of variables that nothing uses, unless their definitions are wrong."""
+    inside = [text for key in ("vars", "matrix", "name") for text in document.extents((key,))]
+    if any(text.holds(each) for each in found for text in inside):
+        return ()
+    advise_variables(_own_specs(specs, document), document.value or {}, advice := Collector(document))
+    return advice.found
+
+
 def _compile_job(job: Layered, work: Work, above: Collector) -> FileResult:
     """The result of one job of a file.
 
@@ -227,10 +237,9 @@ def _compile_job(job: Layered, work: Work, above: Collector) -> FileResult:
         above: what is known of the file to be wrong.
     """
     document = job.document
-    value = document.value or {}
     problems = Collector(document, broken=set(above.broken))
     unread = {_start(found) for found in document.problems if found.code == "yaml-syntax"}
-    check_defaults(value, problems)
+    check_defaults(document.value or {}, problems)
     variants = Variants(document, problems, job.marked)
     lacking = Collector(document)
     target = chosen_target(work.target, variants.declared, work.home, problems, lacking)
@@ -249,14 +258,10 @@ def _compile_job(job: Layered, work: Work, above: Collector) -> FileResult:
     found = [each for each in found if each.code == "yaml-syntax" or _start(each) not in unread]
     has_errors = any(diagnostic.severity == "error" for diagnostic in found)
     if not any(each.code in _HIDES_USES for each in (*above.found, *found)):
-        inside = [text for key in ("vars", "matrix", "name") for text in document.extents((key,))]
-        if not any(text.holds(each) for each in found for text in inside):
-            advise_variables(_own_specs(chosen.specs, document), value, advice := Collector(document))
-            found += advice.found
+        found += _unused(chosen.specs, document, found)
     found = masked(without_secrets(found, chosen.specs, work.inputs), document)
     made = [] if has_errors or lacking.found else chosen.made
-    texts = {layer.source.text for layer in document.layers or (document,)}
-    if made and any(_GIT in text for text in texts) and not work.home.git.is_assumed:
+    if made and _may_name_git(document) and not work.home.git.is_assumed:
         made = _with_review_digests(made, variants.of(target), work)
     return FileResult(
         file=document.source.file,
@@ -265,6 +270,10 @@ def _compile_job(job: Layered, work: Work, above: Collector) -> FileResult:
         declared=frozenset(chosen.specs),
         lacking=lacking.found,
     )
+
+
+def _may_name_git(document: Document) -> bool:
+    return any("$<git." in layer.source.text for layer in document.layers or (document,))
 
 
 def _own_specs(specs: Mapping[str, AnyVar], document: Document) -> Mapping[str, AnyVar]:
@@ -349,7 +358,7 @@ def _compile_variant(variant: Variant, work: Work, above: Collector) -> _Outcome
         else:
             outcome.take(problems.found)
         if launch is not None:
-            launch = launch if outcome.made else replace(launch, notes=(*_unused_axes(whole),))
+            launch = launch if outcome.made else replace(launch, notes=(*whole.notes_on_unused_axes(),))
             trace = Trace.of(problems, variant, work.home.config, launch)
             outcome.made.append(Made(replace(launch, shared_line=trace.shared_line), trace))
     common_fields: Collection[str] = ()
@@ -366,15 +375,6 @@ def _compile_variant(variant: Variant, work: Work, above: Collector) -> _Outcome
         advise(job, work.directory, problems, common_fields)
         outcome.take(problems.found)
     return outcome
-
-
-def _unused_axes(whole: Expanded) -> Iterator[str]:
-    """A note on each axis of several values that nothing refers to: its jobs may be meant to repeat."""
-    used = {*names_in(whole.value)}
-    for axis in whole.combinations[0].axes if whole.combinations and "job.name" not in used else ():
-        count = len({each.axes[axis].text for each in whole.combinations})
-        if f"matrix.{axis}" not in used and count > 1:
-            yield f"nothing refers to `$<matrix.{axis}>`: the jobs of its {count} values are alike"
 
 
 def _expanded(variant: Variant, inputs: Inputs, home: Home, problems: Collector) -> Expanded:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any
 
@@ -95,6 +95,14 @@ class Expanded:
     target: str
     combinations: Sequence[Combination] = (NO_MATRIX,)
     group: str = ""
+
+    def notes_on_unused_axes(self) -> Iterator[str]:
+        """A note on each axis of several values that nothing refers to: its jobs may be meant to repeat."""
+        used = {*names_in(self.value)}
+        for axis in self.combinations[0].axes if self.combinations and "job.name" not in used else ():
+            count = len({each.axes[axis].text for each in self.combinations})
+            if f"matrix.{axis}" not in used and count > 1:
+                yield f"nothing refers to `$<matrix.{axis}>`: the jobs of its {count} values are alike"
 
     def is_in_names(self, path: Path) -> bool:
         """Whether the value at a path decides which jobs the matrix makes, or what they are called."""

@@ -165,6 +165,15 @@ class Supervisor:
             self._tell("orphaned", why=why)
             self._leave_if_ended()
 
+    def _logs(self, message: Mapping[str, Any], preparation: Preparation) -> LogWriter:
+        return LogWriter(
+            min(MAX_OPEN_LOGS, preparation.spare_files // FILES_PER_REPLICA),
+            self._output_lost,
+            separate=message["separate_streams"],
+            max_bytes=message["log_max_bytes"],
+            on_drop=self._output_dropped,
+        )
+
     def _create(self, message: Mapping[str, Any]) -> None:
         self.app_dir = message["app_dir"]
         self._output = message.get("output", "")
@@ -185,19 +194,12 @@ class Supervisor:
             self._error = error
             self._undo()
             return
-        logs = LogWriter(
-            min(MAX_OPEN_LOGS, self._preparation.spare_files // FILES_PER_REPLICA),
-            self._output_lost,
-            separate=message["separate_streams"],
-            max_bytes=message["log_max_bytes"],
-            on_drop=self._output_dropped,
-        )
         self._driver = Driver(
             self._app,
             roles,
             self._loop,
             spawner,
-            logs,
+            self._logs(message, self._preparation),
             grace_s=self._grace_s,
             secrets=message.get("secrets", ()),
         )

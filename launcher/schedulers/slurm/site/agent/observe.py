@@ -183,15 +183,20 @@ def read_app(
             "vanished": False,
             "needs": {},
         }
-        if facts["submitted"] is None:  # the client may have been killed after it had released the job
-            free = [row.submitted_at for row in live if not row.held]
-            facts["submitted"] = free[0] if free else (started or {}).get("at")
+        if facts["submitted"] is None:
+            facts["submitted"] = _released_at(live, started or {})
         if facts["outcome"] is None:
-            for need in (found["created"] or {}).get("needs", ()):
-                facts["needs"][need] = _need_state(site, need)
+            needs = (found["created"] or {}).get("needs", ())
+            facts["needs"] = {each: _need_state(site, each) for each in needs}
         if replicas:
             add_replicas(folder, facts)
         return facts
+
+
+def _released_at(live: List[Row], started: Json) -> Any:
+    """When a client released the job that was killed before it had recorded that; None if none did."""
+    free = [row.submitted_at for row in live if not row.held]
+    return free[0] if free else started.get("at")
 
 
 def add_replicas(folder: Folder, facts: Json) -> None:
