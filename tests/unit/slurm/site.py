@@ -186,7 +186,7 @@ class Site:
         """The live processes of one of the programs, in the order of their start."""
         mark = f"\0{self.zip}\0{program}\0".encode()
         found = [pid for pid in self.processes() if mark in _read(f"/proc/{pid}/cmdline")]
-        return sorted(set(found) - set(self.pids_of_srun()))
+        return sorted(set(found) - set(self.pids_of_srun()), key=_started)
 
     def close(self) -> None:
         for process in self.started:
@@ -198,6 +198,12 @@ class Site:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass
+
+
+def _started(pid: int) -> tuple[int, int]:
+    """When a process was started, in ticks, and its pid: numbers begin anew at the end of their range."""
+    fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+    return int(fields[19]) if fields else 0, pid
 
 
 def _read(path: str) -> bytes:
