@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 else:
     import dataclasses
     import inspect  # `dataclasses` has it loaded
+    from functools import cache
     from operator import attrgetter
     from reprlib import recursive_repr
 
@@ -26,9 +27,7 @@ else:
 
     def dataclass(cls=None, /, *, frozen=False, slots=False, kw_only=False, eq=True, repr=True):
         def made(cls):
-            made_here = {
-                name: getattr(cls, name) for name in ("__eq__", "__hash__", "__repr__") if name in vars(cls)
-            }
+            own = {name: vars(cls)[name] for name in ("__eq__", "__hash__", "__repr__") if name in vars(cls)}
             cls = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots, kw_only=kw_only)(cls)
             methods = {"__init__": _first_constructor(cls, frozen), "__signature__": _Signature()}
             if repr:
@@ -39,7 +38,7 @@ else:
                 methods |= {"__setattr__": _refuse_to_set, "__delattr__": _refuse_to_delete}
             if frozen and slots:
                 methods |= {"__getstate__": _state, "__setstate__": _set_state}
-            for name, method in (methods | made_here).items():
+            for name, method in (methods | own).items():
                 setattr(cls, name, method)
             return cls
 
@@ -88,12 +87,11 @@ else:
         made.__qualname__ = f"{cls.__qualname__}.__init__"
         return made
 
-    def _compared(cls, known={}):  # noqa: B006 - one table for all classes
+    @cache
+    def _compared(cls):
         """A function from an instance to the values that are compared."""
-        if cls not in known:
-            names = [field.name for field in dataclasses.fields(cls) if field.compare]
-            known[cls] = attrgetter(*names) if names else lambda self: ()
-        return known[cls]
+        names = [field.name for field in dataclasses.fields(cls) if field.compare]
+        return attrgetter(*names) if names else lambda self: ()
 
     def _equal(self, other):
         if other.__class__ is not self.__class__:

@@ -77,19 +77,13 @@ def _refresh(
     states: dict[str, str] = {}
     warned: set[str] = set()
     answered = time.monotonic()
-
-    def take(handle: str, seen: AppRecord) -> None:
-        apps[handle] = seen
-        show(seen, states.get(handle) != seen.state)
-        states[handle] = seen.state
-
     while left := [app for app in apps.values() if app.is_live or app.handle not in states]:
         began = time.monotonic()
         unreached = set()
         held = _still_held([app for app in left if app.is_held])
         for app in left:
             try:
-                take(app.handle, held.get(app.handle) or inspect(app))
+                seen = held.get(app.handle) or inspect(app)
             except LauncherError as error:
                 is_away = isinstance(error, SchedulerError) and app.handle in states
                 if len(apps) == 1 and not (is_away and began - answered < _AWAY_S):
@@ -98,10 +92,13 @@ def _refresh(
                 if app.handle not in warned:
                     warn(f"{app.handle} is shown in its last known state: {error}")
                 warned.add(app.handle)
-            else:
-                if app.handle not in held:
-                    answered = began
-                    warned.discard(app.handle)
+                continue
+            if app.handle not in held:
+                answered = began
+                warned.discard(app.handle)
+            apps[app.handle] = seen
+            show(seen, states.get(app.handle) != seen.state)
+            states[app.handle] = seen.state
         for app in more():
             apps.setdefault(app.handle, app)
         if any(app.is_live and app.handle not in unreached for app in apps.values()):

@@ -195,13 +195,11 @@ def _check_one(name: str, apps: Sequence[AppRecord]) -> None:
 
 def _by_name(given: AppName) -> tuple[list[AppRecord], bool]:
     """The app of that name, or the apps of the matrix of that name; and whether it is a matrix."""
-    latest = recorded.find(given.name, target=given.target)
-    named = (
-        latest
-        if given.number is None
-        else recorded.find(given.name, target=given.target, number=given.number)
-    )
-    apps = [app for app in (recorded.app(given.name),) if app] if given.number is None else []
+    named = latest = recorded.find(given.name, target=given.target)
+    if given.number is not None:
+        named = recorded.find(given.name, target=given.target, number=given.number)
+    by_id = recorded.app(given.name) if given.number is None else None
+    apps = [by_id] if by_id else []
     if not latest and not apps and given.number is None:
         from launcher.inventory.groups import matrix
 

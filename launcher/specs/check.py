@@ -78,9 +78,8 @@ def macro_texts(role: Role) -> Iterator[tuple[Path, str]]:
 def macros_in(role: Role) -> Iterator[tuple[Path, str, str]]:
     """Path in the app, name and spelling of each macro in the texts of a role."""
     for path, text in macro_texts(role):
-        if "$" in text:
-            for name, start, end in find_macros(text):
-                yield ("roles", role.name, *path), name, text[start:end]
+        for name, start, end in find_macros(text):
+            yield ("roles", role.name, *path), name, text[start:end]
 
 
 def _texts_in(path: Path, value: object) -> Iterator[tuple[Path, str]]:

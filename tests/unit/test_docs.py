@@ -63,7 +63,6 @@ def empty_folder(tmp_path, monkeypatch):
     script.chmod(0o755)
     monkeypatch.setenv("PATH", f"{script.parent}:{os.environ['PATH']}")
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    monkeypatch.delenv("GIT_TEMPLATE_DIR")  # a page writes a hook
     for role in ("AUTHOR", "COMMITTER"):  # of the commits that a story makes
         monkeypatch.setenv(f"GIT_{role}_NAME", "docs")
         monkeypatch.setenv(f"GIT_{role}_EMAIL", "docs@example.com")

@@ -176,7 +176,7 @@ def _advise_args(role: str, args: Iterable[tuple[str, str]], problems: Collector
     for index, (before, text) in enumerate(args):
         # What follows an option may be its value: `--extra-args`, `--lr 0.1`.
         path: Path = ("roles", role, "args", index)
-        if "- " in text and _takes_items(path, problems):
+        if _takes_items(text, path, problems):
             message = (
                 f"argument {index + 1} of role `{role}` holds the items below it: they are indented deeper"
             )
@@ -193,8 +193,10 @@ def _advise_args(role: str, args: Iterable[tuple[str, str]], problems: Collector
         problems.add(path, "command-line", message, label=label)
 
 
-def _takes_items(path: Path, problems: Collector) -> bool:
+def _takes_items(text: str, path: Path, problems: Collector) -> bool:
     """Whether a text without quotes goes on with a line that looks like the next item of its list."""
+    if "- " not in text:
+        return False
     source, start, end = problems.document.value_range(path)
     written = source.text[start:end]
     return source.format == "yaml" and written[:1] not in "|>'\"" and bool(re.search(r"\n *- ", written))

@@ -127,7 +127,7 @@ class Document:
         return self.value_range(path).source.format if self.layers else self.source.format
 
     def _ranges(self, path: Path) -> tuple[Range, Range]:
-        spot = self.root()
+        spot = root = self.root()
         written: tuple[int, int] | None = None  # the key, where the last segment is one
         for segment in path:
             if isinstance(segment, str) and spot.entries and segment in spot.entries:
@@ -140,7 +140,7 @@ class Document:
         if written is not None:
             key = self._range(spot, *written)
         else:
-            key = value if value is not None and spot is not self.root() else self._opening(spot)
+            key = value if value is not None and spot is not root else self._opening(spot)
         return key, value or key
 
     def _range(self, spot: Spot, start: int | None = None, end: int = 0) -> Range:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from launcher.holding.journal import read_events
+from launcher.schedulers.pids import start_time
 from launcher.schedulers.slurm.cluster import program
 
 END_S = 60.0
@@ -186,7 +187,7 @@ class Site:
         """The live processes of one of the programs, in the order of their start."""
         mark = f"\0{self.zip}\0{program}\0".encode()
         found = [pid for pid in self.processes() if mark in _read(f"/proc/{pid}/cmdline")]
-        return sorted(set(found) - set(self.pids_of_srun()), key=_started)
+        return sorted(set(found) - set(self.pids_of_srun()), key=lambda pid: (start_time(pid) or 0, pid))
 
     def close(self) -> None:
         for process in self.started:
@@ -198,12 +199,6 @@ class Site:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass
-
-
-def _started(pid: int) -> tuple[int, int]:
-    """When a process was started, in ticks, and its pid: numbers begin anew at the end of their range."""
-    fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
-    return int(fields[19]) if fields else 0, pid
 
 
 def _read(path: str) -> bytes:
