@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.turns import folders
+from launcher.turns import bells, folders
 from launcher.turns import table as table_
 from launcher.turns.ask import MACHINE, Ask, Limit
 from launcher.turns.line import HOLDS, QUEUED
@@ -111,10 +111,11 @@ def test_only_a_local_app_that_has_started_has_a_proof(table: str, places: list[
 
 
 def test_a_proof_is_kept_where_few_files_may_be_open(table, places, monkeypatch):
-    monkeypatch.setattr(table_, "_HIGH", (1 << 30,))
-    (one,) = [take(table, places, "a", 1)]
-    os.close(os.dup(*one._proofs.values()))
-    assert table_._is_held(table_.proof(tickets(table)[0]))
+    monkeypatch.setattr(bells, "_HIGH", (1 << 30,))
+    one = take(table, places, "a", 1)
+    one.bequeath()
+    os.close(os.dup(*one.proofs))
+    assert bells.is_held(table_.proof(tickets(table)[0]))
 
 
 def test_a_look_at_the_table_removes_nothing(table: str, places: list[Place]) -> None:
@@ -555,6 +556,7 @@ def test_a_share_counts_until_the_last_process_has_closed_its_proof(table: str, 
     """A supervisor that has died, and its replica."""
     dead = Place(Ask("a", number=1, table=table, cpu=1, limits=[ONE_CORE]))
     assert dead.look().starts
+    dead.bequeath()
     proof = [int(fd) for fd in os.listdir("/proc/self/fd") if _leads_to(int(fd), table, "1-a.bell.proof")]
     assert len(proof) == 1
     assert proof[0] >= 900
