@@ -88,6 +88,11 @@ class Queue:
             self.error = error
         return started
 
+    def close(self) -> None:
+        """Remove the files of the line, which is empty."""
+        for file in self._files.values():
+            file.lead(None)
+
     def _first(self, table: str) -> Ask | None:
         """The first app of the line in a table."""
         return next((ask for place in self._order if table in (ask := self._asks[place]).tables), None)

@@ -204,7 +204,10 @@ def fast(scenario) -> set[str]:
     entries += ("inventory.needs",)  # of waiting and skipped apps
     entries += ("cli.start",)  # of an app in line
     entries += ("turns.ask", "turns.deal", "turns.table")  # of an app that takes its turn
-    entries += ("schedulers.local.hold",)  # the supervisor of an app that waits for others, or in line
+    entries += (
+        "schedulers.local.line_holder",
+        "schedulers.local.needed",
+    )  # apps that wait for others, or in line
     # With an engine, and without: what a list of its apps loads.
     entries += (
         "schedulers.docker.scheduler",

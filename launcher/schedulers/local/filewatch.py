@@ -34,7 +34,7 @@ class FileWatch:
     """
 
     def __init__(self, paths: Iterable[str] = ()) -> None:
-        self._fd = kernel.libc("inotify_init1", CLOEXEC_NONBLOCK) if pids.LINUX else -1
+        self.fd = kernel.libc("inotify_init1", CLOEXEC_NONBLOCK) if pids.LINUX else -1
         self._folders: dict[int, str] = {}  # inotify's number of a folder → its path
         self._watched: set[str] = set()  # the same folders
         self._whole: set[str] = set()  # folders all files of which are watched
@@ -54,8 +54,8 @@ class FileWatch:
         self._signatures[folder] = _signature(folder)
 
     def _watch(self, folder: str) -> None:
-        if self._fd >= 0 and folder not in self._watched:
-            number = kernel.libc("inotify_add_watch", self._fd, os.fsencode(folder), CHANGES)
+        if self.fd >= 0 and folder not in self._watched:
+            number = kernel.libc("inotify_add_watch", self.fd, os.fsencode(folder), CHANGES)
             if number >= 0:
                 self._folders[number] = folder
                 self._watched.add(folder)
@@ -69,8 +69,8 @@ class FileWatch:
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
             left = None if deadline is None else deadline - time.monotonic()
-            if self._fd >= 0:
-                ready = pids.wait_readable((self._fd, *fds), left)
+            if self.fd >= 0:
+                ready = pids.wait_readable((self.fd, *fds), left)
             else:
                 ready = pids.wait_readable(fds, pids.POLL_S if left is None else min(left, pids.POLL_S))
             changed = self._changed()
@@ -78,15 +78,15 @@ class FileWatch:
                 return changed
 
     def close(self) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
 
     def _changed(self) -> set[str]:
-        if self._fd < 0:
+        if self.fd < 0:
             return self._differing()
         try:
-            events = os.read(self._fd, 65536)
+            events = os.read(self.fd, 65536)
         except BlockingIOError:
             return set()
         changed: set[str] = set()
