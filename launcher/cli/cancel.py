@@ -32,8 +32,6 @@ EXAMPLES = """\
   launcher cancel 'sweep-*' --yes
   launcher cancel train@3 local_cwd://default/eval-1-k3fwx"""
 
-_AT_ONCE = 16  # apps stopped in parallel: each may take its whole grace period
-
 
 def add_arguments(parser: Any) -> None:
     parser.add_argument(
@@ -107,44 +105,22 @@ def _ask(apps: Sequence[AppRecord], console: Console) -> None:
 
 
 def _cancel_all(apps: Sequence[AppRecord], grace_s: float | None, console: Console) -> int:
-    if len(apps) < 2:
-        for app in apps:
-            _cancel(app, grace_s, console)
-        return 0
-    import threading
-
+    """Stop apps together. Of several, those that cannot be stopped are reported."""
     from launcher.errors import LauncherError
+    from launcher.inventory.status import inspect, stop
 
-    left = list(reversed(apps))
-    errors: list[BaseException] = []
+    def waits(app_id: str, what: str) -> None:
+        console.note(f"waiting for {app_id} to stop: {what}")
 
-    def work() -> None:
-        while left:
-            try:
-                _cancel(left.pop(), grace_s, console)
-            except IndexError:  # another thread took the last one
-                return
-            except BaseException as error:
-                errors.append(error)
-
-    threads = [threading.Thread(target=work, daemon=True) for _ in range(min(_AT_ONCE, len(apps)))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for error in errors:
-        if not isinstance(error, LauncherError):
-            raise error
-        console.error(error)
-    return 1 if errors else 0
-
-
-def _cancel(app: AppRecord, grace_s: float | None, console: Console) -> None:
-    from launcher.inventory.recorded import scheduler_of
-    from launcher.inventory.status import inspect
-
-    scheduler = scheduler_of(app)
-    scheduler.on_wait = lambda app_id, what: console.note(f"waiting for {app_id} to stop: {what}")
-    scheduler.cancel(app.app_id, *([] if grace_s is None else [grace_s]))
-    after = inspect(app)
-    console.note(f"{app.handle} {after.state.upper()}")
+    code = 0
+    for app, error in stop(apps, grace_s, waits):
+        try:
+            if error is not None:
+                raise error
+            console.note(f"{app.handle} {inspect(app).state.upper()}")
+        except LauncherError as found:
+            if len(apps) == 1:
+                raise
+            console.error(found)
+            code = 1
+    return code

@@ -1,4 +1,4 @@
-"""Read the status of one app, with its details, or wait for its end. Records an outcome that is new."""
+"""Read the status of an app with its details, wait for its end, or stop it. Records outcomes that are new."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from launcher.inventory.recorded import scheduler_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
+    from launcher.errors import LauncherError
+    from launcher.schedulers.api import OnWait
     from launcher.state.records import AppRecord, ReplicaRecord
 
 
@@ -58,6 +60,32 @@ def wait_for(app: AppRecord, timeout_s: float | None) -> str:
     if seen.has_ended and recorder is not None:
         recorder.record(seen)
     return seen.state
+
+
+def stop(
+    apps: Sequence[AppRecord], grace_s: float | None, on_wait: OnWait
+) -> Iterator[tuple[AppRecord, LauncherError | None]]:
+    """Stop apps, all of which are asked to end before one is waited for; yields each once it has ended.
+
+    The newest is asked first, so that none starts because one before it in line has ended.
+
+    Args:
+        grace_s, on_wait: see `Scheduler.cancel` and `Scheduler.on_wait`.
+
+    Yields with an app the error if it cannot be stopped.
+    """
+    from launcher.schedulers.many import merged
+
+    known = {app.app_id: app for app in apps}
+    of_each: dict[str, list[AppRecord]] = {}
+    for app in sorted(apps, key=lambda each: each.created_at or 0.0, reverse=True):
+        of_each.setdefault(app.scheduler, []).append(app)
+    asked = []
+    for each in of_each.values():
+        scheduler = scheduler_of(each[0])
+        scheduler.on_wait = on_wait
+        asked.append(scheduler.cancel_all([app.app_id for app in each], grace_s))
+    return ((known[app_id], error) for app_id, error in merged(asked))
 
 
 def _mark_lost(app: AppRecord) -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any, Generic, TypeVar
 
+    from launcher.errors import LauncherError
     from launcher.schedulers.logs import LogRecord
     from launcher.schedulers.logs import filter_regex as filter_regex
     from launcher.schedulers.logs import split_lines as split_lines
@@ -389,6 +390,19 @@ class Scheduler(ABC, Generic[T]):
             )
         if self.exists(app_id):
             self._cancel_existing(app_id)
+
+    def cancel_all(
+        self, app_ids: Iterable[str], grace_s: float | None = None
+    ) -> Iterator[tuple[str, LauncherError | None]]:
+        """`cancel` several apps together, all of which are asked to end before one of them is waited for.
+
+        They are asked in this order, as far as the scheduler can. Yields each id once its app has ended, with
+        the error of an app that cannot be cancelled. This implementation cancels a few at a time.
+        """
+        from launcher.schedulers.many import in_threads
+
+        given = () if grace_s is None else (grace_s,)
+        return in_threads(lambda app_id: self.cancel(app_id, *given), app_ids)
 
     def interrupt(self, app_id: str, grace_s: float | None = None) -> None:
         """`cancel` for a client that was attached to the app; schedulers may record that as the reason."""

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any, TypeVar
 
+    from launcher.errors import LauncherError
     from launcher.schedulers.responses import Stream
     from launcher.specs.app import AppDef, CfgVal
     from launcher.specs.attempt import Attempt, AttemptState
@@ -212,6 +213,12 @@ class StagedScheduler(Scheduler[T]):
         Atomic with its holder's own start: True means that nothing of it has run or ever will.
         """
         return False
+
+    def withdraw_all(self, app_ids: Iterable[str]) -> Iterator[tuple[str, bool | LauncherError]]:
+        """`withdraw` several attempts together; see `cancel_all`."""
+        from launcher.schedulers.many import in_threads
+
+        return in_threads(self.withdraw, app_ids)
 
     def kept_notes(self, kept: Mapping[str, AppDef]) -> Mapping[str, Sequence[str]]:
         """Notes for the plan on attempts that it leaves as they are because their documents did not change.

@@ -26,14 +26,14 @@ _FAST = {
     "launcher.holding": "app events hold journal order phrases probes replica state waiting",
     "launcher.inventory": ("ends find groups listing logs needs project recorded status turns"),
     "launcher.schedulers": (
-        "api appfolder appstore backend logs loop pids probes readback record registry staged"
+        "api appfolder appstore backend logs loop many pids probes readback record registry staged"
     ),
     "launcher.schedulers.docker": "labels scheduler tombstones",
     "launcher.schedulers.docker.client": "errors view wire",
     "launcher.schedulers.docker.watching": "client",
     "launcher.schedulers.local": (
         "apprecord appview claim control driver filewatch hold kernel logfiles logrecords logs logwriter "
-        "observe probes replicas rundir scheduler spawn stop supervisor"
+        "observe probes replicas rundir scheduler spawn stop supervisor together"
     ),
     "launcher.schedulers.slurm": "known scheduler",
     "launcher.specs": "jobkey runopts",

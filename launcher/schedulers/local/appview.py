@@ -158,8 +158,8 @@ def _written_at(path: str) -> float | None:
 
 
 def _outlasts(folder: AppFolder, process: tuple[int, int, str]) -> bool:
-    """Whether the lock of an app stays held by its process. A process that a killed supervisor was spawning holds a copy of the lock
-    until it becomes the new program: a few milliseconds, more on a busy machine.
+    """Whether the lock of an app stays held. A process that a killed supervisor was spawning holds a copy of
+    the lock until it becomes the new program: a few milliseconds, more on a busy machine.
 
     A supervisor in another container is not visible here, and its lock stays held. This process waits long
     for that once only.

@@ -36,9 +36,6 @@ if TYPE_CHECKING:
 
     Message = Mapping[str, Any]
 
-STIRRED = _signal.SIGUSR1
-"""The signal to look for requests to end an app."""
-
 AGAIN_S = 1.0
 _AT_ONCE = 200  # apps that are looked at before other events have their turn
 
@@ -51,7 +48,7 @@ class LineHolder:
         self._inbox = FdInbox(control)
         self.starter = Starter()
         self.starter.begin()
-        self.loop = Loop((_signal.SIGCHLD, STIRRED))
+        self.loop = Loop((_signal.SIGCHLD, kernel.SIGUSR1))
         self.loop.on_signals = self._take_signals
         self.loop.watch(control, self._receive)
         self.needed = Needed(self.loop)
@@ -99,7 +96,7 @@ class LineHolder:
     def _take_signals(self, numbers: list[int]) -> None:
         if _signal.SIGCHLD in numbers:
             _collect()
-        if STIRRED in numbers:
+        if kernel.SIGUSR1 in numbers:
             is_looking = bool(self._to_look_at)
             self._to_look_at = list(self._apps)
             if not is_looking:

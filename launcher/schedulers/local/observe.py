@@ -19,9 +19,10 @@ from launcher.state.records import AppRecord
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterable, Iterator
     from typing import Any
 
+    from launcher.errors import LauncherError
     from launcher.schedulers.api import OnWait
     from launcher.specs.attempt import Attempt
     from launcher.specs.launch import JobKey
@@ -137,17 +138,18 @@ class LocalApps(EngineApps):
 
         wait_for_start(self._dir(app_id))
 
-    def stop(self, app_id: str, grace_s: float | None, *, interrupt: bool = False) -> None:
-        """Returns when no process of the app is left."""
+    def stop_all(
+        self, app_ids: Iterable[str], grace_s: float | None, *, interrupt: bool = False
+    ) -> Iterator[tuple[str, LauncherError | None]]:
+        """Yields each app when no process of it is left."""
         from launcher.schedulers.local.stop import cancel
 
-        if os.path.isdir(self._dir(app_id)):
-            cancel(self._state_dir, app_id, grace_s, interrupt=interrupt, on_wait=self._on_wait)
+        return cancel(self._state_dir, app_ids, grace_s, interrupt=interrupt, on_wait=self._on_wait)
 
-    def withdraw(self, app_id: str) -> bool:
+    def withdraw_all(self, app_ids: Iterable[str]) -> Iterator[tuple[str, bool | LauncherError]]:
         from launcher.schedulers.local.stop import withdraw
 
-        return withdraw(self._state_dir, app_id, self._on_wait)
+        return withdraw(self._state_dir, app_ids, self._on_wait)
 
     def reap(self) -> list[Attempt]:
         """Record the ends of apps, and remove what dead owners left: processes, folders, void rows.

@@ -14,6 +14,7 @@ from launcher.errors import LauncherError, SchedulerError
 from launcher.holding.phrases import cancelled
 from launcher.schedulers.appstore import open_store
 from launcher.schedulers.backend import EngineApps
+from launcher.schedulers.many import in_threads
 from launcher.schedulers.slurm import known
 from launcher.schedulers.slurm.cluster import Cluster, checked
 from launcher.schedulers.slurm.clusters import Answers, Clusters, forget, seen, settled, with_undecided
@@ -232,14 +233,22 @@ class SlurmApps(EngineApps):
                     raise
         forget(app_id)
 
-    def withdraw(self, app_id: str) -> bool:
+    def withdraw_all(self, app_ids: Iterable[str]) -> Iterator[tuple[str, bool | LauncherError]]:
+        return in_threads(self._withdraw, app_ids)
+
+    def _withdraw(self, app_id: str) -> bool:
         self._clusters.noted(app_id)  # true no longer
         found = self._clusters.find(app_id)
         if found is None or self._judged(*found).state not in WAITING:
             return False
         return bool(found[0].ask("withdraw", app_id=app_id)["withdrawn"])
 
-    def stop(self, app_id: str, grace_s: float | None, *, interrupt: bool = False) -> None:
+    def stop_all(
+        self, app_ids: Iterable[str], grace_s: float | None, *, interrupt: bool = False
+    ) -> Iterator[tuple[str, LauncherError | None]]:
+        return in_threads(lambda app_id: self._stop(app_id, grace_s, interrupt), app_ids)
+
+    def _stop(self, app_id: str, grace_s: float | None, interrupt: bool) -> None:
         """Returns when Slurm has no job of the app. Raises SchedulerError when Slurm cannot end that."""
         self._clusters.noted(app_id)  # true no longer
         found = self._clusters.find(app_id)

@@ -13,9 +13,8 @@ from launcher.holding.journal import JournalWriter
 from launcher.schedulers import pids
 from launcher.schedulers.local import rundir
 from launcher.schedulers.local.needed import holder, outcome
-from launcher.schedulers.local.stop import withdraw
 from tests.unit.local.conftest import Supervise
-from tests.unit.local.driving import Driven, sh
+from tests.unit.local.driving import Driven, sh, withdraw
 
 PATIENCE_S = 30.0
 

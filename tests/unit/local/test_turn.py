@@ -14,12 +14,11 @@ import pytest
 
 from launcher.inventory.turns import left_by
 from launcher.schedulers import pids
-from launcher.schedulers.local.stop import withdraw
 from launcher.turns.ask import MACHINE, Ask, Limit
 from launcher.turns.table import summon, tickets
 from tests import processes
 from tests.unit.local.conftest import Supervise
-from tests.unit.local.driving import PATIENCE_S, Driven, replicas, sh
+from tests.unit.local.driving import PATIENCE_S, Driven, replicas, sh, withdraw
 
 ONE_CORE = Limit(MACHINE, cpu=1)
 REPORT_MODULES = """
