@@ -10,7 +10,8 @@ from contextlib import contextmanager
 
 import pytest
 
-SUPERVISOR = b"launcher.schedulers.local.supervisor"
+HOLDERS = tuple(b"launcher.schedulers.local." + name for name in (b"supervisor", b"line_holder", b"starter"))
+"""In the command lines of the processes that hold local apps: one each, many, and one each again."""
 _PTRACE_ATTACH, _PTRACE_DETACH = 16, 17
 AGAIN_S = 0.25  # Linux 6.18 at times tells nobody that a process with several threads has ended
 
@@ -28,7 +29,8 @@ def of_home(home: str, without: Collection[int] = ()) -> list[int]:
         if pid not in without
         and (
             _environ_holds(pid, marks)
-            or _locked_folder(pid, f"{home}/local/apps/")
+            or _locked_folders(pid, f"{home}/local/apps/")
+            or f"{home}/local/apps".encode() in _read(pid, "cmdline").split(b"\0")
             or _watched_folder(pid, f"{home}/docker/apps/")
         )
     ]
@@ -42,7 +44,7 @@ def of_app(home: str, app_id: str) -> list[int]:
         pid
         for pid in everything()
         if _environ_holds(pid, marks)
-        or _locked_folder(pid, folder)
+        or _locked_folders(pid, folder)
         or os.path.basename(_watched_folder(pid, f"{home}/docker/apps/")) == app_id
     ]
 
@@ -58,11 +60,11 @@ def of_scratch(end: str) -> list[int]:
 
 
 def supervisors(home: str) -> dict[str, int]:
-    """App id → pid of the live supervisor that holds its lock, or of the watcher of its containers."""
+    """App id → pid of the live process that holds its lock, or of the watcher of its containers."""
     found = {}
     for pid in everything():
-        folder = _locked_folder(pid, f"{home}/local/apps/") or _watched_folder(pid, f"{home}/docker/apps/")
-        if folder:
+        watched = _watched_folder(pid, f"{home}/docker/apps/")
+        for folder in [watched] if watched else _locked_folders(pid, f"{home}/local/apps/"):
             found[os.path.basename(folder)] = pid
     return found
 
@@ -149,14 +151,13 @@ def _environ_holds(pid: int, marks: Iterable[str]) -> bool:
     return any(b"\0" + mark.encode() in environ for mark in marks)
 
 
-def _locked_folder(pid: int, below: str) -> str:
-    """The app folder below `below` whose lock this supervisor holds, "" when it is none."""
-    if SUPERVISOR not in _read(pid, "cmdline"):
-        return ""
+def _locked_folders(pid: int, below: str) -> list[str]:
+    """The app folders below `below` whose locks this process holds, if it is one that holds apps."""
+    command = _read(pid, "cmdline")
+    if not any(each in command for each in HOLDERS):
+        return []
     links = [_link(f"/proc/{pid}/fd/{fd}") for fd in _names(f"/proc/{pid}/fd")]
-    return next(
-        (os.path.dirname(link) for link in links if link.startswith(below) and link.endswith("/lock")), ""
-    )
+    return [os.path.dirname(each) for each in links if each.startswith(below) and each.endswith("/lock")]
 
 
 def _watched_folder(pid: int, below: str) -> str:

@@ -54,7 +54,7 @@ def members(path: str, first: Ticket) -> list[Ticket]:
 
 
 class LineFile:
-    """The files of this process's line in one table."""
+    """The files of this process's line in one table: there are none while it is empty."""
 
     def __init__(self, table: str, name: str) -> None:
         self.path = os.path.join(table, name)
@@ -64,25 +64,27 @@ class LineFile:
 
     def join(self, ticket: Ticket) -> None:
         """Add an app."""
-        self._append(ticket)
+        if self.bell >= 0:
+            self._append(ticket)
 
     def part(self, ticket: Ticket, left: Iterable[Ticket]) -> None:
         """Remove an app. `left`: those that stay, for a file that is written anew."""
+        if self.bell < 0:
+            return
         ticket.state = _GONE
         self._gone += 1
         if self._gone < _SLACK:
             self._append(ticket)
-            return
-        try:
-            write(self.path + ALL, b"".join(map(encode, left)))
-            self._gone = 0
-        except OSError:  # the next one tries again
-            pass
+        else:
+            self._write_all(left)
 
-    def lead(self, ticket: Ticket | None) -> bool:
+    def lead(self, ticket: Ticket | None, every: Iterable[Ticket] = ()) -> bool:
         """Write the ticket of the first app, None for an empty line; returns whether that is another one now.
 
         Call it under the lock of the table.
+
+        Args:
+            every: the tickets of all apps of the line.
         """
         if ticket is None:
             had_any = self.bell >= 0
@@ -91,18 +93,22 @@ class LineFile:
         now = encode(ticket)
         if now == self._first:
             return False
-        if self.bell < 0:
+        is_new = self.bell < 0
+        if is_new:
             self.bell = make_bell(self.path + ".bell")
         write(self.path, now)
         self._first = now
+        if is_new:  # without the first ticket, others take it for what a dead process has left
+            self._write_all(every)
         return True
 
     def _close(self) -> None:
         """Remove the files."""
-        for each in (self.path, self.path + ALL, self.path + ".bell"):
+        if self.bell < 0:
+            return
+        for each in (self.path + ALL, self.path, self.path + ".bell"):
             unlink(each)
-        if self.bell >= 0:
-            os.close(self.bell)
+        os.close(self.bell)
         self.bell, self._first, self._gone = -1, b"", 0
 
     def _append(self, ticket: Ticket) -> None:
@@ -111,3 +117,10 @@ class LineFile:
                 file.write(encode(ticket))
         except OSError:  # only readers miss it
             pass
+
+    def _write_all(self, every: Iterable[Ticket]) -> None:
+        try:
+            write(self.path + ALL, b"".join(map(encode, every)))
+            self._gone = 0
+        except OSError:  # the next change tries again
+            self._gone = _SLACK

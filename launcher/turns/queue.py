@@ -16,6 +16,8 @@ from launcher.turns.table import Awaited, Place, others_of, ring, ticket_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from launcher.turns.ask import Ask
     from launcher.turns.line import Ticket
 
@@ -139,14 +141,17 @@ class Queue:
             return
         del self._order[bisect_left(self._order, ask.place)]
         for table in ask.tables:
-            left = (ticket_of(each, Decision()) for each in self._asks.values() if table in each.tables)
-            self._files[table].part(ticket_of(ask, Decision()), left)
+            self._files[table].part(ticket_of(ask, Decision()), self._tickets(table))
+
+    def _tickets(self, table: str) -> Iterator[Ticket]:
+        return (ticket_of(each, Decision()) for each in self._asks.values() if table in each.tables)
 
     def _write(self, others: Others, *, has_started: bool) -> None:
         """Write the first tickets, and wake the apps of other processes that this concerns."""
         for table, file in self._files.items():
             ask = self._first(table)
             decision = self._last if self._order and ask is self._asks[self._order[0]] else Decision()
-            if file.lead(None if ask is None else ticket_of(ask, decision)) or has_started:
+            ticket = None if ask is None else ticket_of(ask, decision)
+            if file.lead(ticket, self._tickets(table)) or has_started:
                 ring(first(others[table]))
                 ring(None if ask is None else after(ask, others[table]))

@@ -43,8 +43,8 @@ class Line:
         return (
             f"{at_once} || echo $LAUNCHER_JOB_ID >>{self.folder}/over; "
             f"cd {self.table}; own=$(echo *-$<app_id>.*); "
-            "for each in $(grep -D skip -lsw queued -- *); do "
-            f'[ "${{each%%-*}}" -gt "${{own%%-*}}" ] || echo "$each" >>{self.folder}/overtaken; done; '
+            "for each in $(grep -D skip -hsw queued -- $(ls | grep -v bell) | cut -f 2); do "
+            f'[ "$each" -gt "${{own%%-*}}" ] || echo "$each" >>{self.folder}/overtaken; done; '
             f"echo $<app_id> >>{self.folder}/ran; {more}"
         )
 

@@ -31,11 +31,11 @@ class LineClient:
     """The holders that this client has started: one, and more where that may open no more files.
 
     Args:
-        log: the file for what a holder that fails writes to stderr.
+        apps_dir: where the apps have their folders; the process has it as its argument.
     """
 
-    def __init__(self, log: str) -> None:
-        self._log = log
+    def __init__(self, apps_dir: str) -> None:
+        self._apps_dir = apps_dir
         self._socket: socket | None = None
         self._most = resource.getrlimit(resource.RLIMIT_NOFILE)[1] // 2
         self._count = 0
@@ -63,7 +63,14 @@ class LineClient:
         self.close()
         env = {name: os.environ[name] for name in KEPT if name in os.environ}
         self._socket = start_holder(
-            "line holder", _MAIN, control=CONTROL_FD, descriptors={}, log=self._log, env=env, flags=("-S",)
+            "line holder",
+            _MAIN,
+            control=CONTROL_FD,
+            descriptors={},
+            log=os.path.join(os.path.dirname(self._apps_dir), "line.err"),
+            env=env,
+            flags=("-S",),
+            args=(self._apps_dir,),
         )[1]
         self._count = 1
         send_with(self._socket.fileno(), _APP, fds)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # `signal` loads enum and re
 import os
+import sys
 from _socket import socket, socketpair  # `socket` loads enum and selectors
 from fcntl import F_DUPFD_CLOEXEC, fcntl
 

@@ -184,7 +184,7 @@ class _Stop:
         if waited > _OWNER_S:
             raise SchedulerError(
                 f"cannot stop {self._app_id}: the process that holds it (pid {pid}) does not answer",
-                hint=f"`kill -9 {pid}` frees all apps that it holds, which have not started; then cancel again",
+                hint=f"`kill -9 {pid}` frees all apps that it holds, none of which runs; then cancel again",
             )
         yield Pause(0.5, path=rundir.events(self._app_dir))
 

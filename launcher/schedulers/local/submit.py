@@ -104,7 +104,7 @@ class Submitter:
             if self._line is None:
                 from launcher.schedulers.local.line_client import LineClient
 
-                self._line = LineClient(os.path.join(self.state_dir, "line.err"))
+                self._line = LineClient(rundir.apps_dir(self.state_dir))
             return self._line.hold(made.app_dir, made.lock_fd)
 
     def start(
