@@ -17,12 +17,12 @@ from marshal import dumps, loads
 
 from launcher.errors import SchedulerError
 from launcher.schedulers.local import kernel
-from launcher.schedulers.local.control import CONTROL_FD, Inbox, pack, send
+from launcher.schedulers.local.control import CONTROL_FD, Inbox, send
 from launcher.schedulers.local.held import HeldApp
 from launcher.schedulers.local.hold import Hold
 from launcher.schedulers.local.in_line import SharedLine, SharedPlace, to_hand_over
 from launcher.schedulers.local.needed import Needed
-from launcher.schedulers.local.passing import FdInbox, send_with
+from launcher.schedulers.local.passing import FdInbox
 from launcher.schedulers.local.spawn import Spawner
 from launcher.schedulers.local.starter import Starter
 from launcher.schedulers.local.supervisor import begin
@@ -69,6 +69,8 @@ class LineHolder:
         is_open = self._inbox.read()
         self._inbox.drop()
         fds = self._inbox.take_fds()
+        if len(fds) % 2:  # this process may open no more files: the client sees that the app is not taken
+            os.close(fds.pop())
         for control, lock in zip(fds[::2], fds[1::2], strict=True):
             self._apps[lock] = InLine(self, control, lock)
         if not is_open:
@@ -201,8 +203,7 @@ class InLine:
             fds.append(self._control)
         request["has_client"] = self._control >= 0
         try:
-            self._child = self._holder.starter.fork()
-            send_with(self._child, pack(request), fds)
+            self._child = self._holder.starter.start(request, fds)
         except (OSError, SchedulerError) as error:
             self._not_taken(str(error))
             return

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # `signal` loads enum and re
 import os
-import sys
 from _socket import socket, socketpair  # `socket` loads enum and selectors
 from fcntl import F_DUPFD_CLOEXEC, fcntl
+from marshal import dumps, loads
 
 from launcher import paths
 from launcher.schedulers.holder import start_holder
@@ -19,11 +19,16 @@ from launcher.schedulers.local.control import CONTROL_FD, LOCK_FD
 from launcher.schedulers.local.passing import FdInbox, send_with
 from launcher.schedulers.local.supervisor import Supervisor, begin, supervise
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
 _MAIN = (
     f"import sys; sys.path.insert(0, {paths.IMPORT_ROOT!r});"
     " from launcher.schedulers.local.starter import main; main()"
 )
-_FORK, _TAKEN = b"f", b"t"
+_FORK, _APP, _TAKEN = b"f", b"a", b"t"
 _LOG = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
 
 
@@ -45,24 +50,37 @@ class Starter:
             flags=("-S",),
         )[1]
 
-    def fork(self) -> int:
-        """Start a supervisor: this end of the socket on which it waits for its app.
+    def start(self, request: dict[str, Any], fds: Sequence[int]) -> int:
+        """Start a supervisor, which takes an app over: this end of the socket on which it says so.
 
-        Raises OSError or SchedulerError; a supervisor that could not be forked closes its end.
+        Never blocks. Raises OSError or SchedulerError; a supervisor that could not be forked closes its end.
+
+        Args:
+            request: see `Supervisor.take`.
+            fds: the descriptors of the app: its lock, those of its share, and its client's if it waits.
         """
         if self._socket is None:
             self.begin()
         assert self._socket is not None
         ours, theirs = socketpair()
+        memory = os.memfd_create("request")
         try:
-            send_with(self._socket.fileno(), _FORK, [theirs.fileno()])
+            _write(memory, dumps(request))
+            send_with(ours.fileno(), _APP, [memory, *fds])
+            self._fork(theirs.fileno())
+        finally:
+            theirs.close()
+            os.close(memory)
+        return ours.detach()
+
+    def _fork(self, control: int) -> None:
+        assert self._socket is not None
+        try:
+            send_with(self._socket.fileno(), _FORK, [control])
         except OSError:
             self._socket.close()
             self._socket = None  # it has died; the next one gets another
             raise
-        finally:
-            theirs.close()
-        return ours.detach()
 
 
 def main() -> None:
@@ -93,10 +111,11 @@ def _supervise(control: int) -> None:
     _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
     os.setsid()
     inbox = FdInbox(control)
-    while (message := inbox.take()) is None:
-        if not inbox.read():
-            os._exit(0)
-    lock, *rest = [_move_up(fd) for fd in inbox.take_fds()]
+    if not inbox.read():
+        os._exit(0)
+    memory, lock, *rest = [_move_up(fd) for fd in inbox.take_fds()]
+    message = loads(_read(memory))
+    os.close(memory)
     client = rest.pop() if message["has_client"] else -1
     os.dup2(lock, LOCK_FD, inheritable=False)
     os.close(lock)
@@ -117,3 +136,18 @@ def _move_up(fd: int) -> int:
         return fcntl(fd, F_DUPFD_CLOEXEC, LOCK_FD + 1)
     finally:
         os.close(fd)
+
+
+def _write(memory: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(memory, rest) :]
+
+
+def _read(memory: int) -> bytes:
+    size = os.fstat(memory).st_size
+    parts, at = [], 0
+    while at < size:
+        parts.append(os.pread(memory, size - at, at))
+        at += len(parts[-1])
+    return b"".join(parts)

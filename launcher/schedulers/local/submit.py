@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from _thread import allocate_lock
 from collections.abc import Callable, Mapping, Sequence
@@ -99,7 +100,7 @@ class Submitter:
     def _holder_of(self, made: Claim, *, held: bool) -> SupervisorClient:
         with self._lock:
             is_first, self._holds = not self._holds, self._holds or held
-            if not held or is_first:
+            if not held or is_first or sys.platform != "linux":
                 return SupervisorClient.spawn(made.app_dir, made.lock_fd)
             if self._line is None:
                 from launcher.schedulers.local.line_client import LineClient
