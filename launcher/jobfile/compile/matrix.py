@@ -62,7 +62,7 @@ def _mark(text: str) -> str:
     return b32encode(sha256(text.encode()).digest())[:_MARK].decode().lower()
 
 
-MAX_JOBS = 256
+MAX_JOBS = 10_000
 _MOST_COMBINATIONS = 1 << 16
 """Before `exclude`: three ranges make millions."""
 
