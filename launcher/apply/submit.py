@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from _thread import allocate_lock
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from time import monotonic, time
@@ -238,9 +238,8 @@ def make_way(steps: Sequence[Step], *, engines: Engines, store: Store, events: E
     for step in ordered:  # what a need is stopped for reaches all that follows
         if any(key in touched for key in keys_after(step)):
             touched.add(step.key)
+    _withdraw(reversed(ordered), engines=engines, store=store, events=events)
     for step in reversed(ordered):
-        for waiting in step.withdraws:
-            _withdraw(waiting, step, engines=engines, store=store, events=events)
         if step.starts and any(key in touched for key in keys_after(step)):
             for old in step.stops:
                 stop(old, step, engines=engines, store=store, events=events)
@@ -248,10 +247,34 @@ def make_way(steps: Sequence[Step], *, engines: Engines, store: Store, events: E
     return [done.get(step.key, step) if step.starts else step for step in steps]
 
 
-def _withdraw(old: Guard, step: Step, *, engines: Engines, store: Store, events: Events) -> None:
-    scheduler = engines.get(old.scheduler)
-    withdrawn = scheduler.withdraw(old.app_id)
-    found = scheduler.attempt(old.app_id)
+def _withdraw(steps: Iterable[Step], *, engines: Engines, store: Store, events: Events) -> None:
+    """Withdraw the attempts that the steps withdraw, those of each scheduler together and in this order."""
+    waiting = {old.app_id: (old, step) for step in steps for old in step.withdraws}
+    for name in {old.scheduler: None for old, _ in waiting.values()}:
+        scheduler = engines.get(name)
+        ids = [old.app_id for old, _ in waiting.values() if old.scheduler == name]
+        errors = []
+        for app_id, withdrawn in scheduler.withdraw_all(ids):
+            try:
+                _record_withdrawal(*waiting[app_id], withdrawn, engines=engines, store=store, events=events)
+            except LauncherError as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
+
+
+def _record_withdrawal(
+    old: Guard,
+    step: Step,
+    withdrawn: bool | LauncherError,
+    *,
+    engines: Engines,
+    store: Store,
+    events: Events,
+) -> None:
+    if isinstance(withdrawn, LauncherError):
+        raise withdrawn
+    found = engines.get(old.scheduler).attempt(old.app_id)
     if found is not None:
         store.record(found)
     if withdrawn:

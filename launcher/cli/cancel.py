@@ -32,6 +32,8 @@ EXAMPLES = """\
   launcher cancel 'sweep-*' --yes
   launcher cancel train@3 local_cwd://default/eval-1-k3fwx"""
 
+_FEW = 10  # apps that are named one by one; more are counted
+
 
 def add_arguments(parser: Any) -> None:
     parser.add_argument(
@@ -77,10 +79,15 @@ def _inspected(apps: Sequence[AppRecord], console: Console) -> list[AppRecord]:
     from launcher.errors import LauncherError
     from launcher.inventory.status import inspect
 
+    if len(apps) > 1:
+        from launcher.inventory.listing import current
+
+        apps = current(apps)
     seen = []
     for app in apps:
         try:
-            seen.append(inspect(app))
+            is_known = len(apps) > 1 and app.state != "unknown"
+            seen.append(app if is_known else inspect(app))
         except LauncherError as error:
             if len(apps) == 1:
                 raise
@@ -93,8 +100,13 @@ def _ask(apps: Sequence[AppRecord], console: Console) -> None:
     from launcher.errors import BlockedError
     from launcher.text import plural
 
-    for app in apps:
-        console.note(f"{app.handle} {app.state.upper()}")
+    if len(apps) > _FEW:
+        from launcher.cli.render.apps import in_short
+
+        console.note(in_short(apps, "would be stopped"))
+    else:
+        for app in apps:
+            console.note(f"{app.handle} {app.state.upper()}")
     if console.cannot_ask:
         what = plural(len(apps), "app")
         raise BlockedError(
@@ -105,22 +117,37 @@ def _ask(apps: Sequence[AppRecord], console: Console) -> None:
 
 
 def _cancel_all(apps: Sequence[AppRecord], grace_s: float | None, console: Console) -> int:
-    """Stop apps together. Of several, those that cannot be stopped are reported."""
+    """Stop apps together. Of several, those that cannot be stopped are reported; many others are counted."""
     from launcher.errors import LauncherError
+    from launcher.inventory.listing import current
     from launcher.inventory.status import inspect, stop
 
+    waiting: list[str] = []
+
     def waits(app_id: str, what: str) -> None:
-        console.note(f"waiting for {app_id} to stop: {what}")
+        waiting.append(app_id)
+        if len(waiting) <= _FEW:
+            console.note(f"waiting for {app_id} to stop: {what}")
+        elif len(waiting) == _FEW + 1:
+            console.note("waiting for more apps to stop")
 
     code = 0
+    stopped = []
     for app, error in stop(apps, grace_s, waits):
         try:
             if error is not None:
                 raise error
-            console.note(f"{app.handle} {inspect(app).state.upper()}")
+            if len(apps) <= _FEW:
+                console.note(f"{app.handle} {inspect(app).state.upper()}")
+            else:
+                stopped.append(app)
         except LauncherError as found:
             if len(apps) == 1:
                 raise
             console.error(found)
             code = 1
+    if stopped:
+        from launcher.cli.render.apps import in_short
+
+        console.note(in_short(current(stopped)))
     return code

@@ -200,13 +200,14 @@ def _show(plan: Plan, document: str, args: Any, console: Console) -> None:
     if args.format == "json":
         console.print(document + requests, end="")
     elif args.format == "markdown":
-        console.print(plan_markdown(plan, max_bytes=args.max_bytes) + requests, end="")
+        console.print(plan_markdown(plan, max_bytes=args.max_bytes, in_full=args.all) + requests, end="")
     elif args.format == "github":
-        console.print(shielded((plan_text(plan) + "\n" + requests).rstrip("\n")))
+        console.print(shielded((plan_text(plan, in_full=args.all) + "\n" + requests).rstrip("\n")))
     elif args.format == "sarif":
-        console.note(plan_text(plan, color=console.err_color) + "\n" + requests)
+        console.note(plan_text(plan, color=console.err_color, in_full=args.all) + "\n" + requests)
     else:
-        console.print(plan_text(plan, color=console.color, columns=console.columns) + "\n" + requests, end="")
+        text = plan_text(plan, color=console.color, columns=console.columns, in_full=args.all)
+        console.print(f"{text}\n{requests}", end="")
 
 
 def _exit_code(plan: Plan, args: Any, console: Console) -> int:

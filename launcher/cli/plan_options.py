@@ -45,6 +45,9 @@ def add_arguments(parser: Any) -> None:
         "--take-over", action="store_true", help="take over jobs last applied from another repository"
     )
     group.add_argument(
+        "-a", "--all", action="store_true", help="show every job of a large matrix on a line of its own"
+    )
+    group.add_argument(
         "--fail-on",
         metavar="LIST",
         type=several_of(*FAIL_ON),

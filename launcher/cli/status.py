@@ -86,30 +86,18 @@ def _group(args: Any, console: Console, apps: list[AppRecord]) -> int:
         from json import dumps
 
         from launcher.cli.render.apps import status_json
+        from launcher.inventory.status import inspect_all
 
-        console.print(dumps([status_json(_inspected(app, console)) for app in apps], indent=2))
+        console.print(dumps(list(map(status_json, inspect_all(apps, console.warn))), indent=2))
         return 0
     from launcher.cli.render.apps import in_short
-    from launcher.inventory.find import find_apps
-    from launcher.inventory.listing import present
+    from launcher.inventory.listing import current, say_why_held
 
-    given = iter([apps])
-    shown = present(lambda: next(given, None) or find_apps(args.app, args.target).apps, warn=console.warn)
+    shown = current(apps, warn=console.warn)
+    say_why_held(shown)
     _table(console, shown)
     console.print(in_short(shown))
     return 0
-
-
-def _inspected(app: AppRecord, console: Console) -> AppRecord:
-    """The app as it is now, or as recorded if its scheduler cannot be reached."""
-    from launcher.errors import LauncherError
-    from launcher.inventory.status import inspect
-
-    try:
-        return inspect(app)
-    except LauncherError as error:
-        console.warn(f"{app.handle} is shown in its last known state: {error}")
-        return app
 
 
 def _live(args: Any, console: Console) -> int:
