@@ -19,6 +19,11 @@ from launcher.schedulers.local.supervisor_client import KEPT, SupervisorClient
 
 if TYPE_CHECKING:
     from _socket import socket
+    from collections.abc import Sequence
+
+    from launcher.specs.attempt import AttemptState
+    from launcher.specs.launch import InputRef
+    from launcher.turns.ask import Ask
 
 _MAIN = (
     f"import sys; sys.path.insert(0, {paths.IMPORT_ROOT!r});"
@@ -84,6 +89,24 @@ class LineClient:
 
 class HeldClient(SupervisorClient):
     """The client of one app in a process that holds many. See `SupervisorClient`."""
+
+    def __del__(self) -> None:
+        self._drop()
+
+    def go(
+        self,
+        needs: Sequence[tuple[str, str]] = (),
+        turn: Ask | None = None,
+        inputs: InputRef | None = None,
+    ) -> AttemptState:
+        accepted = super().go(needs, turn, inputs)
+        self._drop()
+        return accepted
+
+    def _drop(self) -> None:
+        if self._control is not None:
+            self._control.close()
+            self._control = None
 
     def close(self) -> None:
         """Hang up: the process removes an app that it has not accepted, and hangs up, too."""

@@ -142,7 +142,7 @@ def test_an_app_that_leaves_the_line_lets_the_next_one_of_another_process_start(
     assert queue.look() == []
     own = Place(ask(table, "own", 2, cpu=0.5))
     assert not own.look().starts
-    [big] = [each for each in queue._asks.values()]
+    [big] = list(queue._asks.values())
     assert queue.leave(big)
     assert queue.look() == []
     poll = select.poll()
