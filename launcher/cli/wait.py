@@ -57,7 +57,7 @@ def run(args: Any, console: Console) -> int:
     for number, (app, error) in enumerate(wait_for_all([*apps.values()], args.timeout)):
         if error is not None:
             console.error(error)
-        codes.add(1 if error is not None else _show(app, console, in_full=number < FEW))
+        codes.add(1 if error is not None else _show(app, console, in_full=number < FEW and not app.is_held))
     return min(codes - {0}, default=0)  # 1 is worse than 5
 
 

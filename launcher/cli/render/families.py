@@ -53,7 +53,8 @@ class Family:
 
 def in_words(counts: Mapping[str, int]) -> str:
     """`12 create, 988 unchanged`."""
-    return ", ".join(f"{count:,} {_WORDS.get(kind, kind)}" for kind, count in counts.items())
+    last = sorted(counts.items(), key=lambda each: each[0] == "keep")
+    return ", ".join(f"{count:,} {_WORDS.get(kind, kind)}" for kind, count in last)
 
 
 def families(
