@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from launcher.cli.arguments import add_target, duration
+from launcher.text import FEW
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,8 +32,6 @@ EXAMPLES = """\
   launcher cancel train --grace 1m     give it a minute to clean up
   launcher cancel 'sweep-*' --yes
   launcher cancel train@3 local_cwd://default/eval-1-k3fwx"""
-
-_FEW = 10  # apps that are named one by one; more are counted
 
 
 def add_arguments(parser: Any) -> None:
@@ -100,7 +99,7 @@ def _ask(apps: Sequence[AppRecord], console: Console) -> None:
     from launcher.errors import BlockedError
     from launcher.text import plural
 
-    if len(apps) > _FEW:
+    if len(apps) > FEW:
         from launcher.cli.render.apps import in_short
 
         console.note(in_short(apps, "would be stopped"))
@@ -126,9 +125,9 @@ def _cancel_all(apps: Sequence[AppRecord], grace_s: float | None, console: Conso
 
     def waits(app_id: str, what: str) -> None:
         waiting.append(app_id)
-        if len(waiting) <= _FEW:
+        if len(waiting) <= FEW:
             console.note(f"waiting for {app_id} to stop: {what}")
-        elif len(waiting) == _FEW + 1:
+        elif len(waiting) == FEW + 1:
             console.note("waiting for more apps to stop")
 
     code = 0
@@ -137,7 +136,7 @@ def _cancel_all(apps: Sequence[AppRecord], grace_s: float | None, console: Conso
         try:
             if error is not None:
                 raise error
-            if len(apps) <= _FEW:
+            if len(apps) <= FEW:
                 console.note(f"{app.handle} {inspect(app).state.upper()}")
             else:
                 stopped.append(app)

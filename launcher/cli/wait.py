@@ -5,7 +5,7 @@ from __future__ import annotations
 from launcher.cli.arguments import add_target, duration
 from launcher.errors import NOT_SUCCEEDED
 from launcher.state.records import WAITING
-from launcher.text import with_cause
+from launcher.text import FEW, with_cause
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ EXAMPLES = """\
   launcher wait train eval --timeout 1h30m"""
 
 _EXPLAINED = ("failed", "skipped", "lost", *WAITING)
-_IN_FULL = 10  # of several apps, those that are shown with all details
 
 
 def add_arguments(parser: Any) -> None:
@@ -58,7 +57,7 @@ def run(args: Any, console: Console) -> int:
     for number, (app, error) in enumerate(wait_for_all([*apps.values()], args.timeout)):
         if error is not None:
             console.error(error)
-        codes.add(1 if error is not None else _show(app, console, in_full=number < _IN_FULL))
+        codes.add(1 if error is not None else _show(app, console, in_full=number < FEW and not app.is_held))
     return min(codes - {0}, default=0)  # 1 is worse than 5
 
 

@@ -89,6 +89,13 @@ def files(app_ids: Collection[str]) -> dict[str, tuple[str, str]]:
         return store.files(app_ids)
 
 
+def families(app_ids: Collection[str]) -> dict[str, tuple[str, str]]:
+    """App id → the job file that made it, for apps that a table shows together; {} for a few apps."""
+    from launcher.text import FEW
+
+    return files(app_ids) if len(app_ids) > FEW else {}
+
+
 def attempt(app_id: str) -> Attempt | None:
     """The attempt of a job, with its document."""
     return attempts((app_id,)).get(app_id)

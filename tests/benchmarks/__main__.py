@@ -21,6 +21,7 @@ BENCHMARKS = {
     "many": "P10  commands from many processes at once",
     "races": "     clients with several state folders race one job on one engine",
     "turns": "P11, P12  many jobs in line for the cores of this machine",
+    "bulk": "P13  commands on many queued apps, and a matrix of many jobs",
     "slurm": "P9  apps on a Slurm cluster",
     "docker": "P4 to P7  containers: started, listed, finished, noticed, read back, followed",
 }

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
+from launcher.cli.render.folds import named
 from launcher.dataclass import dataclass
 from launcher.plan.notation import field
 from launcher.plan.step import Step
 from launcher.specs.launch import JobKey
+from launcher.text import FEW
 
-FEW = 10
-"""The most lines of one matrix that are shown one by one."""
 BELOW = "  "
 """Before the label of what stands below another line."""
 
@@ -53,7 +53,8 @@ class Family:
 
 def in_words(counts: Mapping[str, int]) -> str:
     """`12 create, 988 unchanged`."""
-    return ", ".join(f"{count:,} {_WORDS.get(kind, kind)}" for kind, count in counts.items())
+    last = sorted(counts.items(), key=lambda each: each[0] == "keep")
+    return ", ".join(f"{count:,} {_WORDS.get(kind, kind)}" for kind, count in last)
 
 
 def families(
@@ -128,8 +129,3 @@ def folded_rows(
             yield from ((each, below + name(each)) for each in family.alone)
             if family.further:
                 yield f"and more: {in_words(Counter(each.kind for each in family.further))}", ""
-
-
-def named(names: Sequence[str]) -> str:
-    """`sweep-1` or `sweep-1 and 11 more`."""
-    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1:,} more"

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from launcher.apply.events import Outcome, Result
-from launcher.cli.render.families import FEW, named
+from launcher.cli.render.folds import fold, named
 from launcher.cli.render.image_text import IMAGE_EVENTS, image_line
 from launcher.cli.render.tables import GAP, Cell, table, text_of, width
 from launcher.cli.render.values import shortened, state_cell
@@ -40,14 +39,20 @@ def outcomes_text(
     """A table of the jobs: action, state, app and reason.
 
     Args:
-        matrices: job → its matrix, for those whose jobs share lines where they are many and none has failed.
+        matrices: job → its matrix, for those whose jobs share lines where they are many and alike.
         columns: width that lines fit if possible: handles become app ids, which commands accept too, and
             long reasons are cut, since the line of the ended job has shown them in full.
     """
     single = len({outcome.key.session for outcome in outcomes}) <= 1
     rows: list[list[Cell]] = []
     app_ids = []
-    for group in _groups(outcomes, matrices or {}):
+    groups = fold(
+        outcomes,
+        family_of=lambda each: (matrices or {}).get(each.key),
+        kind_of=lambda each: (each.key.session, each.kind, each.state, bool(each.error)),
+        matters=lambda each: each.error or each.kind == "hold" or each.state in _BAD,
+    )
+    for group in groups:
         outcome = group[0]
         done = ("failed", "bold red") if outcome.error else _DONE[outcome.kind]
         name = named([each.key.job if single else str(each.key) for each in group])
@@ -60,23 +65,6 @@ def outcomes_text(
     if columns is not None:
         _fit(rows, app_ids, columns)
     return table(_HEADINGS, rows, color=color)
-
-
-def _groups(outcomes: Sequence[Outcome], matrices: Mapping[JobKey, str]) -> list[list[Outcome]]:
-    """The outcomes that share a line: those of a large matrix with the same action and a state that is no end
-    but success. Others of it have lines of their own, up to FEW of a kind."""
-    sizes = Counter((each.key.session, matrices.get(each.key, "")) for each in outcomes)
-    found: dict[Hashable, list[Outcome]] = {}
-    alone: Counter[Hashable] = Counter()
-    for outcome in outcomes:
-        matrix = matrices.get(outcome.key, "")
-        kind = (outcome.key.session, matrix, outcome.kind, outcome.state, bool(outcome.error))
-        is_bad = outcome.error or outcome.kind == "hold" or outcome.state in _BAD
-        if not matrix or sizes[kind[:2]] <= FEW or (is_bad and (alone.update([kind]) or alone[kind] <= FEW)):
-            found[outcome.key] = [outcome]
-        else:
-            found.setdefault(kind, []).append(outcome)
-    return list(found.values())
 
 
 def outputs_text(outcomes: Sequence[Outcome], *, color: bool = False) -> str:
