@@ -224,6 +224,35 @@ def test_random_kills_in_line_and_of_clients_converge(scenario, line, seed):
     assert all(app.split("-")[-2] == "1" for app in scenario.apps()), "a job has a second attempt"
 
 
+def of_lines(home):
+    """The processes that hold lines, and those that start supervisors for them."""
+    found = [pid for pid in processes.of_home(str(home)) if "line_holder" in processes.describe(pid)]
+    starters = [pid for pid in processes.of_home(str(home)) if "local.starter" in processes.describe(pid)]
+    return found + [pid for pid in starters if processes.parent(pid) in found]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(ROUNDS))
+def test_kills_of_the_processes_that_hold_a_line_lose_nothing_and_repeat_nothing(scenario, line, seed):
+    """At any moment: while apps are handed to them, in line, or handed on to their supervisors."""
+    chance = random.Random(seed)
+    file = line.matrix(12, "sleep 0.05")
+    for _ in range(4):
+        client = scenario.start("apply", file, "--yes")
+        with suppress(subprocess.TimeoutExpired):
+            client.wait(chance.uniform(0.3, 2.0))
+        deadline = time.monotonic() + chance.uniform(0, 1.0)
+        while not (found := of_lines(scenario.home)) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        processes.kill(chance.sample(found, min(len(found), chance.choice([1, 1, 2]))))
+        client.communicate(timeout=240)
+    scenario.run_to_end(file)
+    assert len(line.ran()) == 12
+    line.check()
+    assert of_lines(scenario.home) == []
+    assert set(scenario.actions(file).values()) == {"keep"}
+
+
 def start_of(scenario, folder, home, file, *options, **env):
     environ = {**os.environ, "LAUNCHER_HOME": str(home), **env}
     return scenario.start("apply", file, "--yes", "--wait", *options, cwd=folder, env=environ)
