@@ -74,3 +74,16 @@ def test_a_rerun_withdraws_all_that_wait_and_keeps_their_order(scenario, sweep):
     assert [each["app_id"].rpartition("-")[0] for each in line] == [f"sweep-{n}-2" for n in range(1, MEMBERS)]
     scenario.cancel("sweep", "--yes")
     assert set(ran(scenario)) == {"0"}
+
+
+def test_some_of_those_in_line_start_now_and_the_others_stay(scenario, sweep):
+    out = scenario.launcher("start", "sweep-[1-3]", "--now").out.splitlines()
+    assert sorted(line.split()[0].rpartition("/")[2].rpartition("-")[0] for line in out) == [
+        "sweep-1-1",
+        "sweep-2-1",
+        "sweep-3-1",
+    ]
+    assert all("RUNNING, was" in line and "in line" in line for line in out)
+    found = json.loads(scenario.launcher("status", "sweep", "--json").out)
+    states = [each["attempt_state"] for each in found]
+    assert states == ["running"] * 4 + ["queued"] * (MEMBERS - 4)

@@ -22,7 +22,7 @@ _FAST = {
         "arguments cancel commands completion_names console describe interrupts "
         "list log_reader logs main queue start status wait"
     ),
-    "launcher.cli.render": "apps document queue_text status_text tables values",
+    "launcher.cli.render": "apps document folds queue_text status_text tables values",
     "launcher.holding": "app events hold journal order phrases probes replica state waiting",
     "launcher.inventory": ("ends find groups listing logs needs project recorded status turns"),
     "launcher.schedulers": (
