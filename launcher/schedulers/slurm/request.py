@@ -131,8 +131,7 @@ def _script(app: AppDef, cfg: Mapping[str, CfgVal], job_dir: str, roles: Sequenc
         for role, made in zip(app.roles, roles, strict=True)
     }
     setup = [escape(line) for line in option(cfg, "setup", list, [])]
-    app_dir = f"{job_dir.rstrip('/')}/apps/{SYMBOLIC_APP_ID}"
-    return batch_script(_sbatch_options(app, cfg), app_dir, setup, commands)
+    return batch_script(_sbatch_options(app, cfg), job_dir.rstrip("/"), setup, commands)
 
 
 def _fields(cfg: Mapping[str, CfgVal]) -> dict[str, Any]:
@@ -149,10 +148,12 @@ def bind_request(
     app_id: str,
     outputs: Mapping[str, str] | None = None,
     variables: Mapping[str, str] | None = None,
+    program: str = "",
 ) -> SlurmRequest:
     """The request under a real app id: a new value, macros and escapes resolved.
 
     Args:
+        program: the file that Python runs on the nodes, in the folder `programs` of `job_dir`.
         outputs: macro → folder on the cluster, for `$<output_dir>` and those of needs. Without any the
             replicas get no variable for one.
         variables: for every replica beside its own, as they are.
@@ -168,7 +169,7 @@ def bind_request(
         request,
         app_id=app_id,
         argv=list(request.argv),
-        script=bind(request.script),
+        script=bind(request.script).replace(_PROGRAM, program),
         app={**request.app, "app_id": app_id, "handle": bind(request.app["handle"]), "roles": roles},
         notes=list(request.notes),
     )
@@ -313,7 +314,7 @@ def _render(request: SlurmRequest) -> str:
         "cwd": app["cwd"] or "$LAUNCHER_APP_DIR/workspace",
     }
     parts = [
-        *(_without_values(line) for line in request.script.splitlines()),
+        *(_without_values(line) for line in request.script.replace(_PROGRAM, "app.zip").splitlines()),
         "",
         "# app.json",
         to_yaml({name: value for name, value in head.items() if value is not None}, sort=False).rstrip("\n"),
@@ -361,21 +362,19 @@ def _shown_replica(replica: Mapping[str, Any], secrets: Mapping[str, Secret]) ->
 # -- the batch script ------------------------------------------------------------------------------------
 
 
-PROGRAM = "app.zip"
-"""The file in the folder of an app that Python runs on the nodes: see `program.py`."""
-
-_CONDUCT = f'exec python3 -I -S "$LAUNCHER_APP_DIR/{PROGRAM}" conduct "$LAUNCHER_APP_DIR"'
+_PROGRAM = f"{MARK}program{MARK}"
+_CONDUCT = 'exec python3 -I -S "$LAUNCHER_PROGRAM" conduct "$LAUNCHER_APP_DIR"'
 _QUOTED_BY_SBATCH = re.compile(r"""[\s#'"\\]""")
 
 
 def batch_script(
-    options: Mapping[str, str], app_dir: str, setup: Sequence[str], commands: Mapping[str, str]
+    options: Mapping[str, str], job_dir: str, setup: Sequence[str], commands: Mapping[str, str]
 ) -> str:
     """A script for sbatch.
 
     Args:
         options: long option of sbatch → value; "" for one without a value.
-        app_dir: of the app on the cluster; a leading `~` is the home there.
+        job_dir: the folder on the cluster, without a slash at its end; a leading `~` is the home there.
         setup: lines of bash.
         commands: role → its command line, for people.
     """
@@ -385,7 +384,8 @@ def batch_script(
         "#!/bin/bash",
         *head,
         "",
-        f"export LAUNCHER_APP_DIR={in_double_quotes(app_dir)}",
+        f"export LAUNCHER_APP_DIR={in_double_quotes(f'{job_dir}/apps/{SYMBOLIC_APP_ID}')}",
+        f"export LAUNCHER_PROGRAM={in_double_quotes(f'{job_dir}/programs/{_PROGRAM}')}",
         *_setup(setup),
         "",
         "# The replicas, which the conductor starts by srun with the arguments and variables of app.json:",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from tempfile import TemporaryFile
@@ -17,10 +16,10 @@ from launcher.schedulers.backend import BackendReservation
 from launcher.schedulers.ids import random_id
 from launcher.schedulers.record import row_of
 from launcher.schedulers.slurm import known, outputs
-from launcher.schedulers.slurm.cluster import Cluster, checked, program
+from launcher.schedulers.slurm.cluster import Cluster, checked, program_name
 from launcher.schedulers.slurm.clusters import Clusters, forget, seen
 from launcher.schedulers.slurm.known import SLURM
-from launcher.schedulers.slurm.request import PROGRAM, SlurmRequest, bind_request, build_request
+from launcher.schedulers.slurm.request import SlurmRequest, bind_request, build_request
 from launcher.schedulers.slurm.state import view_of
 from launcher.schedulers.workspaces import BoundWorkspace
 from launcher.secrets import resolve
@@ -59,16 +58,14 @@ class Held:
         """Write the files of an app, and hand its job to Slurm, which holds it."""
         op = self._op(
             "create",
-            files={"app.json": json.dumps(bound.app), "script.sh": bound.script},
-            binary={PROGRAM: b64encode(program()).decode()},
-            secret={
-                role: {name: resolve(reference) for name, reference in values.items()}
-                for role, values in bound.secrets.items()
-            },
+            app=json.dumps(bound.app),
+            script=bound.script,
+            program=program_name(),
+            secret=secrets_of(bound),
             argv=bound.argv,
             needs=list(needs),
         )
-        for answer in self.cluster.call(*before, op):
+        for answer in self.cluster.call(*self.cluster.programs, *before, op):
             checked(answer)
 
     def start(self) -> AttemptState:
@@ -85,6 +82,14 @@ class Held:
             checked(*self.cluster.call(self._op("abort")))
             self.is_over = True
             forget(self.app_id)
+
+
+def secrets_of(bound: SlurmRequest) -> dict[str, dict[str, str]]:
+    """Role → variable → its secret value."""
+    return {
+        role: {name: resolve(reference) for name, reference in values.items()}
+        for role, values in bound.secrets.items()
+    }
 
 
 class SlurmReservation(BackendReservation):
@@ -115,7 +120,7 @@ class SlurmReservation(BackendReservation):
         request = build_request(app, cfg, session=attempt.key.session)
         folders, listed = outputs.of_attempt(held.cluster, attempt, app)
         own = {**attempt.variables, **listed}
-        bound = bind_request(request, attempt.app_id, outputs=folders, variables=own)
+        bound = bind_request(request, attempt.app_id, outputs=folders, variables=own, program=program_name())
         made = [{"op": "make_output", "name": own_output(attempt)}] if has_output(app) else []
         needs = [{"app_id": each.app_id, "job": each.job} for each in self.waits_for]
         _refuse_elsewhere(held.cluster, [each["app_id"] for each in needs])
@@ -196,7 +201,8 @@ def submit_app(
     try:
         if workspace is not None:
             cluster.put(held.app_id, workspace)
-        held.create(bind_request(request, held.app_id, outputs={}, variables={}))
+        bound = bind_request(request, held.app_id, outputs={}, variables={}, program=program_name())
+        held.create(bound)
         held.start()
     except BaseException:
         held.take_back()

@@ -45,6 +45,9 @@ class Login:
 
     def __init__(self, folder: Path) -> None:
         self.job_dir = folder / "slurm"
+        programs = self.job_dir / "programs"
+        programs.mkdir(parents=True, exist_ok=True)
+        (programs / "p.zip").touch()
         self.runs = folder / "runs"
         folder.mkdir(exist_ok=True)
         self.runs.touch()
@@ -89,8 +92,8 @@ class Login:
     def creation(self, app_id: str, nonce: str, work: str = "", **fields: Any) -> dict[str, Any]:
         script = SCRIPT.format(folder=self.folder(app_id), app_id=app_id, runs=self.runs, work=work)
         made = {"op": "create", "app_id": app_id, "nonce": nonce, "argv": ["sbatch"], "needs": []}
-        files = {"script.sh": script, "app.json": "{}"}
-        return {**made, "files": files, "secret": {"main": {"KEY": "hidden"}}, **fields}
+        files = {"script": script, "app": "{}", "program": "p.zip"}
+        return {**made, **files, "secret": {"main": {"KEY": "hidden"}}, **fields}
 
     def submission(self, app_id: str, nonce: str, *dead: str, digest: str = "one") -> list[dict[str, Any]]:
         """reserve, create and start, as one request."""

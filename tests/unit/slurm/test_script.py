@@ -60,7 +60,7 @@ def test_it_ends_in_the_conductor_with_the_directory_of_the_app(tmp_path):
     where = f"{tmp_path}/home/.launcher/slurm/apps/a-1-x"
     assert (code, argv, env["LAUNCHER_APP_DIR"]) == (
         0,
-        ["-I", "-S", f"{where}/app.zip", "conduct", where],
+        ["-I", "-S", f"{tmp_path}/home/.launcher/slurm/programs/p.zip", "conduct", where],
         where,
     )
 
@@ -94,7 +94,8 @@ def test_a_setup_line_is_no_place_for_macros():
 def test_a_setup_line_that_fails_ends_the_job_and_is_named(tmp_path):
     _, argv, _, _ = run(request_of(role(), setup=["true", "no-such-program 'a b'", "touch made"]), tmp_path)
     where = f"{tmp_path}/home/.launcher/slurm/apps/a-1-x"
-    assert argv[2:] == [f"{where}/app.zip", "conduct", where, "127", "no-such-program 'a b'"]
+    program = f"{tmp_path}/home/.launcher/slurm/programs/p.zip"
+    assert argv[2:] == [program, "conduct", where, "127", "no-such-program 'a b'"]
 
 
 def test_a_function_that_fails_ends_the_job_as_well(tmp_path):
