@@ -108,6 +108,10 @@ def plan_launches(
         edited=CheckoutFiles(engines).edited_of(chosen, snapshot.ran),
     )
     checked = dry_run_plan(plan, engines)
+    if any(engines.get(each.scheduler).batches for each in chosen if each.matrix):
+        from launcher.apply.batches import with_notes
+
+        checked = with_notes(checked, engines, limits)
     if room is None:
         return checked, snapshot
     from launcher.plan.turns import with_turns

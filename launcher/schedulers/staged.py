@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any, TypeVar
 
+    from launcher.schedulers.batches import Batches
     from launcher.schedulers.responses import Stream
     from launcher.specs.app import AppDef, CfgVal
     from launcher.specs.attempt import Attempt, AttemptState
@@ -130,6 +131,11 @@ class StagedScheduler(Scheduler[T]):
 
     take_over: bool = False
     on_progress: OnImage | None = None
+
+    @property
+    def batches(self) -> Batches | None:
+        """Submits many apps at once; None for a scheduler that takes them one by one."""
+        return None
 
     def on_this_machine(self) -> bool:
         """Whether its apps use cores, memory and GPUs of this machine, and so take turns."""

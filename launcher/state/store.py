@@ -143,6 +143,11 @@ class Store(Reader):
 
         return self._transact(act)
 
+    def record_all(self, attempts: Iterable[Attempt]) -> None:
+        """`record`, of live attempts, in one transaction."""
+        rows = [from_attempt(each) for each in attempts]
+        self._transact(lambda db: db.executemany(_RECORD, rows))
+
     def end(self, app: AppRecord) -> bool:
         """Record the outcome of an app; True when it was new. Unknown apps and known outcomes stay.
 

@@ -93,7 +93,7 @@ class Cluster:
 
     @property
     def programs(self) -> list[Answer]:
-        """The operation that stores the program of the nodes, before an app needs it; none once it is there."""
+        """The operation that stores what runs on the nodes, before an app needs it; none once it is there."""
         name = program_name()
         if name in self.about.get("programs", ()):
             return []

@@ -68,6 +68,7 @@ class SlurmRequest:
         host: login node, "" for this machine.
         job_dir: folder on the cluster, as written.
         secrets: role → variable → reference; the variables are missing in `app`.
+        options, setup: what the script was made of; see `batch_script`.
     """
 
     app_id: str
@@ -78,6 +79,8 @@ class SlurmRequest:
     host: str = ""
     job_dir: str = DEFAULT_JOB_DIR
     secrets: dict[str, dict[str, Secret]] = field(default_factory=dict)
+    options: dict[str, str] = field(default_factory=dict)
+    setup: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
         return _render(self)
@@ -105,10 +108,12 @@ def build_request(
     job_dir = option(cfg, "job_dir", str, DEFAULT_JOB_DIR)
     around = _surroundings(app, cfg, handle_of(SLURM, session))
     roles = [_role(role, app, cfg, folders[role.name], around) for role in app.roles]
+    options = _sbatch_options(app, cfg)
+    setup = [escape(line) for line in option(cfg, "setup", list, [])]
     return SlurmRequest(
         app_id=SYMBOLIC_APP_ID,
         argv=["sbatch", "--parsable", "--hold"],
-        script=_script(app, cfg, job_dir, roles),
+        script=batch_script(options, job_dir.rstrip("/"), setup, _commands(app, roles)),
         app={
             "app_id": SYMBOLIC_APP_ID,
             "handle": around.handle,
@@ -122,16 +127,16 @@ def build_request(
         host=option(cfg, "host", str, ""),
         job_dir=job_dir,
         secrets={role.name: found for role in app.roles if (found := _secrets(role))},
+        options=options,
+        setup=setup,
     )
 
 
-def _script(app: AppDef, cfg: Mapping[str, CfgVal], job_dir: str, roles: Sequence[Mapping[str, Any]]) -> str:
-    commands = {
+def _commands(app: AppDef, roles: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    return {
         f"{role.name}, {role.num_replicas} x": _for_people(made["replicas"][0]["argv"])
         for role, made in zip(app.roles, roles, strict=True)
     }
-    setup = [escape(line) for line in option(cfg, "setup", list, [])]
-    return batch_script(_sbatch_options(app, cfg), job_dir.rstrip("/"), setup, commands)
 
 
 def _fields(cfg: Mapping[str, CfgVal]) -> dict[str, Any]:
@@ -378,13 +383,49 @@ def batch_script(
         setup: lines of bash.
         commands: role → its command line, for people.
     """
-    head = [f"#SBATCH --{sbatch_word(name, value)}" for name, value in options.items()]
     comments = [f"# {printable(role)}: {printable(command)}" for role, command in commands.items()]
+    app_dir = f"export LAUNCHER_APP_DIR={in_double_quotes(f'{job_dir}/apps/{SYMBOLIC_APP_ID}')}"
+    return _script(options, job_dir, [app_dir], setup, comments)
+
+
+def array_script(request: SlurmRequest, name: str, count: int, at_once: int | None, program: str) -> str:
+    """A script for sbatch that runs an app in each task of an array.
+
+    Args:
+        request: of one of the apps, which have their options and their setup in common.
+        name: of the folder of the array.
+        count: of its tasks; at_once: how many of them may run at once.
+        program: as in `bind_request`.
+    """
+    job_dir = request.job_dir.rstrip("/")
+    tasks = f"0-{count - 1}" + (f"%{at_once}" if at_once is not None and at_once < count else "")
+    options = {**request.options, "job-name": f"launcher-{name}", "output": "%a/slurm.out", "array": tasks}
+    find = [
+        "# Task k runs the app on line k + 1 of the file `tasks`: its id, and the generation of its folder.",
+        f"export LAUNCHER_ARRAY_DIR={in_double_quotes(f'{job_dir}/arrays/{name}')}",
+        'read -r app generation < <(sed -n "$((SLURM_ARRAY_TASK_ID + 1))p" "$LAUNCHER_ARRAY_DIR/tasks")',
+        f'export LAUNCHER_APP_DIR={in_double_quotes(f"{job_dir}/apps/")[:-1]}$app"',
+        '[ "$(cat "$LAUNCHER_APP_DIR/id")" = "$generation" ] || exit 0  # it was removed',
+        'cd "$LAUNCHER_APP_DIR" || exit',
+    ]
+    comments = ["# app.json is in the folder of each app."]
+    script = _script(options, job_dir, find, request.setup, comments)
+    return str(binder("")(script)).replace(_PROGRAM, program)
+
+
+def _script(
+    options: Mapping[str, str],
+    job_dir: str,
+    find: Sequence[str],
+    setup: Sequence[str],
+    comments: Sequence[str],
+) -> str:
+    """The script. The lines `find` set LAUNCHER_APP_DIR."""
     lines = [
         "#!/bin/bash",
-        *head,
+        *(f"#SBATCH --{sbatch_word(name, value)}" for name, value in options.items()),
         "",
-        f"export LAUNCHER_APP_DIR={in_double_quotes(f'{job_dir}/apps/{SYMBOLIC_APP_ID}')}",
+        *find,
         f"export LAUNCHER_PROGRAM={in_double_quotes(f'{job_dir}/programs/{_PROGRAM}')}",
         *_setup(setup),
         "",

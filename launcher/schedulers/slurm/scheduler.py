@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from launcher.schedulers.readback import AppLogs
     from launcher.schedulers.record import SeenApp
     from launcher.schedulers.slurm.apps import SlurmApps
+    from launcher.schedulers.slurm.batches import SlurmBatches
     from launcher.schedulers.slurm.clusters import Clusters
     from launcher.schedulers.slurm.outputs import SlurmOutputs
     from launcher.schedulers.slurm.request import SlurmRequest
@@ -130,10 +131,17 @@ class SlurmScheduler(EngineScheduler["SlurmRequest"]):
         return f"slurm:{','.join(sorted(found))}"
 
     def claim(self, attempt: Attempt) -> SlurmReservation:
-        from launcher.schedulers.slurm.submit import SlurmReservation
+        from launcher.schedulers.slurm.submit import SlurmReservation, reserve
 
         self._clusters.noted(attempt.app_id)  # true no longer
-        return SlurmReservation(self._clusters, attempt, take_over=self.take_over)
+        cluster = self._clusters.at(known.place_of(attempt.document.get("cfg", {})))
+        return SlurmReservation(reserve(cluster, attempt, take_over=self.take_over), attempt)
+
+    @property
+    def batches(self) -> SlurmBatches:
+        from launcher.schedulers.slurm.batches import SlurmBatches
+
+        return SlurmBatches(self._clusters, take_over=self.take_over)
 
     # Reading, and what follows from it
 

@@ -3,10 +3,11 @@
 import json
 import os
 import re
+import shutil
 import time
 from typing import Dict, List, Sequence
 
-from launcher.schedulers.appfolder import AppFolder
+from launcher.schedulers.appfolder import AppFolder, token
 from launcher.schedulers.slurm.site.agent.folder import Json, OpError, checked
 from launcher.schedulers.slurm.site.agent.site import ARRAY_SCRIPT, TASKS, Site, array_name
 from launcher.schedulers.slurm.site.agent.submit import note_task, own, sbatch
@@ -23,7 +24,8 @@ def create_array(site: Site, op: Json) -> Json:
     argv, apps = sbatch(op["argv"]), op["apps"]
     about = {"array": checked(op["array"]), "program": site.program(op["program"])}
     path = os.path.join(site.arrays, op["array"])
-    os.makedirs(path, 0o700)
+    os.makedirs(site.arrays, 0o700, exist_ok=True)
+    os.mkdir(path, 0o700)
     lost: Dict[str, str] = {}
     owners = [_write(site, app, dict(about, at=time.time(), task=k), lost) for k, app in enumerate(apps)]
     for k, app in enumerate(apps):  # Slurm opens the output of a task through its number
@@ -35,6 +37,17 @@ def create_array(site: Site, op: Json) -> Json:
     foreign = [k for k, app in enumerate(apps) if not _note(site, app, job, k, lost)]
     site.slurm.cancel([f"{job}_{k}" for k in foreign])
     return {"job": job, "lost": lost}
+
+
+def copy_workspace(site: Site, op: Json) -> Json:
+    """Copy the workspace of one app into the folders of others, each as a whole."""
+    source = os.path.join(site.path(op["app_id"]), "workspace")
+    for app_id in op["to"]:
+        with site.open(app_id) as folder:
+            part = os.path.join(folder.path, ".workspace-" + token())
+            shutil.copytree(source, part, symlinks=True)
+            os.rename(part, os.path.join(folder.path, "workspace"))
+    return {}
 
 
 def _write(site: Site, app: Json, about: Json, lost: Dict[str, str]) -> str:

@@ -13,7 +13,7 @@ MODULES: Dict[str, str] = {
     for module, ops in (
         ("site", "hello put_program"),
         ("submit", "reserve create start start_all"),
-        ("arrays", "create_array"),
+        ("arrays", "copy_workspace create_array"),
         ("observe", "observe"),
         ("wait", "wait release"),
         ("read", "read tail events"),
