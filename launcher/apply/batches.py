@@ -224,7 +224,9 @@ class _Work:
         members = []
         for app_id, each in self.open.items():
             bound = each.bound
-            members.append(Member(self._made[app_id], bound.app, bound.cfg, self._engines.workspace(bound)))
+            request = bound.info.request if bound.info is not None else None
+            workspace = self._engines.workspace(bound)
+            members.append(Member(self._made[app_id], bound.app, bound.cfg, workspace, request))
             each.emit("creating")
         errors = self._batches.create(members, at_once)
         for each in self.open.values():

@@ -19,12 +19,17 @@ if TYPE_CHECKING:
 
 
 class Member(NamedTuple):
-    """A reserved app of a batch; see `StagedScheduler.create`."""
+    """A reserved app of a batch; see `StagedScheduler.create`.
+
+    Attributes:
+        request: of its dry run, which is not derived again; None without one.
+    """
 
     reservation: Reservation
     app: AppDef
     cfg: Mapping[str, CfgVal]
     workspace: BoundWorkspace | None = None
+    request: Any = None
 
 
 class Batches(ABC):

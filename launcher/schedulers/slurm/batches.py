@@ -12,7 +12,7 @@ from launcher.schedulers.ids import random_id
 from launcher.schedulers.slurm import known
 from launcher.schedulers.slurm.cluster import Cluster, checked, error_of, program_name
 from launcher.schedulers.slurm.clusters import Clusters, forget
-from launcher.schedulers.slurm.request import SlurmRequest, array_script
+from launcher.schedulers.slurm.request import SlurmRequest, array_script, build_request
 from launcher.schedulers.slurm.submit import Held, SlurmReservation, reserve_all, secrets_of
 from launcher.schedulers.staged import Reservation
 from launcher.specs.app import CfgVal
@@ -111,9 +111,10 @@ def _create_array(
 ) -> dict[str, str]:
     """Submit one held array; app id → error for those that another client has by now."""
     apps, before, name = [], [*cluster.programs], random_id()
-    for reservation, app, cfg, _ in members:
+    for reservation, app, cfg, _, request in members:
         assert isinstance(reservation, SlurmReservation)
-        bound = reservation.bound(app, cfg, outputs)
+        request = request or build_request(app, cfg, session=reservation.attempt.key.session)
+        bound = reservation.bound(request, app, outputs)
         before += reservation.make_output(app)
         texts = {"app": json.dumps(bound.app), "secret": secrets_of(bound)}
         apps.append({**_owned(reservation.held), **texts})

@@ -113,16 +113,16 @@ class SlurmReservation(BackendReservation):
         needs = [{"app_id": each.app_id, "job": each.job} for each in self.waits_for]
         _refuse_elsewhere(held.cluster, [each["app_id"] for each in needs])
         try:
-            held.create(self.bound(app, cfg), needs, before=self.make_output(app))
+            request = build_request(app, cfg, session=self.attempt.key.session)
+            held.create(self.bound(request, app), needs, before=self.make_output(app))
         except SchedulerError:
             held.take_back()
             raise
 
     def bound(
-        self, app: AppDef, cfg: Mapping[str, CfgVal], outputs_there: Collection[str] | None = None
+        self, request: SlurmRequest, app: AppDef, outputs_there: Collection[str] | None = None
     ) -> SlurmRequest:
         """The request for the app id. `outputs_there`: the output folders of the cluster, if known."""
-        request = build_request(app, cfg, session=self.attempt.key.session)
         folders, listed = outputs.of_attempt(self.held.cluster, self.attempt, app, outputs_there)
         own = {**self.attempt.variables, **listed}
         return bind_request(request, self.app_id, outputs=folders, variables=own, program=program_name())

@@ -20,7 +20,7 @@ from launcher.schedulers.slurm.site.agent.folder import (
     reserved,
     state_of,
 )
-from launcher.schedulers.slurm.site.agent.site import Row, Site, job_of, read_tasks
+from launcher.schedulers.slurm.site.agent.site import ARRAY_SCRIPT, Row, Site, job_of, read_tasks
 
 
 def abort(site: Site, op: Json) -> Json:
@@ -289,8 +289,10 @@ def _used_at(site: Site, name: str) -> float:
 
 def _is_superfluous(site: Site, row: Row) -> bool:
     """Whether a job has not started, and would find its app removed, ended, or another job's."""
-    if row.state != "PENDING" or not NAME.match(row.app_id) or not site.scripts(row):
+    if row.state != "PENDING" or not site.scripts(row):
         return False
+    if not NAME.match(row.app_id):  # or an array that was removed while it was being submitted
+        return os.path.basename(row.command) == ARRAY_SCRIPT
     try:
         folder = site.open(row.app_id)
     except OpError:
