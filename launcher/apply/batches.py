@@ -17,8 +17,7 @@ from launcher.apply.submit import Submission
 from launcher.errors import LauncherError, SchedulerError
 from launcher.plan.model import Plan
 from launcher.plan.step import Step
-from launcher.schedulers.batches import Batches, Member
-from launcher.schedulers.staged import Reservation
+from launcher.schedulers.staged import Batches, Member, Reservation
 from launcher.specs.attempt import Attempt
 from launcher.specs.launch import JobKey
 from launcher.state.store import Store

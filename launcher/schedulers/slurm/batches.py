@@ -7,14 +7,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from launcher.errors import LauncherError, SchedulerError
-from launcher.schedulers.batches import Batches, Member
 from launcher.schedulers.ids import random_id
 from launcher.schedulers.slurm import known
 from launcher.schedulers.slurm.cluster import Cluster, checked, error_of, program_name
 from launcher.schedulers.slurm.clusters import Clusters, forget
 from launcher.schedulers.slurm.request import SlurmRequest, array_script, build_request
 from launcher.schedulers.slurm.submit import Held, SlurmReservation, reserve_all, secrets_of
-from launcher.schedulers.staged import Reservation
+from launcher.schedulers.staged import Batches, Member, Reservation
 from launcher.specs.app import CfgVal
 from launcher.specs.attempt import Attempt
 from launcher.specs.outputs import read_outputs

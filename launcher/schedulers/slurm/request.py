@@ -383,7 +383,10 @@ def batch_script(
         setup: lines of bash.
         commands: role → its command line, for people.
     """
-    comments = [f"# {printable(role)}: {printable(command)}" for role, command in commands.items()]
+    comments = [
+        "# The replicas, which the conductor starts by srun with the arguments and variables of app.json:",
+        *(f"# {printable(role)}: {printable(command)}" for role, command in commands.items()),
+    ]
     app_dir = f"export LAUNCHER_APP_DIR={in_double_quotes(f'{job_dir}/apps/{SYMBOLIC_APP_ID}')}"
     return _script(options, job_dir, [app_dir], setup, comments)
 
@@ -408,8 +411,10 @@ def array_script(request: SlurmRequest, name: str, count: int, at_once: int | No
         '[ "$(cat "$LAUNCHER_APP_DIR/id")" = "$generation" ] || exit 0  # it was removed',
         'cd "$LAUNCHER_APP_DIR" || exit',
     ]
-    comments = ["# app.json is in the folder of each app."]
-    script = _script(options, job_dir, find, request.setup, comments)
+    comment = (
+        "# The conductor starts the replicas by srun with the arguments and variables of the app's app.json."
+    )
+    script = _script(options, job_dir, find, request.setup, [comment])
     return str(binder("")(script)).replace(_PROGRAM, program)
 
 
@@ -429,7 +434,6 @@ def _script(
         f"export LAUNCHER_PROGRAM={in_double_quotes(f'{job_dir}/programs/{_PROGRAM}')}",
         *_setup(setup),
         "",
-        "# The replicas, which the conductor starts by srun with the arguments and variables of app.json:",
         *comments,
         _CONDUCT,
     ]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from launcher.schedulers.slurm.options import options
-from launcher.schedulers.slurm.request import bind_request, build_request
+from launcher.schedulers.slurm.request import array_script, bind_request, build_request
 from launcher.specs import AppDef, InvalidRunConfigException, Probe, Resource, RetryPolicy, Role, Secret
 from tests.unit.slurm.requests import request_of, role, sbatch_lines
 
@@ -103,6 +103,23 @@ def test_a_plan_shows_the_golden_text(name):
     if os.environ.get("GOLDEN") == "write":
         file.write_text(text)
     assert text == file.read_text()
+
+
+def test_an_array_has_the_golden_script():
+    """As `test_a_plan_shows_the_golden_text`."""
+    app, cfg = APPS["ddp"]
+    request = build_request(app, options().resolve(cfg), session="docs")
+    text = array_script(request, "q7", 30, 4, "program.zip")
+    file = GOLDEN / "array.txt"
+    if os.environ.get("GOLDEN") == "write":
+        file.write_text(text)
+    assert text == file.read_text()
+
+
+@pytest.mark.parametrize(("at_once", "tasks"), [(None, "0-29"), (4, "0-29%4"), (30, "0-29"), (99, "0-29")])
+def test_an_array_limits_the_tasks_that_run_at_once(at_once, tasks):
+    request = build_request(APPS["plain"][0], options().resolve({}), session="docs")
+    assert f"#SBATCH --array={tasks}\n" in array_script(request, "q7", 30, at_once, "p.zip")
 
 
 # sbatch

@@ -1,14 +1,16 @@
 """The batch script: bash reads it, and it hands over what it says. A python3 of the test takes the end."""
 
 import json
+import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from launcher.schedulers.slurm.request import SlurmRequest, sbatch_word
+from launcher.schedulers.slurm.request import SlurmRequest, array_script, sbatch_word
 from tests.unit.slurm.requests import request_of, role, sbatch_lines
 
 HOSTILE = [
@@ -69,6 +71,37 @@ def test_it_ends_in_the_conductor_with_the_directory_of_the_app(tmp_path):
 def test_the_directory_may_have_any_name(tmp_path, job_dir):
     _, [*_, where], _, _ = run(request_of(role(), job_dir=job_dir), tmp_path)
     assert where == f"{job_dir.rstrip('/')}/apps/a-1-x".replace("~", f"{tmp_path}/home", 1)
+
+
+def test_the_task_of_an_array_finds_its_app(tmp_path):
+    where = array_in(tmp_path, "/x y", "a-1-x g1", "b-1-x g2", "c-1-x g3")
+    request = request_of(role(), job_dir=f"{tmp_path}/x y", setup=["pwd >seen"])
+    script = replace(request, script=array_script(request, "q7", 3, None, "p.zip"))
+    code, argv, env, errors = run(script, tmp_path, SLURM_ARRAY_TASK_ID="1")
+    assert (code, errors) == (0, "")
+    assert argv[2:] == [f"{tmp_path}/x y/programs/p.zip", "conduct", f"{where}/apps/b-1-x"]
+    assert env["LAUNCHER_ARRAY_DIR"] == f"{where}/arrays/q7"
+    assert (where / "apps/b-1-x/seen").read_text() == f"{where}/apps/b-1-x\n"
+
+
+@pytest.mark.parametrize("change", ["anew", "gone"])
+def test_the_task_of_an_app_that_was_removed_runs_nothing(tmp_path, change):
+    where = array_in(tmp_path, "/j", "a-1-x g1", "b-1-x g2")
+    (where / "apps/b-1-x/id").write_text("g3") if change == "anew" else shutil.rmtree(where / "apps/b-1-x")
+    request = request_of(role(), job_dir=f"{tmp_path}/j", setup=["touch made"])
+    script = replace(request, script=array_script(request, "q7", 2, None, "p.zip"))
+    assert run(script, tmp_path, SLURM_ARRAY_TASK_ID="1")[:2] == (0, [])
+
+
+def array_in(folder: Path, job_dir: str, *tasks: str) -> Path:
+    """A `job_dir` with the folder of an array, and those of its apps."""
+    where = Path(f"{folder}{job_dir}")
+    (where / "arrays/q7").mkdir(parents=True)
+    (where / "arrays/q7/tasks").write_text("".join(f"{each}\n" for each in tasks))
+    for app_id, generation in (each.split() for each in tasks):
+        (where / "apps" / app_id).mkdir(parents=True)
+        (where / "apps" / app_id / "id").write_text(generation)
+    return where
 
 
 def test_hostile_commands_stand_in_comments_alone(tmp_path):
