@@ -9,7 +9,7 @@ from typing import Dict, List, Sequence
 
 from launcher.schedulers.appfolder import AppFolder, token
 from launcher.schedulers.slurm.site.agent.folder import Json, OpError, checked
-from launcher.schedulers.slurm.site.agent.site import ARRAY_SCRIPT, TASKS, Site, array_name
+from launcher.schedulers.slurm.site.agent.site import ARRAY_SCRIPT, TASKS, Owner, Site, array_name
 from launcher.schedulers.slurm.site.agent.submit import note_task, own, sbatch
 
 LIMITED = re.compile(r"submit limit|QOS policy|QOSMaxSubmit|AssocMaxSubmit", re.IGNORECASE)
@@ -24,15 +24,9 @@ def create_array(site: Site, op: Json) -> Json:
     argv, apps = sbatch(op["argv"]), op["apps"]
     about = {"array": checked(op["array"]), "program": site.program(op["program"])}
     path = os.path.join(site.arrays, op["array"])
-    os.makedirs(site.arrays, 0o700, exist_ok=True)
-    os.mkdir(path, 0o700)
     lost: Dict[str, str] = {}
     owners = [_write(site, app, dict(about, at=time.time(), task=k), lost) for k, app in enumerate(apps)]
-    for k, app in enumerate(apps):  # Slurm opens the output of a task through its number
-        os.symlink(os.path.join("..", "..", "apps", app["app_id"]), os.path.join(path, str(k)))
-    folder = AppFolder(path)
-    folder.write(TASKS, "".join(owners))
-    folder.write(ARRAY_SCRIPT, op["script"], 0o700)
+    _make_folder(site, path, owners, op["script"])
     job = _submit(site, argv, path, len(apps))
     foreign = [k for k, app in enumerate(apps) if not _note(site, app, job, k, lost)]
     site.slurm.cancel([f"{job}_{k}" for k in foreign])
@@ -50,8 +44,21 @@ def copy_workspace(site: Site, op: Json) -> Json:
     return {}
 
 
-def _write(site: Site, app: Json, about: Json, lost: Dict[str, str]) -> str:
-    """Write the files of an app; its line in the record of tasks."""
+def _make_folder(site: Site, path: str, owners: Sequence[Owner], script: str) -> None:
+    """Make the folder of an array as a whole."""
+    temp = os.path.join(site.arrays, ".new-" + os.path.basename(path))
+    os.makedirs(site.arrays, 0o700, exist_ok=True)
+    os.mkdir(temp, 0o700)
+    for k, (app_id, _) in enumerate(owners):  # Slurm opens the output of a task through its number
+        os.symlink(os.path.join("..", "..", "apps", app_id), os.path.join(temp, str(k)))
+    folder = AppFolder(temp)
+    folder.write(TASKS, "".join("{} {}\n".format(*owner) for owner in owners))
+    folder.write(ARRAY_SCRIPT, script, 0o700)
+    os.rename(temp, path)
+
+
+def _write(site: Site, app: Json, about: Json, lost: Dict[str, str]) -> Owner:
+    """Write the files of an app. Its generation is "-" when another client has it by now."""
     generation = "-"
     try:
         with site.open(app["app_id"]) as folder:
@@ -63,7 +70,7 @@ def _write(site: Site, app: Json, about: Json, lost: Dict[str, str]) -> str:
             generation = folder.text("id") or generation
     except OpError as error:
         lost[app["app_id"]] = str(error)
-    return "{} {}\n".format(app["app_id"], generation)
+    return str(app["app_id"]), generation
 
 
 def _submit(site: Site, argv: Sequence[str], path: str, count: int) -> str:

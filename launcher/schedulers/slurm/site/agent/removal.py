@@ -210,15 +210,15 @@ def sweep(site: Site, op: Json) -> Json:
     dead = [row.job for row in site.slurm.rows() if _is_superfluous(site, row)]
     site.slurm.cancel(dead)
     swept += ["job " + job for job in dead]
-    names = os.listdir(site.arrays) if os.path.isdir(site.arrays) else []
-    return {"removed": swept + ["array " + name for name in sorted(names) if _remove_array(site, name)]}
+    arrays = sorted(filter(NAME.match, os.listdir(site.arrays))) if os.path.isdir(site.arrays) else []
+    return {"removed": swept + ["array " + name for name in arrays if _remove_array(site, name)]}
 
 
 def _remove_array(site: Site, name: str) -> bool:
     """Remove the folder of an array, unless one of its apps has not ended; whether it was removed."""
     path = os.path.join(site.arrays, checked(name))
     owners = read_tasks(path)
-    if any(_is_open(site, *owner) for owner in owners) or (not owners and not _is_stale(path)):
+    if any(_is_open(site, *owner) for owner in owners):
         return False
     AppFolder(path).remove()
     return True

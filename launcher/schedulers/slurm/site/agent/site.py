@@ -354,12 +354,10 @@ class Site:
             return []
 
     def hidden(self) -> List[str]:
-        """The paths of directories that are no app any more, or not yet."""
-        try:
-            names = [name for name in os.listdir(self.apps) if name.startswith(".")]
-        except FileNotFoundError:
-            return []
-        return [os.path.join(self.apps, name) for name in sorted(names)]
+        """The paths of directories that are no app and no array any more, or not yet."""
+        folders = filter(os.path.isdir, (self.apps, self.arrays))
+        found = [os.path.join(folder, name) for folder in folders for name in os.listdir(folder)]
+        return sorted(path for path in found if os.path.basename(path).startswith("."))
 
     def rows_of(self, folder: Folder) -> List[Row]:
         """The jobs of an app: none of another one of its name, or that has the id of its job by now."""
