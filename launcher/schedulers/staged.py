@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple
 
 from launcher.errors import SchedulerError
 from launcher.schedulers.api import Scheduler
@@ -112,18 +111,28 @@ class OutputFolders:
         """Remove an output folder with its contents. Raises SchedulerError while an app uses it."""
 
 
-class Member(NamedTuple):
+class Member:
     """A reserved app of a batch; see `StagedScheduler.create`.
 
     Attributes:
         request: of its dry run, which is not derived again; None without one.
     """
 
-    reservation: Reservation
-    app: AppDef
-    cfg: Mapping[str, CfgVal]
-    workspace: BoundWorkspace | None = None
-    request: Any = None
+    __slots__ = ("app", "cfg", "request", "reservation", "workspace")
+
+    def __init__(
+        self,
+        reservation: Reservation,
+        app: AppDef,
+        cfg: Mapping[str, CfgVal],
+        workspace: BoundWorkspace | None,
+        request: Any,
+    ) -> None:
+        self.reservation = reservation
+        self.app = app
+        self.cfg = cfg
+        self.workspace = workspace
+        self.request = request
 
 
 class Batches(ABC):

@@ -110,18 +110,20 @@ def _create_array(
 ) -> dict[str, str]:
     """Submit one held array; app id → error for those that another client has by now."""
     apps, before, name = [], [*cluster.programs], random_id()
-    for reservation, app, cfg, _, request in members:
+    for each in members:
+        reservation = each.reservation
         assert isinstance(reservation, SlurmReservation)
-        request = request or build_request(app, cfg, session=reservation.attempt.key.session)
-        bound = reservation.bound(request, app, outputs)
-        before += reservation.make_output(app)
+        session = reservation.attempt.key.session
+        request = each.request or build_request(each.app, each.cfg, session=session)
+        bound = reservation.bound(request, each.app, outputs)
+        before += reservation.make_output(each.app)
         texts = {"app": json.dumps(bound.app), "secret": secrets_of(bound)}
         apps.append({**_owned(reservation.held), **texts})
     script = array_script(bound, name, len(apps), at_once, program_name())
     op = {"op": "create_array", "array": name, "argv": ["sbatch"], "script": script}
     *made, answer = cluster.call(*before, {**op, "program": program_name(), "apps": apps})
-    for each in made:
-        checked(each)
+    for done in made:
+        checked(done)
     lost: dict[str, str] = checked(answer)["lost"]
     return lost
 

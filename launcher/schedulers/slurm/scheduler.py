@@ -1,4 +1,4 @@
-"""The Slurm scheduler: each app is one job of a cluster, here or behind a login node.
+"""The Slurm scheduler: each app is a job of a cluster, or a task of an array, here or behind a login node.
 
 The scheduler has no state of its own: everything is in the apps' folders on the cluster and in Slurm's queue.
 This state folder only notes which clusters it knows.

@@ -70,7 +70,7 @@ def test_one_task_is_cancelled_and_the_others_run(scenario):
     assert scenario.state("job-1") is AppState.CANCELLED
     until(lambda: len(tasks(scenario)) == 3)
     gate.touch()
-    scenario.wait("job")
+    scenario.wait("job", code=5)
     assert [scenario.logs(f"job-{k}") for k in (0, 2, 3)] == ["done\n"] * 3
     assert scenario.cluster.clear() == []
 
