@@ -91,8 +91,7 @@ def plan_launches(
     chosen, others = select(launches, choices.select)
     engines.expect(chosen)
     room = _room(chosen, engines, limits)
-    schedulers = (launch.scheduler for launch in chosen)
-    snapshot = observe(store, engines, chosen, keys_of(chosen), schedulers)
+    snapshot = observe(store, engines, chosen, keys_of(chosen), (each.scheduler for each in chosen))
     plan = reconcile(
         chosen,
         snapshot,

@@ -11,7 +11,8 @@ from launcher.schedulers.ids import random_id
 from launcher.schedulers.slurm import known
 from launcher.schedulers.slurm.cluster import Cluster, checked, error_of, program_name
 from launcher.schedulers.slurm.clusters import Clusters, forget
-from launcher.schedulers.slurm.request import SlurmRequest, array_script, build_request
+from launcher.schedulers.slurm.request import SlurmRequest, build_request
+from launcher.schedulers.slurm.script import Array, array_script
 from launcher.schedulers.slurm.submit import Held, SlurmReservation, reserve_all, secrets_of
 from launcher.schedulers.staged import Batches, Member, Reservation
 from launcher.specs.app import CfgVal
@@ -119,7 +120,8 @@ def _create_array(
         before += reservation.make_output(each.app)
         texts = {"app": json.dumps(bound.app), "secret": secrets_of(bound)}
         apps.append({**_owned(reservation.held), **texts})
-    script = array_script(bound, name, len(apps), at_once, program_name())
+    array = Array(name, len(apps), at_once)
+    script = array_script(request.options, request.job_dir, request.setup, array, program_name())
     op = {"op": "create_array", "array": name, "argv": ["sbatch"], "script": script}
     *made, answer = cluster.call(*before, {**op, "program": program_name(), "apps": apps})
     for done in made:

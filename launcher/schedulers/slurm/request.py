@@ -38,13 +38,13 @@ from launcher.schedulers.slurm.rules import (
     mem_per_cpu,
     notes,
 )
+from launcher.schedulers.slurm.script import batch_script, with_program
 from launcher.specs.app import AppDef, CfgVal, Role
 from launcher.specs.macros import SYMBOLIC_APP_ID, escape, hosts_of
 from launcher.specs.order import HOST_VARIABLES
 from launcher.specs.outputs import SYMBOLIC_OUTPUT, has_output
 from launcher.specs.secret import HIDDEN, Secret, hide, is_sensitive
 from launcher.specs.yamltext import to_yaml
-from launcher.text import printable
 
 APP_DIR = f"{MARK}dir{MARK}"
 BEFORE_LIMIT_S = 30
@@ -108,8 +108,7 @@ def build_request(
     job_dir = option(cfg, "job_dir", str, DEFAULT_JOB_DIR)
     around = _surroundings(app, cfg, handle_of(SLURM, session))
     roles = [_role(role, app, cfg, folders[role.name], around) for role in app.roles]
-    options = _sbatch_options(app, cfg)
-    setup = [escape(line) for line in option(cfg, "setup", list, [])]
+    options, setup = _sbatch_options(app, cfg), [*map(escape, option(cfg, "setup", list, []))]
     return SlurmRequest(
         app_id=SYMBOLIC_APP_ID,
         argv=["sbatch", "--parsable", "--hold"],
@@ -158,7 +157,7 @@ def bind_request(
     """The request under a real app id: a new value, macros and escapes resolved.
 
     Args:
-        program: the file that Python runs on the nodes, in the folder `programs` of `job_dir`.
+        program: as in `with_program`.
         outputs: macro → folder on the cluster, for `$<output_dir>` and those of needs. Without any the
             replicas get no variable for one.
         variables: for every replica beside its own, as they are.
@@ -174,7 +173,7 @@ def bind_request(
         request,
         app_id=app_id,
         argv=list(request.argv),
-        script=bind(request.script).replace(_PROGRAM, program),
+        script=with_program(bind(request.script), program),
         app={**request.app, "app_id": app_id, "handle": bind(request.app["handle"]), "roles": roles},
         notes=list(request.notes),
     )
@@ -319,7 +318,7 @@ def _render(request: SlurmRequest) -> str:
         "cwd": app["cwd"] or "$LAUNCHER_APP_DIR/workspace",
     }
     parts = [
-        *(_without_values(line) for line in request.script.replace(_PROGRAM, "app.zip").splitlines()),
+        *(_without_values(line) for line in with_program(request.script, "app.zip").splitlines()),
         "",
         "# app.json",
         to_yaml({name: value for name, value in head.items() if value is not None}, sort=False).rstrip("\n"),
@@ -362,117 +361,3 @@ def _shown_replica(replica: Mapping[str, Any], secrets: Mapping[str, Secret]) ->
     env |= {name: shown_value(name, value) for name, value in secrets.items()}
     shown = {"command": [_named(arg) for arg in hide(replica["argv"])]}
     return {**shown, "env": dict(sorted(env.items()))} if env else shown
-
-
-# -- the batch script ------------------------------------------------------------------------------------
-
-
-_PROGRAM = f"{MARK}program{MARK}"
-_CONDUCT = 'exec python3 -I -S "$LAUNCHER_PROGRAM" conduct "$LAUNCHER_APP_DIR"'
-_QUOTED_BY_SBATCH = re.compile(r"""[\s#'"\\]""")
-
-
-def batch_script(
-    options: Mapping[str, str], job_dir: str, setup: Sequence[str], commands: Mapping[str, str]
-) -> str:
-    """A script for sbatch.
-
-    Args:
-        options: long option of sbatch → value; "" for one without a value.
-        job_dir: the folder on the cluster, without a slash at its end; a leading `~` is the home there.
-        setup: lines of bash.
-        commands: role → its command line, for people.
-    """
-    comments = [
-        "# The replicas, which the conductor starts by srun with the arguments and variables of app.json:",
-        *(f"# {printable(role)}: {printable(command)}" for role, command in commands.items()),
-    ]
-    app_dir = f"export LAUNCHER_APP_DIR={in_double_quotes(f'{job_dir}/apps/{SYMBOLIC_APP_ID}')}"
-    return _script(options, job_dir, [app_dir], setup, comments)
-
-
-def array_script(request: SlurmRequest, name: str, count: int, at_once: int | None, program: str) -> str:
-    """A script for sbatch that runs an app in each task of an array.
-
-    Args:
-        request: of one of the apps, which have their options and their setup in common.
-        name: of the folder of the array.
-        count: of its tasks; at_once: how many of them may run at once.
-        program: as in `bind_request`.
-    """
-    job_dir = request.job_dir.rstrip("/")
-    tasks = f"0-{count - 1}" + (f"%{at_once}" if at_once is not None and at_once < count else "")
-    options = {**request.options, "job-name": f"launcher-{name}", "output": "%a/slurm.out", "array": tasks}
-    find = [
-        "# Task k runs the app on line k + 1 of the file `tasks`: its id, and the generation of its folder.",
-        f"export LAUNCHER_ARRAY_DIR={in_double_quotes(f'{job_dir}/arrays/{name}')}",
-        'read -r app generation < <(sed -n "$((SLURM_ARRAY_TASK_ID + 1))p" "$LAUNCHER_ARRAY_DIR/tasks")',
-        f'export LAUNCHER_APP_DIR={in_double_quotes(f"{job_dir}/apps/")[:-1]}$app"',
-        '[ "$(cat "$LAUNCHER_APP_DIR/id")" = "$generation" ] || exit 0  # it was removed',
-        'cd "$LAUNCHER_APP_DIR" || exit',
-    ]
-    comment = (
-        "# The conductor starts the replicas by srun with the arguments and variables of the app's app.json."
-    )
-    script = _script(options, job_dir, find, request.setup, [comment])
-    return str(binder("")(script)).replace(_PROGRAM, program)
-
-
-def _script(
-    options: Mapping[str, str],
-    job_dir: str,
-    find: Sequence[str],
-    setup: Sequence[str],
-    comments: Sequence[str],
-) -> str:
-    """The script. The lines `find` set LAUNCHER_APP_DIR."""
-    lines = [
-        "#!/bin/bash",
-        *(f"#SBATCH --{sbatch_word(name, value)}" for name, value in options.items()),
-        "",
-        *find,
-        f"export LAUNCHER_PROGRAM={in_double_quotes(f'{job_dir}/programs/{_PROGRAM}')}",
-        *_setup(setup),
-        "",
-        *comments,
-        _CONDUCT,
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _setup(lines: Sequence[str]) -> list[str]:
-    if not lines:
-        return []
-    # Subshells inherit the trap; codes above 128 are signals, whose cause Slurm knows.
-    failed = (
-        f"trap 'code=$?; [ $BASHPID != $$ ] || [ $code -gt 128 ] || {_CONDUCT} $code \"$BASH_COMMAND\"' ERR"
-    )
-    return [
-        "",
-        "# setup: the first line that fails ends the job",
-        "set -eE",
-        failed,
-        *lines,
-        "trap - ERR",
-        "set +eE",
-    ]
-
-
-def sbatch_word(name: str, value: str) -> str:
-    """`name=value` as the reader of #SBATCH lines takes it apart.
-
-    Source: `_get_argument` in src/sbatch/opt.c: quotes, and a backslash before any character, also in quotes.
-    """
-    if not value:
-        return name
-    if not _QUOTED_BY_SBATCH.search(value):
-        return f"{name}={value}"
-    escaped = re.sub(r'(["\\])', r"\\\1", value)
-    return f'{name}="{escaped}"'
-
-
-def in_double_quotes(path: str) -> str:
-    """A path for bash; a leading `~` becomes `$HOME`, which bash expands. `$<` of a macro stays."""
-    home = path == "~" or path.startswith("~/")
-    escaped = re.sub(r'(["\\`]|\$(?!<))', r"\\\1", path[1:] if home else path)
-    return f'"{"$HOME" if home else ""}{escaped}"'

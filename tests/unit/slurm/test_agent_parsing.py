@@ -8,16 +8,14 @@ import pytest
 
 from launcher.schedulers.slurm import site
 from launcher.schedulers.slurm.site.agent.main import answer
-from launcher.schedulers.slurm.site.agent.site import (
-    BUSY,
-    UNREACHABLE,
+from launcher.schedulers.slurm.site.agent.rows import (
     Owners,
     code_and_signal,
     parse_accounts,
     parse_column,
     parse_rows,
-    refusal,
 )
+from launcher.schedulers.slurm.site.agent.site import BUSY, UNREACHABLE, refusal
 
 SITE = Path(site.__file__).parent
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from launcher.schedulers.slurm.request import SlurmRequest, array_script, sbatch_word
+from launcher.schedulers.slurm.request import SlurmRequest
+from launcher.schedulers.slurm.script import Array, array_script, sbatch_word
 from tests.unit.slurm.requests import request_of, role, sbatch_lines
 
 HOSTILE = [
@@ -76,8 +77,7 @@ def test_the_directory_may_have_any_name(tmp_path, job_dir):
 def test_the_task_of_an_array_finds_its_app(tmp_path):
     where = array_in(tmp_path, "/x y", "a-1-x g1", "b-1-x g2", "c-1-x g3")
     request = request_of(role(), job_dir=f"{tmp_path}/x y", setup=["pwd >seen"])
-    script = replace(request, script=array_script(request, "q7", 3, None, "p.zip"))
-    code, argv, env, errors = run(script, tmp_path, SLURM_ARRAY_TASK_ID="1")
+    code, argv, env, errors = run(task_of(request, 3), tmp_path, SLURM_ARRAY_TASK_ID="1")
     assert (code, errors) == (0, "")
     assert argv[2:] == [f"{tmp_path}/x y/programs/p.zip", "conduct", f"{where}/apps/b-1-x"]
     assert env["LAUNCHER_ARRAY_DIR"] == f"{where}/arrays/q7"
@@ -89,8 +89,14 @@ def test_the_task_of_an_app_that_was_removed_runs_nothing(tmp_path, change):
     where = array_in(tmp_path, "/j", "a-1-x g1", "b-1-x g2")
     (where / "apps/b-1-x/id").write_text("g3") if change == "anew" else shutil.rmtree(where / "apps/b-1-x")
     request = request_of(role(), job_dir=f"{tmp_path}/j", setup=["touch made"])
-    script = replace(request, script=array_script(request, "q7", 2, None, "p.zip"))
-    assert run(script, tmp_path, SLURM_ARRAY_TASK_ID="1")[:2] == (0, [])
+    assert run(task_of(request, 2), tmp_path, SLURM_ARRAY_TASK_ID="1")[:2] == (0, [])
+
+
+def task_of(request: SlurmRequest, count: int) -> SlurmRequest:
+    """The request with the script of an array of so many apps that are like it."""
+    array = Array("q7", count, None)
+    script = array_script(request.options, request.job_dir, request.setup, array, "p.zip")
+    return replace(request, script=script)
 
 
 def array_in(folder: Path, job_dir: str, *tasks: str) -> Path:

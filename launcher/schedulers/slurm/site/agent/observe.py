@@ -7,15 +7,8 @@ import time
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
 from launcher.schedulers.slurm.site.agent.folder import Folder, Json, OpError, is_removed, replace
-from launcher.schedulers.slurm.site.agent.site import (
-    OVER,
-    SECOND_LOOK_S,
-    Row,
-    Site,
-    array_name,
-    code_and_signal,
-    need_of,
-)
+from launcher.schedulers.slurm.site.agent.rows import OVER, Row, array_name, code_and_signal
+from launcher.schedulers.slurm.site.agent.site import SECOND_LOOK_S, Site, job_of, need_of
 
 FAILED = {"BOOT_FAIL", "FAILED"}  # the exit code says why
 
@@ -179,8 +172,7 @@ def read_app(
         attempt = folder.json("attempt.json")
         if attempt is None:
             raise OpError("state", f"{folder.path} has no attempt.json")
-        job = (started or {}).get("job") or ("job" in names and (folder.text("job") or "").strip())
-        job = job or (found["created"] or {}).get("job")
+        job = (started or {}).get("job") or job_of(folder) or None
         live, over = _rows_of(folder, job, rows or ())
         facts: Json = {
             "attempt": attempt,

@@ -20,7 +20,8 @@ from launcher.schedulers.slurm.site.agent.folder import (
     reserved,
     state_of,
 )
-from launcher.schedulers.slurm.site.agent.site import ARRAY_SCRIPT, Row, Site, job_of, read_tasks
+from launcher.schedulers.slurm.site.agent.rows import ARRAY_SCRIPT, Row, read_tasks
+from launcher.schedulers.slurm.site.agent.site import Site, job_of
 
 
 def abort(site: Site, op: Json) -> Json:
