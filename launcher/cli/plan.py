@@ -1,4 +1,4 @@
-"""`launcher plan`: show what apply would do. Writes only the files given by --out and --json-into."""
+"""`launcher plan`: show what apply would do. Writes the files of --out and --json-into, and the cache."""
 
 from __future__ import annotations
 

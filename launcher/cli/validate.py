@@ -19,7 +19,7 @@ Check job files and report every problem, with its position and a remedy.
 A directory stands for every *.launcher.yaml, .launcher.yml and .launcher.toml
 file below it, except those matched by `exclude = ["PATTERN"]` in launcher.toml;
 the default is the current directory. A saved plan (plan.json) is checked
-for edits, and against its schema. Nothing is written.
+for edits, and against its schema. Nothing is written but a cache.
 
 A job file with `component:` runs that component, in a process with a time
 limit. No other code of the checkout runs; with --no-components, none does: use
@@ -53,7 +53,7 @@ def run(args: Any, console: Console) -> int:
     jobs = parents = 0
     if files or not plans:
         result = compiled(files, args, placeholders=True)
-        found, jobs, parents = list(result.diagnostics), len(result.launches), result.parents
+        found, jobs, parents = list(result.diagnostics), result.jobs, result.parents
         note_left_out(result, args, console)
     if plans:
         from launcher.cli import plan_file

@@ -13,7 +13,8 @@ from launcher.lazy import on_use
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from launcher.jobfile.compile.files import Compiled, Environment, compile_files, load_job, load_jobs
+    from launcher.jobfile.compile.compiled import Compiled
+    from launcher.jobfile.compile.files import Environment, compile_files, load_job, load_jobs
     from launcher.jobfile.compile.needs import declared_elsewhere
     from launcher.jobfile.compile.project import Checkout
     from launcher.jobfile.diagnostics.diagnostic import Diagnostic, Related, Span, job_file_error, render
@@ -37,7 +38,7 @@ __all__ = [
 
 _HOMES = {
     "Checkout": "compile.project",
-    "Compiled": "compile.files",
+    "Compiled": "compile.compiled",
     "Environment": "compile.files",
     "compile_files": "compile.files",
     "load_job": "compile.files",

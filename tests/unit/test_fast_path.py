@@ -16,7 +16,7 @@ import pytest
 from tests.unit.test_layers import modules
 
 _FAST = {
-    "launcher": "__main__ database errors files lazy limits text",
+    "launcher": "__main__ database errors files lazy limits noted text",
     "launcher.apply": "engines",
     "launcher.cli": (
         "arguments cancel commands completion_names console describe interrupts "

@@ -6,15 +6,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
 from launcher.dataclass import dataclass
-from launcher.files import GONE, PROJECT_FILE, read_regular, upwards
+from launcher.errors import CommandError
+from launcher.files import GONE, PROJECT_FILE, project_file, read_regular, upwards
 from launcher.git import repository
 from launcher.jobfile.diagnostics.diagnostic import Diagnostic
 from launcher.jobfile.text.source import MAX_BYTES
+from launcher.noted import noted
 from launcher.workspace.ignore import BadPatternError, Ignore
 
 
@@ -98,7 +100,8 @@ class FoundFile:
     walked: bool = False
 
 
-def find_files(paths: Iterable[str], cwd: str) -> tuple[list[FoundFile], list[Diagnostic]]:
+@noted
+def find_files(paths: Sequence[str], cwd: str) -> tuple[list[FoundFile], list[Diagnostic]]:
     """The job files that the paths stand for, each once, in the order of the paths; and what was not found.
 
     Relative paths start at `cwd`. Hidden folders, what git ignores and what `exclude` in a launcher.toml
@@ -123,6 +126,19 @@ def find_files(paths: Iterable[str], cwd: str) -> tuple[list[FoundFile], list[Di
             message = "the directory holds no job file"
             problems.append(_about(typed, "no-job-files", message, hint))
     return list(files.values()), problems
+
+
+@noted
+def files_of_project(folder: str) -> list[str]:
+    """The job files below the folder of the project that holds `folder`; those in `folder` without one."""
+    project, tree = project_file(folder), repository(folder)
+    top = os.path.dirname(project) if project else tree.root if tree else None
+    try:
+        if top is not None:
+            return [each.path for each in find_files((top,), top)[0]]
+        return [os.path.join(folder, name) for name in sorted(os.listdir(folder)) if name.endswith(SUFFIXES)]
+    except (CommandError, OSError):
+        return []
 
 
 def _below(typed: str, directory: str, problems: list[Diagnostic]) -> tuple[list[FoundFile], bool]:
