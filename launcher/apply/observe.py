@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import posixpath
+from _thread import allocate_lock
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from threading import Lock
 from typing import TYPE_CHECKING
 
 from launcher import git
@@ -137,7 +137,7 @@ class CheckoutFiles:
         self._engines = engines
         self._found: dict[str, SeenFiles] = {}
         self._tracked: dict[str, frozenset[str]] = {}
-        self._lock = Lock()
+        self._lock = allocate_lock()
 
     def of(self, launch: Launch) -> Seen:
         """The files of a job that its replicas run in their checkout; none for one that runs elsewhere."""

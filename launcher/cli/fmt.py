@@ -118,7 +118,7 @@ def prepare(paths: Sequence[str]) -> tuple[list[Rewrite], list[LauncherError]]:
     Raises JobFileError for a directory without
     job files.
     """
-    files, missing = find_files(tuple(paths), os.getcwd())
+    files, missing = find_files(paths, os.getcwd())
     if missing:
         raise JobFileError(missing[0].message, diagnostics=missing)
     done: list[Rewrite] = []

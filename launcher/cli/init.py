@@ -90,7 +90,7 @@ def run(args: Any, console: Console) -> int:
         hint = f"{rule}, such as `{label(args.name)}`"
         raise UsageError(f"`{args.name}` is not a valid job name", hint=hint)
     folder = os.path.abspath(args.dir)
-    jobs = [found.path for found in find_files((folder,), folder)[0]] if os.path.isdir(folder) else []
+    jobs = [found.path for found in find_files([folder], folder)[0]] if os.path.isdir(folder) else []
     is_extra = args.editor or args.pre_commit or args.ci
     name = "" if jobs and is_extra and args.name is None else args.name or "hello"
     setup = _ci_setup(args, jobs, _top_of(folder), console)

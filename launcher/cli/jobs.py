@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from launcher.cli.arguments import key_value
 from launcher.cli.console import Console
-from launcher.specs import Launch
 from launcher.text import plural
 
 if TYPE_CHECKING:
     from launcher.jobfile import Checkout, Compiled
+    from launcher.specs import Launch
 
 
 def is_saved_plan(path: str) -> bool:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from launcher.cli.console import Console
 from launcher.cli.jobs import add_arguments as add_job_files
 from launcher.cli.jobs import compiled, is_saved_plan, note_left_out
 from launcher.cli.render.findings import FORMATS, counts, exit_code, findings
-from launcher.jobfile import Diagnostic
 from launcher.text import plural
+
+if TYPE_CHECKING:
+    from launcher.jobfile import Diagnostic
 
 USAGE = "validate [FILE…] [OPTIONS]"
 HELP = """\

@@ -16,7 +16,6 @@ import marshal
 import os
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from hashlib import blake2b
 from typing import Any
 
@@ -99,6 +98,8 @@ def _outcome(data: Any, compile: Callable[[], Compiled]) -> Compiled:
     launches, diagnostics, (prunes, parents, left_out, jobs), has_layers = data
     found = unpacked(launches)
     if has_layers:
+        from dataclasses import replace
+
         lines = _Lines(compile)
         found = [replace(each, shared_line=lines.of(each.key)) for each in found]
     return Compiled(tuple(found), tuple(unpacked(diagnostics)), {}, prunes, parents, left_out, jobs)

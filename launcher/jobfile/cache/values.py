@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -85,12 +84,11 @@ def _class(number: int) -> Any:
 @cache
 def _fields(number: int) -> tuple[str, ...] | None:
     """The fields of a dataclass; None for tuples with names, enumerations and texts."""
-    made = _class(number)
-    if not hasattr(made, "__dataclass_fields__"):
-        return None
-    return tuple(each.name for each in fields(made) if each.name not in _LEFT_OUT)
+    declared = getattr(_class(number), "__dataclass_fields__", None)
+    return None if declared is None else tuple(name for name in declared if name not in _LEFT_OUT)
 
 
 @cache
 def _defaults(number: int) -> tuple[tuple[str, Any], ...]:
-    return tuple((each.name, each.default) for each in fields(_class(number)) if each.name in _LEFT_OUT)
+    declared = _class(number).__dataclass_fields__
+    return tuple((name, declared[name].default) for name in _LEFT_OUT if name in declared)

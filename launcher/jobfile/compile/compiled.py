@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
-from typing import TYPE_CHECKING
-
-from launcher.dataclass import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from launcher.jobfile.compile.trace import Trace
@@ -14,13 +12,12 @@ if TYPE_CHECKING:
     from launcher.specs import JobKey, Launch
 
 
-@dataclass(frozen=True, slots=True)
-class Compiled:
+class Compiled(NamedTuple):
     """The outcome: the launches of the files without errors, and every diagnostic in file order."""
 
     launches: tuple[Launch, ...]
     diagnostics: tuple[Diagnostic, ...]
-    traces: Mapping[JobKey, Trace] = field(default_factory=dict, compare=False, repr=False)
+    traces: Mapping[JobKey, Trace] = MappingProxyType({})
     """Where the values of each launch come from. Empty for a kept outcome."""
     prunes: bool = False
     """Whether `launcher ci` stops apps that no file declares any more."""

@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, NamedTuple
 
+from launcher import looks
 from launcher.dataclass import dataclass
 from launcher.errors import CommandError
 from launcher.files import GONE, PROJECT_FILE, project_file, read_regular, upwards
@@ -100,8 +101,7 @@ class FoundFile:
     walked: bool = False
 
 
-@noted
-def find_files(paths: Sequence[str], cwd: str) -> tuple[list[FoundFile], list[Diagnostic]]:
+def find_files(paths: Iterable[str], cwd: str) -> tuple[list[FoundFile], list[Diagnostic]]:
     """The job files that the paths stand for, each once, in the order of the paths; and what was not found.
 
     Relative paths start at `cwd`. Hidden folders, what git ignores and what `exclude` in a launcher.toml
@@ -111,10 +111,11 @@ def find_files(paths: Sequence[str], cwd: str) -> tuple[list[FoundFile], list[Di
     problems: list[Diagnostic] = []
     for typed in paths:
         path = os.path.abspath(os.path.join(cwd, typed))
-        if not os.path.isdir(path):
+        if not looks.is_folder(path):
             files.setdefault(path, FoundFile(typed, path))  # whether it is there is found when it is read
             continue
-        below, are_left_out = _below(typed, path, problems)
+        below, are_left_out, unreadable = _below(typed, path)
+        problems += unreadable
         for found in below:
             files.setdefault(found.path, found)
         if not below:
@@ -135,14 +136,16 @@ def files_of_project(folder: str) -> list[str]:
     top = os.path.dirname(project) if project else tree.root if tree else None
     try:
         if top is not None:
-            return [each.path for each in find_files((top,), top)[0]]
+            return [each.path for each in find_files([top], top)[0]]
         return [os.path.join(folder, name) for name in sorted(os.listdir(folder)) if name.endswith(SUFFIXES)]
     except (CommandError, OSError):
         return []
 
 
-def _below(typed: str, directory: str, problems: list[Diagnostic]) -> tuple[list[FoundFile], bool]:
-    """The job files in a directory, and whether `exclude` has left anything out."""
+@noted
+def _below(typed: str, directory: str) -> tuple[list[FoundFile], bool, list[Diagnostic]]:
+    """The job files in a directory, whether `exclude` has left anything out, and what cannot be read."""
+    problems: list[Diagnostic] = []
 
     def unreadable(error: OSError) -> None:
         if isinstance(error, GONE) and error.filename != directory:
@@ -166,11 +169,15 @@ def _below(typed: str, directory: str, problems: list[Diagnostic]) -> tuple[list
         left_out += len(visible) - len(folders) + len(here) - len(taken)
         found += taken
     ignored = _ignored(found)
-    return [
-        FoundFile(os.path.join(typed, os.path.relpath(path, directory)), path, walked=True)
-        for path in sorted(found)
-        if path not in ignored
-    ], left_out > 0
+    return (
+        [
+            FoundFile(os.path.join(typed, os.path.relpath(path, directory)), path, walked=True)
+            for path in sorted(found)
+            if path not in ignored
+        ],
+        left_out > 0,
+        problems,
+    )
 
 
 def _ignored(paths: Iterable[str]) -> set[str]:

@@ -113,7 +113,7 @@ def compile_files(
         environment.checkout,
     )
     folders = Folders(not placeholders)
-    files, missing = find_files(tuple(paths), cwd)
+    files, missing = find_files(paths, cwd)
     parents = Parents(environment.checkout is None, {found.path: found.file for found in files})
     seen: dict[str, list[Diagnostic]] = {}
 

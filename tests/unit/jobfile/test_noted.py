@@ -48,7 +48,7 @@ def test_the_corpus_is_compiled_from_noted_looks_alone() -> None:
     files = [each for each in files if "component" not in str(each)]
     found = watched(*files, CORPUS / "good" / "needs", *sorted((ROOT / "examples").iterdir()))
     assert found["strangers"] == []
-    assert {"_content", "find_files", "files_of_project", "project_file"} <= {*found["asked"]}
+    assert {"_content", "_below", "files_of_project", "project_file"} <= {*found["asked"]}
     assert {"project_digest", "inputs_digest", "input_paths", "origin", "exists"} <= {*found["asked"]}
 
 
