@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from launcher.jobfile.diagnostics.diagnostic import Diagnostic
 from launcher.jobfile.text.document import Document, leaves
 from launcher.jobfile.text.foreign_files import foreign_file
@@ -11,8 +9,8 @@ from launcher.jobfile.text.source import Format, Source
 from launcher.noted import is_noting, not_repeatable
 from launcher.specs.secret import hide, may_hold_secret
 
-_UNKEPT = re.compile(r"component|secret|token|passw|pwd|passphrase|credential|auth|key|\\\\", re.IGNORECASE)
-"""In every text with a component or a sensitive name, which an escape of a quoted key may hide."""
+_UNKEPT = ("component", "secret", "token", "passw", "pwd", "passphrase", "credential", "auth", "key", "\\")
+"""One of these is in each text with a component or a sensitive name: an escape may hide one in a key."""
 
 _LONGEST = 1 << 16
 """Characters of a text that is tried in another format, too: YAML with an error in it is parsed slowly."""
@@ -63,12 +61,13 @@ def _parsed(source: Source) -> Document:
 
 def _may_be_kept(document: Document) -> bool:
     """Whether what is made of a document may be kept: no code of a component, no value that may be secret."""
-    if not _UNKEPT.search(document.source.text):
+    text = document.source.text.lower()
+    if not any(word in text for word in _UNKEPT):
         return True
     value = document.value
     if value is None or hide(value) != value:
         return False
     return not any(
-        "component" in path or "components" in path or (isinstance(text, str) and may_hold_secret(text))
-        for path, text in leaves(value)
+        "component" in path or "components" in path or (isinstance(leaf, str) and may_hold_secret(leaf))
+        for path, leaf in leaves(value)
     )
