@@ -84,14 +84,14 @@ def _write(
 ) -> None:
     traces = outcome.traces.values()
     has_layers = any(trace.document.layers or trace.config.document for trace in traces)
+    rest = (outcome.prunes, outcome.parents, outcome.left_out, outcome.jobs)
     try:
         launches = [] if is_counted else packed([*outcome.launches])
-        diagnostics = packed([*outcome.diagnostics])
-    except NotPlainError:
+        data = (launches, packed([*outcome.diagnostics]), rest, has_layers)
+        kept = marshal.dumps(([(*question, digest) for question, digest in asked.items()], data))
+    except (NotPlainError, RecursionError, ValueError):  # the last two: nested too deeply
         return
-    rest = (outcome.prunes, outcome.parents, outcome.left_out, outcome.jobs)
-    data = (launches, diagnostics, rest, has_layers)
-    folder.write(name, marshal.dumps(([(*question, digest) for question, digest in asked.items()], data)))
+    folder.write(name, kept)
 
 
 def _outcome(data: Any, compile: Callable[[], Compiled]) -> Compiled:
