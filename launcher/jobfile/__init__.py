@@ -2,8 +2,9 @@
 
 Rooms, each of which imports only those before it: `diagnostics` (what is wrong, where), `text` (bytes →
 values with positions), `model` (the language), `messages` (problems in words), `compile` (values → launches),
-beside it `schema` and `format`, and above it `cache`, which keeps what compiles come to. In `compile`, `files`, `one_file` and `one_job` run the phases in order:
-`discover`, `variants`, `variables`, `matrix`, `references`, the models, `build`.
+beside it `schema` and `format`, and above it `cache`, which keeps outcomes. In `compile`, `files`, `one_file`
+and `one_job` run the phases in order: `discover`, `variants`, `variables`, `matrix`, `references`, the
+models, `build`.
 The public names are loaded on first use.
 """
 

@@ -214,6 +214,20 @@ def test_a_variable_of_the_environment_is_compared_and_not_stored(here, plan, mo
     assert "echo a" in plan("a.launcher.yaml")[1]
 
 
+@pytest.mark.slow
+def test_a_kept_outcome_names_the_line_of_a_shared_file_that_changes_jobs(here, plan):
+    project = here / "launcher.toml"
+    project.write_text('[defaults.role.env]\nLR = "one"\n')
+    for name in ("a", "b"):
+        write(here / f"{name}.launcher.yaml", name=name)
+    assert main(["apply", ".", "--yes", "--wait"]) == 0
+    project.write_text(project.read_text().replace("one", "two"))
+    plan(".")
+    _, compiled = plan(".", "--no-cache")
+    assert "launcher.toml:2 changes 2 jobs" in compiled
+    assert plan(".")[1] == compiled
+
+
 def test_workspaces_inputs_and_watched_files_are_hashed_anew(here, plan):
     more = "workspace: code\ninputs: ['data/*.txt']\nlifecycle: {rerun_on: [{files: ['conf/*']}]}\n"
     write(here / "a.launcher.yaml", more=more)
