@@ -12,6 +12,9 @@ from collections.abc import Iterator
 
 from launcher.paths import IMPORT_ROOT
 
+_ABOVE = frozenset({"apply", "apps", "ci", "cli", "convert", "inventory", "runner", "__pycache__"})
+"""Folders of modules that call those whose outcomes are kept, and never the other way round."""
+
 _INSTALLED = (".dist-info", ".egg-info")
 
 
@@ -32,7 +35,7 @@ def _modules(folder: str, inside: str) -> Iterator[tuple[str, int, int]]:
         if item.name.endswith((".py", ".so", ".json", ".md")):
             about = item.stat()
             yield inside + item.name, about.st_size, about.st_mtime_ns
-        elif item.is_dir() and item.name != "__pycache__":
+        elif item.name not in _ABOVE and item.is_dir():
             yield from _modules(item.path, f"{inside}{item.name}/")
 
 
