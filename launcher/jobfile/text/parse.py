@@ -68,6 +68,8 @@ def _may_be_kept(document: Document) -> bool:
     if value is None or hide(value) != value:
         return False
     return not any(
-        "component" in path or "components" in path or (isinstance(leaf, str) and may_hold_secret(leaf))
+        "component" in path
+        or path[:1] == ("components",)
+        or (isinstance(leaf, str) and may_hold_secret(leaf))
         for path, leaf in leaves(value)
     )
