@@ -21,6 +21,7 @@ BENCHMARKS = {
     "many": "P10  commands from many processes at once",
     "races": "P11  clients with several state folders race one job on one engine",
     "turns": "P12  apps in line for the cores of this machine",
+    "watchers": "P12b  watchers of many apps in containers",
     "slurm": "P9  apps on a Slurm cluster",
     "docker": "P4 to P7  containers: started, listed, finished, noticed, read back, followed",
 }

@@ -30,7 +30,7 @@ _FAST = {
     ),
     "launcher.schedulers.docker": "labels scheduler tombstones",
     "launcher.schedulers.docker.client": "errors view wire",
-    "launcher.schedulers.docker.watching": "client",
+    "launcher.schedulers.docker.watching": "client rendezvous",
     "launcher.schedulers.local": (
         "apprecord appview claim control driver filewatch hold kernel logfiles logrecords logs logwriter "
         "observe probes replicas rundir scheduler spawn stop supervisor"
@@ -98,7 +98,8 @@ ON_BRANCH = {
     "launcher.schedulers.local.comparison": "workspaces, for the supervisor that starts its process",
     "launcher.schedulers.local.outputs": "archives, for apps whose outputs are not copied",
     "launcher.schedulers.docker.watching.actions": "probes, for apps without them",
-    "launcher.schedulers.docker.watching.watcher": "probes, needs and turns, for apps without them",
+    "launcher.schedulers.docker.watching.app": "probes, needs and turns, for apps without them",
+    "launcher.schedulers.docker.watching.watcher": "needs and turns, for apps without them",
     "launcher.schedulers.local.request": "launcher.turns, for apps without GPUs",
     "launcher.schedulers.slurm.cluster": (
         "ssh, for clusters of this machine; zipfile, for requests that submit nothing"
@@ -211,7 +212,7 @@ def fast(scenario) -> set[str]:
         "schedulers.docker.apps",
         "schedulers.docker.client.wire",
     )
-    entries += ("schedulers.docker.watching.client",)
+    entries += ("schedulers.docker.watching.client", "schedulers.docker.watching.rendezvous")
     entries += ("schedulers.slurm.scheduler",)  # of an app on a cluster
     return loaded.union(*(_closure(f"launcher.{entry}", set()) for entry in entries))
 

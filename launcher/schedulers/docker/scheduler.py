@@ -1,4 +1,4 @@
-"""The Docker scheduler: apps run as containers of one engine, and each app has a watcher process.
+"""The Docker scheduler: apps run as containers of one engine, and a process of ours watches them.
 
 The scheduler has no state of its own: everything is at the engine and in the state folder, where other
 processes can read it.

@@ -62,8 +62,7 @@ def test_from_another_home_there_is_nothing_to_do_while_they_wait(scenario, gate
 def test_the_next_apply_goes_on_where_the_watchers_of_waiting_jobs_have_died(scenario, gate):
     scenario.apply(".")
     waiting = {scenario.attempts(job)[-1].app_id for job in ("train", "evaluate")}
-    for app_id in waiting:
-        scenario.kill_watcher(app_id)
+    scenario.kill_watchers()
     assert "has died: launcher apply" in scenario.launcher("status", "train").out
     assert scenario.launcher("list", "--json").out.count("has died: launcher apply") == len(waiting)
     assert scenario.actions(".") == {"prepare": "keep", "train": "resume", "evaluate": "resume"}
