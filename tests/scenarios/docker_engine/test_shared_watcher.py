@@ -100,6 +100,8 @@ def test_many_apps_have_one_watcher_with_one_event_stream(case, launcher_home, t
         until(lambda: proxy.streams(watcher) == 1)
         assert case.run(case.app("exit 3")).exit_code == 3
         assert (proxy.streams(watcher), processes.watchers(str(launcher_home))) == (1, [watcher])
+        for each in apps:
+            case.scheduler.cancel(each, grace_s=0)
         case.scheduler.close()  # its next connection is to the engine itself
 
 

@@ -42,10 +42,11 @@ class SharedStream:
         self._listener = listener
         self._seen_until: float | None = None
         self._stream: EventStream | None = None
+        self._patience = Patience(engine.host, holds=True)
 
     def read(self) -> None:
         """Read until the engine has been away for too long, as EngineUnreachable says."""
-        Patience(self._engine.host, holds=True).persist(self._connect)
+        self._patience.persist(self._connect)
 
     def close(self) -> None:
         if self._stream is not None:
@@ -59,6 +60,7 @@ class SharedStream:
         try:
             with self._engine.events(APP_ID, since=since) as events:
                 self._stream = events
+                self._patience.answered()
                 self._open()
                 for event in events:
                     self._seen_until = event.time
