@@ -1,10 +1,15 @@
-"""What variables of a CI runner say: the address of the run, and the branch of a detached checkout."""
+"""Variables of a CI runner: whether it is one, the address of the run, the branch of a detached checkout."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 _LONGEST = 500
+
+
+def is_runner(environ: Mapping[str, str]) -> bool:
+    """Whether a CI system runs this process: CI is set."""
+    return environ.get("CI", "").lower() not in ("", "0", "false")
 
 
 def run_url(environ: Mapping[str, str]) -> str:

@@ -16,7 +16,7 @@ PROJECT_FILE = "launcher.toml"
 GONE = (FileNotFoundError, NotADirectoryError)
 """The errors of a path of which the last part, or a folder above, was removed."""
 
-_GIVEN = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
+GIVEN = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
 """A path that a shell passes, such as `<(command)`: a pipe that the caller has opened."""
 
 _KINDS = (
@@ -57,7 +57,7 @@ def _opener(path: str, flags: int) -> int:
 def _check(mode: int, path: str) -> None:
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-    if stat.S_ISREG(mode) or path.startswith(_GIVEN):
+    if stat.S_ISREG(mode) or path.startswith(GIVEN):
         return
     kind = next((name for is_kind, name in _KINDS if is_kind(mode)), "no regular file")
     raise OSError(errno.EINVAL, f"it is {kind}", path)

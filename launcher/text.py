@@ -90,6 +90,10 @@ def fenced(text: str, language: str) -> str:
     return f"{fence}{language}\n{text}\n{fence}"
 
 
+FEW = 10
+"""The most lines of a kind that tables and plans show one by one; more share a line, or are counted."""
+
+
 def plural(count: int, one: str, many: str | None = None) -> str:
     """`1 file`, `2 files`."""
     return f"{count} {one if count == 1 else many or one + 's'}"

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import pytest
 
 from tests import processes
 from tests.engines import tidy
@@ -99,11 +102,19 @@ class DockerScenario(Scenario):
         return sorted({one.labels["launcher.app-id"] for one in self.things() if not tidy.outlives(one)})
 
     def kill_watcher(self, app_id: str) -> None:
+        """Kill the watcher of an app, which may be that of others, too."""
         self._kill(self.supervisors()[app_id])
 
     def kill_watchers(self) -> None:
-        """Kill the watchers that still wait for an engine which a test took away. Some may end meanwhile."""
-        self._kill(*self.supervisors().values())
+        """Kill all watchers, also those of an engine that a test took away. Some may end meanwhile."""
+        self._kill(*processes.watchers(str(self.home)))
+
+    @contextmanager
+    def other_watcher(self) -> Iterator[None]:
+        """Apps that are applied within this get a watcher which those of before do not have."""
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setenv("DOCKER_CONFIG", str(self.folder / "other-configuration"))
+            yield
 
     def _kill(self, *watchers: int) -> None:
         processes.kill(watchers)

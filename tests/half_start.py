@@ -27,7 +27,7 @@ def _start_one(engine: Any, containers: Iterable[tuple[str, Any]], _rules: Any) 
 
 
 def _start(engine: Any, containers: Iterable[tuple[str, Any]], _rules: Any) -> None:
-    watchers = list(processes.supervisors(os.environ["LAUNCHER_HOME"]).values())
+    watchers = processes.watchers(os.environ["LAUNCHER_HOME"])
     processes.kill(watchers)
     processes.gone(watchers, timeout_s=60)
     engine.start(next(iter(containers))[0])

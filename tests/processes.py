@@ -10,7 +10,8 @@ from contextlib import contextmanager
 
 import pytest
 
-SUPERVISOR = b"launcher.schedulers.local.supervisor"
+HOLDERS = tuple(b"launcher.schedulers.local." + name for name in (b"supervisor", b"line_holder", b"starter"))
+"""In the command lines of the processes that hold local apps: one each, many, and one each again."""
 _PTRACE_ATTACH, _PTRACE_DETACH = 16, 17
 AGAIN_S = 0.25  # Linux 6.18 at times tells nobody that a process with several threads has ended
 
@@ -27,23 +28,18 @@ def of_home(home: str, without: Collection[int] = ()) -> list[int]:
         for pid in everything()
         if pid not in without
         and (
-            _environ_holds(pid, marks)
-            or _locked_folder(pid, f"{home}/local/apps/")
-            or _watched_folder(pid, f"{home}/docker/apps/")
+            _environ_holds(pid, marks) or _held(pid, home) or _is_watcher(pid, home) or _is_of_line(pid, home)
         )
     ]
 
 
 def of_app(home: str, app_id: str) -> list[int]:
     """The supervisor or watcher of an app, its replicas and each descendant that kept its environment."""
-    folder = f"{home}/local/apps/{app_id}/"
-    marks = (f"LAUNCHER_SCRATCH={folder}",)
+    marks = (f"LAUNCHER_SCRATCH={home}/local/apps/{app_id}/",)
     return [
         pid
         for pid in everything()
-        if _environ_holds(pid, marks)
-        or _locked_folder(pid, folder)
-        or os.path.basename(_watched_folder(pid, f"{home}/docker/apps/")) == app_id
+        if _environ_holds(pid, marks) or app_id in map(os.path.basename, _held(pid, home))
     ]
 
 
@@ -58,13 +54,13 @@ def of_scratch(end: str) -> list[int]:
 
 
 def supervisors(home: str) -> dict[str, int]:
-    """App id → pid of the live supervisor that holds its lock, or of the watcher of its containers."""
-    found = {}
-    for pid in everything():
-        folder = _locked_folder(pid, f"{home}/local/apps/") or _watched_folder(pid, f"{home}/docker/apps/")
-        if folder:
-            found[os.path.basename(folder)] = pid
-    return found
+    """App id → pid of the live process that holds its lock, or of the watcher of its containers."""
+    return {os.path.basename(folder): pid for pid in everything() for folder in _held(pid, home)}
+
+
+def watchers(home: str) -> list[int]:
+    """Every live watcher of this LAUNCHER_HOME."""
+    return [pid for pid in everything() if _is_watcher(pid, home)]
 
 
 def with_argument(text: str) -> list[int]:
@@ -149,20 +145,26 @@ def _environ_holds(pid: int, marks: Iterable[str]) -> bool:
     return any(b"\0" + mark.encode() in environ for mark in marks)
 
 
-def _locked_folder(pid: int, below: str) -> str:
-    """The app folder below `below` whose lock this supervisor holds, "" when it is none."""
-    if SUPERVISOR not in _read(pid, "cmdline"):
-        return ""
+def _held(pid: int, home: str) -> list[str]:
+    """The app folders below LAUNCHER_HOME whose locks this process holds, if it is one that holds apps."""
+    command = _read(pid, "cmdline")
+    if any(each in command for each in HOLDERS):
+        below = f"{home}/local/apps/"
+    elif _is_watcher(pid, home):
+        below = f"{home}/docker/apps/"
+    else:
+        return []
     links = [_link(f"/proc/{pid}/fd/{fd}") for fd in _names(f"/proc/{pid}/fd")]
-    return next(
-        (os.path.dirname(link) for link in links if link.startswith(below) and link.endswith("/lock")), ""
-    )
+    return [os.path.dirname(link) for link in links if link.startswith(below) and link.endswith("/lock")]
 
 
-def _watched_folder(pid: int, below: str) -> str:
-    """The app folder below `below` that this process has as an argument, "" when it has none: a watcher."""
-    arguments = _read(pid, "cmdline").decode(errors="replace").split("\0")
-    return next((word.rstrip("/") for word in arguments if word.startswith(below)), "")
+def _is_watcher(pid: int, home: str) -> bool:
+    return f"{home}/docker/apps".encode() in _read(pid, "cmdline").split(b"\0")
+
+
+def _is_of_line(pid: int, home: str) -> bool:
+    """Whether it holds a line, or starts supervisors for one that does."""
+    return f"{home}/local/apps".encode() in _read(pid, "cmdline").split(b"\0")
 
 
 def _names(folder: str) -> list[str]:

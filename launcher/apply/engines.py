@@ -184,9 +184,14 @@ def record_ends(store: Store, engines: Engines, schedulers: Iterable[str]) -> li
     # A scheduler may record ends itself, also of attempts that only it knew.
     recorded = [attempt for attempt in ended if store.record(attempt) or attempt.app_id in open_ids]
     known = {attempt.app_id for attempt in ended}
-    for entry in live:
-        if entry.app_id not in known:
-            recorded += _record_end(store, engines, entry)
+    left = [entry for entry in live if entry.app_id not in known]
+    for name in names:
+        entries = [entry for entry in left if entry.scheduler == name]
+        ids = [entry.app_id for entry in entries]
+        states = {seen.app_id: seen.state for seen in engines.get(name).refresh(ids)} if ids else {}
+        for entry in entries:  # most are as the ledger has them
+            if states.get(entry.app_id) != entry.state:
+                recorded += _record_end(store, engines, entry)
     return recorded
 
 

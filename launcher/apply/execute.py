@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from launcher import git
@@ -17,7 +18,7 @@ from launcher.apply.submit import (
     clear,
     make_way,
     pending,
-    record_start,
+    record_starts,
     stop,
     unrecorded,
 )
@@ -33,6 +34,7 @@ from launcher.state.records import of_attempt
 from launcher.state.store import Store
 
 if TYPE_CHECKING:
+    from launcher.apply.batches import Batch
     from launcher.apply.turns import Turn, Turns
     from launcher.turns.ask import Limit
 
@@ -62,7 +64,18 @@ def execute(
     """
     turns = _turns(steps, engines, limits)
     execution = _Execution(turns, _provenance(plan, steps), engines, store, events)
-    return execution.run(make_way(steps, engines=engines, store=store, events=events))
+    ready = make_way(steps, engines=engines, store=store, events=events)
+    return execution.run(ready, _batches(ready, plan, engines, limits))
+
+
+def _batches(steps: Sequence[Step], plan: Plan, engines: Engines, limits: Sequence[Limit]) -> list[Batch]:
+    """The steps that are submitted at once; none of them needs another step of the plan."""
+    names = {step.launch.scheduler for step in steps if step.launch is not None and step.starts}
+    if not any(engines.get(name).batches for name in names):
+        return []
+    from launcher.apply.batches import batches_of
+
+    return batches_of(steps, plan, engines, limits)
 
 
 def _turns(steps: Sequence[Step], engines: Engines, limits: Sequence[Limit]) -> Turns | None:
@@ -96,42 +109,50 @@ class _Execution:
         self._begun: set[JobKey] = set()
         self._done: dict[JobKey, Outcome] = {}
 
-    def run(self, steps: Sequence[Step]) -> tuple[Outcome, ...]:
+    def run(self, steps: Sequence[Step], batches: Sequence[Batch] = ()) -> tuple[Outcome, ...]:
         """The outcomes of the steps, in their order."""
         busy = [step for step in steps if step.has_effects]
         try:
             if len(busy) <= 1:
                 return tuple(map(self._carry_out, steps))
-            return self._carry_out_at_once(steps, busy)
+            return self._carry_out_at_once(steps, busy, batches)
         except BaseException as error:
             if not isinstance(error, Exception):
                 self._report_interrupt(busy)
             raise
 
-    def _carry_out_at_once(self, steps: Sequence[Step], busy: Sequence[Step]) -> tuple[Outcome, ...]:
+    def _carry_out_at_once(
+        self, steps: Sequence[Step], busy: Sequence[Step], batches: Sequence[Batch]
+    ) -> tuple[Outcome, ...]:
         """Submit the steps in the order of their turns, each behind its needs."""
         for step in busy:  # only one thread makes schedulers
             if step.launch is not None:
                 self._engines.get(step.launch.scheduler)
             for need in step.needs:
                 self._engines.get(need.scheduler)
-        from concurrent.futures import Future, ThreadPoolExecutor
+        from concurrent.futures import ThreadPoolExecutor
 
-        of_job: dict[JobKey, Future[Outcome]] = {}
+        Result = Callable[[], Outcome]
+        of_job: dict[JobKey, Result] = {}
 
-        def behind(step: Step, needed: Sequence[Future[Outcome]]) -> Outcome:
-            return self._carry_out(step, [each.result() for each in needed])
+        def behind(step: Step, needed: Sequence[Result]) -> Outcome:
+            return self._carry_out(step, [result() for result in needed])
 
         with ThreadPoolExecutor(max_workers=min(WORKERS, len(busy))) as pool:
-            made: dict[int, Future[Outcome]] = {}
+            made: dict[int, Result] = {}
+            for batch in batches:
+                outcomes = pool.submit(self._carry_out_batch, batch).result
+                made |= {id(step): partial(_of, step.key, outcomes) for step in batch.steps}
+                of_job |= {step.key: made[id(step)] for step in batch.steps}
             # In this order, a thread waits only for steps that were begun before.
             for step in self._turns.order(steps) if self._turns is not None else in_order(steps):
-                needed = [of_job[key] for key in keys_after(step) if key in of_job]
-                made[id(step)] = pool.submit(behind, step, needed)
-                if step.launch is not None:
-                    of_job[step.key] = made[id(step)]
+                if id(step) not in made:
+                    needed = [of_job[key] for key in keys_after(step) if key in of_job]
+                    made[id(step)] = pool.submit(behind, step, needed).result
+                    if step.launch is not None:
+                        of_job[step.key] = made[id(step)]
             try:
-                return tuple(made[id(step)].result() for step in steps)
+                return tuple(made[id(step)]() for step in steps)
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
@@ -156,19 +177,43 @@ class _Execution:
             if step.kind == "destroy":
                 return self._destroy(step)
             return self._keep(step)
-        except ReservedError as error:
+        except LauncherError as error:
+            return self._refused(step, error)
+
+    def _refused(self, step: Step, error: LauncherError) -> Outcome:
+        if isinstance(error, ReservedError):
             self._events.emit("waiting", step.key, owner=error.owner or error.app_id)
             return _failed(step, error, overtaken=True)
-        except LauncherError as error:
-            self._events.emit("failed", step.key, message=str(error), hint=error.hint)
-            return _failed(step, error)
+        self._events.emit("failed", step.key, message=str(error), hint=error.hint)
+        return _failed(step, error)
+
+    def _carry_out_batch(self, batch: Batch) -> dict[JobKey, Outcome]:
+        """The outcomes of jobs that are submitted at once."""
+        from launcher.apply.batches import submit_batch
+
+        self._begun |= {step.key for step in batch.steps}
+        of_key = {step.key: step for step in batch.steps}
+        submissions = [self._submission(step, step.launch) for step in batch.steps if step.launch is not None]
+        found = submit_batch(submissions, batch.at_once, engines=self._engines, store=self._store)
+        accepted = [each for each in found.values() if isinstance(each, Attempt)]
+        warnings = record_starts(accepted, store=self._store, events=self._events)
+        for key, each in found.items():
+            if isinstance(each, Attempt):
+                self._done[key] = replace(_outcome(of_key[key], each), warnings=warnings.get(key, ()))
+            else:
+                self._done[key] = self._refused(of_key[key], each)
+        return {key: self._done[key] for key in of_key}
+
+    def _submission(self, step: Step, launch: Launch) -> Submission:
+        about = {**self._provenance[launch.origin], "seen": self._files.of(launch).record()}
+        return Submission(
+            step, about, engines=self._engines, store=self._store, events=self._events, inputs=self._inputs
+        )
 
     def _start(self, step: Step, launch: Launch, turn: Turn | None) -> Outcome:
-        engines, store, events = self._engines, self._store, self._events
-        about = {**self._provenance[launch.origin], "seen": self._files.of(launch).record()}
-        submission = Submission(step, about, engines=engines, store=store, events=events, inputs=self._inputs)
-        made = submission.submit(pending(step, engines, store), turn)
-        return replace(_outcome(step, made), warnings=record_start(made, store=store, events=events))
+        made = self._submission(step, launch).submit(pending(step, self._engines, self._store), turn)
+        warnings = record_starts([made], store=self._store, events=self._events)
+        return replace(_outcome(step, made), warnings=warnings.get(step.key, ()))
 
     def _destroy(self, step: Step) -> Outcome:
         for old in step.stops:
@@ -192,6 +237,10 @@ class _Execution:
             if not (step.key in self._done and self._done[step.key].error):
                 words = what_became(step, self._engines) if step.key in self._begun else "was not begun"
                 self._events.emit("interrupted", step.key, message=words)
+
+
+def _of(key: JobKey, outcomes: Callable[[], Mapping[JobKey, Outcome]]) -> Outcome:
+    return outcomes()[key]
 
 
 def _failed(step: Step, error: LauncherError, *, overtaken: bool = False) -> Outcome:

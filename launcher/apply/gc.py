@@ -118,8 +118,7 @@ def collect(
 def _needed(store: Store) -> set[str]:
     """The ids of the apps that attempts may still wait for."""
     unstarted = [each.app_id for each in store.live_attempts() if each.state in UNSTARTED_STATES]
-    attempts = map(store.by_app_id, unstarted)
-    return {need.app_id for attempt in attempts if attempt is not None for need in attempt.needs}
+    return {need.app_id for attempt in store.by_app_ids(unstarted).values() for need in attempt.needs}
 
 
 def _remove_outputs(
@@ -128,9 +127,9 @@ def _remove_outputs(
     """Remove old output folders: of each job the latest success, the latest attempt and what live attempts
     stand on stay."""
     latest = store.latest()
-    live = [store.by_app_id(each.app_id) for each in store.live_attempts()]
-    used = {name for attempt in live if attempt is not None for name in read_outputs(attempt).values()}
-    used |= {own_output(attempt) for attempt in (*store.decisive(latest), *live) if attempt is not None}
+    live = store.by_app_ids(each.app_id for each in store.live_attempts()).values()
+    used = {name for attempt in live for name in read_outputs(attempt).values()}
+    used |= {own_output(attempt) for attempt in (*store.decisive(latest), *live)}
     why: Counter[str] = Counter()
     for name in scheduler.outputs():
         key = job_of(name, latest)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import posixpath
+from _thread import allocate_lock
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from threading import Lock
 from typing import TYPE_CHECKING
 
 from launcher import git
@@ -46,11 +46,8 @@ def observe(
     # Unsuccessful attempts are read from the engine again: it knows manual changes, which no ledger holds,
     # and a lost attempt may turn out to have ended, or to be live.
     settled = {attempt.app_id for attempt in latest.values() if attempt.state == "succeeded"}
-    elsewhere = [
-        attempt
-        for entry in store.live_attempts()
-        if JobKey(*entry.key) not in wanted and (attempt := store.by_app_id(entry.app_id))
-    ]
+    others = (entry.app_id for entry in store.live_attempts() if JobKey(*entry.key) not in wanted)
+    elsewhere = store.by_app_ids(others).values()
     seen = [attempt for name in names for attempt in engines.get(name).observe(keys, settled)]
     seen += _unseen([*recorded, *elsewhere], seen, engines, names)
     held = [attempt for attempt in seen if not (attempt.elsewhere and _is_over(store, attempt))]
@@ -137,7 +134,7 @@ class CheckoutFiles:
         self._engines = engines
         self._found: dict[str, SeenFiles] = {}
         self._tracked: dict[str, frozenset[str]] = {}
-        self._lock = Lock()
+        self._lock = allocate_lock()
 
     def of(self, launch: Launch) -> Seen:
         """The files of a job that its replicas run in their checkout; none for one that runs elsewhere."""

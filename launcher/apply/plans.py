@@ -91,8 +91,7 @@ def plan_launches(
     chosen, others = select(launches, choices.select)
     engines.expect(chosen)
     room = _room(chosen, engines, limits)
-    schedulers = (launch.scheduler for launch in chosen)
-    snapshot = observe(store, engines, chosen, keys_of(chosen), schedulers)
+    snapshot = observe(store, engines, chosen, keys_of(chosen), (each.scheduler for each in chosen))
     plan = reconcile(
         chosen,
         snapshot,
@@ -108,6 +107,10 @@ def plan_launches(
         edited=CheckoutFiles(engines).edited_of(chosen, snapshot.ran),
     )
     checked = dry_run_plan(plan, engines)
+    if any(engines.get(each.scheduler).batches for each in chosen if each.matrix):
+        from launcher.apply.batches import with_notes
+
+        checked = with_notes(checked, engines, limits)
     if room is None:
         return checked, snapshot
     from launcher.plan.turns import with_turns

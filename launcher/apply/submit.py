@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from _thread import allocate_lock
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from time import monotonic, time
@@ -46,20 +46,20 @@ class Submission:
         inputs: InputCheck,
     ) -> None:
         assert step.bound is not None, "what a plan starts is bound before it is carried out"
-        self._step, self._bound = step, step.bound
+        self._step, self.bound = step, step.bound
         self._engines, self._store, self._events = engines, store, events
         self._inputs = inputs
-        self._scheduler = engines.get(step.bound.launch.scheduler)
+        self.scheduler = engines.get(step.bound.launch.scheduler)
         attempt = _attempt(step, step.bound.launch, provenance)
-        self._attempt = replace(attempt, output=self._scheduler.output_of(attempt, step.bound.launch.app))
+        self.attempt = replace(attempt, output=self.scheduler.output_of(attempt, step.bound.launch.app))
         self._about: dict[str, Any] = {
             "attempt": step.number,
             "app_id": step.app_id,
-            "handle": self._attempt.handle,
+            "handle": self.attempt.handle,
         }
 
     def submit(self, waits_for: Sequence[StoodOn] = (), turn: Turn | None = None) -> Attempt:
-        """Reserve, create, stop the old attempts, record, start. `record_start` records the state after that.
+        """Reserve, create, stop the old attempts, record, start; `record_starts` records the state then.
 
         The new attempt is created before the old ones are stopped: when creation fails, they are untouched.
         When a later stage fails, everything that this attempt made is removed.
@@ -67,68 +67,91 @@ class Submission:
         Args:
             waits_for: the attempts among the step's needs that have not succeeded yet.
         """
-        clear(self._step, self._engines)
-        self._events.introduce(self._step.key, **self._about)
-        self._emit("reserving")
-        reservation = self._scheduler.reserve(self._attempt)
+        self.announce()
+        reservation = self.scheduler.reserve(self.attempt)
         reservation.waits_for = tuple(waits_for)
-        reservation.inputs = _input_ref(self._step, self._bound.launch)
         if turn is not None:
             reservation.turn, reservation.follow = turn.ask, turn.follow
         try:
-            self._emit("reserved")
+            self.took(reservation)
             self._create(reservation)
-            if reservation.inputs is not None:
-                self._inputs.check(reservation.inputs)
-            keep_files(self._bound)  # before it starts: its holder names the files that changed
-            for old in self._step.stops:
-                stop(old, self._step, engines=self._engines, store=self._store, events=self._events)
+            self.make_way(reservation)
             if turn is not None:
                 turn.follow()
             # Recorded before it runs, so that clients find it by name even when this process dies now.
-            self._store.record(replace(self._attempt, state="created"))
-            self._emit("starting")
-            self._scheduler.start(reservation)
+            self._store.record(replace(self.attempt, state="created"))
+            self.emit("starting")
+            self.scheduler.start(reservation)
         except BaseException:
             self._take_back(reservation)
             raise
-        return self._accepted(reservation)
+        return self.accepted(reservation)
+
+    @property
+    def key(self) -> JobKey:
+        return self._step.key
+
+    @property
+    def app_id(self) -> str:
+        return self.attempt.app_id
+
+    @property
+    def stops(self) -> Sequence[Guard]:
+        return self._step.stops
+
+    def announce(self) -> None:
+        """Clear the way for the reservation."""
+        clear(self._step, self._engines)
+        self._events.introduce(self._step.key, **self._about)
+        self.emit("reserving")
+
+    def took(self, reservation: Reservation) -> None:
+        reservation.inputs = _input_ref(self._step, self.bound.launch)
+        self.emit("reserved")
+
+    def make_way(self, reservation: Reservation) -> None:
+        """Check the input files, and stop the attempts that the created one replaces."""
+        if reservation.inputs is not None:
+            self._inputs.check(reservation.inputs)
+        keep_files(self.bound)  # before it starts: its holder names the files that changed
+        for old in self._step.stops:
+            stop(old, self._step, engines=self._engines, store=self._store, events=self._events)
 
     def _create(self, reservation: Reservation) -> None:
         """Build the workspace and create the checked app. The scheduler derives the request again from the
         same app and options, for the app id and the session of the reservation."""
-        scheduler, bound, app = self._scheduler, self._bound, self._bound.app
+        scheduler, bound, app = self.scheduler, self.bound, self.bound.app
         workspace = self._engines.workspace(bound)
         if workspace is not None:
             app = scheduler.build_workspace(app, bound.cfg, workspace, app_id=reservation.app_id)
-        self._emit("creating")
+        self.emit("creating")
         scheduler.create(reservation, app, bound.cfg)
-        self._emit("created")
+        self.emit("created")
 
     def _take_back(self, reservation: Reservation) -> None:
-        self._scheduler.abort(reservation)
+        self.scheduler.abort(reservation)
         with suppress(SchedulerError):  # the engine cannot be asked; the error of the submission says why
-            left = self._scheduler.attempt(self._step.app_id)
+            left = self.scheduler.attempt(self._step.app_id)
             if left is None:
                 self._store.forget(self._step.app_id)
             elif left.is_live:
                 self._store.record(left)  # interrupted after the start had begun: the app keeps running
 
-    def _accepted(self, reservation: Reservation) -> Attempt:
+    def accepted(self, reservation: Reservation) -> Attempt:
         """The attempt in the state that its scheduler accepted it in."""
         if reservation.waits_for:
             jobs = [each.job for each in reservation.waits_for]
-            self._emit("attempt_waiting", needs=jobs)
-            return replace(self._attempt, state="waiting", message=f"waits for {', '.join(jobs)}")
+            self.emit("attempt_waiting", needs=jobs)
+            return replace(self.attempt, state="waiting", message=f"waits for {', '.join(jobs)}")
         if reservation.accepted == "queued":
             ask = reservation.turn
             share = {} if ask is None else {"cpu": ask.cpu, "memory_mb": ask.memory_mb, "gpus": ask.gpus}
-            self._emit("attempt_queued", message=reservation.queued_for, **share)
-            return replace(self._attempt, state="queued", message=reservation.queued_for)
-        self._emit("started")
-        return replace(self._attempt, state="running", started_at=time())
+            self.emit("attempt_queued", message=reservation.queued_for, **share)
+            return replace(self.attempt, state="queued", message=reservation.queued_for)
+        self.emit("started")
+        return replace(self.attempt, state="running", started_at=time())
 
-    def _emit(self, name: EventName, **facts: Any) -> None:
+    def emit(self, name: EventName, **facts: Any) -> None:
         self._events.emit(name, self._step.key, **self._about, **facts)
 
 
@@ -167,16 +190,18 @@ def _attempt(step: Step, launch: Launch, provenance: Mapping[str, Any]) -> Attem
     )
 
 
-def record_start(started: Attempt, *, store: Store, events: Events) -> tuple[str, ...]:
-    """Record that it runs, waits or is in line; returns warnings when that fails, as it does so anyway."""
-    about: dict[str, Any] = {"attempt": started.number, "app_id": started.app_id, "handle": started.handle}
+def record_starts(
+    started: Sequence[Attempt], *, store: Store, events: Events
+) -> Mapping[JobKey, tuple[str, ...]]:
+    """Record that they run, wait or are in line; returns warnings when that fails, as they do so anyway."""
     try:
-        store.record(started)
+        store.record_all(started)
     except StateError as error:
-        what = {"waiting": "it waits", "queued": "it is in line"}.get(started.state, "it runs")
-        return (unrecorded(what, error),)
-    events.emit("recorded", started.key, **about)
-    return ()
+        what = {"waiting": "it waits", "queued": "it is in line"}
+        return {each.key: (unrecorded(what.get(each.state, "it runs"), error),) for each in started}
+    for each in started:
+        events.emit("recorded", each.key, attempt=each.number, app_id=each.app_id, handle=each.handle)
+    return {}
 
 
 def unrecorded(what: str, error: StateError) -> str:
@@ -238,9 +263,8 @@ def make_way(steps: Sequence[Step], *, engines: Engines, store: Store, events: E
     for step in ordered:  # what a need is stopped for reaches all that follows
         if any(key in touched for key in keys_after(step)):
             touched.add(step.key)
+    _withdraw(reversed(ordered), engines=engines, store=store, events=events)
     for step in reversed(ordered):
-        for waiting in step.withdraws:
-            _withdraw(waiting, step, engines=engines, store=store, events=events)
         if step.starts and any(key in touched for key in keys_after(step)):
             for old in step.stops:
                 stop(old, step, engines=engines, store=store, events=events)
@@ -248,10 +272,34 @@ def make_way(steps: Sequence[Step], *, engines: Engines, store: Store, events: E
     return [done.get(step.key, step) if step.starts else step for step in steps]
 
 
-def _withdraw(old: Guard, step: Step, *, engines: Engines, store: Store, events: Events) -> None:
-    scheduler = engines.get(old.scheduler)
-    withdrawn = scheduler.withdraw(old.app_id)
-    found = scheduler.attempt(old.app_id)
+def _withdraw(steps: Iterable[Step], *, engines: Engines, store: Store, events: Events) -> None:
+    """Withdraw the attempts that the steps withdraw, those of each scheduler together and in this order."""
+    waiting = {old.app_id: (old, step) for step in steps for old in step.withdraws}
+    for name in {old.scheduler: None for old, _ in waiting.values()}:
+        scheduler = engines.get(name)
+        ids = [old.app_id for old, _ in waiting.values() if old.scheduler == name]
+        errors = []
+        for app_id, withdrawn in scheduler.withdraw_all(ids):
+            try:
+                _record_withdrawal(*waiting[app_id], withdrawn, engines=engines, store=store, events=events)
+            except LauncherError as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
+
+
+def _record_withdrawal(
+    old: Guard,
+    step: Step,
+    withdrawn: bool | LauncherError,
+    *,
+    engines: Engines,
+    store: Store,
+    events: Events,
+) -> None:
+    if isinstance(withdrawn, LauncherError):
+        raise withdrawn
+    found = engines.get(old.scheduler).attempt(old.app_id)
     if found is not None:
         store.record(found)
     if withdrawn:

@@ -82,6 +82,7 @@ def room_for(launches: Collection[Launch], engines: Engines, limits: Sequence[Li
         machine=machine(with_gpus=with_gpus),
         schedulers=local,
         limits=tuple(limits),
+        batching=frozenset(name for name in names if engines.get(name).batches),
         shared="LAUNCHER_SLOTS" in os.environ,
         supported=SUPPORTED,
     )

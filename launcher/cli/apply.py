@@ -148,7 +148,7 @@ def _apply_files(args: Any, console: Console) -> int:
     approvals = [read_approval(path) for path in args.approved] if args.approved else None
     approved_before = args.yes or args.expect_digest is not None or approvals is not None
     agreed = None if approved_before else _agreed(launches, choices, args, console)
-    with Watch(console, format=args.format, wait=args.wait, logs=args.logs) as watch:
+    with Watch(console, format=args.format, wait=args.wait, logs=args.logs, in_full=args.all) as watch:
 
         def approve(plan: Plan) -> None:
             watch.planned(plan, show=agreed is None)
@@ -172,9 +172,10 @@ def _agreed(launches: Sequence[Launch], choices: Any, args: Any, console: Consol
     """Show the plan, ask for approval, and return the approved plan. Raises BlockedError."""
     plan = make_plan(launches, choices=choices, parallel=args.parallel)
     if args.format == "text":
-        console.print(plan_text(plan, color=console.color, columns=console.columns), flush=True)
+        text = plan_text(plan, color=console.color, columns=console.columns, in_full=args.all)
+        console.print(text, flush=True)
     elif not plan.is_empty:
-        console.note(plan_text(plan, color=console.err_color))
+        console.note(plan_text(plan, color=console.err_color, in_full=args.all))
     check_approved(plan, allow_destructive=True)
     check_secrets(plan)
     if plan.is_empty:
@@ -220,7 +221,7 @@ def _check(plan: Plan, agreed: Plan | None, args: Any) -> None:
 
 def _apply_saved(args: Any, console: Console) -> int:
     plan = read_plan(args.files[0])
-    with Watch(console, format=args.format, wait=args.wait, logs=args.logs) as watch:
+    with Watch(console, format=args.format, wait=args.wait, logs=args.logs, in_full=args.all) as watch:
 
         def approve(plan: Plan) -> None:
             watch.planned(plan)

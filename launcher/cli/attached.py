@@ -70,7 +70,7 @@ def _follow(handle: str, console: Console) -> int:
     outages.report = lambda text: note(request, console, text)
     with Attached(app, lambda text: note(request, console, text)) as attached:
         show([(app, request)], console)
-        state = wait_for(app, None)
+        state = wait_for(app, None).state
     found = inspect(app)
     why = cause(found) or found.message
     console.note(f"{app.app_id} {state.upper()}{': ' + why if why else ''}")

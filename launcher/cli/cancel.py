@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from launcher.cli.arguments import add_target, duration
+from launcher.text import FEW
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,8 +32,6 @@ EXAMPLES = """\
   launcher cancel train --grace 1m     give it a minute to clean up
   launcher cancel 'sweep-*' --yes
   launcher cancel train@3 local_cwd://default/eval-1-k3fwx"""
-
-_AT_ONCE = 16  # apps stopped in parallel: each may take its whole grace period
 
 
 def add_arguments(parser: Any) -> None:
@@ -79,10 +78,15 @@ def _inspected(apps: Sequence[AppRecord], console: Console) -> list[AppRecord]:
     from launcher.errors import LauncherError
     from launcher.inventory.status import inspect
 
+    if len(apps) > 1:
+        from launcher.inventory.listing import current
+
+        apps = current(apps)
     seen = []
     for app in apps:
         try:
-            seen.append(inspect(app))
+            is_known = len(apps) > 1 and app.state != "unknown"
+            seen.append(app if is_known else inspect(app))
         except LauncherError as error:
             if len(apps) == 1:
                 raise
@@ -95,8 +99,13 @@ def _ask(apps: Sequence[AppRecord], console: Console) -> None:
     from launcher.errors import BlockedError
     from launcher.text import plural
 
-    for app in apps:
-        console.note(f"{app.handle} {app.state.upper()}")
+    if len(apps) > FEW:
+        from launcher.cli.render.apps import in_short
+
+        console.note(in_short(apps, "would be stopped"))
+    else:
+        for app in apps:
+            console.note(f"{app.handle} {app.state.upper()}")
     if console.cannot_ask:
         what = plural(len(apps), "app")
         raise BlockedError(
@@ -107,44 +116,37 @@ def _ask(apps: Sequence[AppRecord], console: Console) -> None:
 
 
 def _cancel_all(apps: Sequence[AppRecord], grace_s: float | None, console: Console) -> int:
-    if len(apps) < 2:
-        for app in apps:
-            _cancel(app, grace_s, console)
-        return 0
-    import threading
-
+    """Stop apps together. Of several, those that cannot be stopped are reported; many others are counted."""
     from launcher.errors import LauncherError
+    from launcher.inventory.listing import current
+    from launcher.inventory.status import inspect, stop
 
-    left = list(reversed(apps))
-    errors: list[BaseException] = []
+    waiting: list[str] = []
 
-    def work() -> None:
-        while left:
-            try:
-                _cancel(left.pop(), grace_s, console)
-            except IndexError:  # another thread took the last one
-                return
-            except BaseException as error:
-                errors.append(error)
+    def waits(app_id: str, what: str) -> None:
+        waiting.append(app_id)
+        if len(waiting) <= FEW:
+            console.note(f"waiting for {app_id} to stop: {what}")
+        elif len(waiting) == FEW + 1:
+            console.note("waiting for more apps to stop")
 
-    threads = [threading.Thread(target=work, daemon=True) for _ in range(min(_AT_ONCE, len(apps)))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for error in errors:
-        if not isinstance(error, LauncherError):
-            raise error
-        console.error(error)
-    return 1 if errors else 0
+    code = 0
+    stopped = []
+    for app, error in stop(apps, grace_s, waits):
+        try:
+            if error is not None:
+                raise error
+            if len(apps) <= FEW:
+                console.note(f"{app.handle} {inspect(app).state.upper()}")
+            else:
+                stopped.append(app)
+        except LauncherError as found:
+            if len(apps) == 1:
+                raise
+            console.error(found)
+            code = 1
+    if stopped:
+        from launcher.cli.render.apps import in_short
 
-
-def _cancel(app: AppRecord, grace_s: float | None, console: Console) -> None:
-    from launcher.inventory.recorded import scheduler_of
-    from launcher.inventory.status import inspect
-
-    scheduler = scheduler_of(app)
-    scheduler.on_wait = lambda app_id, what: console.note(f"waiting for {app_id} to stop: {what}")
-    scheduler.cancel(app.app_id, *([] if grace_s is None else [grace_s]))
-    after = inspect(app)
-    console.note(f"{app.handle} {after.state.upper()}")
+        console.note(in_short(current(stopped)))
+    return code

@@ -25,7 +25,7 @@ EXAMPLES = """\
 
 
 def add_arguments(parser: Any) -> None:
-    jobs.add_arguments(parser)
+    jobs.add_arguments(parser, is_kept=False)
     parser.add_argument(
         "--json", action="store_true", help="print the jobs and the origins of their values as JSON"
     )

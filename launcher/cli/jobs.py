@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from launcher.cli.arguments import key_value
 from launcher.cli.console import Console
-from launcher.specs import Launch
 from launcher.text import plural
 
 if TYPE_CHECKING:
     from launcher.jobfile import Checkout, Compiled
+    from launcher.specs import Launch
 
 
 def is_saved_plan(path: str) -> bool:
@@ -20,13 +20,22 @@ def is_saved_plan(path: str) -> bool:
 
 
 def add_arguments(
-    parser: Any, *, nargs: str = "*", what: str = "job files or directories (default: .)"
+    parser: Any,
+    *,
+    nargs: str = "*",
+    what: str = "job files or directories (default: .)",
+    is_kept: bool = True,
 ) -> None:
+    """Add the arguments for job files.
+
+    Args:
+        is_kept: whether the command takes launches that were kept, which do not know where values come from.
+    """
     parser.add_argument("files", metavar="FILE", nargs=nargs, help=what)
-    add_variables(parser)
+    add_variables(parser, is_kept=is_kept)
 
 
-def add_variables(parser: Any) -> None:
+def add_variables(parser: Any, *, is_kept: bool = True) -> None:
     parser.add_argument(
         "--var",
         metavar="NAME=VALUE",
@@ -65,6 +74,12 @@ def add_variables(parser: Any) -> None:
         help="reject variables that take their value from the environment",
     )
     parser.add_argument("--strict", action="store_true", help="treat warnings as errors")
+    if is_kept:
+        parser.add_argument(
+            "--no-cache",
+            action="store_true",
+            help="compile the job files, even if nothing has changed that they stand on",
+        )
 
 
 def compiled(
@@ -80,8 +95,24 @@ def compiled(
     Args:
         cwd, checkout: where the files are those of another commit.
         placeholders: replace variables without a value, and warn of needs that the project does not declare;
-            the launches are then only valid for counting.
+            only the number of launches is then valid.
     """
+    flags = (args.target, args.allow_dirty, args.no_components, args.no_env_vars, placeholders)
+    question = (tuple(files), tuple(args.var), tuple(args.var_file), *flags)
+
+    def compile() -> Compiled:
+        return _compiled(files, args, placeholders, cwd, checkout)
+
+    if checkout is not None or getattr(args, "no_cache", True):
+        return compile()
+    from launcher.jobfile.cache.lookup import kept
+
+    return kept(question, compile, is_counted=placeholders)
+
+
+def _compiled(
+    files: Sequence[str], args: Any, placeholders: bool, cwd: str, checkout: Checkout | None
+) -> Compiled:
     from launcher.jobfile import Environment, compile_files
     from launcher.schedulers.rules import SchedulerRules
 

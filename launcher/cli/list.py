@@ -60,7 +60,7 @@ def add_arguments(parser: Any) -> None:
         type=count,
         help="number of apps (default: 50, or what fits on the terminal)",
     )
-    parser.add_argument("-a", "--all", action="store_true", help="list all apps")
+    parser.add_argument("-a", "--all", action="store_true", help="list all apps, each on a line of its own")
     parser.add_argument("--json", action="store_true", help="print a JSON array")
 
 
@@ -84,8 +84,10 @@ def run(args: Any, console: Console) -> int:
         console.note(f"no apps yet; `launcher apply FILE` starts one{others}")
         return 0
     from launcher.cli.render.apps import apps_table
+    from launcher.inventory import recorded
 
-    console.print(apps_table(apps, color=console.color, columns=console.columns))
+    families = {} if args.all else recorded.families([app.app_id for app in apps])
+    console.print(apps_table(apps, families=families, color=console.color, columns=console.columns))
     if limit is not None and len(apps) == limit:
         console.note(f"showing the newest {limit}; --all lists all")
     return 0

@@ -117,7 +117,7 @@ def _still_held(apps: Sequence[AppRecord]) -> dict[str, AppRecord]:
     """
     warnings: list[str] = []
     ids = [app.app_id for app in apps]
-    found = present(lambda: [app for app in map(recorded.app, ids) if app], warn=warnings.append)
+    found = present(lambda: [*recorded.apps(ids).values()], warn=warnings.append)
     return {app.handle: app for app in found if app.is_held and not warnings}
 
 

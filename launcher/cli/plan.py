@@ -1,8 +1,7 @@
-"""`launcher plan`: show what apply would do. Writes only the files given by --out and --json-into."""
+"""`launcher plan`: show what apply would do. Writes the files of --out and --json-into, and the cache."""
 
 from __future__ import annotations
 
-from json import dumps
 from typing import Any
 
 from launcher.apply import make_plan
@@ -13,8 +12,6 @@ from launcher.cli.console import Console
 from launcher.cli.plan_file import document, write_text
 from launcher.cli.plan_options import empty_state_warning, matched
 from launcher.cli.render.findings import exit_code, findings, in_short
-from launcher.cli.render.github import publish, publish_refusal, publish_text, shielded, warning
-from launcher.cli.render.markdown import plan_markdown
 from launcher.cli.render.plan_text import plan_text
 from launcher.errors import JobFileError, UsageError
 from launcher.plan.attribution import attributed
@@ -98,6 +95,8 @@ def run(args: Any, console: Console) -> int:
         return _compare(launches, args, console)
     unknown = empty_state_warning(launches)
     if unknown and args.format == "github":
+        from launcher.cli.render.github import warning
+
         console.print(warning(unknown))
     elif unknown:
         console.warn(unknown)
@@ -110,6 +109,8 @@ def run(args: Any, console: Console) -> int:
     _show(plan, text, args, console)
     check_plan(plan)
     if args.format == "github":
+        from launcher.cli.render.github import publish
+
         publish(plan, max_bytes=args.max_bytes, warning=unknown)
     for path in filter(None, (args.out, args.json_into)):
         write_text(path, text)
@@ -130,7 +131,10 @@ def _base(args: Any, console: Console) -> tuple[Launch, ...]:
 
 def _compare(launches: tuple[Launch, ...], args: Any, console: Console) -> int:
     """Show the differences between the job files and those of the base; ask nothing else."""
+    from json import dumps
+
     from launcher.cli.render.comparison import comparison_json, comparison_markdown, comparison_text
+    from launcher.cli.render.github import publish_text, shielded
     from launcher.plan.attribution import compared
 
     found = compared(launches, _base(args, console))
@@ -163,6 +167,8 @@ def _check_arguments(args: Any) -> None:
 
 
 def _explain(launches: tuple[Launch, ...], args: Any, console: Console) -> int:
+    from json import dumps
+
     from launcher.apply.plans import explain_success
     from launcher.cli.render.explanation import explanation_json, explanation_text
 
@@ -189,6 +195,8 @@ def _launches(args: Any, console: Console) -> tuple[Launch, ...]:
         console.print(text)
     if is_refused:
         if args.format == "github":
+            from launcher.cli.render.github import publish_refusal
+
             publish_refusal(found, in_short(found))
         raise JobFileError(in_short(found))
     return result.launches
@@ -200,13 +208,18 @@ def _show(plan: Plan, document: str, args: Any, console: Console) -> None:
     if args.format == "json":
         console.print(document + requests, end="")
     elif args.format == "markdown":
-        console.print(plan_markdown(plan, max_bytes=args.max_bytes) + requests, end="")
+        from launcher.cli.render.markdown import plan_markdown
+
+        console.print(plan_markdown(plan, max_bytes=args.max_bytes, in_full=args.all) + requests, end="")
     elif args.format == "github":
-        console.print(shielded((plan_text(plan) + "\n" + requests).rstrip("\n")))
+        from launcher.cli.render.github import shielded
+
+        console.print(shielded((plan_text(plan, in_full=args.all) + "\n" + requests).rstrip("\n")))
     elif args.format == "sarif":
-        console.note(plan_text(plan, color=console.err_color) + "\n" + requests)
+        console.note(plan_text(plan, color=console.err_color, in_full=args.all) + "\n" + requests)
     else:
-        console.print(plan_text(plan, color=console.color, columns=console.columns) + "\n" + requests, end="")
+        text = plan_text(plan, color=console.color, columns=console.columns, in_full=args.all)
+        console.print(f"{text}\n{requests}", end="")
 
 
 def _exit_code(plan: Plan, args: Any, console: Console) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from os.path import commonpath, isdir, join, realpath, relpath
 from typing import Any
 
-from launcher import paths
+from launcher import ci_environment, paths
 from launcher.apply.plans import Choices
 from launcher.cli.arguments import several_of
 from launcher.cli.jobs import declared_in
@@ -43,6 +43,9 @@ def add_arguments(parser: Any) -> None:
     )
     group.add_argument(
         "--take-over", action="store_true", help="take over jobs last applied from another repository"
+    )
+    group.add_argument(
+        "-a", "--all", action="store_true", help="show every job of a large matrix on a line of its own"
     )
     group.add_argument(
         "--fail-on",
@@ -94,8 +97,8 @@ def empty_state_warning(launches: Iterable[Launch], environ: Mapping[str, str] |
     It applies on a CI runner (`CI` is set) with an empty state folder, for jobs of schedulers that store
     outcomes nowhere else. Contacts no engine.
     """
-    ci = (os.environ if environ is None else environ).get("CI", "")
-    if ci.lower() in ("", "0", "false") or os.path.exists(paths.ledger()):
+    is_runner = ci_environment.is_runner(os.environ if environ is None else environ)
+    if not is_runner or os.path.exists(paths.ledger()):
         return ""
     named = dict.fromkeys(launch.scheduler for launch in launches)
     without_engine = [name for name in named if not get_scheduler(name, "").shared_engine]

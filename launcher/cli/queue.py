@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from launcher.cli.console import Console
     from launcher.inventory.turns import Tables
 
-USAGE = "queue [--json]"
+USAGE = "queue [--all] [--json]"
 HELP = """\
 Show the cores, memory and GPUs of this machine, the apps that hold some, and
 the apps in line, in the order of their turns, with what each waits for.
@@ -25,6 +25,9 @@ EXAMPLES = """\
 
 
 def add_arguments(parser: Any) -> None:
+    parser.add_argument(
+        "-a", "--all", action="store_true", help="show every app of a large matrix on a line of its own"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
@@ -44,8 +47,11 @@ def run(args: Any, console: Console) -> int:
         console.print(dumps(queue_json(has, tables, left), indent=2))
         return 0
     from launcher.cli.render.queue_text import queue_text
+    from launcher.inventory.recorded import families as families_of
 
-    console.print(queue_text(has, tables, left, color=console.color, columns=console.columns))
+    families = {} if args.all else families_of([each.ticket.app for each in tables.line])
+    text = queue_text(has, tables, left, families=families, color=console.color, columns=console.columns)
+    console.print(text)
     for note in _notes(tables):
         console.note(note)
     return 0

@@ -41,6 +41,7 @@ def add_arguments(parser: Any) -> None:
 def run(args: Any, console: Console) -> int:
     from launcher.errors import LauncherError, UsageError
     from launcher.inventory.find import find_apps
+    from launcher.inventory.turns import start_now
 
     if not args.now:
         raise UsageError(
@@ -50,62 +51,82 @@ def run(args: Any, console: Console) -> int:
     found = [find_apps(text, args.target) for text in args.apps]
     of_groups = {app.handle for each in found if each.is_group for app in each.apps}
     apps = {app.handle: app for each in found for app in each.apps}
-    code = 0
-    for app in apps.values():
+    asked, code = [], 0
+    seen = _seen([*apps.values()])
+    in_line = [app.app_id for app in seen if app.state == "queued" and not app.abandoned]
+    started = start_now(in_line) if in_line else set()
+    for app in seen:
         try:
-            _start(app, console, is_picked=app.handle not in of_groups)
+            if app.app_id in started:
+                asked.append(app)
+            else:
+                _say_why_not(app, console, is_picked=app.handle not in of_groups)
         except LauncherError as error:
             if len(apps) == 1:
                 raise
             console.error(error)
             code = 1
-    return code
+    late = _show_starts(asked, console)
+    for app in late:
+        late_error = LauncherError(
+            f"{app.handle} has left the line and not started within {_STARTED_S:g} s",
+            hint=f"launcher status {app.app_id}",
+        )
+        if len(apps) == 1:
+            raise late_error
+        console.error(late_error)
+    return 1 if late else code
 
 
-def _start(app: AppRecord, console: Console, *, is_picked: bool) -> None:
-    """Start one app, and return when it has started.
+def _seen(apps: list[AppRecord]) -> list[AppRecord]:
+    """The apps as they are now, with their places in line."""
+    from launcher.inventory.listing import current, say_why_held
+    from launcher.inventory.status import inspect
+
+    if len(apps) == 1:
+        return [inspect(apps[0])]
+    seen = current(apps)
+    say_why_held(seen)
+    return seen
+
+
+def _say_why_not(app: AppRecord, console: Console, *, is_picked: bool) -> None:
+    """Say of an app that is not in line what it does instead.
 
     Args:
-        is_picked: whether it was named by itself; of a group, those that are not in line are passed over.
+        is_picked: whether it was named by itself. Raises LauncherError then, unless it has started.
     """
     from launcher.errors import LauncherError
     from launcher.inventory.status import inspect
-    from launcher.inventory.turns import start_now
 
-    found = inspect(app)
-    if found.state == "queued" and not found.abandoned:
-        line = found.message
-        if start_now(app.app_id):
-            found = _started(app)
-            console.print(f"{app.handle} {found.state.upper()}, was {line}", flush=True)
-            return
-        found = inspect(app)  # its turn has come meanwhile
+    found = inspect(app) if app.state == "queued" and not app.abandoned else app  # its turn may have come
     if found.state == "queued":
-        raise LauncherError(f"{app.handle} {_why_not(found)}", hint=_hint(found))
+        raise LauncherError(f"{found.handle} {_why_not(found)}", hint=_hint(found))
     if found.is_live and found.state != "waiting":
-        console.note(f"{app.handle} has already started: {found.state.upper()}")
+        console.note(f"{found.handle} has already started: {found.state.upper()}")
     elif is_picked:
-        raise LauncherError(f"{app.handle} {_why_not(found)}", hint=_hint(found))
+        raise LauncherError(f"{found.handle} {_why_not(found)}", hint=_hint(found))
     else:
-        console.note(f"{app.handle} {found.state.upper()}: not in line")
+        console.note(f"{found.handle} {found.state.upper()}: not in line")
 
 
-def _started(app: AppRecord) -> AppRecord:
-    """The app once it is no longer in line. Raises LauncherError when that takes too long."""
+def _show_starts(apps: list[AppRecord], console: Console) -> list[AppRecord]:
+    """Print the apps as they leave the line; returns those that have not started in time."""
     import time
 
-    from launcher.errors import LauncherError
-    from launcher.inventory.status import inspect
+    from launcher.inventory.listing import current
 
     deadline = time.monotonic() + _STARTED_S
-    while (found := inspect(app)).state == "queued":
-        if time.monotonic() > deadline:
-            raise LauncherError(
-                f"{app.handle} has left the line and not started within {_STARTED_S:g} s",
-                hint=f"launcher status {app.app_id}",
-            )
-        time.sleep(_LOOK_S)
-    return found
+    lines = {app.handle: app.message for app in apps}
+    while apps and time.monotonic() < deadline:
+        apps = current(apps)
+        for app in apps:
+            if app.state != "queued":
+                console.print(f"{app.handle} {app.state.upper()}, was {lines[app.handle]}", flush=True)
+        apps = [app for app in apps if app.state == "queued"]
+        if apps:
+            time.sleep(_LOOK_S)
+    return apps
 
 
 def _why_not(app: AppRecord) -> str:

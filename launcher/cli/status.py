@@ -21,7 +21,8 @@ Without APP, show every running app.
 APP is a job name (its latest attempt), JOB@ATTEMPT, an app id (train-3-k3fwx)
 or a handle (local_cwd://vision/train-3-k3fwx). The name of a matrix selects
 all of its jobs; a quoted pattern selects the jobs and app ids that it matches.
-Several apps are shown in a table.
+Several apps are shown in a table, where the many of one job file that are in
+the same state share a line.
 
 --watch shows a live table until the apps have ended (without APP, until none
 is running): those that run, those that ended in the last minute, and a line
@@ -43,6 +44,9 @@ def add_arguments(parser: Any) -> None:
     parser.add_argument("app", metavar="APP", nargs="?", help="app or apps (default: all that are running)")
     add_target(parser)
     parser.add_argument("-w", "--watch", action="store_true", help="show a live table until they have ended")
+    parser.add_argument(
+        "-a", "--all", action="store_true", help="show every app of a large matrix on a line of its own"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON; an array for several apps")
 
 
@@ -86,30 +90,18 @@ def _group(args: Any, console: Console, apps: list[AppRecord]) -> int:
         from json import dumps
 
         from launcher.cli.render.apps import status_json
+        from launcher.inventory.status import inspect_all
 
-        console.print(dumps([status_json(_inspected(app, console)) for app in apps], indent=2))
+        console.print(dumps(list(map(status_json, inspect_all(apps, console.warn))), indent=2))
         return 0
     from launcher.cli.render.apps import in_short
-    from launcher.inventory.find import find_apps
-    from launcher.inventory.listing import present
+    from launcher.inventory.listing import current, say_why_held
 
-    given = iter([apps])
-    shown = present(lambda: next(given, None) or find_apps(args.app, args.target).apps, warn=console.warn)
-    _table(console, shown)
+    shown = current(apps, warn=console.warn)
+    say_why_held(shown)
+    _table(console, shown, in_full=args.all)
     console.print(in_short(shown))
     return 0
-
-
-def _inspected(app: AppRecord, console: Console) -> AppRecord:
-    """The app as it is now, or as recorded if its scheduler cannot be reached."""
-    from launcher.errors import LauncherError
-    from launcher.inventory.status import inspect
-
-    try:
-        return inspect(app)
-    except LauncherError as error:
-        console.warn(f"{app.handle} is shown in its last known state: {error}")
-        return app
 
 
 def _live(args: Any, console: Console) -> int:
@@ -121,7 +113,7 @@ def _live(args: Any, console: Console) -> int:
 
         console.print(dumps(list(map(app_json, apps)), indent=2))
     elif apps:
-        _table(console, apps)
+        _table(console, apps, in_full=args.all)
     else:
         console.note(_NONE_RUNNING)
     return 0
@@ -150,7 +142,9 @@ def _watch(args: Any, console: Console) -> int:
     return watch(apps, lambda: _running(args, None), console)
 
 
-def _table(console: Console, apps: Sequence[AppRecord]) -> None:
+def _table(console: Console, apps: Sequence[AppRecord], *, in_full: bool) -> None:
     from launcher.cli.render.apps import apps_table
+    from launcher.inventory import recorded
 
-    console.print(apps_table(apps, color=console.color, columns=console.columns))
+    families = {} if in_full else recorded.families([app.app_id for app in apps])
+    console.print(apps_table(apps, families=families, color=console.color, columns=console.columns))

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from launcher.cli.console import Console
 from launcher.cli.jobs import add_arguments as add_job_files
 from launcher.cli.jobs import compiled, is_saved_plan, note_left_out
 from launcher.cli.render.findings import FORMATS, counts, exit_code, findings
-from launcher.jobfile import Diagnostic
 from launcher.text import plural
+
+if TYPE_CHECKING:
+    from launcher.jobfile import Diagnostic
 
 USAGE = "validate [FILE…] [OPTIONS]"
 HELP = """\
@@ -19,7 +21,7 @@ Check job files and report every problem, with its position and a remedy.
 A directory stands for every *.launcher.yaml, .launcher.yml and .launcher.toml
 file below it, except those matched by `exclude = ["PATTERN"]` in launcher.toml;
 the default is the current directory. A saved plan (plan.json) is checked
-for edits, and against its schema. Nothing is written.
+for edits, and against its schema. Nothing is written but a cache.
 
 A job file with `component:` runs that component, in a process with a time
 limit. No other code of the checkout runs; with --no-components, none does: use
@@ -53,7 +55,7 @@ def run(args: Any, console: Console) -> int:
     jobs = parents = 0
     if files or not plans:
         result = compiled(files, args, placeholders=True)
-        found, jobs, parents = list(result.diagnostics), len(result.launches), result.parents
+        found, jobs, parents = list(result.diagnostics), result.jobs, result.parents
         note_left_out(result, args, console)
     if plans:
         from launcher.cli import plan_file

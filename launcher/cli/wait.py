@@ -5,7 +5,7 @@ from __future__ import annotations
 from launcher.cli.arguments import add_target, duration
 from launcher.errors import NOT_SUCCEEDED
 from launcher.state.records import WAITING
-from launcher.text import with_cause
+from launcher.text import FEW, with_cause
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ EXAMPLES = """\
   launcher wait 'sweep-*'
   launcher wait train eval --timeout 1h30m"""
 
+_EXPLAINED = ("failed", "skipped", "lost", *WAITING)
+
 
 def add_arguments(parser: Any) -> None:
     parser.add_argument(
@@ -41,40 +43,39 @@ def add_arguments(parser: Any) -> None:
 
 
 def run(args: Any, console: Console) -> int:
-    import time
-
     from launcher import outages
     from launcher.cli.interrupts import terminate_with_exception
-    from launcher.errors import LauncherError
     from launcher.inventory.find import find_apps
+    from launcher.inventory.status import wait_for, wait_for_all
 
     outages.report = console.note
     terminate_with_exception()
     apps = {app.handle: app for text in args.apps for app in find_apps(text, args.target).apps}
-    deadline = None if args.timeout is None else time.monotonic() + args.timeout
+    if len(apps) == 1:
+        return _show(wait_for(next(iter(apps.values())), args.timeout), console, in_full=True)
     codes = set()
-    for app in apps.values():
-        left = None if deadline is None else max(0.0, deadline - time.monotonic())
-        try:
-            codes.add(_wait(app, left, console))
-        except LauncherError as error:
-            if len(apps) == 1:
-                raise
+    for number, (app, error) in enumerate(wait_for_all([*apps.values()], args.timeout)):
+        if error is not None:
             console.error(error)
-            codes.add(1)
+        codes.add(1 if error is not None else _show(app, console, in_full=number < FEW and not app.is_held))
     return min(codes - {0}, default=0)  # 1 is worse than 5
 
 
-def _wait(app: AppRecord, timeout_s: float | None, console: Console) -> int:
-    from launcher.inventory.recorded import scheduler_of
-    from launcher.inventory.status import cause, inspect, wait_for
+def _show(app: AppRecord, console: Console, *, in_full: bool) -> int:
+    """Print the outcome of an app; returns the exit code.
 
-    state = wait_for(app, timeout_s)
-    why = ""
-    if state in ("failed", "skipped", "lost", *WAITING):
+    Args:
+        in_full: with the first error of its replicas and its warnings, for which its scheduler is asked.
+    """
+    from launcher.inventory.recorded import scheduler_of
+    from launcher.inventory.status import cause, inspect
+
+    state, why, warnings = app.state, app.message, app.warnings
+    if in_full and state in _EXPLAINED:
         found = inspect(app)
         why = with_cause(found.message, cause(found))
-    console.print(f"{app.handle} {state.upper()}{': ' if why else ''}{why}", flush=True)
-    for warning in scheduler_of(app).warnings(app.app_id):
+    shown = f": {why}" if why and state in _EXPLAINED else ""
+    console.print(f"{app.handle} {state.upper()}{shown}", flush=True)
+    for warning in scheduler_of(app).warnings(app.app_id) if in_full else warnings:
         console.warn(f"{app.app_id}: {warning}")
     return 0 if state == "succeeded" else NOT_SUCCEEDED

@@ -44,13 +44,18 @@ class Watch:
 
     Args:
         format: "text", "json" (the result alone) or "jsonl" (every event).
+        in_full: every job of a large matrix has a line of its own.
     """
 
-    def __init__(self, console: Console, *, format: str, wait: bool, logs: bool) -> None:
+    def __init__(
+        self, console: Console, *, format: str, wait: bool, logs: bool, in_full: bool = False
+    ) -> None:
         self._console = console
         self._format = format
         self._wait = wait
         self._logs = logs
+        self._in_full = in_full
+        self._matrices: dict[JobKey, str] = {}
         self._lock = RLock()
         self._shapers: dict[tuple[JobKey, str, int], Shaper] = {}
         self._fronts: dict[tuple[JobKey, str, int], bytes] = {}
@@ -82,6 +87,8 @@ class Watch:
 
     def planned(self, plan: Plan, *, show: bool = True) -> None:
         """Show the plan before it is carried out. Raises OutputError if it cannot be written."""
+        if not self._in_full:
+            self._matrices = {step.key: step.launch.matrix for step in plan.steps if step.launch is not None}
         if self._logs:
             replicas = list(_replicas(plan))
             fronts = prefixes([name for _, name in replicas], self._console.color)
@@ -95,7 +102,12 @@ class Watch:
             self._json(event("planned", counts=counts, plan_digest=plan.plan_digest))
         elif self._format == "text" and show:
             try:
-                text = plan_text(plan, color=self._console.color, columns=self._console.columns)
+                text = plan_text(
+                    plan,
+                    color=self._console.color,
+                    columns=self._console.columns,
+                    in_full=self._in_full,
+                )
                 self._console.print(text + "\n", flush=True)
             except OutputClosed:
                 pass  # the reader of stdout has exited, and --yes needs no approval
@@ -123,7 +135,12 @@ class Watch:
         unchanged = [outcome for outcome in outcomes if outcome.kind == "keep"]
         shown = outcomes if len(unchanged) <= _MOST_ROWS else [o for o in outcomes if o.kind != "keep"]
         if shown:
-            text = outcomes_text(shown, color=self._console.color, columns=self._console.columns)
+            text = outcomes_text(
+                shown,
+                matrices=self._matrices,
+                color=self._console.color,
+                columns=self._console.columns,
+            )
             self._write(("\n" if self._shapers else "") + text)
         self._show_outputs([outcome for outcome in shown if outcome.kind != "keep"])
         for outcome in outcomes:

@@ -8,7 +8,8 @@ from typing import NamedTuple
 from launcher.convert.draft import Draft
 from launcher.convert.sbatch_script import mebibytes, read, written
 from launcher.errors import LauncherError
-from launcher.jobfile.compile.files import Compiled, compile_text
+from launcher.jobfile.compile.compiled import Compiled
+from launcher.jobfile.compile.files import compile_text
 from launcher.jobfile.text.source import Source
 from launcher.schedulers.registry import get_scheduler_factories
 from launcher.schedulers.rules import SchedulerRules

@@ -319,7 +319,7 @@ def _array(value: str, draft: Draft) -> None:
         draft.lose((), f"--array={value}", "it names no tasks")
         return
     if len(tasks) > MAX_JOBS:
-        why = f"a matrix makes at most {MAX_JOBS} jobs: split it into files"
+        why = f"a matrix makes at most {MAX_JOBS:,} jobs: split it into files"
         draft.lose(("matrix",), f"tasks {tasks[MAX_JOBS]} to {tasks[-1]} of --array={value}", why)
         tasks = tasks[:MAX_JOBS]
     step = tasks[1] - tasks[0] if len(tasks) > 1 else 1

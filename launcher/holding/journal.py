@@ -58,6 +58,18 @@ class JournalWriter:
         _reserve(spare)
         return cls(path, spare=spare, fd=fd)
 
+    @classmethod
+    def go_on(cls, path: str, spare: str) -> "JournalWriter":
+        """Continue a record that another process has closed, as its only writer. Raises OSError."""
+        fd = os.open(path, _FLAGS, 0o600)
+        return cls(path, spare=spare, size=os.fstat(fd).st_size, fd=fd)
+
+    def put_down(self) -> None:
+        """Close the file until the next event, which opens it."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
     def append(self, event: "Event") -> bool:
         """Add an event, with the time `t` in ns unless it has one. Returns whether all are on the disk."""
         self.hold_back(event)
@@ -79,8 +91,7 @@ class JournalWriter:
     def close(self) -> None:
         """Free the spare blocks. No event may follow."""
         self._free_spare()
-        if self._fd >= 0:
-            os.close(self._fd)
+        self.put_down()
 
     def _write(self) -> int:
         """Write what waits; returns the number of events whose lines are whole on the disk."""

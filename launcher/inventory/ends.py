@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class EndRecorder:
-    """Writes known outcomes into the store with one statement each.
+    """Writes known outcomes into the store, those of one call in one transaction.
 
     Faster than `record_ends`: it does not close the store, since the process is about to exit, and does not
     flush to disk, since an outcome lost in a power cut is recorded again. If the state folder cannot be
@@ -28,26 +28,23 @@ class EndRecorder:
         except StateError:
             self._store = None
 
-    def record(self, app: AppRecord) -> bool:
-        """Record the outcome of `app`; True if it had none. A recorded outcome is not changed."""
+    def record(self, *apps: AppRecord) -> None:
+        """Record the outcomes of apps. A recorded outcome is not changed."""
         from launcher.errors import StateError
 
         if self._store is None:
-            return False
+            return
         try:
-            return self._store.end(app)
+            self._store.end_all(apps)
         except StateError:
             self._store.close()
             self._store = None
-            return False
 
 
 def record_all(ended: Sequence[AppRecord]) -> None:
     """Record the outcomes of these apps; see `EndRecorder`."""
     if ended:
-        recorder = EndRecorder()
-        for each in ended:
-            recorder.record(each)
+        EndRecorder().record(*ended)
 
 
 def record_ends(schedulers: Sequence[str]) -> Sequence[Any]:

@@ -6,7 +6,7 @@ from launcher.inventory import recorded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from typing import Any
 
     from launcher.schedulers.api import Scheduler
@@ -34,7 +34,7 @@ def newest(
     """
     if project is not None and scheduler is None:
         others = [app for app in _others_of(project, warn) if not states or app.state in states]
-        _say_why_held(others)
+        say_why_held(others)
         found = [*others, *_newest(limit, None, project, states, warn)]
         return sorted(found, key=lambda each: each.created_at or 0.0, reverse=True)[:limit]
     return _newest(limit, scheduler, project, states, warn)
@@ -50,7 +50,7 @@ def _newest(
         if asked.shared_engine:
             found = [app for app in _with_others(asked) if project in (None, app.project)]
             found = [app for app in found if not states or app.state in states][:limit]
-            _say_why_held(found)
+            say_why_held(found)
             return found
     if not states:
         return present(lambda: recorded.newest(limit, scheduler, project=project), warn=warn)
@@ -74,22 +74,32 @@ def present(read: Callable[[], list[AppRecord]], *, warn: Warn | None = None) ->
         warn: see `newest`.
     """
     apps = _present(read, warn)
-    _say_why_held(apps)
+    say_why_held(apps)
     return apps
 
 
-def _say_why_held(apps: Sequence[AppRecord]) -> None:
+def say_why_held(apps: Sequence[AppRecord]) -> None:
+    """Set the messages of those among the apps that are held; see `needs.say_why_held`."""
     held = [app for app in apps if app.is_held]
     if held:
-        from launcher.inventory.needs import say_why_held
+        from launcher.inventory import needs
 
-        say_why_held(held, refreshed)
+        needs.say_why_held(held, current)
 
 
-def refreshed(apps: list[AppRecord]) -> list[AppRecord]:
-    """The present records of these apps."""
-    ids = [app.app_id for app in apps]
-    return _present(lambda: [found for found in map(recorded.app, ids) if found], None)
+def current(apps: Sequence[AppRecord], *, warn: Warn | None = None) -> list[AppRecord]:
+    """The present records of these apps in their order, without replicas. `warn`: see `newest`."""
+
+    def read() -> list[AppRecord]:
+        known = recorded.apps(app.app_id for app in apps)
+        return [known[app.app_id] if _is_known(app, known) else app for app in apps]
+
+    return _present(read, warn)
+
+
+def _is_known(app: AppRecord, known: Mapping[str, AppRecord]) -> bool:
+    """Whether an app is recorded: the id of one may be that of another session's app."""
+    return app.app_id in known and known[app.app_id].handle == app.handle
 
 
 def _present(read: Callable[[], list[AppRecord]], warn: Warn | None) -> list[AppRecord]:

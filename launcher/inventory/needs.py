@@ -23,29 +23,31 @@ def say_why_held(apps: Sequence[AppRecord], refresh: Refresh) -> None:
     Args:
         refresh: the present records of recorded apps.
     """
-    phrases = _why_queued([app.app_id for app in apps if app.state == "queued"])
-    for app in apps:
-        if app.is_held:
-            app.message = _why_held(app, refresh, phrases) or app.message
+    queued = [app for app in apps if app.state == "queued" and not app.abandoned]
+    phrases = _why_queued([app.app_id for app in queued])
+    others = [app for app in apps if app.is_held and (app.abandoned or app.state != "queued")]
+    attempts = _attempts({app.app_id: app.scheduler for app in others})
+    waiting = [attempts[app.app_id] for app in others if not app.abandoned and app.app_id in attempts]
+    states = _states([need for attempt in waiting for need in attempt.needs], refresh) if waiting else {}
+    for app in queued:
+        app.message = phrases.get(app.app_id) or app.message
+    for app in others:
+        attempt = attempts.get(app.app_id)
+        if app.abandoned:
+            again = f": launcher apply {attempt.path}" if attempt else ""
+            app.message = f"the process that would start it has died{again}"
+        elif attempt is not None:
+            app.message = _waits_for(attempt.needs, states)
 
 
 def what_starts(app: AppRecord) -> str:
     """Return the event that would start a skipped app, as a phrase; "" for other apps and withdrawn ones."""
     job = app.message.partition(" ")[0]
-    attempt = _attempt(app.scheduler, app.app_id) if app.state == "skipped" else None
+    is_skipped = app.state == "skipped"
+    attempt = _attempts({app.app_id: app.scheduler}).get(app.app_id) if is_skipped else None
     if attempt is None or job not in {need.job for need in attempt.needs}:
         return ""
     return f"when {job} succeeds: launcher apply {attempt.path}"
-
-
-def _why_held(app: AppRecord, refresh: Refresh, queued: Mapping[str, str]) -> str:
-    if app.state == "queued" and not app.abandoned:
-        return queued.get(app.app_id, "")
-    attempt = _attempt(app.scheduler, app.app_id)
-    if app.abandoned:
-        again = f": launcher apply {attempt.path}" if attempt else ""
-        return f"the process that would start it has died{again}"
-    return _waits_for(attempt.needs, refresh) if attempt else ""
 
 
 def _why_queued(app_ids: Sequence[str]) -> Mapping[str, str]:
@@ -56,13 +58,16 @@ def _why_queued(app_ids: Sequence[str]) -> Mapping[str, str]:
     return why_queued(app_ids)
 
 
-def _waits_for(needs: Sequence[StoodOn], refresh: Refresh) -> str:
-    known = [found for need in needs if (found := recorded.app(need.app_id))]
-    states = {each.app_id: _state(each) for each in refresh(known)}
-    for need in needs:
-        if need.app_id not in states:
-            elsewhere = _attempt(need.scheduler, need.app_id)
-            states[need.app_id] = elsewhere.state if elsewhere else "unknown"
+def _states(needs: Sequence[StoodOn], refresh: Refresh) -> dict[str, str]:
+    """App id → the state of what is needed."""
+    known = recorded.apps(need.app_id for need in needs)
+    states = {each.app_id: _state(each) for each in refresh([*known.values()])}
+    unknown = {need.app_id: need.scheduler for need in needs if need.app_id not in states}
+    elsewhere = _attempts(unknown) if unknown else {}
+    return states | {each: elsewhere[each].state if each in elsewhere else "unknown" for each in unknown}
+
+
+def _waits_for(needs: Sequence[StoodOn], states: Mapping[str, str]) -> str:
     left = [f"{each.job} ({states[each.app_id]})" for each in needs if states[each.app_id] != "succeeded"]
     return f"waits for {', '.join(left)}" if left else "is about to start"
 
@@ -71,14 +76,22 @@ def _state(app: AppRecord) -> str:
     return f"{app.state}, and its process has died" if app.abandoned else app.state
 
 
-def _attempt(scheduler: str, app_id: str) -> Attempt | None:
-    """The attempt as recorded, else as its engine has it; None where neither knows it."""
-    if (attempt := recorded.attempt(app_id)) is not None:
-        return attempt
+def _attempts(wanted: Mapping[str, str]) -> dict[str, Attempt]:
+    """App id → the attempt as recorded, else as its engine has it; absent where neither knows it.
+
+    Args:
+        wanted: app id → scheduler.
+    """
     from launcher.errors import LauncherError
     from launcher.schedulers.registry import get_scheduler
 
-    try:
-        return get_scheduler(scheduler, "").attempt(app_id)
-    except LauncherError:
-        return None  # an engine that cannot be reached
+    found = recorded.attempts(wanted) if wanted else {}
+    for app_id, name in wanted.items():
+        if app_id not in found:
+            try:
+                attempt = get_scheduler(name, "").attempt(app_id)
+            except LauncherError:
+                continue  # an engine that cannot be reached
+            if attempt is not None:
+                found[app_id] = attempt
+    return found

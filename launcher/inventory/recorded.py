@@ -51,6 +51,12 @@ def app(app_id: str, handle: str = "") -> AppRecord | None:
     return found if found is not None and handle in ("", found.handle) else None
 
 
+def apps(app_ids: Iterable[str]) -> dict[str, AppRecord]:
+    """App id → the app; ids of unknown apps are absent. One query."""
+    with open_reader() as store:
+        return store.of_ids(app_ids)
+
+
 def find(job: str, *, target: str = "", number: int | None = None) -> list[AppRecord]:
     """The latest attempt (or attempt `number`) of every job of that name in any project, newest first.
 
@@ -83,10 +89,22 @@ def files(app_ids: Collection[str]) -> dict[str, tuple[str, str]]:
         return store.files(app_ids)
 
 
+def families(app_ids: Collection[str]) -> dict[str, tuple[str, str]]:
+    """App id → the job file that made it, for apps that a table shows together; {} for a few apps."""
+    from launcher.text import FEW
+
+    return files(app_ids) if len(app_ids) > FEW else {}
+
+
 def attempt(app_id: str) -> Attempt | None:
     """The attempt of a job, with its document."""
+    return attempts((app_id,)).get(app_id)
+
+
+def attempts(app_ids: Iterable[str]) -> dict[str, Attempt]:
+    """App id → its attempt; ids of apps without a job are absent. One query."""
     with open_store(readonly=True) as store:
-        return store.by_app_id(app_id)
+        return store.by_app_ids(app_ids)
 
 
 def scheduler_of(app: AppRecord) -> Scheduler[Any]:

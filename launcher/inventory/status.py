@@ -1,6 +1,8 @@
-"""Read the status of one app, with its details, or wait for its end. Records an outcome that is new."""
+"""Read the status of an app with its details, wait for its end, or stop it. Records outcomes that are new."""
 
 from __future__ import annotations
+
+import time
 
 from launcher.inventory import recorded
 from launcher.inventory.ends import EndRecorder, record_ends
@@ -8,9 +10,12 @@ from launcher.inventory.recorded import scheduler_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
+    from launcher.errors import LauncherError
+    from launcher.inventory.listing import Warn
+    from launcher.schedulers.api import OnWait, Scheduler
     from launcher.state.records import AppRecord, ReplicaRecord
 
 
@@ -33,10 +38,9 @@ def inspect(app: AppRecord) -> AppRecord:
         found.update(seen)
         _mark_lost(found)
         if found.is_held:
-            from launcher.inventory.listing import refreshed
-            from launcher.inventory.needs import say_why_held
+            from launcher.inventory.listing import say_why_held
 
-            say_why_held([found], refreshed)
+            say_why_held([found])
     elif found is None or found.state == "unknown":
         from launcher.specs.handle import UnknownAppException
 
@@ -44,20 +48,122 @@ def inspect(app: AppRecord) -> AppRecord:
     return found
 
 
-def wait_for(app: AppRecord, timeout_s: float | None) -> str:
-    """Wait until the app has ended or the timeout has passed; returns its state then.
+def inspect_all(apps: Sequence[AppRecord], warn: Warn) -> Iterator[AppRecord]:
+    """`inspect` of several apps, whose ends are recorded together.
+
+    An app whose scheduler cannot be asked is as it was recorded; `warn` says so.
+    """
+    from launcher.errors import LauncherError
+    from launcher.inventory.listing import current, say_why_held
+
+    schedulers: dict[tuple[str, str], Scheduler[Any]] = {}
+    seen_now = current(apps, warn=warn)
+    say_why_held(seen_now)
+    for app in seen_now:
+        where = app.scheduler, app.session
+        try:
+            if where not in schedulers:
+                schedulers[where] = scheduler_of(app)
+            seen = schedulers[where].record(app.app_id)
+        except LauncherError as error:
+            warn(f"{app.handle} is shown in its last known state: {error}")
+            seen = None
+        if seen is not None and seen.handle == app.handle:
+            reason = app.message
+            app.update(seen)
+            app.message = reason if app.is_held else app.message
+            _mark_lost(app)
+        yield app
+
+
+def wait_for(app: AppRecord, timeout_s: float | None, recorder: EndRecorder | None = None) -> AppRecord:
+    """Wait until the app has ended or the timeout has passed; returns it as it is then.
+
+    Args:
+        recorder: records the end; by default one for this app.
 
     Raises UnknownAppException.
     """
     scheduler = scheduler_of(app)
-    # Opened now, so that no time passes between the end and the return.
-    recorder = None if app.has_ended else EndRecorder()
+    if not app.has_ended:  # opened now, so that no time passes between the end and the return
+        recorder = recorder or EndRecorder()
     seen = scheduler.wait_record(app.app_id, timeout_s)
     if seen is None:
-        return inspect(app).state
+        return inspect(app)
     if seen.has_ended and recorder is not None:
         recorder.record(seen)
-    return seen.state
+    app.update(seen)
+    return app
+
+
+_LOOK_S = 1.0
+
+
+def wait_for_all(
+    apps: Sequence[AppRecord], timeout_s: float | None
+) -> Iterator[tuple[AppRecord, LauncherError | None]]:
+    """`wait_for` several apps; yields each that has ended and, after the timeout, the others as they are.
+
+    All are looked at together, at first and after each wait that took its time. Yields with an app the error
+    if it cannot be waited for.
+    """
+    from launcher.errors import LauncherError
+    from launcher.inventory.listing import current, say_why_held
+
+    deadline = None if timeout_s is None else time.monotonic() + timeout_s
+    recorder = EndRecorder()
+    left = list(apps)
+    while left:
+        seen = current(left)
+        yield from ((app, None) for app in seen if app.has_ended)
+        left = [app for app in seen if not app.has_ended]
+        looked_at = time.monotonic()
+        while left and time.monotonic() < looked_at + _LOOK_S:
+            looked_at = time.monotonic()
+            remaining = None if deadline is None else deadline - looked_at
+            if remaining is not None and remaining <= 0:
+                say_why_held(left)
+                yield from ((app, None) for app in left)
+                return
+            try:
+                app, error = wait_for(left[0], remaining, recorder), None
+            except LauncherError as found:
+                app, error = left[0], found
+            if error is not None or not app.is_live:
+                left.pop(0)
+                yield app, error
+
+
+def stop(
+    apps: Sequence[AppRecord], grace_s: float | None, on_wait: OnWait
+) -> Iterator[tuple[AppRecord, LauncherError | None]]:
+    """Stop apps, all of which are asked to end before one is waited for; yields each once it has ended.
+
+    The newest is asked first, so that none starts because one before it in line has ended.
+
+    Args:
+        grace_s, on_wait: see `Scheduler.cancel` and `Scheduler.on_wait`.
+
+    Yields with an app the error if it cannot be stopped.
+    """
+    from launcher.errors import LauncherError
+    from launcher.schedulers.many import merged
+
+    known = {app.app_id: app for app in apps}
+    of_each: dict[str, list[AppRecord]] = {}
+    for app in sorted(apps, key=lambda each: each.created_at or 0.0, reverse=True):
+        of_each.setdefault(app.scheduler, []).append(app)
+    asked: list[Iterable[tuple[str, LauncherError | None]]] = []
+    for each in of_each.values():
+        ids = [app.app_id for app in each]
+        try:
+            scheduler = scheduler_of(each[0])
+        except LauncherError as error:
+            asked.append([(app_id, error) for app_id in ids])
+        else:
+            scheduler.on_wait = on_wait
+            asked.append(scheduler.cancel_all(ids, grace_s))
+    return ((known[app_id], error) for app_id, error in merged(asked))
 
 
 def _mark_lost(app: AppRecord) -> None:

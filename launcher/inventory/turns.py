@@ -150,12 +150,12 @@ def have_cleared(tables: Tables) -> None:
         pass
 
 
-def start_now(app_id: str) -> bool:
-    """Make an app in line take its share at once; False when it is not in line. Raises StateError."""
+def start_now(app_ids: Collection[str]) -> set[str]:
+    """Make apps in line take their shares at once; returns those that were in line. Raises StateError."""
     try:
-        return summon(slots_table(), app_id, token())
+        return summon(slots_table(), app_ids, token())
     except FileNotFoundError:
-        return False  # there is no table
+        return set()  # there is no table
     except OSError as error:
         raise unusable(error, slots_table()) from error
 

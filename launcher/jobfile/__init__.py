@@ -2,8 +2,9 @@
 
 Rooms, each of which imports only those before it: `diagnostics` (what is wrong, where), `text` (bytes →
 values with positions), `model` (the language), `messages` (problems in words), `compile` (values → launches),
-and beside it `schema` and `format`. In `compile`, `files`, `one_file` and `one_job` run the phases in order:
-`discover`, `variants`, `variables`, `matrix`, `references`, the models, `build`.
+beside it `schema` and `format`, and above it `cache`, which keeps outcomes. In `compile`, `files`, `one_file`
+and `one_job` run the phases in order: `discover`, `variants`, `variables`, `matrix`, `references`, the
+models, `build`.
 The public names are loaded on first use.
 """
 
@@ -13,7 +14,8 @@ from launcher.lazy import on_use
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from launcher.jobfile.compile.files import Compiled, Environment, compile_files, load_job, load_jobs
+    from launcher.jobfile.compile.compiled import Compiled
+    from launcher.jobfile.compile.files import Environment, compile_files, load_job, load_jobs
     from launcher.jobfile.compile.needs import declared_elsewhere
     from launcher.jobfile.compile.project import Checkout
     from launcher.jobfile.diagnostics.diagnostic import Diagnostic, Related, Span, job_file_error, render
@@ -37,7 +39,7 @@ __all__ = [
 
 _HOMES = {
     "Checkout": "compile.project",
-    "Compiled": "compile.files",
+    "Compiled": "compile.compiled",
     "Environment": "compile.files",
     "compile_files": "compile.files",
     "load_job": "compile.files",

@@ -314,6 +314,7 @@ def encode(plan: Plan) -> dict[str, Any]:
     """Encode a plan as a JSON object. A plan to save has to be stamped first with an id and a time."""
     orphans = [{"key": o.key._asdict(), "path": o.path, "guard": _guard(o.guard)} for o in plan.orphans]
     problems = [{**_fields(problem), "key": problem.key._asdict()} for problem in plan.problems]
+    with_place = not plan.is_in_order
     return {
         "version": VERSION,
         "plan_id": plan.plan_id,
@@ -331,7 +332,7 @@ def encode(plan: Plan) -> dict[str, Any]:
         ),
         "engines": dict(plan.engines),
         "commits": dict(plan.commits),
-        "jobs": [_step(step, with_place=not plan.is_in_order) for step in plan.steps],
+        "jobs": [_step(step, with_place=with_place) for step in plan.steps],
         **_filled(
             {
                 "effects": effects_json(plan),

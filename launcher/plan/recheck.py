@@ -15,7 +15,6 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Collection
 from dataclasses import replace
-from datetime import datetime, timezone
 from typing import Any
 
 from launcher.dataclass import dataclass
@@ -285,4 +284,6 @@ def _already_applied(plan: Plan, left: Plan) -> Reason:
 
 
 def _utc(seconds: float) -> str:
+    from datetime import datetime, timezone
+
     return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%d %H:%M UTC")

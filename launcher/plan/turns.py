@@ -26,6 +26,7 @@ class Room:
         machine: what there is; its GPUs are counted only where a job asks for some.
         schedulers: the names of those whose apps use it.
         limits: of groups that all jobs of the plan belong to.
+        batching: the names of schedulers that limit the jobs of a matrix themselves.
         shared: whether apps of other state folders take turns with those of this one (LAUNCHER_SLOTS).
         supported: whether apps can take turns on this system at all.
     """
@@ -33,6 +34,7 @@ class Room:
     machine: Machine
     schedulers: frozenset[str]
     limits: tuple[Limit, ...] = ()
+    batching: frozenset[str] = frozenset()
     shared: bool = False
     supported: bool = True
 
@@ -154,14 +156,15 @@ def with_turns(plan: Plan, room: Room) -> Plan:
     elif turns and not room.shared:
         turns.append("taken by apps of this LAUNCHER_HOME; set LAUNCHER_SLOTS to share a table")
     steps = (replace(step, notes=(*step.notes, *_notes(step, room))) for step in plan.steps)
-    return replace(plan, steps=tuple(steps), turns=tuple(turns))
+    return replace(plan, steps=tuple(steps), turns=(*plan.turns, *turns))
 
 
 def _notes(step: Step, room: Room) -> Iterator[str]:
     launch = step.launch
     if launch is None or not step.starts:
         return
-    if room.supported and launch.scheduler not in room.schedulers:
+    limits_itself = launch.scheduler in room.batching and bool(launch.matrix)
+    if room.supported and launch.scheduler not in room.schedulers and not limits_itself:
         given = {"`max_parallel`": launch.max_parallel is not None, "--parallel": bool(room.limits)}
         for limit in (name for name, is_given in given.items() if is_given):
             yield f"{limit} has no effect: apps of {launch.scheduler} take no turns here"

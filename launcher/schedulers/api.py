@@ -6,10 +6,10 @@ and the Runner. One that is also a `StagedScheduler` (`schedulers.staged`) can b
 
 from __future__ import annotations
 
-import time
 from abc import ABC, abstractmethod
 
 from launcher.errors import SchedulerError
+from launcher.schedulers.polling import poll
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any, Generic, TypeVar
 
+    from launcher.errors import LauncherError
     from launcher.schedulers.logs import LogRecord
     from launcher.schedulers.logs import filter_regex as filter_regex
     from launcher.schedulers.logs import split_lines as split_lines
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from launcher.specs.runopts import runopts
     from launcher.state.records import AppRecord
 
-    S = TypeVar("S")
     T = TypeVar("T")
 
     OnWait = Callable[[str, str], None]
@@ -51,9 +51,6 @@ else:
 
 
 DAYS_IN_2_WEEKS = 14
-
-_FIRST_POLL_S = 0.05
-_LAST_POLL_S = 5.0
 
 
 class LogsUnsupported(SchedulerError, NotImplementedError):
@@ -390,6 +387,19 @@ class Scheduler(ABC, Generic[T]):
         if self.exists(app_id):
             self._cancel_existing(app_id)
 
+    def cancel_all(
+        self, app_ids: Iterable[str], grace_s: float | None = None
+    ) -> Iterator[tuple[str, LauncherError | None]]:
+        """`cancel` several apps together, all of which are asked to end before one of them is waited for.
+
+        They are asked in this order, as far as the scheduler can. Yields each id once its app has ended, with
+        the error of an app that cannot be cancelled. This implementation cancels a few at a time.
+        """
+        from launcher.schedulers.many import in_threads
+
+        given = () if grace_s is None else (grace_s,)
+        return in_threads(lambda app_id: self.cancel(app_id, *given), app_ids)
+
     def interrupt(self, app_id: str, grace_s: float | None = None) -> None:
         """`cancel` for a client that was attached to the app; schedulers may record that as the reason."""
         self.cancel(app_id, *([] if grace_s is None else [grace_s]))
@@ -407,19 +417,6 @@ class Scheduler(ABC, Generic[T]):
         growing intervals; a scheduler whose engine reports ends overrides it.
         """
         return poll(lambda: self.describe(app_id), _is_terminal, timeout_s)
-
-
-def poll(ask: Callable[[], S | None], is_over: Callable[[S], bool], timeout_s: float | None) -> S | None:
-    """Ask at growing intervals; returns the first answer that is over or None, or that after `timeout_s`."""
-    deadline = None if timeout_s is None else time.monotonic() + timeout_s
-    interval = _FIRST_POLL_S
-    while True:
-        answer = ask()
-        left = None if deadline is None else deadline - time.monotonic()
-        if answer is None or is_over(answer) or (left is not None and left <= 0):
-            return answer
-        time.sleep(interval if left is None else min(interval, left))
-        interval = min(interval * 1.5, _LAST_POLL_S)
 
 
 def _is_terminal(answer: DescribeAppResponse) -> bool:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from launcher.schedulers.api import poll
 from launcher.schedulers.appfolder import is_id
+from launcher.schedulers.many import the_one
+from launcher.schedulers.polling import poll
 from launcher.schedulers.staged import Reservation, StagedScheduler
 
 TYPE_CHECKING = False
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from typing import Any, TypeVar
 
+    from launcher.errors import LauncherError
     from launcher.schedulers.logs import LogRecord, Where
     from launcher.schedulers.readback import AppLogs
     from launcher.schedulers.record import SeenApp
@@ -297,10 +299,13 @@ class EngineApps(ABC):
     def wait_for_start(self, app_id: str) -> None: ...
 
     @abstractmethod
-    def stop(self, app_id: str, grace_s: float | None, *, interrupt: bool = False) -> None: ...
+    def stop_all(
+        self, app_ids: Iterable[str], grace_s: float | None, *, interrupt: bool = False
+    ) -> Iterator[tuple[str, LauncherError | None]]:
+        """See `Scheduler.cancel_all`."""
 
     @abstractmethod
-    def withdraw(self, app_id: str) -> bool: ...
+    def withdraw_all(self, app_ids: Iterable[str]) -> Iterator[tuple[str, bool | LauncherError]]: ...
 
     @abstractmethod
     def reap(self) -> list[Attempt]: ...
@@ -333,10 +338,18 @@ class EngineScheduler(BackendScheduler[T]):
             self.apps.wait_for_start(app_id)
 
     def stop(self, app_id: str, grace_s: float | None, *, interrupt: bool = False) -> None:
-        self.apps.stop(app_id, grace_s, interrupt=interrupt)
+        the_one(self.apps.stop_all((app_id,), grace_s, interrupt=interrupt))
 
     def withdraw(self, app_id: str) -> bool:
-        return is_id(app_id) and self.apps.withdraw(app_id)
+        return is_id(app_id) and the_one(self.apps.withdraw_all((app_id,)))
+
+    def cancel_all(
+        self, app_ids: Iterable[str], grace_s: float | None = None
+    ) -> Iterator[tuple[str, LauncherError | None]]:
+        return self.apps.stop_all(filter(is_id, app_ids), grace_s)
+
+    def withdraw_all(self, app_ids: Iterable[str]) -> Iterator[tuple[str, bool | LauncherError]]:
+        return self.apps.withdraw_all(filter(is_id, app_ids))
 
     def reap(self) -> list[Attempt]:
         return self.apps.reap()

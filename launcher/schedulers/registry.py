@@ -9,6 +9,7 @@ from __future__ import annotations
 from _collections_abc import Mapping
 
 from launcher.errors import LauncherError, SchedulerError
+from launcher.noted import not_repeatable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -107,6 +108,7 @@ def _entry_points(group: str) -> dict[str, SchedulerFactory]:
 
     def deferred(point: Any) -> SchedulerFactory:
         def factory(session_name: str, **params: Any) -> Scheduler[Any]:
+            not_repeatable()
             try:
                 loaded = point.load()
                 # An entry point may name a module, as TorchX allowed: then its create_scheduler is meant.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 
 from launcher.errors import SchedulerError
 from launcher.schedulers.api import Scheduler
@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any, TypeVar
 
+    from launcher.errors import LauncherError
     from launcher.schedulers.responses import Stream
+    from launcher.schedulers.workspaces import BoundWorkspace
     from launcher.specs.app import AppDef, CfgVal
     from launcher.specs.attempt import Attempt, AttemptState
     from launcher.specs.launch import InputRef, JobKey
@@ -109,6 +111,68 @@ class OutputFolders:
         """Remove an output folder with its contents. Raises SchedulerError while an app uses it."""
 
 
+class Member:
+    """A reserved app of a batch; see `StagedScheduler.create`.
+
+    Attributes:
+        request: of its dry run, which is not derived again; None without one.
+    """
+
+    __slots__ = ("app", "cfg", "request", "reservation", "workspace")
+
+    def __init__(
+        self,
+        reservation: Reservation,
+        app: AppDef,
+        cfg: Mapping[str, CfgVal],
+        workspace: BoundWorkspace | None,
+        request: Any,
+    ) -> None:
+        self.reservation = reservation
+        self.app = app
+        self.cfg = cfg
+        self.workspace = workspace
+        self.request = request
+
+
+class Batches(ABC):
+    """Submits many apps at once, in the three steps of `StagedScheduler`: those with the same traits.
+
+    What holds for a single app holds for each of them: a kill between two steps leaves what the next apply
+    finishes, and the error of one app concerns no other one.
+    """
+
+    @abstractmethod
+    def traits(self, request: Any) -> Mapping[str, str]:
+        """What apps must have in common, by name: an option, for the most part. `request` is a dry run's."""
+
+    @abstractmethod
+    def most(self, cfg: Mapping[str, CfgVal]) -> int:
+        """The most apps of which a limited number can run at once; 0 where apps cannot be submitted so."""
+
+    @abstractmethod
+    def reserve(self, attempts: Sequence[Attempt]) -> list[Reservation | LauncherError]:
+        """Take the app ids; for each its reservation, or why it cannot be had."""
+
+    @abstractmethod
+    def create(self, members: Sequence[Member], at_once: int | None) -> list[LauncherError | None]:
+        """Make all objects of the apps, none of which starts; for each an error, if another client has it.
+
+        Args:
+            at_once: how many of them may run at once; None for any number.
+
+        Raises SchedulerError when they are refused: then nothing of any of them is submitted.
+        """
+
+    @abstractmethod
+    def start(self, reservations: Sequence[Reservation]) -> list[LauncherError | None]:
+        """Start the apps; for each the reason why it was not started, if so."""
+
+    @abstractmethod
+    def abort(self, reservations: Sequence[Reservation]) -> None:
+        """Remove what these reservations made, of those that were not started. May be called twice."""
+
+
 def current(found: Iterable[Attempt], keys: Iterable[JobKey], settled: Collection[str]) -> list[Attempt]:
     """The live attempts among `found`, and the latest one of each of `keys`, without those in `settled`."""
     known = list(found)
@@ -130,6 +194,11 @@ class StagedScheduler(Scheduler[T]):
 
     take_over: bool = False
     on_progress: OnImage | None = None
+
+    @property
+    def batches(self) -> Batches | None:
+        """Submits many apps at once; None for a scheduler that takes them one by one."""
+        return None
 
     def on_this_machine(self) -> bool:
         """Whether its apps use cores, memory and GPUs of this machine, and so take turns."""
@@ -212,6 +281,12 @@ class StagedScheduler(Scheduler[T]):
         Atomic with its holder's own start: True means that nothing of it has run or ever will.
         """
         return False
+
+    def withdraw_all(self, app_ids: Iterable[str]) -> Iterator[tuple[str, bool | LauncherError]]:
+        """`withdraw` several attempts together; see `cancel_all`."""
+        from launcher.schedulers.many import in_threads
+
+        return in_threads(self.withdraw, app_ids)
 
     def kept_notes(self, kept: Mapping[str, AppDef]) -> Mapping[str, Sequence[str]]:
         """Notes for the plan on attempts that it leaves as they are because their documents did not change.

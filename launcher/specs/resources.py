@@ -7,6 +7,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from launcher.errors import LauncherError
+from launcher.noted import not_repeatable
 from launcher.specs.app import NULL_RESOURCE, GiB, Resource
 from launcher.text import name_hint
 
@@ -47,6 +48,7 @@ def _plugins() -> dict[str, Callable[[], Resource]]:
     from importlib.metadata import entry_points
 
     def make(entry_point: EntryPoint) -> Resource:
+        not_repeatable()
         try:
             made: Resource = entry_point.load()()
         except (Exception, SystemExit) as error:

@@ -221,6 +221,9 @@ SELECT {RECORD} FROM (
 UNION ALL
 SELECT {APP_RECORD} FROM apps WHERE job IS NULL AND app_id GLOB :pattern AND :target IS NULL
 """
+_ASKED = "json_each(?) AS asked CROSS JOIN {table} ON {table}.app_id = json_extract(asked.value, '$[0]')"
+_APPS_OF = f"SELECT {APP_RECORD} FROM {_ASKED.format(table='apps')}"
+_ATTEMPTS_OF = f"SELECT {ATTEMPT_RECORD} FROM {_ASKED.format(table='attempts')} ORDER BY attempts.id"
 _MATCHING_IDS = f"""
 SELECT {ATTEMPT_RECORD} FROM attempts WHERE app_id GLOB :pattern
 UNION ALL
@@ -267,6 +270,12 @@ class Reader(StoreFile):
     def app(self, app_id: str) -> AppRecord | None:
         """The app of that id; for an app with a job, the recorded attempt."""
         return self.attempt(app_id) or self._one(f"SELECT {APP_RECORD} FROM apps WHERE app_id = ?", app_id)
+
+    def of_ids(self, app_ids: Iterable[str]) -> dict[str, AppRecord]:
+        """App id → the app, as `app`; ids of unknown apps are absent."""
+        values = (json_rows([app_id] for app_id in app_ids),)
+        rows = [row for sql in (_APPS_OF, _ATTEMPTS_OF) for row in self._rows(sql, values)]
+        return {record.app_id: record for record in map(to_record, rows)}
 
     def attempt(self, app_id: str) -> AppRecord | None:
         """The recorded attempt; None for an app without a job."""

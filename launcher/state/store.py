@@ -143,6 +143,11 @@ class Store(Reader):
 
         return self._transact(act)
 
+    def record_all(self, attempts: Iterable[Attempt]) -> None:
+        """`record`, of live attempts, in one transaction."""
+        rows = [from_attempt(each) for each in attempts]
+        self._transact(lambda db: db.executemany(_RECORD, rows))
+
     def end(self, app: AppRecord) -> bool:
         """Record the outcome of an app; True when it was new. Unknown apps and known outcomes stay.
 
@@ -151,17 +156,25 @@ class Store(Reader):
         Args:
             app: its id, state, times, message, exit code and changed input files are recorded.
         """
-        return self._transact(lambda db: _end(db, app))
+        return bool(self.end_all((app,)))
+
+    def end_all(self, apps: Iterable[AppRecord]) -> set[str]:
+        """`end` of several apps in one transaction; returns the ids of those whose outcome was new."""
+        return self._transact(lambda db: {app.app_id for app in apps if _end(db, app)})
 
     def end_and_tidy(self, app: AppRecord) -> bool:
         """`end`, and note that the scheduler has tidied up after the app; True the first time."""
+        return bool(self.end_and_tidy_all((app,)))
 
-        def act(db: sqlite3.Connection) -> bool:
+    def end_and_tidy_all(self, apps: Iterable[AppRecord]) -> set[str]:
+        """`end_and_tidy` of several apps in one transaction; returns the ids of those for the first time."""
+
+        def is_first(db: sqlite3.Connection, app: AppRecord) -> bool:
             _end(db, app)
             sql = "UPDATE apps SET live = 0 WHERE app_id = ? AND live"
             return db.execute(sql, (app.app_id,)).rowcount > 0
 
-        return self._transact(act)
+        return self._transact(lambda db: {app.app_id for app in apps if is_first(db, app)})
 
     def forget(self, app_id: str) -> bool:
         """Remove an attempt that never ran; True when there was one. Outcomes stay."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from launcher import paths
 from launcher.files import GONE, open_regular
+from launcher.noted import noted
 from launcher.workspace.ignore import Ignore, WorkspaceError, read_ignore
 from launcher.workspace.manifest import File, remember
 
@@ -92,6 +93,7 @@ def content_digest(folder: str) -> str:
     return digest_of(folder, entries(folder))
 
 
+@noted
 def project_digest(path: str) -> str:
     """ "ws1:sha256:<hex>" of the files of a folder, or of a single file with its name.
 

@@ -8,6 +8,7 @@ from dataclasses import field
 
 from launcher.dataclass import dataclass
 from launcher.errors import LauncherError
+from launcher.noted import noted
 from launcher.specs.inputs import InputFiles, changes
 from launcher.specs.launch import InputRef
 from launcher.text import printable
@@ -63,6 +64,20 @@ class InputReader:
             self._read[directory, globs] = found.digest, found
             _known[found.digest] = found
         return self._read[directory, globs]
+
+
+@noted
+def input_paths(directory: str, glob: str, root: str, *, reader: InputReader | None = None) -> list[str]:
+    """As `InputReader.paths`."""
+    return (reader or InputReader()).paths(directory, glob, root)
+
+
+@noted
+def inputs_digest(
+    directory: str, globs: tuple[str, ...], root: str, *, reader: InputReader | None = None
+) -> str:
+    """As `InputReader.digest`."""
+    return (reader or InputReader()).digest(directory, globs, root)
 
 
 def known(digest: str) -> InputFiles | None:

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from launcher.dataclass import dataclass
+from launcher.noted import noted
 from launcher.workspace.context import (
     PREFIX,
     Entry,
@@ -80,6 +81,7 @@ def in_order(projects: Mapping[str, str]) -> Workspace:
     return Workspace({path: f"{target_path(projects[path]) or '.'}/" for path in ordered})
 
 
+@noted
 def place_of(path: str, target: str) -> str:
     """The place of a project with the target folder `target`: a folder becomes it, a file is put into it.
 

@@ -10,6 +10,7 @@ from glob import has_magic
 from hashlib import sha256
 
 from launcher.files import GONE, is_below
+from launcher.noted import noted
 from launcher.specs.inputs import combine
 from launcher.workspace.context import MAX_BYTES, files_below, too_large, unreadable
 from launcher.workspace.ignore import Ignore, WorkspaceError
@@ -22,8 +23,9 @@ _ALL = Ignore()
 _LINK_STEPS = 100  # what following a link counts as: links in a circle double the tree with each level
 
 
+@noted
 def trigger_digest(
-    directory: str, globs: Iterable[str], root: str | None = None, hashes: FileHashes | None = None
+    directory: str, globs: Iterable[str], root: str | None = None, *, hashes: FileHashes | None = None
 ) -> str:
     """The digest of everything that `globs` match, below the absolute `directory`; "" for no globs.
 

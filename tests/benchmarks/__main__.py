@@ -19,9 +19,12 @@ BENCHMARKS = {
     "ledger": "P7  a durable record; list with many recorded apps",
     "memory": "P8  memory of a supervisor",
     "many": "P10  commands from many processes at once",
-    "races": "P11  clients with several state folders race one job on one engine",
-    "turns": "P12  apps in line for the cores of this machine",
-    "slurm": "P9  apps on a Slurm cluster",
+    "races": "     clients with several state folders race one job on one engine",
+    "turns": "P11, P12  many jobs in line for the cores of this machine",
+    "bulk": "P13  commands on many queued apps, and a matrix of many jobs",
+    "slurm": "P9, P14  apps on a Slurm cluster",
+    "unchanged": "P15  job files that have not changed",
+    "watchers": "P12b  watchers of many apps in containers",
     "docker": "P4 to P7  containers: started, listed, finished, noticed, read back, followed",
 }
 

@@ -35,8 +35,8 @@ def rows(settings: Settings) -> Iterator[Row]:
         fill(attempts)
         yield compare(
             f"plan of {len(files)} jobs, {attempts} attempts in the ledger; floor: validate them",
-            floor=lambda: took(launcher("validate", "jobs")),
-            ours=lambda: took(launcher("plan", "jobs")),
+            floor=lambda: took(launcher("validate", "jobs", "--no-cache")),
+            ours=lambda: took(launcher("plan", "jobs", "--no-cache")),
             target="<= 2",
             rounds=settings.fewer(3),
         )
@@ -44,8 +44,8 @@ def rows(settings: Settings) -> Iterator[Row]:
         _write_inputs(folder / "same", files)
         yield compare(
             f"plan of {len(files)} jobs with the same 50 inputs; floor: without inputs",
-            floor=lambda: took(launcher("plan", "jobs")),
-            ours=lambda: took(launcher("plan", "same")),
+            floor=lambda: took(launcher("plan", "jobs", "--no-cache")),
+            ours=lambda: took(launcher("plan", "same", "--no-cache")),
             target="<= 1.15",
             rounds=settings.fewer(5),
         )
@@ -66,8 +66,10 @@ def _review(folder: Path, files: Sequence[Path], settings: Settings) -> Iterator
         env.chdir(work)
         yield compare(
             f"ci plan of a pull request that adds {len(files)} jobs; floor: plan",
-            floor=lambda: took(launcher("plan", ".")),
-            ours=lambda: took(["env", *_variables(github.url, head, event), *launcher("ci", "plan")]),
+            floor=lambda: took(launcher("plan", ".", "--no-cache")),
+            ours=lambda: took(
+                ["env", *_variables(github.url, head, event), *launcher("ci", "plan", "--no-cache")]
+            ),
             target="<= 2",
             rounds=settings.fewer(3),
         )

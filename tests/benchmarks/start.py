@@ -37,8 +37,8 @@ def rows(settings: Settings) -> Iterator[Row]:
         )
         (folder / "long.launcher.yaml").write_text(long_job("long"))
         (folder / "long.launcher.toml").write_text(LONG_TOML)
-        yield _whole_process(["validate", "long.launcher.yaml"], "<= 18", settings)
-        yield _whole_process(["validate", "long.launcher.toml"], "<= 16", settings)
+        yield _whole_process(["validate", "long.launcher.yaml", "--no-cache"], "<= 18", settings)
+        yield _whole_process(["validate", "long.launcher.toml", "--no-cache"], "<= 16", settings)
         yield _saved_plan(settings)
 
 

@@ -1,98 +1,93 @@
-"""P12: apps in line for the cores of one machine: how long the line takes, and what each costs meanwhile."""
+"""P11, P12: many jobs in line for the cores of one machine: run one after the other, and only held."""
 
 import os
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from launcher.schedulers.local.scheduler import LocalScheduler
-from launcher.specs import AppDef, Resource, Role
-from launcher.specs.attempt import Attempt
-from launcher.specs.canonical import digest, document
-from launcher.specs.jobkey import JobKey, attempt_id
-from launcher.specs.launch import Launch
-from launcher.turns.asking import ask_of
-from launcher.turns.machine import Machine
-from launcher.turns.table import draw
 from tests import processes
-from tests.benchmarks.measure import Row, Settings, once
+from tests.benchmarks.measure import Row, Settings, compare, once
 from tests.benchmarks.memory import memory_mb
-from tests.benchmarks.world import world
+from tests.benchmarks.peers import peer
+from tests.benchmarks.world import launcher, took, world
 
-APPS = 200
-CORES = 2
-EACH_S = 0.2
+JOBS = 1_000
+HELD = 10_000
 IDLE_S = 10.0
+CORES = len(os.sched_getaffinity(0))
 
 
 def rows(settings: Settings) -> Iterator[Row]:
-    """The line is built behind an app that has all cores, and its time counts from the end of that one."""
-    count = settings.size(APPS)
-    with world() as folder:
-        gate = folder / "gate"
-        os.mkfifo(gate)
-        scheduler = LocalScheduler("s", detach=True)
-        submit(scheduler, "holder", f"read x <{gate}", cpu=CORES)
-        names = [f"job-{number:03}" for number in range(count)]
-        for name in names:
-            submit(scheduler, name, f"echo {name} >>{folder}/ran; exec sleep {EACH_S}")
-        pids = [
-            pid for app, pid in processes.supervisors(os.environ["LAUNCHER_HOME"]).items() if "job" in app
-        ]
-        settle(pids)
+    yield _run(settings, settings.size(JOBS))
+    yield from _held(settings.size(HELD))
+
+
+def _run(settings: Settings, count: int) -> Row:
+    """Jobs of `true`, with one core each, from the job file to the end of the last one."""
+    numbers = "".join(f"{number}\n" for number in range(count))
+    with world():
+        Path("numbers").write_text(numbers)
+        path = matrix("many", count, "entrypoint: 'true', resource: {cpu: 1}")
+
+        began = time.perf_counter()
+        took(launcher("apply", "--yes", "--wait", path))
+        first = time.perf_counter() - began
+        parallel = ["parallel", "-a", "numbers", "-j", str(CORES), "true #"]
+        return compare(
+            f"{count} jobs of `true`, one core each in turn; floor: xargs -P {CORES}",
+            floor=lambda: took(["xargs", "-a", "numbers", "-P", str(CORES), "-n", "1", "true"]),
+            ours=lambda: took(launcher("apply", "--yes", "--wait", "--rerun", "many", path)),
+            peers=peer(settings, parallel),
+            target="<= 5 ms a job; ahead of GNU parallel",
+            rounds=settings.fewer(3),
+            note=f"{first / count * 1000:.1f} ms a job at first",
+        )
+
+
+def _held(count: int) -> Iterator[Row]:
+    """Jobs in line behind one that has all cores."""
+    with world():
+        first = matrix("first", 1, f"entrypoint: sleep, args: ['100000'], resource: {{cpu: {CORES}}}")
+        took(launcher("apply", "--yes", first))
+        path = matrix("many", count, "entrypoint: 'true', resource: {cpu: 1}")
+        accepted = took(launcher("apply", "--yes", path))
+        home = os.environ["LAUNCHER_HOME"]
+        held = [pid for app, pid in processes.supervisors(home).items() if not app.startswith("first")]
+        pids = [pid for pid in processes.of_home(home) if processes.parent(pid) in held or pid in held]
         yield once(
-            f"memory of its own (private pages) of each of {count} supervisors in line",
-            ours=sum(memory_mb(pid)[1] for pid in pids) / len(pids),
-            floor=4.0,
+            f"{count} jobs accepted and in line",
+            ours=accepted / count,
+            floor=0.003,
+            target="<= 3 ms a job",
+            note=f"{len(held)} of them in line, {len(set(held))} processes hold them",
+        )
+        yield once(
+            f"memory of all processes that hold {count} jobs in line",
+            ours=sum(memory_mb(pid)[0] for pid in {*pids}),
+            floor=300.0,
             unit="MB",
-            target="<= 4 MB",
+            target="<= 300 MB",
         )
+        settle(pids)
         before = switches(pids)
-        time.sleep(IDLE_S * min(1.0, settings.scale))
-        woken = switches(pids) - before
+        time.sleep(IDLE_S)
         yield once(
-            f"wake-ups of {count} apps in line in {IDLE_S:g} s", ours=woken, floor=1.0, unit="", target="0"
+            f"wake-ups of the same in {IDLE_S:g} s",
+            ours=switches(pids) - before,
+            floor=1.0,
+            unit="",
+            target="0",
         )
-        gate.write_text("go\n")
-        started = time.perf_counter()
-        for name in names:
-            scheduler.wait(attempt_id(key(name), 1))
-        took = time.perf_counter() - started
-        if sorted((folder / "ran").read_text().split()) != names:
-            raise SystemExit("not every app has run once")
-        scheduler.close()
-    floor = count * EACH_S / CORES
-    yield once(
-        f"{count} apps of one core and {EACH_S} s on {CORES} cores; floor: the sum / {CORES}",
-        ours=took,
-        floor=floor,
-        unit="s",
-        target="<= 1.1, plus 10 ms an app",
-        note=f"{(took - floor) / count * 1000:.1f} ms an app more",
-    )
+        subprocess.run(launcher("cancel", "--yes", "many", "first"), capture_output=True, check=False)
 
 
-def key(name: str) -> JobKey:
-    return JobKey("p", "default", name)
-
-
-def submit(scheduler: LocalScheduler, name: str, script: str, *, cpu: int = 1) -> None:
-    role = Role(name="r", image="", entrypoint="sh", args=["-c", script], resource=Resource(cpu, 0, -1))
-    app = AppDef(name, [role])
-    made = document(Launch(key=key(name), app=app, scheduler="local_cwd", root="/", file="f", origin="o"))
-    attempt = Attempt(
-        key=key(name),
-        number=1,
-        app_id=attempt_id(key(name), 1),
-        scheduler="local_cwd",
-        digest=digest(made),
-        document=made,
-    )
-    reservation = scheduler.reserve(attempt)
-    reservation.turn = ask_of(app, attempt.app_id, Machine(CORES, 1 << 20))
-    reservation.turn.number = draw(reservation.turn.tables, 1)
-    scheduler.create(reservation, app, {})
-    scheduler.start(reservation)
+def matrix(name: str, count: int, role: str) -> str:
+    """Write a job file with `count` jobs."""
+    numbers = ", ".join(map(str, range(count)))
+    text = f"version: 1\nname: {name}\nmatrix: {{n: [{numbers}]}}\nroles:\n  main: {{{role}}}\n"
+    Path(f"{name}.launcher.yaml").write_text(text)
+    return f"{name}.launcher.yaml"
 
 
 def settle(pids: list[int]) -> None:

@@ -23,6 +23,7 @@ def world() -> Iterator[Path]:
         del os.environ[name]
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # users run compiled modules, from the second time on
     os.environ |= {"LAUNCHER_HOME": str(folder / "l"), "HOME": str(folder), "PYTHONPATH": str(ROOT)}
+    os.environ["XDG_CACHE_HOME"] = str(folder / "cache")
     os.chdir(folder)
     try:
         yield folder

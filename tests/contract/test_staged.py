@@ -213,7 +213,7 @@ def killed_at(case: Case, step: str, attempt: Attempt) -> None:
 def test_what_a_killed_client_left_is_taken_over(case, staged, launcher_home, step, same):
     attempt = attempt_of(case, case.app("echo one"))
     killed_at(case, step, attempt)
-    assert processes.gone(processes.supervisors(str(launcher_home)).values(), timeout_s=60)
+    assert processes.gone(processes.of_home(str(launcher_home)), timeout_s=60)
     for found in observed(staged):
         assert (found.state, found.owner) == ("reserved", "")
     app = case.app("echo one" if same else "echo two")

@@ -43,8 +43,8 @@ class Line:
         return (
             f"{at_once} || echo $LAUNCHER_JOB_ID >>{self.folder}/over; "
             f"cd {self.table}; own=$(echo *-$<app_id>.*); "
-            "for each in $(grep -D skip -lsw queued -- *); do "
-            f'[ "${{each%%-*}}" -gt "${{own%%-*}}" ] || echo "$each" >>{self.folder}/overtaken; done; '
+            "for each in $(grep -D skip -hsw queued -- $(ls | grep -v bell) | cut -f 2); do "
+            f'[ "$each" -gt "${{own%%-*}}" ] || echo "$each" >>{self.folder}/overtaken; done; '
             f"echo $<app_id> >>{self.folder}/ran; {more}"
         )
 
@@ -222,6 +222,35 @@ def test_random_kills_in_line_and_of_clients_converge(scenario, line, seed):
     line.check()
     assert set(scenario.actions(file).values()) == {"keep"}
     assert all(app.split("-")[-2] == "1" for app in scenario.apps()), "a job has a second attempt"
+
+
+def of_lines(home):
+    """The processes that hold lines, and those that start supervisors for them."""
+    found = [pid for pid in processes.of_home(str(home)) if "line_holder" in processes.describe(pid)]
+    starters = [pid for pid in processes.of_home(str(home)) if "local.starter" in processes.describe(pid)]
+    return found + [pid for pid in starters if processes.parent(pid) in found]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(ROUNDS))
+def test_kills_of_the_processes_that_hold_a_line_lose_nothing_and_repeat_nothing(scenario, line, seed):
+    """At any moment: while apps are handed to them, in line, or handed on to their supervisors."""
+    chance = random.Random(seed)
+    file = line.matrix(12, "sleep 0.05")
+    for _ in range(4):
+        client = scenario.start("apply", file, "--yes")
+        with suppress(subprocess.TimeoutExpired):
+            client.wait(chance.uniform(0.3, 2.0))
+        deadline = time.monotonic() + chance.uniform(0, 1.0)
+        while not (found := of_lines(scenario.home)) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        processes.kill(chance.sample(found, min(len(found), chance.choice([1, 1, 2]))))
+        client.communicate(timeout=240)
+    scenario.run_to_end(file)
+    assert len(line.ran()) == 12
+    line.check()
+    assert of_lines(scenario.home) == []
+    assert set(scenario.actions(file).values()) == {"keep"}
 
 
 def start_of(scenario, folder, home, file, *options, **env):

@@ -16,24 +16,24 @@ import pytest
 from tests.unit.test_layers import modules
 
 _FAST = {
-    "launcher": "__main__ database errors files lazy limits text",
+    "launcher": "__main__ database errors files lazy limits noted text",
     "launcher.apply": "engines",
     "launcher.cli": (
         "arguments cancel commands completion_names console describe interrupts "
         "list log_reader logs main queue start status wait"
     ),
-    "launcher.cli.render": "apps document queue_text status_text tables values",
+    "launcher.cli.render": "apps document folds queue_text status_text tables values",
     "launcher.holding": "app events hold journal order phrases probes replica state waiting",
     "launcher.inventory": ("ends find groups listing logs needs project recorded status turns"),
     "launcher.schedulers": (
-        "api appfolder appstore backend logs loop pids probes readback record registry staged"
+        "api appfolder appstore backend logs loop many pids probes readback record registry staged"
     ),
     "launcher.schedulers.docker": "labels scheduler tombstones",
     "launcher.schedulers.docker.client": "errors view wire",
-    "launcher.schedulers.docker.watching": "client",
+    "launcher.schedulers.docker.watching": "client rendezvous",
     "launcher.schedulers.local": (
         "apprecord appview claim control driver filewatch hold kernel logfiles logrecords logs logwriter "
-        "observe probes replicas rundir scheduler spawn stop supervisor"
+        "observe probes replicas rundir scheduler spawn stop supervisor together"
     ),
     "launcher.schedulers.slurm": "known scheduler",
     "launcher.specs": "jobkey runopts",
@@ -61,13 +61,16 @@ ON_BRANCH = {
     "launcher.cli.attached": "tickets, for `run` without --queue",
     "launcher.cli.component_words": "packages with components, for job files",
     "launcher.cli.jobs": "job files, for commands that get a saved plan or a component",
-    "launcher.cli.render.findings": "JSON, SARIF and GitHub, for text",
+    "launcher.cli.render.findings": "JSON, SARIF and GitHub, for text; texts of diagnostics, for none",
     "launcher.cli.render.plan_text": "differences of texts and workspaces, for plans without a change",
     "launcher.cli.live_display": "rich, for output that is no terminal",
-    "launcher.cli.plan": "what explains one job, for plans",
+    "launcher.cli.plan": "what explains one job, Markdown and GitHub, for plans as text",
     "launcher.cli.plan_file": "the codec of saved plans, for applies of job files",
     "launcher.cli.run": "components, for job files",
     "launcher.cli.validate": "saved plans, for job files",
+    "launcher.jobfile.compile.compiled": "errors, for outcomes without any",
+    "launcher.jobfile.cache.lookup": "dataclasses, for outcomes without shared files",
+    "launcher.plan.recheck": "dates, for plans that do not expire",
     "launcher.cli.watch": "progress bars, for output that is no terminal",
     "launcher.apply.execute": "turns, for jobs that ask for nothing; the message of an interrupt",
     "launcher.apply.plans": "turns, for jobs that ask for nothing",
@@ -98,7 +101,8 @@ ON_BRANCH = {
     "launcher.schedulers.local.comparison": "workspaces, for the supervisor that starts its process",
     "launcher.schedulers.local.outputs": "archives, for apps whose outputs are not copied",
     "launcher.schedulers.docker.watching.actions": "probes, for apps without them",
-    "launcher.schedulers.docker.watching.watcher": "probes, needs and turns, for apps without them",
+    "launcher.schedulers.docker.watching.app": "probes, needs and turns, for apps without them",
+    "launcher.schedulers.docker.watching.watcher": "needs and turns, for apps without them",
     "launcher.schedulers.local.request": "launcher.turns, for apps without GPUs",
     "launcher.schedulers.slurm.cluster": (
         "ssh, for clusters of this machine; zipfile, for requests that submit nothing"
@@ -204,14 +208,17 @@ def fast(scenario) -> set[str]:
     entries += ("inventory.needs",)  # of waiting and skipped apps
     entries += ("cli.start",)  # of an app in line
     entries += ("turns.ask", "turns.deal", "turns.table")  # of an app that takes its turn
-    entries += ("schedulers.local.hold",)  # the supervisor of an app that waits for others, or in line
+    entries += (
+        "schedulers.local.line_holder",
+        "schedulers.local.needed",
+    )  # apps that wait for others, or in line
     # With an engine, and without: what a list of its apps loads.
     entries += (
         "schedulers.docker.scheduler",
         "schedulers.docker.apps",
         "schedulers.docker.client.wire",
     )
-    entries += ("schedulers.docker.watching.client",)
+    entries += ("schedulers.docker.watching.client", "schedulers.docker.watching.rendezvous")
     entries += ("schedulers.slurm.scheduler",)  # of an app on a cluster
     return loaded.union(*(_closure(f"launcher.{entry}", set()) for entry in entries))
 

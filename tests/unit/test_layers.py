@@ -14,12 +14,16 @@ RANK = {
     "errors": 0,
     "paths": 0,
     "command": 0,
+    "cachefolder": 0,
     "ci_environment": 0,
     "files": 0,
     "git": 0,
     "database": 0,
     "database_backup": 0,
+    "identity": 0,
     "limits": 0,
+    "looks": 0,
+    "noted": 0,
     "outages": 0,
     "secrets": 0,
     "filelock": 0,
@@ -42,7 +46,7 @@ RANK |= {
     "__main__": 9,
 }
 JOBFILE_ROOMS = {"diagnostics": 0, "text": 1, "model": 2, "messages": 3}
-JOBFILE_ROOMS |= {"compile": 4, "schema": 4, "format": 4}
+JOBFILE_ROOMS |= {"compile": 4, "schema": 4, "format": 4, "cache": 5}
 FACES = {
     "launcher",  # above everything: it names the public things of all layers
     "launcher.specs.builders",  # import paths that users know; nothing of ours imports them
@@ -107,7 +111,7 @@ SHARED_BY_ENGINES |= {
 }
 SHARED_BY_ENGINES |= {
     f"launcher.schedulers.{name}"
-    for name in ("loop", "owner", "packing", "pids", "probes", "replica_request")
+    for name in ("loop", "many", "owner", "packing", "pids", "probes", "replica_request")
 }
 
 

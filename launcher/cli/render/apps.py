@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from launcher.cli.render.folds import fold, named
 from launcher.cli.render.tables import GAP, table, text_of, width
 from launcher.cli.render.values import ago, iso, shortened, state_cell, took
 from launcher.state.records import ENDED, LIVE
@@ -11,7 +12,7 @@ from launcher.text import plural
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Mapping, Sequence
     from typing import Any
 
     from launcher.cli.render.tables import Cell
@@ -33,29 +34,43 @@ _REASON = 24  # columns reserved for reasons
 _LEAST = 12  # shorter reasons are omitted
 
 
-def apps_table(apps: Sequence[AppRecord], *, color: bool, columns: int | None = None) -> str:
-    """One line per app.
+def apps_table(
+    apps: Sequence[AppRecord],
+    *,
+    families: Mapping[str, Hashable] | None = None,
+    color: bool,
+    columns: int | None = None,
+) -> str:
+    """One line per app, or for all apps of a family in the same state where they are many.
 
     Args:
+        families: app id → what has made the app together with others, such as its job file.
         columns: width that lines fit if possible. If handles do not fit, app ids replace them; users copy
             both, so neither is ever cut.
     """
-    now = time.time()
-    rows: list[list[Cell]] = [
-        [
-            (app.name, "bold"),
-            "" if app.number is None else str(app.number),
-            state_cell(app.state),
-            ago(app.created_at, now),
-            ran_for(app, now),
-            app.handle,
-            app.message,
-        ]
-        for app in apps
-    ]
+    lines = fold(
+        apps,
+        family_of=lambda app: (families or {}).get(app.app_id),
+        kind_of=lambda app: app.state,
+        matters=lambda app: app.state in ("failed", "lost"),
+    )
+    rows = [_row(each, time.time()) for each in lines]
     if columns is not None:
-        _fit(rows, [app.app_id for app in apps], columns)
+        _fit(rows, [named([app.app_id for app in each]) for each in lines], columns)
     return table(_HEADINGS, rows, color=color)
+
+
+def _row(apps: Sequence[AppRecord], now: float) -> list[Cell]:
+    app, is_one = apps[0], len(apps) == 1
+    return [
+        (named([each.name for each in apps]), "bold"),
+        str(app.number) if is_one and app.number is not None else "",
+        state_cell(app.state),
+        ago(app.created_at, now),
+        ran_for(app, now) if is_one else "",
+        app.handle if is_one else "",
+        app.message,
+    ]
 
 
 def in_short(apps: Sequence[AppRecord], verb: str = "") -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from io import StringIO
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from launcher.jobfile import Diagnostic, render
-from launcher.jobfile.diagnostics.diagnostic import CODES
 from launcher.text import plural
+
+if TYPE_CHECKING:
+    from launcher.jobfile import Diagnostic
 
 _TEXT = {"type": "string"}
 _COUNT = {"type": "integer", "minimum": 0}
@@ -17,6 +18,8 @@ _POSITION = {"type": "integer", "minimum": 1}
 
 def findings_schema() -> dict[str, Any]:
     """The schema; the published file is this one, byte for byte. Later versions may add fields."""
+    from launcher.jobfile.diagnostics.diagnostic import CODES
+
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": "urn:launcher:diagnostics-v1",
@@ -79,7 +82,11 @@ def findings(found: Sequence[Diagnostic], format: str, *, jobs: int = 0, color: 
         from launcher.cli.render.github import report
 
         return report(found)
-    return render(found, color=color) + "\n" if found else ""
+    if not found:
+        return ""
+    from launcher.jobfile import render
+
+    return render(found, color=color) + "\n"
 
 
 def _json(value: object) -> str:

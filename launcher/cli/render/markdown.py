@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from launcher.cli.render.changes import diff_lines
 from launcher.cli.render.document import flat
+from launcher.cli.render.families import Family, families, folded_rows
 from launcher.cli.render.plan_text import action, edited_lines, namer
 from launcher.cli.render.tables import text_of
 from launcher.cli.render.values import asked_for, listing
@@ -23,20 +24,31 @@ _COLUMNS = 100
 _TABLE_HEAD = ["| | Job | Action | Engine | Asks for | Why |", "|---|---|---|---|---|---|"]
 
 
-def plan_markdown(plan: Plan, *, max_bytes: int = MAX_BYTES) -> str:
+def plan_markdown(plan: Plan, *, max_bytes: int = MAX_BYTES, in_full: bool = False) -> str:
     """The plan in at most `max_bytes` bytes of UTF-8; what does not fit is dropped from the end.
 
     The hidden first line identifies the projects and targets, so that a bot can find and replace its comment.
+
+    Args:
+        in_full: every job has a row; else the jobs of a large matrix share some.
     """
-    shown = [step for step in plan.steps if step.kind != "keep" or step.waits_for]
+    steps = [step for step in plan.steps if step.kind != "keep" or step.waits_for]
     name = namer(plan)
-    rows = [_row(step, name(step)) for step in shown]
+    folded = {} if in_full else families(plan.steps, steps, lambda step: ())
+    rows, shown = [], []
+    for shows, label in folded_rows(((step, 0) for step in steps), folded, name):
+        if isinstance(shows, Step):
+            rows.append(_row(shows, label.strip()))
+            shown.append((shows, label.strip()))
+        else:
+            title, summary = (shows.title, shows.summary) if isinstance(shows, Family) else ("", shows)
+            rows.append(f"| | {_cell(title)} | {_cell(summary)} | | | |".replace("|  |", "| |"))
     rows += [
         f"| `?` | {_cell(str(orphan.key))} | orphan | {_cell(orphan.guard.scheduler)} | | "
         f"{_cell(str(orphan.guard))} |"
         for orphan in plan.orphans
     ]
-    details = [_details(step, name(step)) for step in shown if _body(step)]
+    details = [_details(step, label) for step, label in shown if _body(step)]
 
     def page(left_out: int) -> str:
         kept_details = details[: max(0, len(details) - left_out)]

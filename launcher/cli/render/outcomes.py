@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from launcher.apply.events import Outcome, Result
+from launcher.cli.render.folds import fold, named
 from launcher.cli.render.image_text import IMAGE_EVENTS, image_line
 from launcher.cli.render.tables import GAP, Cell, table, text_of, width
 from launcher.cli.render.values import shortened, state_cell
+from launcher.specs.launch import JobKey
 from launcher.text import paint
 
 _DONE = {
@@ -23,27 +25,45 @@ _DONE = {
 
 
 _HEADINGS = ("JOB", "DONE", "STATE", "APP", "WHY")
+_BAD = ("failed", "lost", "cancelled", "skipped")
 _LEAST = 24  # shorter reasons are omitted
 
 
-def outcomes_text(outcomes: Sequence[Outcome], *, color: bool = False, columns: int | None = None) -> str:
+def outcomes_text(
+    outcomes: Sequence[Outcome],
+    *,
+    matrices: Mapping[JobKey, str] | None = None,
+    color: bool = False,
+    columns: int | None = None,
+) -> str:
     """A table of the jobs: action, state, app and reason.
 
     Args:
+        matrices: job → its matrix, for those whose jobs share lines where they are many and alike.
         columns: width that lines fit if possible: handles become app ids, which commands accept too, and
             long reasons are cut, since the line of the ended job has shown them in full.
     """
     single = len({outcome.key.session for outcome in outcomes}) <= 1
     rows: list[list[Cell]] = []
-    for outcome in outcomes:
+    app_ids = []
+    groups = fold(
+        outcomes,
+        family_of=lambda each: (matrices or {}).get(each.key),
+        kind_of=lambda each: (each.key.session, each.kind, each.state, bool(each.error)),
+        matters=lambda each: each.error or each.kind == "hold" or each.state in _BAD,
+    )
+    for group in groups:
+        outcome = group[0]
         done = ("failed", "bold red") if outcome.error else _DONE[outcome.kind]
-        name = outcome.key.job if single else str(outcome.key)
+        name = named([each.key.job if single else str(each.key) for each in group])
         message = "" if outcome.held and outcome.state == "skipped" else outcome.message
-        rows.append(
-            [(name, "bold"), done, state_cell(outcome.state or ""), outcome.handle, message or outcome.held]
-        )
+        handle, app_id, why = outcome.handle, outcome.app_id, message or outcome.held
+        if len(group) > 1:
+            handle = app_id = why = ""
+        rows.append([(name, "bold"), done, state_cell(outcome.state or ""), handle, why])
+        app_ids.append(app_id)
     if columns is not None:
-        _fit(rows, [outcome.app_id for outcome in outcomes], columns)
+        _fit(rows, app_ids, columns)
     return table(_HEADINGS, rows, color=color)
 
 
@@ -60,7 +80,7 @@ def _fit(rows: list[list[Cell]], app_ids: Sequence[str], columns: int) -> None:
             row[3] = app_id
     if _left(rows, columns) < 0:  # an app id begins with the name of its job
         for row in rows:
-            row[0] = ""
+            row[0] = "" if row[3] else row[0]
     left = max(_left(rows, columns), 0)
     for row in rows:
         row[-1] = shortened(text_of(row[-1]), left) if left >= min(_LEAST, wanted) else ""

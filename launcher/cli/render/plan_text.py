@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from launcher.cli.render.changes import role_lines
+from launcher.cli.render.families import BELOW, Family, families, family_of, folded_rows
 from launcher.cli.render.tables import wrapped
 from launcher.cli.render.values import listing
 from launcher.plan.diff import Change
@@ -69,25 +70,27 @@ STYLES = {
 _CHANGE_STYLES = {"+": "green", "-": "red", "~": "yellow"}
 _INDENT = "      "
 _DEEPER = "    "
-_BELOW = "  "
 
 
-def plan_text(plan: Plan, *, color: bool = False, columns: int | None = None) -> str:
+def plan_text(plan: Plan, *, color: bool = False, columns: int | None = None, in_full: bool = False) -> str:
     """The whole plan, without a newline at the end.
 
     Args:
         columns: width of the terminal. None without one: lines fit 80 columns if possible, and notes are
             not wrapped. New values are never cut.
+        in_full: every job has a line; else the jobs of a large matrix share some.
     """
     name = namer(plan)
     shared = _shared_notes(plan.steps)
     quiet = {step.key for step in plan.steps if _is_quiet(step, shared)}
     shown = [step for step in plan.steps if step.key not in quiet]
-    rows = [(step, _BELOW * depth + name(step)) for step, depth in _tree(shown)]
+    folded = {} if in_full else families(plan.steps, shown, lambda step: _own_notes(step, shared))
+    rows = list(folded_rows(_tree(shown), folded, name))
     page = _Page(name, max((len(label) for _, label in rows), default=0), shared, color, columns)
-    lines = [line for step, label in rows for line in page.step(step, label)]
+    lines = [line for shows, label in rows for line in page.row(shows, label)]
     lines += [f"{paint('?', 'yellow', color)}   {orphan}" for orphan in plan.orphans]
-    unchanged = [step for step in plan.steps if step.key in quiet]
+    counted = {family_of(step) for step in shown if step.key in folded}
+    unchanged = [step for step in plan.steps if step.key in quiet and family_of(step) not in counted]
     lines += _unchanged([step for step in unchanged if not step.is_edited], name, color)
     for text in edited_lines([step for step in unchanged if step.is_edited], plan.steps, name):
         first, *more = _note(text, columns)
@@ -163,6 +166,16 @@ class _Page:
         self._columns = (columns or COLUMNS) - len(_INDENT)
         self._shown: dict[str, Step] = {}
 
+    def row(self, shows: Step | Family | str, label: str) -> Iterator[str]:
+        if isinstance(shows, str):
+            yield paint(f"    {BELOW}{shows}", "dim", self._color)
+        elif isinstance(shows, Family):
+            first = shows.first
+            mark = paint(first.mark.ljust(3), f"bold {STYLES[first.kind]}", self._color)
+            yield f"{mark} {paint(shows.title, 'bold', self._color)}: {shows.summary}"
+        else:
+            yield from self.step(shows, label)
+
     def step(self, step: Step, label: str) -> Iterator[str]:
         first = self._shown.setdefault(repr(step.changes), step)
         mark = paint(step.mark.ljust(3), f"bold {STYLES[step.kind]}", self._color)
@@ -224,9 +237,13 @@ def _shared_notes(steps: Sequence[Step]) -> dict[str, list[Step]]:
     return {note: steps for note, steps in by_note.items() if len(steps) > 1}
 
 
+def _own_notes(step: Step, shared: Mapping[str, Sequence[Step]]) -> tuple[str, ...]:
+    return tuple(note for note in step.notes if note not in shared)
+
+
 def _is_quiet(step: Step, shared: Mapping[str, Sequence[Step]]) -> bool:
     """Whether a job is unchanged and has no note of its own."""
-    own = any(note not in shared for note in step.notes)
+    own = bool(_own_notes(step, shared))
     rest = tuple(reason for reason in step.reasons if reason.code != "files_edited")
     return not own and replace(step, notes=(), reasons=rest).is_quiet
 

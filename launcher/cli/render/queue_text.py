@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from launcher.cli.render.folds import fold, named
 from launcher.cli.render.tables import GAP, table, text_of, width
 from launcher.cli.render.values import shortened
 from launcher.text import paint
@@ -9,7 +10,7 @@ from launcher.turns.line import memory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Hashable, Mapping, Sequence
     from typing import Any
 
     from launcher.cli.render.tables import Cell
@@ -28,10 +29,19 @@ _OF_OTHERS = "another state folder"
 _UNSEEN = "processes that cannot be seen from here"
 
 
-def queue_text(has: Machine, tables: Tables, left: Left, *, color: bool, columns: int | None = None) -> str:
+def queue_text(
+    has: Machine,
+    tables: Tables,
+    left: Left,
+    *,
+    families: Mapping[str, Hashable] | None = None,
+    color: bool,
+    columns: int | None = None,
+) -> str:
     """Slots, holders and line, without a newline at the end.
 
     Args:
+        families: app id → its job file: the many of one file that ask for the same share a line.
         columns: width that lines fit if possible. App ids are never cut: users copy them.
     """
     parts = [_slots(has, tables, color)]
@@ -39,7 +49,7 @@ def queue_text(has: Machine, tables: Tables, left: Left, *, color: bool, columns
         rows = [[each.app, *_asks(each), _note(each, tables, left)] for each in tables.holders]
         parts.append(table(["HOLDS ITS SHARE", "CORES", "MEMORY", "GPUS", "NOTE"], rows, color=color))
     if tables.line:
-        parts.append(_line(tables.line, color, columns))
+        parts.append(_line(tables.line, families or {}, color, columns))
     parts.append(f"{paint('table', 'dim', color)}  {tables.folder}")
     return "\n\n".join(parts)
 
@@ -94,9 +104,21 @@ def _slots(has: Machine, tables: Tables, color: bool) -> str:
     return table(["THIS MACHINE", "HAS", "HELD", "FREE"], rows, color=color)
 
 
-def _line(line: Sequence[InLine], color: bool, columns: int | None) -> str:
+def _line(line: Sequence[InLine], families: Mapping[str, Hashable], color: bool, columns: int | None) -> str:
+    lines = fold(
+        line,
+        family_of=lambda each: families.get(each.ticket.app),
+        kind_of=lambda each: tuple(_asks(each.ticket)),
+        matters=lambda each: False,
+    )
     rows: list[list[Cell]] = [
-        [str(each.position), (each.ticket.app, "bold"), *_asks(each.ticket), each.waits_for] for each in line
+        [
+            str(each[0].position),
+            (named([one.ticket.app for one in each]), "bold"),
+            *_asks(each[0].ticket),
+            each[0].waits_for,
+        ]
+        for each in lines
     ]
     headings = ["LINE", "APP", "CORES", "MEMORY", "GPUS", "WAITS FOR"]
     if columns is not None:

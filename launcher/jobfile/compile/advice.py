@@ -8,6 +8,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Set
 from typing import Any
 
+from launcher import looks
 from launcher.jobfile.compile.references import names_in
 from launcher.jobfile.compile.shell_advice import SHELLS, advise_shell_text
 from launcher.jobfile.compile.variables import AnyVar, reads_secret
@@ -269,7 +270,7 @@ def _advise_env(env: Any, path: Path, whose: str, problems: Collector) -> None:
 
 def _advise_entrypoint(role: str, text: str, folder: str, problems: Collector) -> None:
     words = (shell_words(text) or text.split()) if any(char.isspace() for char in text) else []
-    is_path = _WINDOWS_PATH.match(text) or os.path.exists(os.path.join(folder, text))
+    is_path = _WINDOWS_PATH.match(text) or looks.exists(os.path.join(folder, text))
     if len(words) < 2 or "$<" in text or "${" in text or is_path:
         return
     message = f"the entrypoint of role `{role}` is one program, and this looks like one with its arguments"

@@ -10,11 +10,14 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, NamedTuple
 
+from launcher import looks
 from launcher.dataclass import dataclass
-from launcher.files import GONE, PROJECT_FILE, read_regular, upwards
+from launcher.errors import CommandError
+from launcher.files import GONE, PROJECT_FILE, project_file, read_regular, upwards
 from launcher.git import repository
 from launcher.jobfile.diagnostics.diagnostic import Diagnostic
 from launcher.jobfile.text.source import MAX_BYTES
+from launcher.noted import noted
 from launcher.workspace.ignore import BadPatternError, Ignore
 
 
@@ -108,10 +111,11 @@ def find_files(paths: Iterable[str], cwd: str) -> tuple[list[FoundFile], list[Di
     problems: list[Diagnostic] = []
     for typed in paths:
         path = os.path.abspath(os.path.join(cwd, typed))
-        if not os.path.isdir(path):
+        if not looks.is_folder(path):
             files.setdefault(path, FoundFile(typed, path))  # whether it is there is found when it is read
             continue
-        below, are_left_out = _below(typed, path, problems)
+        below, are_left_out, unreadable = _below(typed, path)
+        problems += unreadable
         for found in below:
             files.setdefault(found.path, found)
         if not below:
@@ -125,8 +129,23 @@ def find_files(paths: Iterable[str], cwd: str) -> tuple[list[FoundFile], list[Di
     return list(files.values()), problems
 
 
-def _below(typed: str, directory: str, problems: list[Diagnostic]) -> tuple[list[FoundFile], bool]:
-    """The job files in a directory, and whether `exclude` has left anything out."""
+@noted
+def files_of_project(folder: str) -> list[str]:
+    """The job files below the folder of the project that holds `folder`; those in `folder` without one."""
+    project, tree = project_file(folder), repository(folder)
+    top = os.path.dirname(project) if project else tree.root if tree else None
+    try:
+        if top is not None:
+            return [each.path for each in find_files([top], top)[0]]
+        return [os.path.join(folder, name) for name in sorted(os.listdir(folder)) if name.endswith(SUFFIXES)]
+    except (CommandError, OSError):
+        return []
+
+
+@noted
+def _below(typed: str, directory: str) -> tuple[list[FoundFile], bool, list[Diagnostic]]:
+    """The job files in a directory, whether `exclude` has left anything out, and what cannot be read."""
+    problems: list[Diagnostic] = []
 
     def unreadable(error: OSError) -> None:
         if isinstance(error, GONE) and error.filename != directory:
@@ -150,11 +169,15 @@ def _below(typed: str, directory: str, problems: list[Diagnostic]) -> tuple[list
         left_out += len(visible) - len(folders) + len(here) - len(taken)
         found += taken
     ignored = _ignored(found)
-    return [
-        FoundFile(os.path.join(typed, os.path.relpath(path, directory)), path, walked=True)
-        for path in sorted(found)
-        if path not in ignored
-    ], left_out > 0
+    return (
+        [
+            FoundFile(os.path.join(typed, os.path.relpath(path, directory)), path, walked=True)
+            for path in sorted(found)
+            if path not in ignored
+        ],
+        left_out > 0,
+        problems,
+    )
 
 
 def _ignored(paths: Iterable[str]) -> set[str]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import field, replace
+from dataclasses import replace
 from typing import Any
 
+from launcher import looks
 from launcher.components.calls import Calls, are_allowed
 from launcher.dataclass import dataclass
+from launcher.jobfile.compile.compiled import Compiled
 from launcher.jobfile.compile.discover import FoundFile, find_files
 from launcher.jobfile.compile.inputs import Folders
 from launcher.jobfile.compile.needs import (
@@ -28,13 +30,15 @@ from launcher.jobfile.compile.options import Rules, Schedulers
 from launcher.jobfile.compile.parents import Parents
 from launcher.jobfile.compile.project import Checkout, Homes
 from launcher.jobfile.compile.trace import Trace
-from launcher.jobfile.compile.variables import Inputs, VarFiles, read_var_files
+from launcher.jobfile.compile.variables import ENVIRON, Inputs, VarFiles, read_var_files
 from launcher.jobfile.diagnostics.diagnostic import Diagnostic, Span, in_order, job_file_error
 from launcher.jobfile.messages.collector import Collector
 from launcher.jobfile.messages.names import listing, suggest
 from launcher.jobfile.text.parse import parse
 from launcher.jobfile.text.source import Source, leads_out, read_source, source_of
+from launcher.noted import not_repeatable
 from launcher.specs import JobKey, Launch
+from launcher.specs.secret import hide, is_sensitive
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,31 +65,6 @@ class Environment:
     components: bool | None = None
     reads_environ: bool = True
     checkout: Checkout | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Compiled:
-    """The outcome: the launches of the files without errors, and every diagnostic in file order."""
-
-    launches: tuple[Launch, ...]
-    diagnostics: tuple[Diagnostic, ...]
-    traces: Mapping[JobKey, Trace] = field(default_factory=dict, compare=False, repr=False)
-    """Where the values of each launch come from."""
-    prunes: bool = False
-    """Whether `launcher ci` stops apps that no file declares any more."""
-    parents: int = 0
-    """How many of the files are no jobs, only parents of others."""
-    left_out: tuple[str, ...] = ()
-    """The files that have jobs without the target asked for."""
-
-    @property
-    def errors(self) -> tuple[Diagnostic, ...]:
-        return tuple(diagnostic for diagnostic in self.diagnostics if diagnostic.severity == "error")
-
-    def raise_for_errors(self) -> None:
-        """Raise JobFileError when there is an error."""
-        if self.errors:
-            raise job_file_error(self.diagnostics)
 
 
 def compile_files(
@@ -116,13 +95,15 @@ def compile_files(
     Raises CommandError when git refuses to answer; problems of the files are in the result.
     """
     environment = environment or Environment()
-    cwd = os.path.abspath(environment.cwd or os.getcwd())
-    environ = os.environ if environment.environ is None else environment.environ
+    cwd = os.path.abspath(environment.cwd or looks.current_folder())
+    environ = ENVIRON if environment.environ is None else environment.environ
+    if any(is_sensitive(name) or hide(value) != value for name, value in (variables or {}).items()):
+        not_repeatable()
     values = read_var_files(var_files, cwd)
     inputs = Inputs(
         variables or {}, environ if environment.reads_environ else None, placeholders, values.values
     )
-    calls = Calls(are_allowed(os.environ) if environment.components is None else environment.components)
+    calls = Calls(are_allowed(ENVIRON) if environment.components is None else environment.components)
     homes = Homes(
         cwd,
         not placeholders,
@@ -166,7 +147,7 @@ def compile_files(
         elsewhere = Neighbours(cwd, replace(inputs, placeholders=True), parents=parents)
         launches = resolve_elsewhere(launches, elsewhere)
     count = sum(result.is_abstract for result in results)
-    return Compiled(tuple(launches), tuple(diagnostics), traces, homes.prunes, count, left_out)
+    return Compiled(tuple(launches), tuple(diagnostics), traces, homes.prunes, count, left_out, len(launches))
 
 
 def _only_a_parent(file: str) -> Diagnostic:
@@ -326,15 +307,15 @@ def compile_text(
 def _compile_file(found: FoundFile, work: Callable[[str], Work]) -> FileResult | None:
     """The result of one file; None where a walk has found it, and it was removed since."""
     source: Source | Diagnostic | None = None
-    if not os.path.lexists(found.path):
+    if not looks.lexists(found.path):
         source = read_source(found.file, found.path)  # says so; unless the file was made this very moment
     if not isinstance(source, Diagnostic):
         job = work(found.path)
-        source = leads_out(found.file, found.path, os.path.realpath(job.home.root))
+        source = leads_out(found.file, found.path, looks.real_path(job.home.root))
         source = source or read_source(found.file, found.path)
     if isinstance(source, Diagnostic):
         # Asked of the error, since a file of that name may be there again.
-        is_gone = found.walked and source.code == "no-such-file" and not os.path.islink(found.path)
+        is_gone = found.walked and source.code == "no-such-file" and not looks.is_link(found.path)
         return None if is_gone else FileResult(file=found.file, problems=(source,))
     return compile_document(parse(source), job)
 

@@ -8,10 +8,10 @@ from dataclasses import field
 from glob import has_magic
 from typing import TYPE_CHECKING
 
+from launcher import looks
 from launcher.dataclass import dataclass
 from launcher.errors import LauncherError
 from launcher.files import is_below
-from launcher.git import repository
 from launcher.jobfile.messages.collector import At, Collector
 from launcher.jobfile.model.job_file import LifecycleSpec
 from launcher.jobfile.text.document import Path
@@ -58,7 +58,7 @@ class Folders:
         if len(found) < len(spec):
             return None
         [first, *more] = found
-        if not more and first.target == "." and os.path.isdir(_absolute(first.path, directory)):
+        if not more and first.target == "." and looks.is_folder(_absolute(first.path, directory)):
             return WorkspaceRef(first.path, first.digest)
         return WorkspaceRef("", "", tuple(found))
 
@@ -67,8 +67,8 @@ class Folders:
         is_one_of_several = len(where) > 1
         at: At = "key" if is_one_of_several else "value"
         absolute = _absolute(path, directory)
-        if not (os.path.lexists if is_one_of_several else os.path.isdir)(absolute):
-            found = "is no folder" if os.path.exists(absolute) else "does not exist"
+        if not (looks.lexists if is_one_of_several else looks.is_folder)(absolute):
+            found = "is no folder" if looks.exists(absolute) else "does not exist"
             message, hint = f"the workspace `{path}` {found}", "it is relative to the job file"
         elif wrong := _unbounded(absolute, directory):
             message, hint = (
@@ -112,7 +112,7 @@ class Folders:
             from launcher.workspace import trigger_digest
 
             try:
-                self._triggers[key] = trigger_digest(directory, globs, root, self._reader().hashes)
+                self._triggers[key] = trigger_digest(directory, globs, root, hashes=self._reader().hashes)
             except LauncherError as error:
                 path = ("lifecycle", "rerun_on")
                 problems.add(path, "unreadable", str(error), at="key", hint=error.hint or "")
@@ -134,12 +134,15 @@ class Folders:
         if not (globs and good and self.is_read):
             return ""
         try:
-            return self._reader().digest(directory, globs, root)
+            from launcher.workspace.inputs import inputs_digest
+
+            return inputs_digest(directory, tuple(globs), root, reader=self._reader())
         except LauncherError as error:
             problems.add(("inputs",), "unreadable", str(error), at="key", hint=error.hint or "")
             return ""
 
     def _is_input(self, glob: str, directory: str, root: str, path: Path, problems: Collector) -> bool:
+        from launcher.workspace.inputs import input_paths
         from launcher.workspace.triggers import leaves
 
         if leaves(directory, glob, root):
@@ -147,15 +150,15 @@ class Folders:
             problems.add(path, "invalid-value", f"the input `{glob}` leaves the repository", hint=hint)
             return False
         absolute = os.path.join(directory, glob)
-        if not (has_magic(glob) or os.path.isfile(absolute) or os.path.isdir(absolute)):
-            if os.path.exists(absolute):
+        if not (has_magic(glob) or looks.is_file(absolute) or looks.is_folder(absolute)):
+            if looks.exists(absolute):
                 problems.add(path, "invalid-value", f"the input `{glob}` is neither a file nor a folder")
                 return False
             near, hint = _near(glob, directory), "it is relative to the job file"
             problems.add(path, "no-such-file", f"the input `{glob}` does not exist", label=near, hint=hint)
             return False
         try:
-            found = self._reader().paths(directory, glob, root)
+            found = input_paths(directory, glob, root, reader=self._reader())
         except LauncherError as error:
             problems.add(path, "unreadable", str(error), hint=error.hint or "")
             return False
@@ -177,10 +180,10 @@ def _near(path: str, directory: str) -> str:
     """ "did you mean `train.py`?", a path in the same folder that is spelled alike; "" for none."""
     folder, name = os.path.split(path)
     try:
-        names = os.listdir(os.path.join(directory, folder))
+        names = looks.names_in(os.path.join(directory, folder))
     except OSError:
         return ""
-    near = nearest(name, sorted(names))
+    near = nearest(name, names)
     return f"did you mean `{os.path.join(folder, near)}`?" if near else ""
 
 
@@ -233,18 +236,18 @@ class _Seen:
 
 def _unbounded(path: str, directory: str) -> str:
     """Why a folder is no workspace whatever it holds: the whole file system, or the kernel's; else ""."""
-    real = os.path.realpath(path)
+    real = looks.real_path(path)
     if real == os.sep:
         return "is the whole file system"
     if any(is_below(real, folder) for folder in ("/proc", "/sys", "/dev")):
         return "is a folder of the kernel"
-    tree = repository(directory)
-    top = os.path.realpath(tree.root) if tree is not None else real
+    tree = looks.work_tree(directory)
+    top = looks.real_path(tree) if tree is not None else real
     return "lies around the repository" if real != top and is_below(top, real) else ""
 
 
 def _absolute(path: str, directory: str) -> str:
-    return os.path.normpath(os.path.join(directory, os.path.expanduser(path)))
+    return os.path.normpath(os.path.join(directory, looks.expanded(path)))
 
 
 def triggers(lifecycle: LifecycleSpec) -> tuple[Trigger, ...]:

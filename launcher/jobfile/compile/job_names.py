@@ -6,10 +6,12 @@ With a pattern, `matrix.group` is the name that means all of the jobs; without o
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from launcher.jobfile.compile.matrix import GROUP, Combination, fitted, job_name, slug
+from launcher.jobfile.compile.matrix import GROUP, LONG_MARK, Combination, fitted, job_name, slug
 from launcher.jobfile.messages.collector import Collector
 from launcher.jobfile.messages.names import got
 from launcher.jobfile.messages.wording_fields import bad_label, label_like
@@ -30,9 +32,11 @@ def is_pattern(name: object) -> bool:
 def named(name: str, combination: Combination) -> str:
     """The name of the job of a combination. In a pattern, references without a value stay."""
     if is_pattern(name):
-        values = {f"matrix.{key}": slug(cell.value) for key, cell in combination.cells.items()}
-        return fitted(substitute(name, values))
-    return job_name(name, [cell.value for cell in combination.axes.values()]) if combination else name
+        cells, mark = combination.cells, combination.mark
+        values = {f"matrix.{key}": slug(cell.value, mark) for key, cell in cells.items()}
+        return fitted(substitute(name, values), mark)
+    values_of_axes = [cell.value for cell in combination.axes.values()]
+    return job_name(name, values_of_axes, combination.mark) if combination else name
 
 
 def beginning(name: str) -> str:
@@ -52,7 +56,8 @@ def check_names(
 ) -> Sequence[Combination]:
     """Check the names, and return the combinations: of those that only placeholders make alike, the first.
 
-    What is wrong with the names of the jobs, or with the one that means all of them, goes to `problems`.
+    Combinations that a short hash does not tell apart get long ones. What is wrong with the names of jobs, or
+    with the one that means all of them, goes to `problems`.
 
     Args:
         name, matrix: as written.
@@ -67,6 +72,12 @@ def check_names(
     names = [named(name, each) for each in made]
     if any(map(is_pattern, names)):
         return made  # a value is missing, which is reported of the job that lacks it
+    if len(counts := Counter(names)) < len(names):
+        made = [
+            replace(each, mark=LONG_MARK) if counts[full] > 1 else each
+            for full, each in zip(names, made, strict=True)
+        ]
+        names = [named(name, each) for each in made]
     first: dict[str, Combination] = {}
     for full, each in zip(names, made, strict=True):
         first.setdefault(full, each)

@@ -25,15 +25,20 @@ from launcher.jobfile.text.document import Path
 from launcher.specs.secret import hide
 
 MAX_NAME = 63
-_MARK = 5  # characters of a hash: enough to tell 256 combinations apart
+MARK, LONG_MARK = 5, 13
+"""Characters of a hash in a name. The long one is for the few jobs of a large matrix that the short one does
+not tell apart."""
 _SIMPLE = re.compile(r"[a-z0-9]{1,24}\Z")
 _LIKE_NUMBER = re.compile(r"m?[0-9]+(p[0-9]+)?(em?[0-9]+)?\Z|(true|false)\Z")
 
 
-def slug(value: Any) -> str:
+def slug(value: Any, mark: int = MARK) -> str:
     """Letters and digits for a value: 0.1 → "0p1", -3 → "m3", 1e-05 → "1em05", "bf16" → "bf16".
 
     Text that is no plain word, or reads like a number, is marked by a hash of it: "B F/16" → "bf16-k3fwx".
+
+    Args:
+        mark: MARK or LONG_MARK.
     """
     if isinstance(value, bool):
         return str(value).lower()
@@ -43,26 +48,26 @@ def slug(value: Any) -> str:
     if _SIMPLE.match(text) and not _LIKE_NUMBER.match(text):
         return text
     kept = "".join(char for char in text.lower() if char.isascii() and char.isalnum())[:24]
-    return f"{kept}-{_mark(text)}" if kept else _mark(text)
+    return f"{kept}-{_hash(text, mark)}" if kept else _hash(text, mark)
 
 
-def job_name(name: str, values: list[Any]) -> str:
+def job_name(name: str, values: list[Any], mark: int = MARK) -> str:
     """`<name>-<slugs>`, fitted."""
-    return fitted("-".join([name, *map(slug, values)]))
+    return fitted("-".join([name, *(slug(value, mark) for value in values)]), mark)
 
 
-def fitted(full: str) -> str:
+def fitted(full: str, mark: int = MARK) -> str:
     """A name that fits a host name: one that is too long is cut, and marked by a hash of what it was."""
     if len(full) <= MAX_NAME:
         return full
-    return f"{full[: MAX_NAME - _MARK - 1].rstrip('-')}-{_mark(full)}"
+    return f"{full[: MAX_NAME - mark - 1].rstrip('-')}-{_hash(full, mark)}"
 
 
-def _mark(text: str) -> str:
-    return b32encode(sha256(text.encode()).digest())[:_MARK].decode().lower()
+def _hash(text: str, length: int) -> str:
+    return b32encode(sha256(text.encode()).digest())[:length].decode().lower()
 
 
-MAX_JOBS = 256
+MAX_JOBS = 10_000
 _MOST_COMBINATIONS = 1 << 16
 """Before `exclude`: three ranges make millions."""
 
@@ -93,11 +98,13 @@ class Combination:
         axes: axis → its value, in alphabetical order.
         further: name → a value that `include` gives and that is of no axis.
         lacks: the names of values that other combinations have, and this one does not.
+        mark: how long the hashes in the name of the job are, MARK or LONG_MARK.
     """
 
     axes: Mapping[str, Cell] = field(default_factory=dict)
     further: dict[str, Cell] = field(default_factory=dict)
     lacks: Collection[str] = ()
+    mark: int = MARK
 
     def __bool__(self) -> bool:
         return bool(self.axes or self.further)
@@ -363,7 +370,7 @@ class Matrix:
 
     def _too_many(self, count: int, *, is_before: bool = False) -> list[Combination]:
         shown = f"{count:,}" if count < 10**9 else "more than a billion"
-        message, label = f"`matrix` makes {shown} jobs, and a file makes at most {MAX_JOBS}", ""
+        message, label = f"`matrix` makes {shown} jobs, and a file makes at most {MAX_JOBS:,}", ""
         if is_before:
             message = (
                 f"`matrix` has {shown} combinations before `exclude`, and at most {_MOST_COMBINATIONS:,}"

@@ -7,11 +7,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import NamedTuple
 
+from launcher import looks
 from launcher.dataclass import dataclass
 from launcher.errors import CommandError
-from launcher.files import project_file
-from launcher.git import repository
-from launcher.jobfile.compile.discover import SUFFIXES, find_files
+from launcher.jobfile.compile.discover import files_of_project
 from launcher.jobfile.compile.one_file import Declared, declared_in
 from launcher.jobfile.compile.parents import Parents
 from launcher.jobfile.compile.project import Homes
@@ -172,7 +171,7 @@ class Neighbours:
 
     def _around(self, folder: str) -> Sequence[str]:
         if folder not in self._paths:
-            self._paths[folder] = [*dict.fromkeys([*self.given, *_files_of_project(folder)])]
+            self._paths[folder] = [*dict.fromkeys([*self.given, *files_of_project(folder)])]
         return self._paths[folder]
 
     def _read(self, path: str, target: str) -> list[Declared] | None:
@@ -180,7 +179,7 @@ class Neighbours:
         home = self._homes.of(os.path.dirname(path))
         if path not in self._documents:
             shown = os.path.relpath(path, self.cwd)
-            source = leads_out(shown, path, os.path.realpath(home.root)) or read_source(shown, path)
+            source = leads_out(shown, path, looks.real_path(home.root)) or read_source(shown, path)
             self._documents[path] = None if isinstance(source, Diagnostic) else parse(source)
         document = self._documents[path]
         if document is None:
@@ -191,18 +190,6 @@ class Neighbours:
             return declared_in(document, path, target, self.inputs, home, self.parents) or None
         except CommandError:  # from git
             return None
-
-
-def _files_of_project(folder: str) -> list[str]:
-    """The job files below the folder of the project that holds `folder`; those in `folder` without one."""
-    project, tree = project_file(folder), repository(folder)
-    top = os.path.dirname(project) if project else tree.root if tree else None
-    try:
-        if top is not None:
-            return [each.path for each in find_files([top], top)[0]]
-        return [os.path.join(folder, name) for name in sorted(os.listdir(folder)) if name.endswith(SUFFIXES)]
-    except (CommandError, OSError):
-        return []
 
 
 _SHOWN = 8

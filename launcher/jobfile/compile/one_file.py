@@ -36,10 +36,10 @@ from launcher.jobfile.model.job_file import JobFile, vars_adapter
 from launcher.jobfile.text.document import Document, Path
 from launcher.specs import Launch, canonical
 
-MAX_JOBS = 4096
+MAX_JOBS = 40_000
 """Of one file under all of its targets."""
 
-MAX_TEXT = 32 << 20
+MAX_TEXT = 128 << 20
 """Jobs under all targets, times the characters of the file: each job is compiled from all of it."""
 
 _COMMON_ROLE: Path = ("defaults", "role")

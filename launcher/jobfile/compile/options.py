@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, get_origin
 
+from launcher import looks
 from launcher.jobfile.compile.build import as_written, code_of
 from launcher.jobfile.diagnostics.diagnostic import severity_of
 from launcher.jobfile.messages.collector import At, Collector
@@ -194,7 +194,7 @@ def check_rules(
     if rules is None or problems.is_assumed(("scheduler",)):
         return
     try:
-        bound = bind(app, directory=folder, home=os.path.expanduser("~"))
+        bound = bind(app, directory=folder, home=looks.expanded("~"))
     except MacroError:
         return  # a text that has no spelling in this folder; submitting it reports that
     has_workspace = job.workspace is not None or problems.holds_assumed(("workspace",))

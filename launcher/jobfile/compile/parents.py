@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any
 
+from launcher import looks
 from launcher.dataclass import dataclass
-from launcher.files import is_below, is_top
-from launcher.git import repository
+from launcher.files import is_below
 from launcher.jobfile.compile.discover import SUFFIXES
 from launcher.jobfile.compile.version import is_known_version
 from launcher.jobfile.diagnostics.diagnostic import Diagnostic
@@ -75,15 +75,15 @@ class Parents:
     def _parsed(self, file: str, path: str, root: str) -> Document | Diagnostic:
         if path not in self._read:
             file = self.names.get(path, file)
-            source = leads_out(file, path, os.path.realpath(root)) or read_source(file, path)
+            source = leads_out(file, path, looks.real_path(root)) or read_source(file, path)
             self._read[path] = source if isinstance(source, Diagnostic) else _stamped(parse(source))
         return self._read[path]
 
     def _is_known(self, path: str, notes: Collector) -> bool:
         """Whether git may show the file: what it ignores may hold secrets, and plans show values."""
         if path not in self._ignored:  # git is asked once, however many files extend it
-            tree = repository(os.path.dirname(path)) if self.is_asked else None
-            self._ignored[path] = tree is not None and bool(tree.ignored([path]))
+            root = looks.work_tree(os.path.dirname(path)) if self.is_asked else None
+            self._ignored[path] = root is not None and bool(looks.ignored(root, (path,)))
         if not self._ignored[path]:
             return True
         _refuse(notes, "git ignores the parent, and plans would show it", "commit it, or extend another file")
@@ -120,7 +120,7 @@ def _is_parent(given: Any, path: str, seen: Sequence[str], root: str, notes: Col
     elif os.path.isabs(given) or not is_below(path, root):
         label = "name a file of the repository, by a relative path"
         hint = "where there is no git repository, the folder of launcher.toml counts as one"
-        hint = "" if os.path.isabs(given) or is_top(root) else hint
+        hint = "" if os.path.isabs(given) or looks.is_top(root) else hint
         _refuse(notes, f"`{given}` leads out of the repository", label, hint=hint)
     elif not path.endswith(SUFFIXES):
         _refuse(

@@ -11,14 +11,13 @@ from typing import Any, NamedTuple, TypeVar
 
 from pydantic import ValidationError
 
-from launcher import ci_environment
+from launcher import ci_environment, looks
 from launcher.dataclass import dataclass
 from launcher.errors import CommandError
-from launcher.files import project_file
-from launcher.git import Head, Repository, repository
+from launcher.git import Head
 from launcher.jobfile.compile.discover import wrong_pattern
 from launcher.jobfile.compile.options import Schedulers, check_option
-from launcher.jobfile.compile.variables import Value
+from launcher.jobfile.compile.variables import ENVIRON, Value
 from launcher.jobfile.diagnostics.diagnostic import Diagnostic
 from launcher.jobfile.messages.collector import Collector
 from launcher.jobfile.messages.names import got
@@ -51,12 +50,12 @@ class GitFacts:
     """The commit and branch of a work tree, looked up at the first reference to them, once.
 
     Attributes:
-        tree: None where there is no repository.
+        tree: its root; None where there is no repository.
         allow_dirty: changed files mark the commit with `-dirty` instead of being an error.
         is_assumed: git is not asked; values of the right shape stand in.
     """
 
-    tree: Repository | None
+    tree: str | None
     allow_dirty: bool = False
     is_assumed: bool = False
     _head: Head | Trouble | None = field(default=None)
@@ -69,7 +68,7 @@ class GitFacts:
         if isinstance(head, Trouble):
             return head
         if name == "git.branch":
-            branch = head.branch or ci_environment.branch(os.environ)
+            branch = head.branch or ci_environment.branch(ENVIRON)
             if not branch:
                 return Trouble("no-commit", "no branch is checked out", "check one out, or use `$<git.sha>`")
             return Value(branch, branch, self.is_assumed, "git")
@@ -85,7 +84,7 @@ class GitFacts:
         if self.is_assumed:
             return Head("0" * 40, "main", False)
         try:
-            head = self.tree.head()
+            head = looks.head(self.tree)
         except CommandError as error:
             return Trouble("no-commit", f"git does not say which commit this is: {error}".splitlines()[0])
         if not head.oid:
@@ -341,12 +340,12 @@ class Homes:
         if self.checkout is not None:
             root, origin, commit, branch = self.checkout
             git = GitFacts(None, _head=Head(commit, branch, False))
-            return Home(root, origin, self._config(project_file(folder), root), git)
-        tree = repository(folder)
-        path = project_file(folder)
-        root = tree.root if tree else os.path.dirname(path) if path else folder
+            return Home(root, origin, self._config(looks.project_file(folder), root), git)
+        tree = looks.work_tree(folder)
+        path = looks.project_file(folder)
+        root = tree or (os.path.dirname(path) if path else folder)
         if root not in self._origins:
-            self._origins[root] = (tree.origin if tree and self.is_asked else None) or root
+            self._origins[root] = (looks.origin(tree) if tree and self.is_asked else None) or root
         if root not in self._git:
             self._git[root] = GitFacts(tree, self.allow_dirty, not self.is_asked)
         return Home(root, self._origins[root], self._config(path, root), self._git[root])
@@ -356,7 +355,7 @@ class Homes:
             return Config()
         if path not in self._configs:
             shown = os.path.relpath(path, self.cwd)
-            outside = leads_out(shown, path, os.path.realpath(root))
+            outside = leads_out(shown, path, looks.real_path(root))
             self._configs[path] = (
                 Config(problems=(outside,))
                 if outside

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from launcher.jobfile.compile.matrix import NO_MATRIX, Combination, fitted, slug
+from launcher.jobfile.compile.matrix import MARK, NO_MATRIX, Combination, fitted, slug
 from launcher.jobfile.compile.project import GIT_NAMES, GitFacts, Trouble
 from launcher.jobfile.compile.variables import Value
 from launcher.jobfile.messages.collector import At, Collector
@@ -176,8 +176,9 @@ class References:
         if not place.job_names:
             return self._filled(text, {name: value.text for name, value in values.items()}, place, path)
         # As in the names that a matrix makes. Texts that are no value of an axis may be names of jobs.
-        parts = {name: _part_of_name(name, value) for name, value in values.items()}
-        return fitted(self._filled(text, parts, place, path)) if parts else text
+        mark = self.combination.mark if path == ("name",) else MARK
+        parts = {name: _part_of_name(name, value, mark) for name, value in values.items()}
+        return fitted(self._filled(text, parts, place, path), mark) if parts else text
 
     def _flattened(
         self, text: str, place: Place, path: Path, written: dict[str, str]
@@ -371,10 +372,10 @@ class References:
         self.problems.add(path, code, message, at=self._at, label=label, hint=hint, part=written)
 
 
-def _part_of_name(name: str, value: Value) -> str:
+def _part_of_name(name: str, value: Value, mark: int = MARK) -> str:
     """The text of a reference in the name of a job: a slug, but for text that may be a name itself."""
     is_name = isinstance(value.value, str) and not name.startswith("matrix.")
-    return value.text if is_name else slug(value.value)
+    return value.text if is_name else slug(value.value, mark)
 
 
 def names_in(value: Any) -> Iterator[str]:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+from launcher import looks
 from launcher.jobfile.messages.collector import Collector
 from launcher.jobfile.model.role import RoleSpec
 from launcher.jobfile.text.document import Path
@@ -130,7 +131,7 @@ def _advise_operands(
         return
     path: Path = ("roles", role, "args", index)
     text = texts[index]
-    if reads == "file" and len(text.split()) > 1 and not os.path.exists(os.path.join(folder, text)):
+    if reads == "file" and len(text.split()) > 1 and not looks.exists(os.path.join(folder, text)):
         message = f"`{shell}` takes argument {index + 1} of role `{role}` for the name of a file"
         label = "write it as a script, in `run` in place of `entrypoint` and `args`"
         problems.add(path, "shell-argument", message, label=label, hint="or put `-c` before it")

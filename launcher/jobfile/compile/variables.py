@@ -8,10 +8,11 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any
 
+from launcher import looks
 from launcher.dataclass import dataclass
 from launcher.jobfile.diagnostics.diagnostic import Diagnostic, Related
 from launcher.jobfile.messages.collector import At, Collector
@@ -20,7 +21,8 @@ from launcher.jobfile.model.job_file import BoolVar, FloatVar, IntVar, StrVar
 from launcher.jobfile.text.document import Path
 from launcher.jobfile.text.parse import parse_values
 from launcher.jobfile.text.source import read_source
-from launcher.specs.secret import HIDDEN, is_sensitive
+from launcher.noted import not_repeatable
+from launcher.specs.secret import HIDDEN, hide, is_sensitive
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,26 @@ def _file_value(name: str, value: Any, problems: Collector) -> FileValue:
     # What is neither is a date of TOML: text, as it is in YAML.
     return FileValue(value if isinstance(value, bool | int | float) else text, text, place, origin)
 
+
+class _Environ(Mapping[str, str]):
+    """The process environment, each variable a noted question."""
+
+    def __getitem__(self, name: str) -> str:
+        value = looks.variable(name)
+        if value is None:
+            raise KeyError(name)
+        if hide(value, name) != value:
+            not_repeatable()
+        return value
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(os.environ)
+
+    def __len__(self) -> int:
+        return len(os.environ)
+
+
+ENVIRON = _Environ()
 
 AnyVar = IntVar | FloatVar | StrVar | BoolVar
 

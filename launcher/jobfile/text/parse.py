@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from launcher.jobfile.diagnostics.diagnostic import Diagnostic
-from launcher.jobfile.text.document import Document
+from launcher.jobfile.text.document import Document, leaves
 from launcher.jobfile.text.foreign_files import foreign_file
 from launcher.jobfile.text.source import Format, Source
+from launcher.noted import is_noting, not_repeatable
+from launcher.specs.secret import hide, may_hold_secret
+
+_UNKEPT = ("component", "secret", "token", "passw", "pwd", "passphrase", "credential", "auth", "key", "\\")
+"""One of these is in each text with a component or a sensitive name: an escape may hide one in a key."""
 
 _LONGEST = 1 << 16
 """Characters of a text that is tried in another format, too: YAML with an error in it is parsed slowly."""
@@ -37,6 +42,13 @@ def _other_format(source: Source) -> Diagnostic | None:
 
 def parse_values(source: Source) -> Document:
     """Parse a file of values that is no job file. Never raises, as `parse`."""
+    document = _parsed(source)
+    if is_noting() and not _may_be_kept(document):
+        not_repeatable()
+    return document
+
+
+def _parsed(source: Source) -> Document:
     # Imported by format: a TOML file does not wait for the YAML library.
     if source.format == "toml":
         from launcher.jobfile.text.toml import parse_toml
@@ -45,3 +57,19 @@ def parse_values(source: Source) -> Document:
     from launcher.jobfile.text.yaml import parse_yaml
 
     return parse_yaml(source)
+
+
+def _may_be_kept(document: Document) -> bool:
+    """Whether what is made of a document may be kept: no code of a component, no value that may be secret."""
+    text = document.source.text.lower()
+    if not any(word in text for word in _UNKEPT):
+        return True
+    value = document.value
+    if value is None or hide(value) != value:
+        return False
+    return not any(
+        "component" in path
+        or path[:1] == ("components",)
+        or (isinstance(leaf, str) and may_hold_secret(leaf))
+        for path, leaf in leaves(value)
+    )

@@ -10,8 +10,9 @@ from dataclasses import field
 from itertools import pairwise
 from typing import Literal
 
+from launcher import looks
 from launcher.dataclass import dataclass
-from launcher.files import is_below, read_regular
+from launcher.files import is_below
 from launcher.jobfile.diagnostics.diagnostic import Diagnostic, Related, Severity, Span, severity_of
 from launcher.jobfile.diagnostics.frame import without_secrets
 from launcher.specs.secret import may_hold_secret
@@ -118,7 +119,7 @@ def format_of(path: str) -> Format:
 def read_source(file: str, path: str) -> Source | Diagnostic:
     """Read `path`, shown to the user as `file`; what cannot be read or is no UTF-8 text is a diagnostic."""
     try:
-        data = read_regular(path, MAX_BYTES + 1)
+        data = looks.content(path, MAX_BYTES + 1)
     except OSError as error:
         return unreadable(file, path, error)
     except ValueError:
@@ -161,7 +162,7 @@ def unreadable(file: str, path: str, error: OSError) -> Diagnostic:
 
 def leads_out(file: str, path: str, root: str) -> Diagnostic | None:
     """Return the message on a file that a link puts outside the real path `root`: its text is not shown."""
-    if is_below(os.path.realpath(path), root):
+    if is_below(looks.real_path(path), root):
         return None
     hint = "copy the file into the repository"
     return _whole_file(file, "unreadable", "the file is a link that leads out of the repository", hint=hint)
@@ -170,7 +171,7 @@ def leads_out(file: str, path: str, root: str) -> Diagnostic | None:
 def _neighbour(path: str) -> str | None:
     """The name in the folder of `path` that was probably meant: spelled alike, or without its suffix."""
     try:
-        names = sorted(os.listdir(os.path.dirname(path) or os.curdir))
+        names = looks.names_in(os.path.dirname(path) or os.curdir)
     except OSError:
         return None
     wanted = os.path.basename(path)

@@ -261,7 +261,8 @@ def _owner(app: DockerApp, *, lock_held: bool, take_over: bool) -> str:
     if view.state in WAITING_STATES:  # its watcher; one on another machine counts as alive
         waiting = waiting_container(app.containers)
         holder = Labels(waiting.labels).holder if waiting is not None else record.holder(app.app_dir)
-        return str(holder) if holder is not None and holder.is_alive(math.inf, take_over=take_over) else ""
+        is_held = holder is not None and holder.is_alive(math.inf, take_over=take_over)
+        return str(holder) if is_held and not record.is_free(app.app_id, holder) else ""
     if view.state not in ("reserved", "created") and not (view.state == "running" and view.unstarted):
         return ""
     progress_at = max((each.created_at or 0.0 for each in app.containers), default=None)

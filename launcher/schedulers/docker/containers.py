@@ -1,7 +1,7 @@
 """Create and start the containers of one app from its request, and remove them when a step fails.
 
-The watcher is spawned first, so that it loads its modules while the engine works. When this process dies,
-the watcher removes an app that was never started, and completes the start of one that was.
+The watcher is found or started first, so that it loads its modules while the engine works. When this process
+dies, the watcher removes an app that was never started, and completes the start of one that was.
 """
 
 from __future__ import annotations

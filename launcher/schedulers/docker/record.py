@@ -17,6 +17,7 @@ import json
 import os
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import asdict
 from typing import Any
 
 from launcher import paths
@@ -47,10 +48,11 @@ class RecordLock:
         self.app_dir = app_dir
         self.fd = fd
 
-    def sign(self, owner: Owner | None = None) -> None:
-        """Write the holder into the lock file."""
+    def sign(self, watcher: str = "") -> None:
+        """Write the holder, this process, into the lock file. `watcher`: the name of its socket, if any."""
+        holder = {**asdict(this_process()), **({"watcher": watcher} if watcher else {})}
         os.ftruncate(self.fd, 0)
-        os.pwrite(self.fd, (owner or this_process()).to_json().encode(), 0)
+        os.pwrite(self.fd, json.dumps(holder, separators=(",", ":")).encode(), 0)
 
     @property
     def is_valid(self) -> bool:
@@ -92,6 +94,14 @@ def locked_elsewhere(app_id: str, owner: Owner | None) -> str:
     return there.path if os.access(there.lock, os.R_OK) and there.is_locked() else ""
 
 
+def is_free(app_id: str, holder: Owner | None) -> bool:
+    """Whether a process of this machine, which may live on, has let the app go: a watcher of many."""
+    if holder is None or not holder.is_here or not holder.home:
+        return False
+    there = AppFolder(folder_below(holder.home, app_id))
+    return os.access(there.lock, os.R_OK) and not there.is_locked()
+
+
 def app_ids() -> list[str]:
     """Every app that has a record here."""
     try:
@@ -119,6 +129,14 @@ def claim(app_dir: str) -> RecordLock:
 def holder(app_dir: str) -> Owner | None:
     """The process that took the lock last."""
     return from_json(_read(app_dir, "lock").decode(errors="replace"))
+
+
+def watcher_of(app_dir: str) -> str:
+    """The socket of the watcher that took the lock last; "" where it has none, or is no watcher."""
+    try:
+        return str(json.loads(_read(app_dir, "lock"))["watcher"])
+    except (ValueError, KeyError, TypeError):
+        return ""
 
 
 def append(app_dir: str, e: str, **facts: Any) -> bool:
@@ -204,6 +222,14 @@ def sweep() -> None:
 
 def watcher_log(app_dir: str) -> str:
     return os.path.join(app_dir, "watcher.log")
+
+
+def note_failure(app_dir: str, text: str) -> None:
+    """Add to the log of the watcher why it has given the app up."""
+    with suppress(OSError):
+        fd = os.open(watcher_log(app_dir), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        with os.fdopen(fd, "w") as log:
+            log.write(text)
 
 
 def journal_path(app_dir: str) -> str:

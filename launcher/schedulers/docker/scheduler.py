@@ -1,4 +1,4 @@
-"""The Docker scheduler: apps run as containers of one engine, and each app has a watcher process.
+"""The Docker scheduler: apps run as containers of one engine, and a process of ours watches them.
 
 The scheduler has no state of its own: everything is at the engine and in the state folder, where other
 processes can read it.
@@ -10,6 +10,7 @@ import time
 from _thread import allocate_lock
 
 from launcher.errors import SchedulerError
+from launcher.noted import noted
 from launcher.schedulers.appfolder import is_id
 from launcher.schedulers.backend import BackendScheduler
 from launcher.schedulers.docker import records_root, shared_engine
@@ -362,14 +363,22 @@ def _out_of_reach(app: AppDef) -> Iterable[Problem]:
     """Probes that reach no replica of the engine in use, by its address; sends nothing."""
     if all(role.ready is None or role.ready.port is None for role in app.roles):
         return []
-    from launcher.schedulers.docker.client.configuration import endpoint, is_on_this_host
+    from launcher.schedulers.docker.client.configuration import is_on_this_host
     from launcher.schedulers.docker.request.rules import probed_from_here
 
     try:
-        host = endpoint().host
+        host = _engine_host()
         return [] if is_on_this_host(host) else probed_from_here(app, host)
     except (SchedulerError, ValueError):  # no engine, as the first request to it says
         return []
+
+
+@noted
+def _engine_host() -> str:
+    """The address of the engine. Raises EngineUnreachable."""
+    from launcher.schedulers.docker.client.configuration import endpoint
+
+    return endpoint().host
 
 
 def create_scheduler(

@@ -6,8 +6,7 @@ The containers' labels say what the app holds, so that its next watcher takes th
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from launcher import paths
@@ -68,18 +67,16 @@ def label_of(place: Place | None) -> dict[str, str]:
 
 
 def to_json(place: Place) -> dict[str, Any]:
-    """Return the place as a JSON object, for the watcher that inherits it."""
+    """Return the place as a JSON object, for the watcher that gets its bells."""
     dealt = list(place.dealt) if place.starts else None
-    return {"ask": place.ask.to_dict(), "bells": len(place.bells), "dealt": dealt}
+    return {"ask": place.ask.to_dict(), "dealt": dealt}
 
 
-def from_json(data: Mapping[str, Any], first_fd: int) -> Place:
-    """The place that this watcher has inherited, or is to take itself: the inverse of `to_json`.
+def from_json(data: Mapping[str, Any], bells: Sequence[int]) -> Place:
+    """The place that this watcher has been handed, or is to take itself: the inverse of `to_json`.
 
     Args:
-        first_fd: the descriptor of the first of its bells; the others follow.
+        bells: their descriptors.
     """
-    ask, bells = Ask.from_dict(data["ask"]), range(first_fd, first_fd + data["bells"])
-    for fd in bells:
-        os.set_inheritable(fd, False)
+    ask = Ask.from_dict(data["ask"])
     return Place.adopt(ask, bells, dealt=data["dealt"]) if bells else Place(ask)

@@ -149,8 +149,10 @@ class Submission:
         self._setup.undo()
 
     def _spawn(self, app_id: str) -> None:
-        """Spawn the watcher, before any request: it loads its modules while the engine works."""
-        self._watcher = WatcherClient.spawn(self._lock, app_id, attached=self._attached, place=self._place)
+        """Find or start the watcher, before any request: it loads its modules while the engine works."""
+        self._watcher = WatcherClient.spawn(
+            self._lock, app_id, attached=self._attached, place=self._place, engine=self._engine
+        )
 
     def start(self) -> None:
         """Start every replica that waits for no other, or leave the app to its watcher where it waits.
@@ -189,6 +191,7 @@ class Submission:
     def _hold(self, message: dict[str, Any], watcher: WatcherClient) -> None:
         """Make the container that stands for the held app, and hand the app to its watcher."""
         job, labels = message["job"], message["labels"]
+        watcher.confirm()
         images = list(dict.fromkeys(each["image"] for each in job["containers"]))
         holder = {HOLDER: watcher.owner.to_json(), PART: WAITING_PART, IMAGES: json.dumps(images)}
         waits_for = {WAITS_FOR: json.dumps(message["needs"])}

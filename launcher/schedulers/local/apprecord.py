@@ -12,6 +12,8 @@ from launcher.state.records import WAITING, AppRecord, ReplicaRecord
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from launcher.schedulers.local.appview import AppView
     from launcher.schedulers.record import Recorded
     from launcher.schedulers.responses import DescribeAppResponse
@@ -50,13 +52,21 @@ def record_end(state_dir: str, app_id: str, view: AppView, *, durable: bool = Fa
     with open_store(readonly=True) as store:
         if store.is_tidied(app_id):
             return False
-    if view.abandoned:
-        appview.kill_leftovers(rundir.app_dir(state_dir, app_id), view)
+    return bool(record_ends(state_dir, {app_id: view}, durable=durable))
+
+
+def record_ends(state_dir: str, ended: Mapping[str, AppView], *, durable: bool = False) -> set[str]:
+    """`record_end` of apps that are not tidied; returns the ids of those that it is the first time of."""
+    from launcher.schedulers.appstore import open_store
+
+    for app_id, view in ended.items():
+        if view.abandoned and view.started_at:
+            appview.kill_leftovers(rundir.app_dir(state_dir, app_id), view)
     try:
         with open_store(durable=durable) as store:
-            return store.end_and_tidy(app_record("", "", app_id, view))
+            return store.end_and_tidy_all(app_record("", "", app_id, view) for app_id, view in ended.items())
     except StateError:
-        return False
+        return set()
 
 
 class LocalApp(SeenApp):

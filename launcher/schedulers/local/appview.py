@@ -39,6 +39,7 @@ class AppView(AppState):
 
     Attributes:
         supervisor: (pid, start time, boot id) of its supervisor; None before there is one.
+        holder: the same of the process that holds it with others until it starts; None for none.
         owner: the client that is submitting a reserved or created app; "" when there is none.
         abandoned: its supervisor died before it recorded the end; processes of the app may be left.
     """
@@ -47,6 +48,7 @@ class AppView(AppState):
         super().__init__()
         self.state: AttemptState
         self.supervisor: tuple[int, int, str] | None = None
+        self.holder: tuple[int, int, str] | None = None
         self.owner = ""
         self.lock_held = False
         self.handle = ""
@@ -60,13 +62,20 @@ class AppView(AppState):
         self.ended_at = at
 
     def _on_supervisor(self, event: dict[str, Any], at: float) -> None:
+        self.supervisor = self._process(event)
+
+    def _on_holder(self, event: dict[str, Any], at: float) -> None:
+        self.holder = self._process(event)
+
+    def _process(self, event: dict[str, Any]) -> tuple[int, int, str]:
+        """The process that an event names. Raises StateError for one of a newer version."""
         if event["v"] > VERSION:
             raise StateError(
                 f"{event['handle']} was started by a newer version of launcher (record version {event['v']})",
                 hint="use the newer version for this app",
             )
-        self.supervisor = (event["pid"], event["start"], event["boot"])
         self.handle = event["handle"]
+        return event["pid"], event["start"], event["boot"]
 
     def _on_starting(self, event: dict[str, Any], at: float) -> None:
         super()._on_starting(event, at)
@@ -110,8 +119,9 @@ def read_state(app_dir: str, *, ours: bool = False) -> AppView | None:
     record = folder.read("events.jsonl") or b""
     locked = not ours and folder.is_locked()
     view = fold(record, locked=locked)
-    if locked and view.supervisor and view.state in ("created", *rundir.WAITING, "running"):
-        locked = _outlasts(folder, view.supervisor)
+    process = view.supervisor or view.holder
+    if locked and process and view.state in ("created", *rundir.WAITING, "running"):
+        locked = _outlasts(folder, process)
     if not locked:  # it may have ended between reading record and lock: the record is complete now
         record = folder.read("events.jsonl") or b""
         view = fold(record, locked=False)
@@ -121,8 +131,8 @@ def read_state(app_dir: str, *, ours: bool = False) -> AppView | None:
         _end_as_asked(app_dir, view)
     if locked and view.state in rundir.UNSTARTED:
         host = os.uname().nodename
-        signed = b"" if view.supervisor else folder.read("lock") or b""
-        by = f"pid {view.supervisor[0]} on {host}" if view.supervisor else f"a process on {host}"
+        signed = b"" if process else folder.read("lock") or b""
+        by = f"pid {process[0]} on {host}" if process else f"a process on {host}"
         view.owner = signed.decode(errors="replace").strip() or by
     return view
 
@@ -147,15 +157,15 @@ def _written_at(path: str) -> float | None:
         return None
 
 
-def _outlasts(folder: AppFolder, supervisor: tuple[int, int, str]) -> bool:
-    """Whether the lock stays held. A process that a killed supervisor was spawning holds a copy of the lock
-    until it becomes the new program: a few milliseconds, more on a busy machine.
+def _outlasts(folder: AppFolder, process: tuple[int, int, str]) -> bool:
+    """Whether the lock of an app stays held. A process that a killed supervisor was spawning holds a copy of
+    the lock until it becomes the new program: a few milliseconds, more on a busy machine.
 
     A supervisor in another container is not visible here, and its lock stays held. This process waits long
     for that once only.
     """
     global _patience_s
-    pid, start, boot = supervisor
+    pid, start, boot = process
     deadline = time.monotonic() + _patience_s
     while not pids.is_running(pid, start) and boot == pids.boot_id():
         if time.monotonic() > deadline:
@@ -205,26 +215,21 @@ def read_request(app_dir: str) -> Record | None:
 # -- what a dead supervisor has left ---------------------------------------------------------------------
 
 
-def supervisor_alive(view: AppView) -> bool:
-    """Whether the supervisor that the record names is the process that has its pid now."""
-    if view.supervisor is None:
-        return False
-    pid, start, boot = view.supervisor
-    return boot == pids.boot_id() and pids.is_running(pid, start)
-
-
 def supervisor_pid(view: AppView) -> int | None:
-    """The pid by which this process can signal the supervisor; None when it has exited or is not visible.
+    """The pid by which this process can signal the supervisor; None when it has exited or is not visible."""
+    return None if view.supervisor is None else visible_pid(*view.supervisor)
 
-    The record has the pid that the supervisor has in its own pid namespace: from outside of a container its
+
+def visible_pid(pid: int, start: int, boot: str) -> int | None:
+    """The pid by which this process can signal one that a record names; see `supervisor_pid`.
+
+    The record has the pid that the process has in its own pid namespace: from outside of a container its
     processes have others.
     """
-    if supervisor_alive(view):
-        assert view.supervisor is not None
-        return view.supervisor[0]
-    if view.supervisor is None or view.supervisor[2] != pids.boot_id():
+    if boot != pids.boot_id():
         return None
-    pid, start, _ = view.supervisor
+    if pids.is_running(pid, start):
+        return pid
     for each in pids.processes():
         if each.start == start and each.alive and pids.innermost(each.pid) == pid:
             return each.pid

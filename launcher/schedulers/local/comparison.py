@@ -36,6 +36,7 @@ class Comparison:
 
     def __init__(self, loop: Loop, asked: Mapping[str, list[str]]) -> None:
         self._loop = loop
+        self.asked = asked
         self._argv = [sys.executable, "-I", "-S", "-X", "utf8", "-c", _MAIN]
         self._argv += [str(os.getpid()), *asked["args"]]
         self._env = dict(each.split("=", 1) for each in asked["env"])

@@ -217,6 +217,17 @@ class Preparation:
             except OSError as error:
                 raise SpawnError(f"cannot open the folder {folder} to others: {error.strerror}") from error
 
+    def forget_replicas(self) -> None:
+        self._replicas = ()
+
+    def to_undo(self) -> tuple[list[str], list[str]]:
+        """Return what `unmake` would remove: the made folders, and the folders of logs."""
+        return self._made, self._log_folders
+
+    def made(self, folders: list[str], log_folders: list[str]) -> None:
+        """Take over what another process has made: its `to_undo`."""
+        self._made, self._log_folders = folders, log_folders
+
     def keep(self) -> None:
         """Keep the folders: the app is running."""
         self._made = []

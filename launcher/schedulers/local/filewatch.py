@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     Signature = tuple[Any, ...] | None
+    Process = tuple[int, int, str]
 
 CLOEXEC_NONBLOCK = 0o2000000 | 0o4000
 CHANGES = (
@@ -34,7 +35,7 @@ class FileWatch:
     """
 
     def __init__(self, paths: Iterable[str] = ()) -> None:
-        self._fd = kernel.libc("inotify_init1", CLOEXEC_NONBLOCK) if pids.LINUX else -1
+        self.fd = kernel.libc("inotify_init1", CLOEXEC_NONBLOCK) if pids.LINUX else -1
         self._folders: dict[int, str] = {}  # inotify's number of a folder → its path
         self._watched: set[str] = set()  # the same folders
         self._whole: set[str] = set()  # folders all files of which are watched
@@ -54,8 +55,8 @@ class FileWatch:
         self._signatures[folder] = _signature(folder)
 
     def _watch(self, folder: str) -> None:
-        if self._fd >= 0 and folder not in self._watched:
-            number = kernel.libc("inotify_add_watch", self._fd, os.fsencode(folder), CHANGES)
+        if self.fd >= 0 and folder not in self._watched:
+            number = kernel.libc("inotify_add_watch", self.fd, os.fsencode(folder), CHANGES)
             if number >= 0:
                 self._folders[number] = folder
                 self._watched.add(folder)
@@ -69,8 +70,8 @@ class FileWatch:
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
             left = None if deadline is None else deadline - time.monotonic()
-            if self._fd >= 0:
-                ready = pids.wait_readable((self._fd, *fds), left)
+            if self.fd >= 0:
+                ready = pids.wait_readable((self.fd, *fds), left)
             else:
                 ready = pids.wait_readable(fds, pids.POLL_S if left is None else min(left, pids.POLL_S))
             changed = self._changed()
@@ -78,15 +79,15 @@ class FileWatch:
                 return changed
 
     def close(self) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
 
     def _changed(self) -> set[str]:
-        if self._fd < 0:
+        if self.fd < 0:
             return self._differing()
         try:
-            events = os.read(self._fd, 65536)
+            events = os.read(self.fd, 65536)
         except BlockingIOError:
             return set()
         changed: set[str] = set()
@@ -122,25 +123,14 @@ def _signature(path: str) -> Signature:
     return tuple((name, each.st_ino, each.st_size, each.st_mtime_ns) for name, each in sorted(files))
 
 
-def wait_for_change(path: str, timeout_s: float) -> None:
-    """Wait until a file changes, for at most so long; not at all where its folder is missing."""
-    watch = FileWatch()
-    try:
-        watch.add(path)
-        watch.wait(timeout_s)
-    except FileNotFoundError:
-        pass
-    finally:
-        watch.close()
-
-
 class AppWatch:
     """Wakes up when watched files change or the app's supervisor exits. Use as a context manager."""
 
     def __init__(self, app_dir: str) -> None:
         self._app_dir = app_dir
         self._files = FileWatch()
-        self._pid_fd = -1
+        self._pid_fd = -1  # of the supervisor
+        self._holder: Process | None = None  # before there is one
         self.ended = False
         """Whether the app has ended; its output is then complete in the files."""
         self._look()
@@ -160,16 +150,16 @@ class AppWatch:
 
     def wait(self) -> set[str]:
         """The folders in which files changed; none of them when the app has ended or was started."""
-        fds = (self._pid_fd,) if self._pid_fd >= 0 else ()
-        changed = self._files.wait(None if fds else _UNOWNED_S, *fds)
-        if fds and pids.wait_readable(fds, 0):
-            self.ended = True
-        elif not fds:
+        if self._pid_fd < 0:
+            changed = _wait_for_news(self._files, self._holder, None)
             self._look()
+            return changed
+        changed = self._files.wait(None, self._pid_fd)
+        self.ended = bool(pids.wait_readable((self._pid_fd,), 0))
         return changed
 
     def _look(self) -> None:
-        """Find the supervisor; until there is one, wait for its event file."""
+        """Find the supervisor; until there is one, `wait` waits for the events of the app."""
         events = rundir.events(self._app_dir)
         if os.path.isdir(self._app_dir):
             self._files.add(events)  # watched before it is read, so that no line is missed
@@ -183,6 +173,8 @@ class AppWatch:
             self.ended = fd is None
         elif not view.lock_held:
             self.ended = True
+        else:
+            self._holder = view.holder
 
 
 def wait_for_end(app_dir: str, timeout_s: float | None = None) -> appview.AppView | None:
@@ -198,12 +190,40 @@ def wait_for_end(app_dir: str, timeout_s: float | None = None) -> appview.AppVie
         if left is not None and left <= 0:
             break
         if view.supervisor is None:
-            wait_for_change(rundir.events(app_dir), _UNOWNED_S if left is None else min(_UNOWNED_S, left))
+            _wait_for_supervisor(app_dir, view.holder, left)
         elif pids.is_running(*view.supervisor[:2]):
             pids.wait_for_exit(*view.supervisor[:2], left)
         else:
             time.sleep(_POLL_S)  # it has just exited; its lock is about to be released
     return view
+
+
+def _wait_for_supervisor(app_dir: str, holder: Process | None, timeout_s: float | None) -> None:
+    """Wait until something happens to an app without a supervisor."""
+    watch = FileWatch()
+    try:
+        watch.add(rundir.events(app_dir))
+        view = appview.read_state(app_dir)
+        if view is not None and view.supervisor is None and view.lock_held:
+            _wait_for_news(watch, holder, timeout_s)
+    except FileNotFoundError:
+        pass
+    finally:
+        watch.close()
+
+
+def _wait_for_news(watch: FileWatch, holder: Process | None, timeout_s: float | None) -> set[str]:
+    """Wait until files change, or the process ends that holds the app with others.
+
+    A client that submits an app may die without touching a file.
+    """
+    fd = None if holder is None else pids.open_pid(*holder[:2])
+    if fd is None:
+        return watch.wait(_UNOWNED_S if timeout_s is None else min(_UNOWNED_S, timeout_s))
+    try:
+        return watch.wait(timeout_s, fd)
+    finally:
+        os.close(fd)
 
 
 def wait_for_start(app_dir: str) -> None:

@@ -12,17 +12,19 @@ from launcher.schedulers.appfolder import sweep
 from launcher.schedulers.appstore import open_store
 from launcher.schedulers.backend import EngineApps
 from launcher.schedulers.local import appview, rundir
-from launcher.schedulers.local.apprecord import LocalApp, record_end
+from launcher.schedulers.local.apprecord import LocalApp, record_end, record_ends
 from launcher.schedulers.local.claim import claimant, discard_ended, discard_ownerless
 from launcher.schedulers.record import row_of
 from launcher.state.records import AppRecord
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterable, Iterator
     from typing import Any
 
+    from launcher.errors import LauncherError
     from launcher.schedulers.api import OnWait
+    from launcher.schedulers.local.appview import AppView
     from launcher.specs.attempt import Attempt
     from launcher.specs.launch import JobKey
     from launcher.state.store import Store
@@ -137,17 +139,18 @@ class LocalApps(EngineApps):
 
         wait_for_start(self._dir(app_id))
 
-    def stop(self, app_id: str, grace_s: float | None, *, interrupt: bool = False) -> None:
-        """Returns when no process of the app is left."""
+    def stop_all(
+        self, app_ids: Iterable[str], grace_s: float | None, *, interrupt: bool = False
+    ) -> Iterator[tuple[str, LauncherError | None]]:
+        """Yields each app when no process of it is left."""
         from launcher.schedulers.local.stop import cancel
 
-        if os.path.isdir(self._dir(app_id)):
-            cancel(self._state_dir, app_id, grace_s, interrupt=interrupt, on_wait=self._on_wait)
+        return cancel(self._state_dir, app_ids, grace_s, interrupt=interrupt, on_wait=self._on_wait)
 
-    def withdraw(self, app_id: str) -> bool:
+    def withdraw_all(self, app_ids: Iterable[str]) -> Iterator[tuple[str, bool | LauncherError]]:
         from launcher.schedulers.local.stop import withdraw
 
-        return withdraw(self._state_dir, app_id, self._on_wait)
+        return withdraw(self._state_dir, app_ids, self._on_wait)
 
     def reap(self) -> list[Attempt]:
         """Record the ends of apps, and remove what dead owners left: processes, folders, void rows.
@@ -165,19 +168,23 @@ class LocalApps(EngineApps):
             with open_store(durable=False) as store:
                 add_missing(store, self._state_dir)
                 live = store.to_tidy(rundir.SCHEDULERS)
-        return [attempt for app in live if (attempt := self._record_or_remove(app)) is not None]
+        ended = {app.app_id: view for app in live if (view := self._ended_or_removed(app)) is not None}
+        jobs = {app.app_id: app for app in live if app.app_id in ended and app.job is not None}
+        first = record_ends(self._state_dir, ended, durable=bool(jobs)) if ended else set()
+        found = (self._attempt(jobs[app_id]) for app_id in jobs if app_id in first)
+        return [attempt for attempt in found if attempt is not None]
 
-    def _record_or_remove(self, app: AppRecord) -> Attempt | None:
+    def _ended_or_removed(self, app: AppRecord) -> AppView | None:
+        """The app if it has ended. Removes a void row, and what a dead owner left of an app without a job."""
         app_dir = self._dir(app.app_id)
         view = appview.read_state(app_dir)
         if view is None:
             with open_store(durable=False) as store:
                 store.remove_void(app.app_id, app_dir)
         elif view.has_ended:
-            first = record_end(self._state_dir, app.app_id, view, durable=app.job is not None)
-            return self._attempt(app) if first and app.job is not None else None
+            return view
         elif view.state in ("reserved", "created") and not view.lock_held and app.job is None:
-            # The next apply resumes or removes an attempt of a job; an app without a job is removed here.
+            # The next apply resumes or removes an attempt of a job.
             discard_ownerless(self._state_dir, app_dir)
         return None
 

@@ -1,12 +1,12 @@
-"""The folder of an app: every path in it, and the small files by which clients and supervisor talk.
+"""The folder of an app: every path in it, and the small files by which clients and the app's holder talk.
 
 ::
 
     <state folder>/apps/<app id>/
-        lock            held by the client that submits the app, then by its supervisor; else free
+        lock            held by the client that submits the app, then by the process that holds it; else free
         attempt.json    what was reserved
         request.json    the request to the supervisor
-        events.jsonl    what happened; only the supervisor writes it
+        events.jsonl    what happened; only the process that holds the lock writes it
         cancel          a request to stop the app: the user, `interrupt USER` if attached to it, and
                         `grace SECONDS` if given
         decision        of an app that waits for others: a link to `start` or `withdrawn`, what came first

@@ -74,7 +74,7 @@ class Spawner:
     """
 
     def __init__(self, inherited: Mapping[str, str]) -> None:
-        self._inherited = inherited
+        self.inherited = inherited
         self._last_wanted: tuple[str, str, str] | None = None
         self._last_found = ""
         self._soft, self._hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -163,8 +163,8 @@ class Spawner:
             resource.setrlimit(resource.RLIMIT_NOFILE, (files, self._hard))
 
     def _environment(self, env: Mapping[str, str]) -> dict[str, str]:
-        whole = {**self._inherited, **env}
-        paths = [p for p in (env.get("PATH"), self._inherited.get("PATH")) if p]
+        whole = {**self.inherited, **env}
+        paths = [p for p in (env.get("PATH"), self.inherited.get("PATH")) if p]
         if paths:
             whole["PATH"] = os.pathsep.join(paths)
         return whole

@@ -1,4 +1,7 @@
-"""Cancel or withdraw an app from any process: write a file, signal the supervisor, check what is left."""
+"""Cancel or withdraw apps from any process: ask all of them, wait for all together, check what is left.
+
+A client asks by a file in the folder of the app, and wakes the app's holder.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,17 @@ from launcher.schedulers import pids
 from launcher.schedulers.appfolder import AppFolder
 from launcher.schedulers.local import appview, kernel, rundir
 from launcher.schedulers.local.claim import discard_ownerless, hold_ownerless
+from launcher.schedulers.local.together import Pause, together
 from launcher.state.home import actor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from launcher.errors import LauncherError
     from launcher.schedulers.api import OnWait
     from launcher.schedulers.local.appview import AppView
+    from launcher.schedulers.local.together import Course
 
 
 NOTE_S = 2.0
@@ -30,100 +38,245 @@ _LOOK_S = 0.05
 
 def cancel(
     state_dir: str,
-    app_id: str,
+    app_ids: Iterable[str],
     grace_s: float | None = None,
     *,
     interrupt: bool = False,
     on_wait: OnWait | None = None,
-) -> None:
-    """Stop the app; returns when none of its processes is left. An ended app keeps its outcome.
+) -> Iterator[tuple[str, LauncherError | None]]:
+    """Stop apps; yields each when none of its processes is left. An ended app keeps its outcome.
 
     Any number of clients may do this at once; the shortest `grace_s` of them counts. A suspended supervisor
     is continued; one that does not end by itself after the grace period is killed with its replicas.
 
     Args:
-        interrupt: the client was attached to the app; it is recorded as interrupted.
+        app_ids: in the order in which they are asked to end.
+        interrupt: the client was attached to the apps; they are recorded as interrupted.
         on_wait: called once with the app id and the reason for waiting, if the client has to wait.
 
-    Raises SchedulerError when the supervisor cannot be signalled: it is another user's, or in another pid
-    namespace.
+    Yields each app id, with a SchedulerError when the supervisor cannot be signalled: it is another user's,
+    or in another pid namespace.
     """
-    app_dir = rundir.app_dir(state_dir, app_id)
-    view = appview.read_state(app_dir)
-    if view is None or (view.has_ended and not view.abandoned):
-        return
-    if not view.abandoned:
-        view = _stop(app_dir, grace_s, interrupt, on_wait)
-    if view is not None and view.abandoned:
+    left = _Leftovers()
+    stops = {app_id: _Stop(state_dir, app_id, on_wait) for app_id in app_ids}
+    yield from together({each: stop.cancel(grace_s, interrupt, left) for each, stop in stops.items()})
+
+
+def withdraw(
+    state_dir: str, app_ids: Iterable[str], on_wait: OnWait | None = None
+) -> Iterator[tuple[str, bool | LauncherError]]:
+    """End waiting apps as `skipped: withdrawn`; see `cancel`.
+
+    Yields each app id with True when nothing of it has run or ever will, and its supervisor has ended; False
+    when it does not wait, or is about to start; a SchedulerError when the supervisor cannot be signalled.
+    """
+    yield from together({app_id: _Stop(state_dir, app_id, on_wait).withdraw() for app_id in app_ids})
+
+
+class _Stop:
+    """The end of one app. A course asks for it up to its first pause, and waits for it then."""
+
+    def __init__(self, state_dir: str, app_id: str, on_wait: OnWait | None) -> None:
+        self._state_dir = state_dir
+        self._app_id = app_id
+        self._app_dir = rundir.app_dir(state_dir, app_id)
+        self._on_wait = on_wait or _silently
+        self._woken: tuple[int, int, str] | None = None  # the process that holds the app
+        self._is_noted = False
+
+    def _view(self) -> AppView | None:
+        return appview.read_state(self._app_dir)
+
+    def cancel(self, grace_s: float | None, interrupt: bool, left: _Leftovers) -> Course[None]:
+        view = self._view()
+        if view is None or (view.has_ended and not view.abandoned):
+            return
+        if not view.abandoned:
+            # Write the cancel file first, then look for the supervisor. A starting supervisor does this in
+            # reverse order, so that they cannot miss each other.
+            if _write_intent(self._app_dir, grace_s, interrupt):
+                yield from self._until_let_go()
+            view = self._view()
+            if view is not None and not view.abandoned and (view.started_at or not view.has_ended):
+                yield from left.kill(self._app_dir, view)
+        if view is not None and view.abandoned:
+            from launcher.schedulers.local.apprecord import record_end
+
+            record_end(self._state_dir, self._app_id, view)
+        elif view is not None and view.state in ("reserved", "created") and not view.lock_held:
+            discard_ownerless(self._state_dir, self._app_dir)
+
+    def withdraw(self) -> Course[bool]:
+        view = self._view()
+        if view is None or view.state not in rundir.WAITING:
+            return False
+        if not view.lock_held:
+            _decide_for_dead(self._app_dir)
+        else:
+            try:
+                if rundir.decide(self._app_dir, rundir.WITHDRAWN) != rundir.WITHDRAWN:
+                    return False
+            except FileNotFoundError:
+                return False
+            self._wake(view)
+            yield Pause(0.0)
+        view = self._view()
+        since = time.monotonic()
+        while view is not None and view.state in rundir.WAITING and view.lock_held:
+            if view.holder is not None and view.supervisor is None:
+                yield from self._until_it_answers(view.holder, since)
+            else:
+                yield from self._until_exit(view)
+            view = self._view()
+        if view is None or view.state != "skipped":
+            return False
         from launcher.schedulers.local.apprecord import record_end
 
-        record_end(state_dir, app_id, view)
-    elif view is not None and view.state in ("reserved", "created") and not view.lock_held:
-        discard_ownerless(state_dir, app_dir)
-
-
-def _stop(app_dir: str, grace_s: float | None, interrupt: bool, on_wait: OnWait | None) -> AppView | None:
-    """Ask the supervisor to stop, wait for its end, and kill any remaining process of the app."""
-    # Write the cancel file first, then look for the supervisor. A starting supervisor does this in reverse
-    # order, so that they cannot miss each other.
-    if not _write_intent(app_dir, grace_s, interrupt):
-        return appview.read_state(app_dir)
-    from launcher.schedulers.local.filewatch import wait_for_change
-
-    deadline = time.monotonic() + _OWNER_S
-    seen = appview.read_state(app_dir)
-    while seen is not None and not seen.has_ended and seen.lock_held:
-        if seen.supervisor is not None:
-            end_supervisor(app_dir, seen, on_wait)
-        elif time.monotonic() > deadline:
-            break
-        else:
-            wait_for_change(rundir.events(app_dir), 0.5)
-        seen = appview.read_state(app_dir)
-    if seen is not None and not seen.abandoned:
-        appview.kill_leftovers(app_dir, seen)
-    return seen
-
-
-def end_supervisor(app_dir: str, view: AppView, on_wait: OnWait | None = None) -> None:
-    """Wait until the supervisor of a locked app has exited, and kill it if need be. Raises SchedulerError."""
-    assert view.supervisor is not None
-    on_wait = on_wait or _silently
-    start = view.supervisor[1]
-    app_id = os.path.basename(app_dir)
-    pid = appview.supervisor_pid(view)
-    if pid is None:
-        _wait_for_lock(app_dir, view.supervisor[0], on_wait)
-        return
-    if not _signal(app_id, pid, start, kernel.SIGTERM):
-        return
-    _signal(app_id, pid, start, kernel.SIGCONT)  # a suspended process does not handle SIGTERM
-    if pids.wait_for_exit(pid, start, NOTE_S):
-        return
-    grace_s = _grace_s(app_dir)
-    suspended = f"its supervisor (pid {pid}) is suspended; " if _is_suspended(pid) else ""
-    on_wait(app_id, f"{suspended}its processes have {grace_s:g} s to end")
-    if _ends(app_dir, pid, start, grace_s - NOTE_S):
-        return
-    on_wait(app_id, f"its supervisor (pid {pid}) does not answer and is killed")
-    if _signal(app_id, pid, start, kernel.SIGKILL) and not pids.wait_for_exit(pid, start, appview.PATIENCE_S):
-        raise SchedulerError(
-            f"cannot stop {app_id}: its supervisor (pid {pid}) does not even end by SIGKILL",
-            hint="it hangs in the kernel, or is frozen by its cgroup; cancel again when it goes on",
-        )
-
-
-def _ends(app_dir: str, pid: int, start: int, grace_s: float) -> bool:
-    """Wait for the supervisor; False when its time is up and it makes no progress."""
-    if pids.wait_for_exit(pid, start, max(0.0, grace_s)):
+        record_end(self._state_dir, self._app_id, view, durable=True)
         return True
-    while not _is_suspended(pid):
-        before = _size_of_record(app_dir)
-        if pids.wait_for_exit(pid, start, _PROGRESS_S):
+
+    def _until_let_go(self) -> Course[None]:
+        """Wake the process that holds the app, and wait until the end is recorded, or the app is let go."""
+        since = time.monotonic()
+        is_asked = False
+        while (seen := self._view()) is not None and not seen.has_ended and seen.lock_held:
+            if not is_asked:
+                self._wake(seen)
+                is_asked = True
+                yield Pause(0.0)
+            elif seen.supervisor is not None:
+                yield from self._until_exit(seen)
+            elif seen.holder is not None:
+                yield from self._until_it_answers(seen.holder, since)
+            elif time.monotonic() > since + _OWNER_S:
+                break
+            else:
+                yield Pause(0.5, path=rundir.events(self._app_dir))
+
+    def _wake(self, view: AppView) -> int | None:
+        """Make the process that holds the app look at what is asked of the app, each such process once.
+
+        Returns its pid; None when it is not visible from here, or has exited. Raises SchedulerError.
+        """
+        process = view.supervisor or view.holder
+        if process is None:  # its client is just submitting it
+            return None
+        pid = appview.visible_pid(*process)
+        if pid is None or self._woken == process:
+            return pid
+        start = process[1]
+        if not _signal(self._app_id, pid, start, kernel.SIGTERM if view.supervisor else kernel.SIGUSR1):
+            return None
+        _signal(self._app_id, pid, start, kernel.SIGCONT)  # a suspended process handles no other signal
+        self._woken = process
+        return pid
+
+    def _until_it_answers(self, holder: tuple[int, int, str], since: float) -> Course[None]:
+        """Wait for the next event of an app that is held together with others. Raises SchedulerError."""
+        pid = appview.visible_pid(*holder)
+        if pid is None:
+            yield from self._until_unlocked(holder[0])
+            return
+        waited = time.monotonic() - since
+        if waited > NOTE_S and not self._is_noted:
+            self._is_noted = True
+            self._on_wait(self._app_id, f"the process that holds it (pid {pid}) is busy or suspended")
+        if waited > _OWNER_S:
+            raise SchedulerError(
+                f"cannot stop {self._app_id}: the process that holds it (pid {pid}) does not answer",
+                hint=f"`kill -9 {pid}` frees all apps that it holds, none of which runs; then cancel again",
+            )
+        yield Pause(0.5, path=rundir.events(self._app_dir))
+
+    def _until_exit(self, view: AppView) -> Course[None]:
+        """Wait until the supervisor of a locked app has exited, and kill it if need be.
+
+        Raises SchedulerError.
+        """
+        assert view.supervisor is not None
+        pid, start = self._wake(view), view.supervisor[1]
+        if pid is None:
+            yield from self._until_unlocked(view.supervisor[0])
+            return
+        if (yield Pause(NOTE_S, process=(pid, start))):
+            return
+        grace_s = self._grace_s()
+        suspended = f"its supervisor (pid {pid}) is suspended; " if _is_suspended(pid) else ""
+        self._on_wait(self._app_id, f"{suspended}its processes have {grace_s:g} s to end")
+        if (yield from self._ends(pid, start, grace_s - NOTE_S)):
+            return
+        self._on_wait(self._app_id, f"its supervisor (pid {pid}) does not answer and is killed")
+        if not _signal(self._app_id, pid, start, kernel.SIGKILL):
+            return
+        if not (yield Pause(appview.PATIENCE_S, process=(pid, start))):
+            raise SchedulerError(
+                f"cannot stop {self._app_id}: its supervisor (pid {pid}) does not even end by SIGKILL",
+                hint="it hangs in the kernel, or is frozen by its cgroup; cancel again when it goes on",
+            )
+
+    def _ends(self, pid: int, start: int, grace_s: float) -> Course[bool]:
+        """Wait for the supervisor; False when its time is up and it makes no progress."""
+        if (yield Pause(max(0.0, grace_s), process=(pid, start))):
             return True
-        if _size_of_record(app_dir) == before:
-            return False
-    return False
+        while not _is_suspended(pid):
+            before = _size_of_record(self._app_dir)
+            if (yield Pause(_PROGRESS_S, process=(pid, start))):
+                return True
+            if _size_of_record(self._app_dir) == before:
+                return False
+        return False
+
+    def _until_unlocked(self, pid: int) -> Course[None]:
+        """Wait until the lock is free that a process holds which /proc does not show."""
+        began = time.monotonic()
+        noted = False
+        while AppFolder(self._app_dir).is_locked():
+            waited = time.monotonic() - began
+            if waited > _OUT_OF_SIGHT_S:
+                raise SchedulerError(
+                    f"cannot stop {self._app_id}: its supervisor (pid {pid}) runs where this process cannot"
+                    " signal it, in another container or pid namespace",
+                    hint="cancel it from there, or stop that container",
+                )
+            if waited > NOTE_S and not noted:
+                noted = True
+                self._on_wait(self._app_id, f"its supervisor (pid {pid}) is not to be seen from here")
+            yield Pause(_LOOK_S)
+
+    def _grace_s(self) -> float:
+        """The grace period that the supervisor grants its replicas: a client's, else the app's."""
+        asked = rundir.cancellation(self._app_dir) or {}
+        if "grace_s" in asked:
+            return float(asked["grace_s"])
+        request = appview.read_request(self._app_dir) or {}
+        return float(request.get("grace_s") or 0.0)
+
+
+class _Leftovers:
+    """The processes of apps without a supervisor. Apps that end at the same time share one look at /proc."""
+
+    def __init__(self) -> None:
+        self._looked_at = -1.0
+        self._living: set[tuple[int, int]] = set()  # pid and start time of each process
+        self._scratch: set[bytes] = set()  # folders that these have in their environment
+
+    def kill(self, app_dir: str, view: AppView) -> Course[None]:
+        """Kill every process that an app has left."""
+        since = time.monotonic()
+        yield Pause(0.0)
+        if self._looked_at < since:
+            self._look()
+        runs = {each.run for each in view.replicas if each.run is not None}
+        if os.fsencode(rundir.scratch(app_dir)) in self._scratch or not self._living.isdisjoint(runs):
+            appview.kill_leftovers(app_dir, view)
+
+    def _look(self) -> None:
+        self._looked_at = time.monotonic()
+        everybody = list(pids.processes())
+        self._living = {(each.pid, each.start) for each in everybody}
+        name = b"LAUNCHER_SCRATCH="
+        found = (entry for each in everybody for entry in pids.environment(each.pid).split(b"\0"))
+        self._scratch = {entry[len(name) :] for entry in found if entry.startswith(name)}
 
 
 def _size_of_record(app_dir: str) -> int:
@@ -131,25 +284,6 @@ def _size_of_record(app_dir: str) -> int:
         return os.stat(rundir.events(app_dir)).st_size
     except OSError:
         return 0
-
-
-def _wait_for_lock(app_dir: str, pid: int, on_wait: OnWait) -> None:
-    """Wait until the lock is free that a process holds which /proc does not show."""
-    app_id = os.path.basename(app_dir)
-    began = time.monotonic()
-    noted = False
-    while AppFolder(app_dir).is_locked():
-        waited = time.monotonic() - began
-        if waited > _OUT_OF_SIGHT_S:
-            raise SchedulerError(
-                f"cannot stop {app_id}: its supervisor (pid {pid}) runs where this process cannot signal it,"
-                " in another container or pid namespace",
-                hint="cancel it from there, or stop that container",
-            )
-        if waited > NOTE_S and not noted:
-            noted = True
-            on_wait(app_id, f"its supervisor (pid {pid}) is not to be seen from here")
-        time.sleep(_LOOK_S)
 
 
 def _signal(app_id: str, pid: int, start: int, signum: int) -> bool:
@@ -166,15 +300,6 @@ def _signal(app_id: str, pid: int, start: int, signum: int) -> bool:
 def _is_suspended(pid: int) -> bool:
     found = pids.process(pid)
     return found is not None and found.state in "Tt"
-
-
-def _grace_s(app_dir: str) -> float:
-    """The grace period that the supervisor grants its replicas: a client's, else the app's."""
-    asked = rundir.cancellation(app_dir) or {}
-    if "grace_s" in asked:
-        return float(asked["grace_s"])
-    request = appview.read_request(app_dir) or {}
-    return float(request.get("grace_s") or 0.0)
 
 
 def _silently(app_id: str, what: str) -> None:
@@ -198,36 +323,6 @@ def _write_intent(app_dir: str, grace_s: float | None, interrupt: bool) -> bool:
         pass
     finally:
         os.close(fd)
-    return True
-
-
-def withdraw(state_dir: str, app_id: str, on_wait: OnWait | None = None) -> bool:
-    """End a waiting app as `skipped: withdrawn`; False when it does not wait, or is about to start.
-
-    True when nothing of it has run or ever will, and its supervisor has ended. Raises SchedulerError when the
-    supervisor cannot be signalled.
-    """
-    from launcher.schedulers.local.apprecord import record_end
-
-    app_dir = rundir.app_dir(state_dir, app_id)
-    view = appview.read_state(app_dir)
-    if view is not None and view.state in rundir.WAITING and not view.lock_held:
-        _decide_for_dead(app_dir)
-        view = appview.read_state(app_dir)
-    elif view is not None and view.state in rundir.WAITING:
-        try:
-            if rundir.decide(app_dir, rundir.WITHDRAWN) != rundir.WITHDRAWN:
-                return False
-        except FileNotFoundError:
-            return False
-    else:
-        return False
-    while view is not None and view.state in rundir.WAITING and view.lock_held:
-        end_supervisor(app_dir, view, on_wait)
-        view = appview.read_state(app_dir)
-    if view is None or view.state != "skipped":
-        return False
-    record_end(state_dir, app_id, view, durable=True)
     return True
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from _thread import allocate_lock
 from collections.abc import Callable, Mapping, Sequence
@@ -26,6 +27,7 @@ from launcher.specs.attempt import Attempt
 from launcher.specs.secret import Secret
 
 if TYPE_CHECKING:
+    from launcher.schedulers.local.line_client import LineClient
     from launcher.specs.attempt import AttemptState
     from launcher.specs.dryrun import AppDryRunInfo
     from launcher.specs.jobkey import JobKey
@@ -48,6 +50,8 @@ class Submitter:
         self.outputs = output_folders
         self._store: Store | None = None
         self._supervisors: list[SupervisorClient] = []
+        self._holds = False  # an app that waits or takes its turn
+        self._line: LineClient | None = None
         self._lock = allocate_lock()
 
     def claim(
@@ -60,12 +64,14 @@ class Submitter:
         return claim(self._store, self.state_dir, dict(recorded), session=session, name=name, key=key)
 
     def create(
-        self, made: Claim, request: PopenRequest, *, attached: bool, output: str = ""
+        self, made: Claim, request: PopenRequest, *, attached: bool, output: str = "", held: bool = False
     ) -> SupervisorClient:
         """Start a supervisor that has prepared the app and waits for "go".
 
         Args:
             output: the output folder, which the supervisor makes when the app starts; "" for none.
+            held: the app waits for others or takes its turn. The first one that does keeps its supervisor;
+                one process holds the others.
 
         Raises StartError, SecretError or SchedulerError, with the app removed.
         """
@@ -75,7 +81,7 @@ class Submitter:
             # Reference → value: held only in the supervisor's memory.
             secrets = {str(reference): resolve(reference) for reference in sorted(used)}
             appview.write_request(made.app_dir, request.to_json())
-            supervisor = SupervisorClient.spawn(made.app_dir, made.lock_fd)
+            supervisor = self._holder_of(made, held=held)
         except BaseException:
             discard(self.state_dir, made.app_dir, made)
             raise
@@ -90,6 +96,17 @@ class Submitter:
             self.take_back(supervisor)
             raise
         return supervisor
+
+    def _holder_of(self, made: Claim, *, held: bool) -> SupervisorClient:
+        with self._lock:
+            is_first, self._holds = not self._holds, self._holds or held
+            if not held or is_first or sys.platform != "linux":
+                return SupervisorClient.spawn(made.app_dir, made.lock_fd)
+            if self._line is None:
+                from launcher.schedulers.local.line_client import LineClient
+
+                self._line = LineClient(rundir.apps_dir(self.state_dir))
+            return self._line.hold(made.app_dir, made.lock_fd)
 
     def start(
         self,
@@ -162,6 +179,8 @@ class Submitter:
         self._supervisors = [each for each in self._supervisors if not each.reap()]
 
     def close_store(self) -> None:
+        if self._line is not None:
+            self._line.close()
         store, self._store = self._store, None
         if store is not None:
             store.close()
@@ -198,7 +217,11 @@ class LocalReservation(BackendReservation):
         folders.make_root()
         self._is_over = True
         self._supervisor = self._submitter.create(
-            self._claim, bound, attached=False, output=folders.address(attempt, app)
+            self._claim,
+            bound,
+            attached=False,
+            output=folders.address(attempt, app),
+            held=bool(self.waits_for or self.turn),
         )
         self._is_over = False
 

@@ -30,7 +30,7 @@ _MAIN = (
 )
 # Loader and locale, for this interpreter itself. Nothing else of the environment: the replicas' part
 # goes through the control socket and is written nowhere.
-_KEPT = ("LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH")
+KEPT = ("LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH")
 # By these, runners of GitHub, Azure and Jenkins know the processes that they kill at the end of a CI job.
 _TRACKING = {
     "RUNNER_TRACKING_ID",
@@ -39,7 +39,7 @@ _TRACKING = {
     "JENKINS_NODE_COOKIE",
     "JENKINS_SERVER_COOKIE",
 }
-_ACCEPTED: dict[str, AttemptState] = {"waiting": "waiting", "queued": "queued"}
+ACCEPTED: dict[str, AttemptState] = {"waiting": "waiting", "queued": "queued"}
 
 
 class SupervisorClient:
@@ -66,7 +66,7 @@ class SupervisorClient:
             control=CONTROL_FD,
             descriptors={LOCK_FD: lock_fd},
             log=os.path.join(app_dir, "supervisor.err"),
-            env={name: os.environ[name] for name in _KEPT if name in os.environ},
+            env={name: os.environ[name] for name in KEPT if name in os.environ},
             flags=("-S",),
         )
         return cls(app_dir, pid, control)
@@ -86,22 +86,8 @@ class SupervisorClient:
             output: the output folder to make when the app starts; "" for none.
         """
         self.attached = attached
-        self._ask(
-            {
-                "op": "create",
-                "app_dir": self.app_dir,
-                "handle": request.handle,
-                "output": output,
-                "attached": attached,
-                "timeout_s": request.timeout_s,
-                "grace_s": request.grace_s,
-                "separate_streams": request.separate_streams,
-                "log_max_bytes": (request.log_max_mb or 0) * 1_000_000,
-                "env": _inherited(),
-                "secrets": _values_to_mask(request, secrets or {}),
-                "roles": [_role(request, name, secrets or {}) for name in request.role_params],
-            }
-        )
+        message = creation(self.app_dir, request, attached=attached, secrets=secrets or {}, output=output)
+        self._ask({**message, "env": inherited()})
 
     def go(
         self,
@@ -119,10 +105,7 @@ class SupervisorClient:
             turn: what the app asks of this machine.
             inputs: where to compare its input files.
         """
-        ask = turn.to_dict() if turn else None
-        compare = _comparison(inputs) if inputs else None
-        answer = self._ask({"op": "go", "needs": list(needs), "turn": ask, "inputs": compare})
-        return _ACCEPTED.get(answer, "running")
+        return ACCEPTED.get(self._ask(going(needs, turn, inputs)), "running")
 
     def close(self) -> None:
         """Close the socket: the supervisor removes an app not yet started and cancels an attached one."""
@@ -159,24 +142,10 @@ class SupervisorClient:
             answer = self._receive()
         except (BrokenPipeError, ConnectionResetError):
             answer = None
-        if answer is None:
-            self._ended_without_answer()
-        elif "error" in answer:
+        if answer is None or "error" in answer:
             self.close()
             self.reap(block=True)
-            raise _refusal(answer)
-        return "" if answer is None else str(answer["ok"])
-
-    def _ended_without_answer(self) -> None:
-        """Handle a closed socket: the app was cancelled meanwhile, or the supervisor died."""
-        self.close()
-        self.reap(block=True)
-        view = appview.read_state(self.app_dir)
-        if view is None or view.state not in ("cancelled", "skipped"):
-            raise SchedulerError(
-                f"the supervisor of {os.path.basename(self.app_dir)} died{_last_words(self.app_dir)}",
-                hint="apply again; if it stays so, the disk may be full or the machine out of memory",
-            )
+        return outcome_of(answer, self.app_dir)
 
     def _send(self, message: dict[str, Any]) -> None:
         if self._control is None:
@@ -192,6 +161,49 @@ class SupervisorClient:
             if (message := inbox.take()) is not None:
                 return dict(message)
         return None
+
+
+def creation(
+    app_dir: str, request: PopenRequest, *, attached: bool, secrets: Mapping[str, str], output: str
+) -> dict[str, Any]:
+    """Return the message "create", without the environment that the replicas inherit."""
+    return {
+        "op": "create",
+        "app_dir": app_dir,
+        "handle": request.handle,
+        "output": output,
+        "attached": attached,
+        "timeout_s": request.timeout_s,
+        "grace_s": request.grace_s,
+        "separate_streams": request.separate_streams,
+        "log_max_bytes": (request.log_max_mb or 0) * 1_000_000,
+        "secrets": _values_to_mask(request, secrets),
+        "roles": [_role(request, name, secrets) for name in request.role_params],
+    }
+
+
+def going(needs: Sequence[tuple[str, str]], turn: Ask | None, inputs: InputRef | None) -> dict[str, Any]:
+    """Return the message "go"."""
+    ask = turn.to_dict() if turn else None
+    return {"op": "go", "needs": list(needs), "turn": ask, "inputs": _comparison(inputs) if inputs else None}
+
+
+def outcome_of(answer: Mapping[str, Any] | None, app_dir: str) -> str:
+    """Return what the process of an app has answered, "" where it ended the app as its user asked for.
+
+    Raises StartError for an error, SchedulerError where there is no answer, since the process died.
+    """
+    if answer is not None and "error" in answer:
+        raise _refusal(answer)
+    if answer is not None and answer["ok"]:
+        return str(answer["ok"])
+    view = appview.read_state(app_dir)
+    if view is None or view.state not in ("cancelled", "skipped"):
+        raise SchedulerError(
+            f"the supervisor of {os.path.basename(app_dir)} died{_last_words(app_dir)}",
+            hint="apply again; if it stays so, the disk may be full or the machine out of memory",
+        )
+    return ""
 
 
 def _role(request: PopenRequest, name: str, secrets: Mapping[str, str]) -> dict[str, Any]:
@@ -215,7 +227,7 @@ def _role(request: PopenRequest, name: str, secrets: Mapping[str, str]) -> dict[
     }
 
 
-def _inherited() -> dict[str, str]:
+def inherited() -> dict[str, str]:
     """The environment that replicas inherit: all of ours but what marks them as part of a CI job."""
     return {name: value for name, value in os.environ.items() if name not in _TRACKING}
 
@@ -250,7 +262,7 @@ def _exact(text: str) -> str:
     return text[:]
 
 
-def _refusal(answer: dict[str, Any]) -> StartError:
+def _refusal(answer: Mapping[str, Any]) -> StartError:
     """The error that the supervisor reported, naming the replica and its command."""
     text = str(answer["error"])
     if answer.get("role") is None:

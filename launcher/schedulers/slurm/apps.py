@@ -11,14 +11,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from launcher.errors import LauncherError, SchedulerError
-from launcher.holding.phrases import cancelled
 from launcher.schedulers.appstore import open_store
 from launcher.schedulers.backend import EngineApps
 from launcher.schedulers.slurm import known
-from launcher.schedulers.slurm.cluster import Cluster, checked
+from launcher.schedulers.slurm.cluster import Cluster, checked, error_of
 from launcher.schedulers.slurm.clusters import Answers, Clusters, forget, seen, settled, with_undecided
 from launcher.schedulers.slurm.known import SLURM
-from launcher.schedulers.slurm.options import DEFAULT_GRACE_S
 from launcher.schedulers.slurm.state import (
     Facts,
     View,
@@ -30,10 +28,10 @@ from launcher.schedulers.slurm.state import (
     view_of,
     whole_app,
 )
+from launcher.schedulers.slurm.stops import is_left_behind, places_of, stop_all, take_back
 from launcher.schedulers.staged import current
 from launcher.specs.attempt import Attempt
 from launcher.specs.jobkey import JobKey
-from launcher.state.home import actor
 from launcher.state.records import LIVE, WAITING, AppRecord
 
 if TYPE_CHECKING:
@@ -42,12 +40,6 @@ if TYPE_CHECKING:
 
 _BEING_MADE_S = 60.0
 """An app that was noted here and is not on its cluster may be about to be reserved there for so long."""
-
-_NOTE_S = 2.0
-_OWNER_S = 30.0  # how long to wait for a client that is just submitting the app
-_PATIENCE_S = 30.0  # beyond the grace period, for Slurm to notice
-_FIRST_S, _LAST_S = 0.1, 1.0
-_NEVER_S = (60.0, 60.0)
 
 
 class SlurmApps(EngineApps):
@@ -232,54 +224,37 @@ class SlurmApps(EngineApps):
                     raise
         forget(app_id)
 
-    def withdraw(self, app_id: str) -> bool:
-        self._clusters.noted(app_id)  # true no longer
-        found = self._clusters.find(app_id)
-        if found is None or self._judged(*found).state not in WAITING:
-            return False
-        return bool(found[0].ask("withdraw", app_id=app_id)["withdrawn"])
+    def withdraw_all(self, app_ids: Iterable[str]) -> Iterator[tuple[str, bool | LauncherError]]:
+        ids = list(app_ids)
+        for app_id in ids:
+            self._clusters.noted(app_id)  # true no longer
+        found, answers = places_of(self._clusters, ids)
+        waiting = {
+            cluster: [app_id for app_id in ids if self._waits(cluster, apps.get(app_id))]
+            for cluster, apps in found
+        }
+        asked = {app_id for each in waiting.values() for app_id in each}
+        known = {app_id for _, apps in found for app_id in apps}
+        for app_id in ids:
+            if app_id not in asked:
+                unreached = None if app_id in known else answers.error
+                yield app_id, unreached or False
+        for cluster, of_it in waiting.items():
+            try:
+                done = cluster.call(*({"op": "withdraw", "app_id": each} for each in of_it)) if of_it else []
+            except LauncherError as error:
+                yield from ((app_id, error) for app_id in of_it)
+                continue
+            for app_id, answer in zip(of_it, done, strict=True):
+                yield app_id, error_of(answer) or bool(answer["withdrawn"])
 
-    def stop(self, app_id: str, grace_s: float | None, *, interrupt: bool = False) -> None:
-        """Returns when Slurm has no job of the app. Raises SchedulerError when Slurm cannot end that."""
-        self._clusters.noted(app_id)  # true no longer
-        found = self._clusters.find(app_id)
-        submitted = None if found is None else _once_submitted(found[0], app_id, found[1])
-        if found is None or submitted is None:
-            return
-        cluster, cause = found[0], {"interrupt": interrupt, "by": actor()}
-        asked = {"app_id": app_id, "grace_s": grace_s, "message": cancelled(cause), **cause}
-        cluster.ask("cancel", **asked)
-        cfg = (submitted["attempt"].get("document") or {}).get("cfg") or {}
-        given = float(cfg.get("grace_s", DEFAULT_GRACE_S)) if grace_s is None else grace_s
-        if not self._is_over(cluster, app_id, given + _PATIENCE_S):
-            if self._on_wait is not None:
-                self._on_wait(app_id, "it does not end by itself, and Slurm kills it")
-            cluster.ask("cancel", **asked, force=True)
-            if not self._is_over(cluster, app_id, _PATIENCE_S * 2):
-                raise SchedulerError(
-                    f"cannot stop {app_id}: Slurm has not ended its job",
-                    hint="a node may be down: `squeue` shows where it is; cancel again when the node is back",
-                )
+    def _waits(self, cluster: Cluster, facts: Facts | None) -> bool:
+        return facts is not None and self._judged(cluster, facts).state in WAITING
 
-    def _is_over(self, cluster: Cluster, app_id: str, within_s: float) -> bool:
-        """Wait until the queue has nothing of the app, and its outcome is recorded; False after that time."""
-        began, pause, passed, is_noted = time.monotonic(), _FIRST_S, 0.0, False
-        look = {"op": "observe", "app_ids": [app_id], "ended": True, "queue": True}
-        # Until it has its outcome, its folder is enough to look at.
-        wait = {"op": "wait", "app_ids": [app_id], "seconds": min(within_s, _NOTE_S), "queue": _NEVER_S}
-        while True:
-            *_, answer = cluster.call(*([] if passed else [wait]), look)
-            facts = settled(cluster, checked(answer)["apps"]).get(app_id)
-            if facts is None or (facts.get("outcome") and not facts.get("queue")):
-                return True
-            passed = time.monotonic() - began
-            if passed > within_s:
-                return False
-            if passed > _NOTE_S and not is_noted and self._on_wait is not None:
-                self._on_wait(app_id, "Slurm ends its job")
-                is_noted = True
-            time.sleep(pause)
-            pause = min(pause * 1.5, _LAST_S)
+    def stop_all(
+        self, app_ids: Iterable[str], grace_s: float | None, *, interrupt: bool = False
+    ) -> Iterator[tuple[str, LauncherError | None]]:
+        return stop_all(self._clusters, app_ids, grace_s, interrupt=interrupt, on_wait=self._on_wait)
 
 
 def _with_ends(apps: Mapping[str, Facts]) -> list[Facts]:
@@ -301,40 +276,10 @@ def _reaped(cluster: Cluster, row: AppRecord, facts: Facts | None) -> list[Attem
         with open_store(durable=attempt is not None) as store:
             is_first = store.end_and_tidy(found.record)
         return [attempt] if is_first and attempt is not None else []
-    if _is_left_behind(view) and found.record.job is None:
+    if is_left_behind(view) and found.record.job is None:
         # The next apply resumes or removes an attempt of a job; an app without a job is removed here.
-        _take_back(cluster, row.app_id, facts)
+        take_back(cluster, row.app_id, facts)
     return []
-
-
-def _is_left_behind(view: View) -> bool:
-    """Whether the client that submitted the app has died before it was done."""
-    return view.state in ("reserved", "created") and not view.owner
-
-
-def _take_back(cluster: Cluster, app_id: str, facts: Facts) -> None:
-    """Remove an app whose client has died while it submitted it, with its held job."""
-    cluster.ask("abort", app_id=app_id, nonce=(facts.get("owner") or {}).get("nonce"))
-    forget(app_id)
-
-
-def _once_submitted(cluster: Cluster, app_id: str, facts: Facts) -> Facts | None:
-    """The app when its client has submitted it; None when nothing of it is left to stop."""
-    deadline, pause = time.monotonic() + _OWNER_S, _FIRST_S
-    while True:
-        view = view_of(facts)
-        if _is_left_behind(view):
-            _take_back(cluster, app_id, facts)
-            return None
-        if view.state not in ("reserved", "created") or time.monotonic() > deadline:
-            return facts
-        time.sleep(pause)
-        pause = min(pause * 1.5, _LAST_S)
-        again = seen(cluster, app_ids=[app_id], ended=True).get(app_id)
-        if again is None:
-            forget(app_id)
-            return None
-        facts = again
 
 
 def _remove(cluster: Cluster, app_id: str) -> None:

@@ -7,6 +7,7 @@ import json
 import os
 import tarfile
 import zlib
+from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib import resources
@@ -51,12 +52,15 @@ class Cluster:
     def __str__(self) -> str:
         return f"the cluster behind {self.host}" if self.host else "the cluster of this machine"
 
-    def call(self, *ops: Mapping[str, Any]) -> list[Answer]:
+    def call(self, *ops: Mapping[str, Any], one_look: bool = False) -> list[Answer]:
         """The answers to several operations, in order: an error of one of them is an answer.
+
+        Args:
+            one_look: they are of the same kind, for many apps, whose jobs Slurm is asked for once.
 
         Raises SchedulerError when the cluster cannot be asked.
         """
-        request = {"job_dir": self.job_dir, "ops": list(ops)}
+        request = {"job_dir": self.job_dir, "ops": list(ops), "one_look": one_look}
         answer = self._here(request) if self._ssh is None else self._there(self._ssh, request)
         found = answer.get("ok")
         if not isinstance(found, list) or len(found) != len(ops):
@@ -64,6 +68,10 @@ class Cluster:
         for op, each in zip(ops, found, strict=True):
             if op["op"] == "hello" and "error" not in each:
                 self._about = each
+            elif op["op"] == "put_program" and "error" not in each and self._about is not None:
+                self._about["programs"] = [*self._about.get("programs", ()), op["name"]]
+            elif each.get("error") == "no-program" and self._about is not None:
+                self._about["programs"] = []  # another client has removed it
         return found
 
     def ask(self, op: str, **fields: Any) -> Answer:
@@ -82,6 +90,14 @@ class Cluster:
     def greeting(self) -> list[Answer]:
         """The operation that asks for `about`, for a request that is sent anyway; none once it is known."""
         return [] if self._about is not None else [{"op": "hello"}]
+
+    @property
+    def programs(self) -> list[Answer]:
+        """The operation that stores what runs on the nodes, before an app needs it; none once it is there."""
+        name = program_name()
+        if name in self.about.get("programs", ()):
+            return []
+        return [{"op": "put_program", "name": name, "data": b64encode(program()).decode()}]
 
     @property
     def root(self) -> str:
@@ -167,6 +183,7 @@ def error_of(answer: Mapping[str, Any]) -> SchedulerError | StateError | None:
     hint = {
         "no-slurm": _BOTH_WAYS,
         "unreachable": "`sinfo` shows whether Slurm's controller answers; then try again",
+        "no-program": "try again",
         "full-disk": "make room below `job_dir`, or name another folder",
         "state": "name a folder that you can write, and that all nodes see: the run option `job_dir`",
         "live": "launcher cancel",
@@ -202,6 +219,14 @@ def agent_modules() -> bytes:
     texts = {f"{_SITE}.agent.{name[:-3]}": text.decode() for name, text in _package(f"{_SITE}.agent")}
     texts.update((module, _read(module).decode()) for module in _OF_AGENT)
     return zlib.compress(json.dumps(texts).encode())
+
+
+@cache
+def program_name() -> str:
+    """The name of `program` in the folder `programs` of a cluster: one for each content."""
+    from hashlib import sha256
+
+    return f"{sha256(program()).hexdigest()[:16]}.zip"
 
 
 @cache

@@ -191,10 +191,13 @@ def with_undecided(cluster: Cluster, apps: Mapping[str, Facts]) -> dict[str, Fac
     return found
 
 
-def forget(app_id: str) -> None:
-    known.forget(app_id)
+def forget(*app_ids: str) -> None:
+    """Remove the notes of this state folder about apps."""
+    for app_id in app_ids:
+        known.forget(app_id)
     with open_store(durable=False) as store:
-        store.remove(app_id)
+        for app_id in app_ids:
+            store.remove(app_id)
 
 
 # -- waiting -----------------------------------------------------------------------------------------------

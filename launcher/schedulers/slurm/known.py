@@ -15,7 +15,7 @@ from launcher.state.records import AppRecord
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
 SLURM = "slurm"
@@ -95,17 +95,18 @@ def app_ids() -> list[str]:
     return _names("apps")
 
 
-def remember(app: AppRecord, place: Place) -> None:
-    """Note where an app is, before anything of it is made. Raises StateError."""
+def remember(apps: Sequence[AppRecord], place: Place) -> None:
+    """Note where apps are, before anything of them is made. Raises StateError."""
     from hashlib import sha256
 
     host, job_dir = place
     name = sha256(f"{host}\0{job_dir}".encode(errors="surrogateescape")).hexdigest()[:16]
     about = {"host": host, "job_dir": job_dir}
-    key = list(app.key) if app.job else None
-    row = dict(zip(_ROW, (app.session, app.name, key, app.number, app.created_at), strict=True))
     _write("clusters", name, about)
-    _write("apps", app.app_id, {**about, **row})
+    for app in apps:
+        key = list(app.key) if app.job else None
+        row = dict(zip(_ROW, (app.session, app.name, key, app.number, app.created_at), strict=True))
+        _write("apps", app.app_id, {**about, **row})
 
 
 def forget(app_id: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from os.path import expanduser, isdir, join
 
 from launcher.schedulers.slurm import known
@@ -62,8 +62,14 @@ def _root(cluster: Cluster) -> str:
     return join(cluster.root, "outputs")
 
 
-def of_attempt(cluster: Cluster, attempt: Attempt, app: AppDef) -> tuple[dict[str, str], dict[str, str]]:
-    """Macro → output folder, and the variable that lists the folders of needs."""
+def of_attempt(
+    cluster: Cluster, attempt: Attempt, app: AppDef, there: Collection[str] | None = None
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Macro → output folder, and the variable that lists the folders of needs.
+
+    Args:
+        there: the names of the folders that the cluster has; asked for where they are not given.
+    """
     names = read_outputs(attempt)
     if not names and not has_output(app):
         return {}, {}
@@ -72,7 +78,8 @@ def of_attempt(cluster: Cluster, attempt: Attempt, app: AppDef) -> tuple[dict[st
     folders[output_macro()] = join(root, own_output(attempt))
     if not names:
         return folders, {}
-    there = set(cluster.ask("outputs")["outputs"])
+    if there is None:
+        there = set(cluster.ask("outputs")["outputs"])
     # A need that has not run yet makes its folder when it is submitted, before this one is.
     made = {job: join(root, name) for job, name in names.items() if name in there}
     return folders, needs_variable(names, made)

@@ -38,13 +38,13 @@ from launcher.schedulers.slurm.rules import (
     mem_per_cpu,
     notes,
 )
+from launcher.schedulers.slurm.script import batch_script, with_program
 from launcher.specs.app import AppDef, CfgVal, Role
 from launcher.specs.macros import SYMBOLIC_APP_ID, escape, hosts_of
 from launcher.specs.order import HOST_VARIABLES
 from launcher.specs.outputs import SYMBOLIC_OUTPUT, has_output
 from launcher.specs.secret import HIDDEN, Secret, hide, is_sensitive
 from launcher.specs.yamltext import to_yaml
-from launcher.text import printable
 
 APP_DIR = f"{MARK}dir{MARK}"
 BEFORE_LIMIT_S = 30
@@ -68,6 +68,7 @@ class SlurmRequest:
         host: login node, "" for this machine.
         job_dir: folder on the cluster, as written.
         secrets: role → variable → reference; the variables are missing in `app`.
+        options, setup: what the script was made of; see `batch_script`.
     """
 
     app_id: str
@@ -78,6 +79,8 @@ class SlurmRequest:
     host: str = ""
     job_dir: str = DEFAULT_JOB_DIR
     secrets: dict[str, dict[str, Secret]] = field(default_factory=dict)
+    options: dict[str, str] = field(default_factory=dict)
+    setup: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
         return _render(self)
@@ -105,10 +108,11 @@ def build_request(
     job_dir = option(cfg, "job_dir", str, DEFAULT_JOB_DIR)
     around = _surroundings(app, cfg, handle_of(SLURM, session))
     roles = [_role(role, app, cfg, folders[role.name], around) for role in app.roles]
+    options, setup = _sbatch_options(app, cfg), [*map(escape, option(cfg, "setup", list, []))]
     return SlurmRequest(
         app_id=SYMBOLIC_APP_ID,
         argv=["sbatch", "--parsable", "--hold"],
-        script=_script(app, cfg, job_dir, roles),
+        script=batch_script(options, job_dir.rstrip("/"), setup, _commands(app, roles)),
         app={
             "app_id": SYMBOLIC_APP_ID,
             "handle": around.handle,
@@ -122,17 +126,16 @@ def build_request(
         host=option(cfg, "host", str, ""),
         job_dir=job_dir,
         secrets={role.name: found for role in app.roles if (found := _secrets(role))},
+        options=options,
+        setup=setup,
     )
 
 
-def _script(app: AppDef, cfg: Mapping[str, CfgVal], job_dir: str, roles: Sequence[Mapping[str, Any]]) -> str:
-    commands = {
+def _commands(app: AppDef, roles: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    return {
         f"{role.name}, {role.num_replicas} x": _for_people(made["replicas"][0]["argv"])
         for role, made in zip(app.roles, roles, strict=True)
     }
-    setup = [escape(line) for line in option(cfg, "setup", list, [])]
-    app_dir = f"{job_dir.rstrip('/')}/apps/{SYMBOLIC_APP_ID}"
-    return batch_script(_sbatch_options(app, cfg), app_dir, setup, commands)
 
 
 def _fields(cfg: Mapping[str, CfgVal]) -> dict[str, Any]:
@@ -149,10 +152,12 @@ def bind_request(
     app_id: str,
     outputs: Mapping[str, str] | None = None,
     variables: Mapping[str, str] | None = None,
+    program: str = "",
 ) -> SlurmRequest:
     """The request under a real app id: a new value, macros and escapes resolved.
 
     Args:
+        program: as in `with_program`.
         outputs: macro → folder on the cluster, for `$<output_dir>` and those of needs. Without any the
             replicas get no variable for one.
         variables: for every replica beside its own, as they are.
@@ -168,7 +173,7 @@ def bind_request(
         request,
         app_id=app_id,
         argv=list(request.argv),
-        script=bind(request.script),
+        script=with_program(bind(request.script), program),
         app={**request.app, "app_id": app_id, "handle": bind(request.app["handle"]), "roles": roles},
         notes=list(request.notes),
     )
@@ -313,7 +318,7 @@ def _render(request: SlurmRequest) -> str:
         "cwd": app["cwd"] or "$LAUNCHER_APP_DIR/workspace",
     }
     parts = [
-        *(_without_values(line) for line in request.script.splitlines()),
+        *(_without_values(line) for line in with_program(request.script, "app.zip").splitlines()),
         "",
         "# app.json",
         to_yaml({name: value for name, value in head.items() if value is not None}, sort=False).rstrip("\n"),
@@ -356,78 +361,3 @@ def _shown_replica(replica: Mapping[str, Any], secrets: Mapping[str, Secret]) ->
     env |= {name: shown_value(name, value) for name, value in secrets.items()}
     shown = {"command": [_named(arg) for arg in hide(replica["argv"])]}
     return {**shown, "env": dict(sorted(env.items()))} if env else shown
-
-
-# -- the batch script ------------------------------------------------------------------------------------
-
-
-PROGRAM = "app.zip"
-"""The file in the folder of an app that Python runs on the nodes: see `program.py`."""
-
-_CONDUCT = f'exec python3 -I -S "$LAUNCHER_APP_DIR/{PROGRAM}" conduct "$LAUNCHER_APP_DIR"'
-_QUOTED_BY_SBATCH = re.compile(r"""[\s#'"\\]""")
-
-
-def batch_script(
-    options: Mapping[str, str], app_dir: str, setup: Sequence[str], commands: Mapping[str, str]
-) -> str:
-    """A script for sbatch.
-
-    Args:
-        options: long option of sbatch → value; "" for one without a value.
-        app_dir: of the app on the cluster; a leading `~` is the home there.
-        setup: lines of bash.
-        commands: role → its command line, for people.
-    """
-    head = [f"#SBATCH --{sbatch_word(name, value)}" for name, value in options.items()]
-    comments = [f"# {printable(role)}: {printable(command)}" for role, command in commands.items()]
-    lines = [
-        "#!/bin/bash",
-        *head,
-        "",
-        f"export LAUNCHER_APP_DIR={in_double_quotes(app_dir)}",
-        *_setup(setup),
-        "",
-        "# The replicas, which the conductor starts by srun with the arguments and variables of app.json:",
-        *comments,
-        _CONDUCT,
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _setup(lines: Sequence[str]) -> list[str]:
-    if not lines:
-        return []
-    # Subshells inherit the trap; codes above 128 are signals, whose cause Slurm knows.
-    failed = (
-        f"trap 'code=$?; [ $BASHPID != $$ ] || [ $code -gt 128 ] || {_CONDUCT} $code \"$BASH_COMMAND\"' ERR"
-    )
-    return [
-        "",
-        "# setup: the first line that fails ends the job",
-        "set -eE",
-        failed,
-        *lines,
-        "trap - ERR",
-        "set +eE",
-    ]
-
-
-def sbatch_word(name: str, value: str) -> str:
-    """`name=value` as the reader of #SBATCH lines takes it apart.
-
-    Source: `_get_argument` in src/sbatch/opt.c: quotes, and a backslash before any character, also in quotes.
-    """
-    if not value:
-        return name
-    if not _QUOTED_BY_SBATCH.search(value):
-        return f"{name}={value}"
-    escaped = re.sub(r'(["\\])', r"\\\1", value)
-    return f'{name}="{escaped}"'
-
-
-def in_double_quotes(path: str) -> str:
-    """A path for bash; a leading `~` becomes `$HOME`, which bash expands. `$<` of a macro stays."""
-    home = path == "~" or path.startswith("~/")
-    escaped = re.sub(r'(["\\`]|\$(?!<))', r"\\\1", path[1:] if home else path)
-    return f'"{"$HOME" if home else ""}{escaped}"'

@@ -1,4 +1,4 @@
-"""The Slurm scheduler: each app is one job of a cluster, here or behind a login node.
+"""The Slurm scheduler: each app is a job of a cluster, or a task of an array, here or behind a login node.
 
 The scheduler has no state of its own: everything is in the apps' folders on the cluster and in Slurm's queue.
 This state folder only notes which clusters it knows.
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from launcher.schedulers.readback import AppLogs
     from launcher.schedulers.record import SeenApp
     from launcher.schedulers.slurm.apps import SlurmApps
+    from launcher.schedulers.slurm.batches import SlurmBatches
     from launcher.schedulers.slurm.clusters import Clusters
     from launcher.schedulers.slurm.outputs import SlurmOutputs
     from launcher.schedulers.slurm.request import SlurmRequest
@@ -130,10 +131,17 @@ class SlurmScheduler(EngineScheduler["SlurmRequest"]):
         return f"slurm:{','.join(sorted(found))}"
 
     def claim(self, attempt: Attempt) -> SlurmReservation:
-        from launcher.schedulers.slurm.submit import SlurmReservation
+        from launcher.schedulers.slurm.submit import SlurmReservation, reserve
 
         self._clusters.noted(attempt.app_id)  # true no longer
-        return SlurmReservation(self._clusters, attempt, take_over=self.take_over)
+        cluster = self._clusters.at(known.place_of(attempt.document.get("cfg", {})))
+        return SlurmReservation(reserve(cluster, attempt, take_over=self.take_over), attempt)
+
+    @property
+    def batches(self) -> SlurmBatches:
+        from launcher.schedulers.slurm.batches import SlurmBatches
+
+        return SlurmBatches(self._clusters, take_over=self.take_over)
 
     # Reading, and what follows from it
 

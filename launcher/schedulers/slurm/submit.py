@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import json
 import time
-from base64 import b64encode
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from tempfile import TemporaryFile
 from typing import IO, Any
 
-from launcher.errors import ReservedError, SchedulerError
+from launcher.errors import LauncherError, ReservedError, SchedulerError
 from launcher.schedulers import owner as owners
 from launcher.schedulers.appstore import open_store
 from launcher.schedulers.backend import BackendReservation
 from launcher.schedulers.ids import random_id
 from launcher.schedulers.record import row_of
 from launcher.schedulers.slurm import known, outputs
-from launcher.schedulers.slurm.cluster import Cluster, checked, program
-from launcher.schedulers.slurm.clusters import Clusters, forget, seen
+from launcher.schedulers.slurm.cluster import Cluster, checked, error_of, program_name
+from launcher.schedulers.slurm.clusters import forget, seen
 from launcher.schedulers.slurm.known import SLURM
-from launcher.schedulers.slurm.request import PROGRAM, SlurmRequest, bind_request, build_request
+from launcher.schedulers.slurm.request import SlurmRequest, bind_request, build_request
 from launcher.schedulers.slurm.state import view_of
 from launcher.schedulers.workspaces import BoundWorkspace
 from launcher.secrets import resolve
@@ -59,16 +58,14 @@ class Held:
         """Write the files of an app, and hand its job to Slurm, which holds it."""
         op = self._op(
             "create",
-            files={"app.json": json.dumps(bound.app), "script.sh": bound.script},
-            binary={PROGRAM: b64encode(program()).decode()},
-            secret={
-                role: {name: resolve(reference) for name, reference in values.items()}
-                for role, values in bound.secrets.items()
-            },
+            app=json.dumps(bound.app),
+            script=bound.script,
+            program=program_name(),
+            secret=secrets_of(bound),
             argv=bound.argv,
             needs=list(needs),
         )
-        for answer in self.cluster.call(*before, op):
+        for answer in self.cluster.call(*self.cluster.programs, *before, op):
             checked(answer)
 
     def start(self) -> AttemptState:
@@ -87,19 +84,20 @@ class Held:
             forget(self.app_id)
 
 
+def secrets_of(bound: SlurmRequest) -> dict[str, dict[str, str]]:
+    """Role → variable → its secret value."""
+    return {
+        role: {name: resolve(reference) for name, reference in values.items()}
+        for role, values in bound.secrets.items()
+    }
+
+
 class SlurmReservation(BackendReservation):
-    """An attempt whose folder on the cluster this client owns.
+    """An attempt whose folder on the cluster this client owns."""
 
-    Args:
-        take_over: as in `StagedScheduler`.
-
-    Raises ReservedError, with the owner or the state, when the app id is taken.
-    """
-
-    def __init__(self, clusters: Clusters, attempt: Attempt, *, take_over: bool) -> None:
+    def __init__(self, held: Held, attempt: Attempt) -> None:
         super().__init__(attempt)
-        cluster = clusters.at(known.place_of(attempt.document.get("cfg", {})))
-        self.held = reserve(cluster, of_attempt(attempt), attempt.to_json(), take_over=take_over)
+        self.held = held
         self.queued_for = "in Slurm's queue"
 
     def put(self, workspace: BoundWorkspace) -> None:
@@ -109,21 +107,29 @@ class SlurmReservation(BackendReservation):
 
     def create(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
         """Make the files and the held job. Raises StartError when Slurm refuses the job."""
-        held, attempt = self.held, self.attempt
+        held = self.held
         if held.resumed:
             return
-        request = build_request(app, cfg, session=attempt.key.session)
-        folders, listed = outputs.of_attempt(held.cluster, attempt, app)
-        own = {**attempt.variables, **listed}
-        bound = bind_request(request, attempt.app_id, outputs=folders, variables=own)
-        made = [{"op": "make_output", "name": own_output(attempt)}] if has_output(app) else []
         needs = [{"app_id": each.app_id, "job": each.job} for each in self.waits_for]
         _refuse_elsewhere(held.cluster, [each["app_id"] for each in needs])
         try:
-            held.create(bound, needs, before=made)
+            request = build_request(app, cfg, session=self.attempt.key.session)
+            held.create(self.bound(request, app), needs, before=self.make_output(app))
         except SchedulerError:
             held.take_back()
             raise
+
+    def bound(
+        self, request: SlurmRequest, app: AppDef, outputs_there: Collection[str] | None = None
+    ) -> SlurmRequest:
+        """The request for the app id. `outputs_there`: the output folders of the cluster, if known."""
+        folders, listed = outputs.of_attempt(self.held.cluster, self.attempt, app, outputs_there)
+        own = {**self.attempt.variables, **listed}
+        return bind_request(request, self.app_id, outputs=folders, variables=own, program=program_name())
+
+    def make_output(self, app: AppDef) -> list[dict[str, Any]]:
+        """The operation that makes the app's output folder; none for an app without one."""
+        return [{"op": "make_output", "name": own_output(self.attempt)}] if has_output(app) else []
 
     def start(self) -> None:
         self.accepted = self.held.start()
@@ -132,27 +138,60 @@ class SlurmReservation(BackendReservation):
         self.held.take_back()
 
 
-def reserve(cluster: Cluster, row: AppRecord, record: Mapping[str, Any], *, take_over: bool = False) -> Held:
-    """Take an app id. `record` is what `attempt.json` holds."""
-    app_id = row.app_id
-    row.state = "reserved"
-    known.remember(row, cluster.place)
-    with open_store(durable=False) as store:
-        store.add(row)
+def reserve(cluster: Cluster, attempt: Attempt, *, take_over: bool = False) -> Held:
+    """Take an app id. Raises ReservedError, with the owner or the state, when it is taken."""
+    (found,) = reserve_all(cluster, [(of_attempt(attempt), attempt.to_json())], take_over=take_over)
+    if isinstance(found, LauncherError):
+        raise found
+    return found
+
+
+def reserve_all(
+    cluster: Cluster, apps: Sequence[tuple[AppRecord, Mapping[str, Any]]], *, take_over: bool = False
+) -> list[Held | LauncherError]:
+    """Take app ids; for each the reservation, or why it cannot be had.
+
+    Args:
+        apps: their rows, each with what `attempt.json` holds.
+        take_over: as in `StagedScheduler`.
+    """
+    _note(cluster, [row for row, _ in apps])
     nonce = random_id()
     owner = {**asdict(owners.this_process()), "nonce": nonce, "at": time.time()}
-    dead: list[str] = []
-    while True:
-        op = {"op": "reserve", "app_id": app_id, "record": record, "owner": owner, "dead": dead}
-        *_, answer = cluster.call(*cluster.greeting, op)
-        if answer.get("error") != "reserved":
-            checked(answer)
-            return Held(cluster, app_id, nonce, resumed=bool(answer.get("resumed")))
-        detail = answer.get("detail") or {}
-        found = detail.get("owner")
-        if not found or found["nonce"] in dead or _is_alive(found, detail, take_over=take_over):
-            raise _taken(cluster, app_id, take_over=take_over)
-        dead.append(found["nonce"])
+    ops: dict[str, dict[str, Any]] = {
+        row.app_id: {"op": "reserve", "app_id": row.app_id, "record": record, "owner": owner, "dead": []}
+        for row, record in apps
+    }
+    made: dict[str, Held | LauncherError] = {}
+    while left := [op for app_id, op in ops.items() if app_id not in made]:
+        answers = cluster.call(*cluster.greeting, *left, one_look=len(left) > 1)
+        for op, answer in zip(left, answers[-len(left) :], strict=True):
+            app_id = op["app_id"]
+            if answer.get("error") != "reserved":
+                resumed = bool(answer.get("resumed"))
+                made[app_id] = error_of(answer) or Held(cluster, app_id, nonce, resumed=resumed)
+            elif rival := _dead_owner(answer.get("detail") or {}, op["dead"], take_over=take_over):
+                op["dead"].append(rival)
+            else:
+                made[app_id] = _taken(cluster, app_id, take_over=take_over)
+    return [made[app_id] for app_id in ops]
+
+
+def _note(cluster: Cluster, rows: Sequence[AppRecord]) -> None:
+    """Note apps in this state folder, before anything of them is made."""
+    for row in rows:
+        row.state = "reserved"
+    known.remember(rows, cluster.place)
+    with open_store(durable=False) as store:
+        store.add_all((row, True) for row in rows)
+
+
+def _dead_owner(detail: Mapping[str, Any], known_dead: Collection[str], *, take_over: bool) -> str:
+    """The nonce of an owner that has died, so that its app may be taken; "" where there is none."""
+    found = detail.get("owner")
+    if not found or found["nonce"] in known_dead or _is_alive(found, detail, take_over=take_over):
+        return ""
+    return str(found["nonce"])
 
 
 def _is_alive(owner: Mapping[str, Any], detail: Mapping[str, Any], *, take_over: bool) -> bool:
@@ -192,11 +231,14 @@ def submit_app(
         record: what `attempt.json` holds.
         workspace: its files as a tar archive; None without any.
     """
-    held = reserve(cluster, row_of(SLURM, record["app_id"], record), record)
+    (held,) = reserve_all(cluster, [(row_of(SLURM, record["app_id"], record), record)])
+    if isinstance(held, LauncherError):
+        raise held
     try:
         if workspace is not None:
             cluster.put(held.app_id, workspace)
-        held.create(bind_request(request, held.app_id, outputs={}, variables={}))
+        bound = bind_request(request, held.app_id, outputs={}, variables={}, program=program_name())
+        held.create(bound)
         held.start()
     except BaseException:
         held.take_back()

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from tests import processes
 from tests.contract.test_holding import Gate
 from tests.lanes import seeds
+from tests.scenario import until_line
 from tests.scenarios.test_needs import (  # noqa: F401
     JOBS,
     kill_at_random,
@@ -15,7 +17,6 @@ from tests.scenarios.test_needs import (  # noqa: F401
     test_a_failure_skips_what_needs_it_until_it_is_mended,
     test_a_job_reads_what_every_job_of_a_matrix_has_left,
     test_a_waiting_job_that_changes_is_withdrawn_and_made_again,
-    test_an_apply_does_not_wait_for_what_a_dead_holder_would_have_to_start_first,
     test_an_apply_that_waits_reports_the_start_of_a_waiting_job_before_its_output,
     test_killed_at_a_named_step_the_next_apply_finishes_the_work,
     test_one_apply_starts_all_three_in_order,
@@ -36,6 +37,23 @@ def gate(scenario):
     scenario.job(f"echo train >>{log}", name="train", top="needs: [prepare]")
     scenario.job(f"echo evaluate >>{log}", name="evaluate", top="needs: [train]")
     return made
+
+
+@pytest.mark.slow
+def test_an_apply_ends_when_the_watcher_of_all_that_waits_has_died(scenario, pipeline):  # noqa: F811
+    applying = scenario.start("apply", ".", "--yes", "--wait")
+    until_line(applying.stderr, "evaluate waits for train")
+    [train] = scenario.attempts("train")
+    processes.kill([scenario.supervisors()[train.app_id]])
+    pipeline.open()
+    _, err = applying.communicate(timeout=60)
+    assert applying.returncode == 5
+    for job in ("train", "evaluate"):
+        assert f"{job}: the process that would start it has died: launcher apply {job}.launcher.yaml" in err
+    assert pipeline.states() == {"prepare": "succeeded", "train": "waiting", "evaluate": "waiting"}
+    scenario.apply(".")
+    scenario.wait("evaluate")
+    assert pipeline.ran() == list(JOBS)
 
 
 def ran(scenario) -> list[str]:
@@ -62,8 +80,7 @@ def test_from_another_home_there_is_nothing_to_do_while_they_wait(scenario, gate
 def test_the_next_apply_goes_on_where_the_watchers_of_waiting_jobs_have_died(scenario, gate):
     scenario.apply(".")
     waiting = {scenario.attempts(job)[-1].app_id for job in ("train", "evaluate")}
-    for app_id in waiting:
-        scenario.kill_watcher(app_id)
+    scenario.kill_watchers()
     assert "has died: launcher apply" in scenario.launcher("status", "train").out
     assert scenario.launcher("list", "--json").out.count("has died: launcher apply") == len(waiting)
     assert scenario.actions(".") == {"prepare": "keep", "train": "resume", "evaluate": "resume"}

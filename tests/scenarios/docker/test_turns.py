@@ -92,12 +92,14 @@ def test_local_jobs_and_jobs_in_containers_share_the_cores(scenario):
 
 
 def queued_behind(scenario, gate) -> None:
-    """`first` runs until the gate opens; `second` and `third` are in line behind it."""
+    """`first` runs until the gate opens; `second` and `third`, in another watcher, are in line behind it."""
     scenario.job(gate.script, name="first", role=ALL)
     log = scenario.folder / "log"
     for job in ("second", "third"):
         scenario.job(f"echo {job} >>{log}", name=job, role=ALL)
-    scenario.apply(".")
+    scenario.apply("first.launcher.yaml")
+    with scenario.other_watcher():
+        scenario.apply(".")
     assert states(scenario) == ["running", "queued", "queued"]
 
 
@@ -120,8 +122,8 @@ def test_from_another_home_there_is_nothing_to_do_while_they_are_in_line(scenari
 def test_the_next_apply_resumes_those_in_line_whose_watchers_have_died(scenario, gate):
     queued_behind(scenario, gate)
     second = scenario.attempts("second")[-1].app_id
-    scenario.kill_watcher(second)
-    assert scenario.actions(".") == {"first": "keep", "second": "resume", "third": "keep"}
+    scenario.kill_watchers()
+    assert scenario.actions(".") == {"first": "keep", "second": "resume", "third": "resume"}
     scenario.apply(".")
     assert scenario.attempts("second")[-1].app_id == second
     assert states(scenario) == ["running", "queued", "queued"]
@@ -177,7 +179,8 @@ def test_the_next_in_line_has_a_killed_watcher_replaced_and_waits_for_its_contai
     job = scenario.job if scheduler == "docker" else partial(Scenario.job, scenario)
     top = "" if scheduler == "docker" else f"scheduler: {scheduler}"
     job(f"echo second >>{log}", name="second", role=ALL, top=top)
-    scenario.apply("second.launcher.yaml")
+    with scenario.other_watcher():
+        scenario.apply("second.launcher.yaml")
     first = scenario.attempts("first")[-1].app_id
     dead = scenario.supervisors()[first]
     scenario.kill_watcher(first)

@@ -73,9 +73,12 @@ class RawApp:
     def name(self, role: str = "r", k: int = 0) -> str:
         return f"{self.app_id}-{role}-{k}"
 
-    def spawn(self, *, attached: bool = False) -> WatcherClient:
+    def claim(self) -> record.RecordLock:
         self.lock = record.claim(self.app_dir)
-        return WatcherClient.spawn(self.lock, self.app_id, attached=attached)
+        return self.lock
+
+    def spawn(self, *, attached: bool = False) -> WatcherClient:
+        return WatcherClient.spawn(self.claim(), self.app_id, attached=attached)
 
     def release(self) -> None:
         """Give up our copy of the lock: from here on the watcher alone holds it."""

@@ -18,7 +18,7 @@ from launcher.errors import ReservedError, SchedulerError
 from launcher.schedulers import get_scheduler
 from launcher.schedulers.docker import gc, record, tombstones
 from launcher.schedulers.docker.client.engine import connect
-from launcher.schedulers.docker.watching import client
+from launcher.schedulers.docker.watching import client, rendezvous
 from launcher.specs import AppDef
 from launcher.specs.attempt import Attempt
 from launcher.specs.needs import to_json
@@ -296,6 +296,13 @@ def test_an_attempt_of_another_home_is_waited_for(case, gate, second_home, monke
         assert ended(case, other, attempt)[0] == "succeeded"
 
 
+@pytest.fixture
+def watched_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No app shares its watcher with another one, so that a test can kill the watcher of one of them."""
+    monkeypatch.setattr(rendezvous, "name_of", lambda *_: "")
+
+
+@pytest.mark.usefixtures("watched_alone")
 def test_a_need_without_a_watcher_is_waited_for(case: DockerCase, gate: Gate, launcher_home: Path) -> None:
     """Its container ends with nobody there to judge it, and may yet be restarted: that is no outcome."""
     staged: Any = case.scheduler
@@ -314,6 +321,7 @@ def test_a_need_without_a_watcher_is_waited_for(case: DockerCase, gate: Gate, la
     assert ended(case, staged, attempt)[0] == "succeeded"
 
 
+@pytest.mark.usefixtures("watched_alone")
 def test_a_need_that_waits_without_a_holder_is_waited_for(case, gate, launcher_home):
     staged: Any = case.scheduler
     first = prepare(case, staged, gate.script)

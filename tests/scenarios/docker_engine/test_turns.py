@@ -458,7 +458,7 @@ def test_run_may_wait_in_line(case: DockerCase, table: Table) -> None:
 
 def test_an_app_in_line_may_be_started_at_once(case: DockerCase, table: Table) -> None:
     scheduler, app_id, held = in_line(case, table)
-    assert summon(table.path, app_id, token())
+    assert summon(table.path, [app_id], token())
     assert scheduler.wait(app_id).state is AppState.SUCCEEDED
     assert table.seen() == {"held-by-test": HOLDS}
     held.leave()

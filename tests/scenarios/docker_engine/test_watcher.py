@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from socket import socketpair
 
 import pytest
 
@@ -17,8 +18,8 @@ from launcher.schedulers.docker import network, record
 from launcher.schedulers.docker.client.errors import EngineError
 from launcher.schedulers.docker.facts import unended
 from launcher.schedulers.docker.journal import Journal
-from launcher.schedulers.docker.watching import actions
-from launcher.schedulers.docker.watching.client import ensure_watched, wait_for_exit
+from launcher.schedulers.docker.watching import actions, client
+from launcher.schedulers.docker.watching.client import WatcherClient, ensure_watched, wait_for_exit
 from launcher.schedulers.docker.watching.watcher import Watcher
 from launcher.schedulers.owner import Owner
 from tests import processes
@@ -192,10 +193,21 @@ def test_a_watcher_survives_requests_that_the_engine_refuses(app, tmp_path, monk
 
 
 def _in_this_process(made: RawApp) -> Watcher:
-    orders = {"app_id": made.app_id, "attached": False, "resumed": True}
-    made.lock = record.claim(made.app_dir)
+    """A watcher that has the app, and no other client."""
     record.append(made.app_dir, "starting")
-    return Watcher(made.engine, made.lock, orders, iter(()))
+    ours, theirs = socketpair()
+    watcher = Watcher(made.engine)
+    watcher.serve(theirs)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(client, "_start", lambda *_: (ours, os.getpid()))
+        WatcherClient.spawn(made.claim(), made.app_id, resumed=True).close()
+    made.release()
+    return watcher
+
+
+def _run(watcher: Watcher) -> None:
+    watcher.run()
+    watcher.close()
 
 
 def test_an_engine_that_starts_nothing_without_an_error_is_not_asked_for_ever(app, monkeypatch):
@@ -204,7 +216,7 @@ def test_an_engine_that_starts_nothing_without_an_error_is_not_asked_for_ever(ap
     made.engine.start(first)
     asked: list[str] = []
     monkeypatch.setattr(network, "start", lambda _, container: asked.append(container))
-    _in_this_process(made).run()
+    _run(_in_this_process(made))
     found = made.view()
     assert (found.state, found.message, len(asked)) == ("failed", f"r/1 {NEVER}", 1)
 
@@ -231,7 +243,7 @@ def test_what_cannot_be_written_down_is_not_done_for_ever(app: Make, monkeypatch
         return write(writer) if len(refused) > 3 else 0
 
     monkeypatch.setattr(JournalWriter, "_write", write_later)
-    watcher.run()
+    _run(watcher)
     assert len(asked) == 1
     assert made.states() == ["r/0 succeeded", "r/1 failed"]
 
@@ -291,9 +303,7 @@ def test_the_watcher_sleeps_and_is_small(app: Make) -> None:
     pid = _idle_watcher(made)
     status = Path(f"/proc/{pid}/status").read_text()
     assert int(status.partition("VmRSS:")[2].split()[0]) < 48 * 1024
-    switches = _switches(pid)
-    time.sleep(1.0)  # nothing happens: that is what is looked at
-    assert _switches(pid) == switches
+    made.until(lambda: _asleep(pid, 1.0))  # the apps of other tests wake it
 
 
 def test_a_client_and_its_watcher_killed_leave_an_app_that_goes_on(app: Make, launcher_home: Path) -> None:
@@ -329,10 +339,10 @@ def _idle_watcher(made: RawApp) -> int:
     return pid
 
 
-def _asleep(pid: int) -> bool:
+def _asleep(pid: int, for_s: float = 0.3) -> bool:
     try:
         before = _switches(pid)
-        time.sleep(0.3)
+        time.sleep(for_s)  # nothing happens: that is what is looked at
         return _switches(pid) == before and "R" not in _states(pid)
     except (FileNotFoundError, ProcessLookupError):  # one of its threads has just ended
         return False

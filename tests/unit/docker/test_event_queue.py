@@ -29,7 +29,8 @@ def queue(tmp_path: Path) -> EventQueue:
 
 def put(queue: EventQueue, *events: Facts, at: float = 1.0) -> None:
     items = [Event(at, action, "c", "n", attributes) for action, attributes in events]
-    queue.read_events(items)
+    for each in items:
+        queue.put(each)
 
 
 def killed(ended_at: float | None = None) -> Container:
@@ -42,7 +43,7 @@ def test_an_out_of_memory_event_counts_before_and_after_the_end(queue: EventQueu
     queue.wait_for_cause(killed())
     assert queue.oom == {"c"}
     put(queue, ("start", {}), DIE, OOM)
-    queue.wait(time.time())
+    queue.drain()
     queue.wait_for_cause(killed())
     assert queue.oom == {"c"}
 
@@ -55,7 +56,7 @@ def test_a_stop_from_outside_is_known_before_the_end(queue: EventQueue) -> None:
 
 def test_the_events_of_an_end_are_waited_for_once(queue: EventQueue) -> None:
     put(queue, DIE)
-    queue.wait(time.time())
+    queue.drain()
     queue.wait_for_cause(killed(ended_at=1.0))
     put(queue, OOM)
     queue.wait_for_cause(killed())
@@ -71,14 +72,14 @@ def test_an_end_by_itself_is_remembered_when_the_engine_goes_away(queue: EventQu
 @pytest.mark.parametrize("signal", ["9", "15", "28"])
 def test_no_end_after_a_signal_is_one_by_itself(queue: EventQueue, signal: str) -> None:
     put(queue, ("kill", {"signal": signal}), DIE)
-    queue.wait(time.time())
+    queue.drain()
     assert queue.by_itself == {}
 
 
 def test_an_end_that_an_engine_reports_as_it_starts_is_none_by_itself(queue: EventQueue) -> None:
     queue.connected(engine_started_at=2.0)
     put(queue, DIE)
-    queue.wait(time.time())
+    queue.drain()
     assert queue.by_itself == {}
 
 
@@ -142,7 +143,7 @@ def test_without_a_watcher_an_end_while_an_engine_with_live_restore_was_away_is_
 def test_the_event_of_an_earlier_run_tells_nothing_of_this_one(queue: EventQueue) -> None:
     """Neither its code nor that it ended by itself."""
     put(queue, ("die", {"exitCode": "3"}), at=9.0)
-    queue.wait(time.time())
+    queue.drain()
     assert _observed(queue, "exited 0") == (None, UNSEEN)
 
 
@@ -151,7 +152,7 @@ def test_a_code_that_tells_nothing_is_recorded_by_an_engine_that_goes_on_alone(q
         raise EngineUnreachable("it stops")
 
     put(queue, ("die", {"exitCode": "255"}), at=11.0)
-    queue.wait(time.time())
+    queue.drain()
     engine: Any = SimpleNamespace(started_at=lambda: 1.0, answer_anew=stopping)
     observer = AppObserver(engine, "app", queue)
     with pytest.raises(EngineUnreachable):

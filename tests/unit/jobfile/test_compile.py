@@ -149,8 +149,8 @@ def test_key_order_and_quoting_do_not_matter_but_the_order_of_roles_does(tmp_pat
 
 def test_compiling_twice_answers_the_same(tmp_path: Path) -> None:
     variables = {"epochs": "5"}
-    first = compile_text(tmp_path, FULL, variables=variables)
-    assert compile_text(tmp_path, FULL, variables=variables) == first
+    first, second = (compile_text(tmp_path, FULL, variables=variables) for _ in range(2))
+    assert second._replace(traces={}) == first._replace(traces={})
     assert variables == {"epochs": "5"}
 
 

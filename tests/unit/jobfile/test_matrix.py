@@ -8,15 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.jobfile.compile.matrix import job_name, slug
+from launcher.jobfile.compile import matrix
+from launcher.jobfile.compile.matrix import fitted, job_name, slug
 from launcher.jobfile.model.base import LABEL
 from tests.unit.jobfile.words import HEAD, compile_text, launches, lines, places
 
 ROLE = "roles: {a: {entrypoint: x, args: [$<matrix.a>]}}\n"
 
 
-def jobs(folder: Path, matrix: str, role: str = ROLE, **options: str) -> list[str]:
-    return list(launches(folder, HEAD + role + f"matrix: {matrix}\n", **options))
+def jobs(folder: Path, axes: str, role: str = ROLE, **options: str) -> list[str]:
+    return list(launches(folder, HEAD + role + f"matrix: {axes}\n", **options))
 
 
 @pytest.mark.parametrize(
@@ -124,18 +125,27 @@ def test_a_wrong_matrix_is_one_problem_at_its_place(tmp_path: Path, matrix: str,
     assert places(compiled) == [place], lines(compiled)
 
 
-def test_256_jobs_are_the_most(tmp_path: Path) -> None:
+@pytest.fixture
+def most_256(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A limit that is quickly reached."""
+    monkeypatch.setattr(matrix, "MAX_JOBS", 256)
+
+
+@pytest.mark.usefixtures("most_256")
+def test_the_limit_itself_is_allowed(tmp_path: Path) -> None:
     assert len(jobs(tmp_path, "{a: {range: [0, 64]}, b: {range: [0, 4]}}")) == 256
 
 
+@pytest.mark.usefixtures("most_256")
 def test_a_matrix_that_exclude_cuts_below_the_limit_is_accepted(tmp_path: Path) -> None:
     rest = ", ".join(f"{{b: {n}}}" for n in range(2, 32))
     assert len(jobs(tmp_path, f"{{a: {{range: [0, 128]}}, b: {{range: [0, 32]}}, exclude: [{rest}]}}")) == 256
     assert len(jobs(tmp_path, "{a: {range: [0, 257]}, exclude: [{a: 7}]}")) == 256
 
 
+@pytest.mark.usefixtures("most_256")
 @pytest.mark.parametrize(
-    ("matrix", "wording"),
+    ("axes", "wording"),
     [
         ("{a: {range: [0, 258]}, exclude: [{a: 7}]}", "makes 257 jobs"),
         ("{a: {range: [0, 257]}, exclude: [{a: 7}], include: [{a: 999}]}", "makes 257 jobs"),
@@ -146,8 +156,8 @@ def test_a_matrix_that_exclude_cuts_below_the_limit_is_accepted(tmp_path: Path) 
         ("{a: {range: [0, 65537]}, exclude: [{a: 7}]}", "makes 65,537 jobs"),
     ],
 )
-def test_a_matrix_that_is_too_large_after_exclude_is_refused(tmp_path, matrix, wording):
-    [line] = lines(compile_text(tmp_path, HEAD + ROLE + f"matrix: {matrix}\n"))
+def test_a_matrix_that_is_too_large_after_exclude_is_refused(tmp_path, axes, wording):
+    [line] = lines(compile_text(tmp_path, HEAD + ROLE + f"matrix: {axes}\n"))
     assert wording in line
 
 
@@ -189,3 +199,27 @@ def test_an_item_of_exclude_is_judged_after_those_before_it(tmp_path: Path) -> N
         f"item {number} of `exclude` excludes nothing" for number in (3, 4, 5)
     ]
     assert [each.key.job for each in compiled.launches] == ["job-2-y"]
+
+
+def test_long_names_with_the_same_short_hash_are_told_apart_and_others_stay(tmp_path: Path) -> None:
+    """Two of ten thousand long names are likely to have the same five characters."""
+    start = "v" * 23
+    seen: dict[str, int] = {}
+    for number in range(1 << 16):
+        name = fitted(f"job-{start}-{start}-{'w' * 20}-{number}")
+        if name in seen:
+            break
+        seen[name] = number
+    alike = [seen[name], number]
+    other = number + 1
+    head = f"version: 1\nname: job-{start}-{start}-{'w' * 20}-$<matrix.a>\n"
+
+    def names(numbers: list[int]) -> list[str]:
+        body = f"{head}{ROLE}matrix: {{group: jobs, a: {numbers}}}\n"
+        return list(launches(tmp_path, body))
+
+    before = names([alike[0], other])
+    after = names([*alike, other])
+    assert len(set(after)) == 3
+    assert before[1] in after
+    assert all(len(name) <= 63 for name in after)

@@ -4,15 +4,16 @@ from pathlib import Path
 
 import pytest
 
+from launcher.jobfile.compile import matrix
 from tests.unit.jobfile.words import HEAD, compile_text, launches, lines, places
 
 ROLE = "roles: {main: {entrypoint: x, args: ['$<matrix.a>/$<matrix.b>/$<matrix.n>']}}\n"
 AXES = "a: [1, 2], b: [x, y]"
 
 
-def values(folder: Path, matrix: str, **options: str) -> str:
+def values(folder: Path, axes: str, **options: str) -> str:
     """The values of each job, one after the other."""
-    found = launches(folder, f"{HEAD}{ROLE}matrix: {matrix}\n", **options)
+    found = launches(folder, f"{HEAD}{ROLE}matrix: {axes}\n", **options)
     return " ".join(each.app.roles[0].args[0] for each in found.values())
 
 
@@ -176,7 +177,10 @@ def test_a_value_that_one_item_lacks_is_an_error_that_names_the_item(tmp_path: P
     assert line == "3:63 unknown-reference `$<matrix.n>` has no value in the job of `a: 2, b: y`"
 
 
-def test_the_limit_counts_jobs_after_exclude_and_include(tmp_path: Path) -> None:
+def test_the_limit_counts_jobs_after_exclude_and_include(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(matrix, "MAX_JOBS", 256)
     most = "{a: {range: [0, 257]}, b: [1], exclude: [{a: 0}], include: [{n: 1}, {a: 5, n: 2}]}"
     assert len(values(tmp_path, most).split()) == 256
     [line] = lines(compile_text(tmp_path, f"{HEAD}{ROLE}matrix: {most[:-2]}, {{a: 0, b: 1}}]}}\n"))

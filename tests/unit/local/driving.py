@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 
 from launcher.schedulers import pids
 from launcher.schedulers.appfolder import AppFolder
-from launcher.schedulers.local import appview, control, rundir
+from launcher.schedulers.local import appview, control, rundir, stop
 from launcher.schedulers.local.appview import AppView
 from launcher.schedulers.local.filewatch import FileWatch
 from launcher.schedulers.local.logs import LogView
+from launcher.schedulers.many import the_one
 from tests import kill_at
 
 ROOT = str(Path(__file__).resolve().parents[3])
@@ -28,6 +29,10 @@ PATIENCE_S = 60.0
 
 def sh(script: str) -> list[str]:
     return ["sh", "-c", script]
+
+
+def withdraw(state_dir: str, app_id: str) -> bool:
+    return the_one(stop.withdraw(state_dir, [app_id]))
 
 
 class ReplicaView(NamedTuple):

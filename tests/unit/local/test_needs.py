@@ -12,10 +12,9 @@ from launcher.holding.events import ended
 from launcher.holding.journal import JournalWriter
 from launcher.schedulers import pids
 from launcher.schedulers.local import rundir
-from launcher.schedulers.local.hold import outcome, supervisor
-from launcher.schedulers.local.stop import withdraw
+from launcher.schedulers.local.needed import holder, outcome
 from tests.unit.local.conftest import Supervise
-from tests.unit.local.driving import Driven, sh
+from tests.unit.local.driving import Driven, sh, withdraw
 
 PATIENCE_S = 30.0
 
@@ -93,14 +92,14 @@ def test_a_reused_pid_is_another_process(tmp_path: Path) -> None:
             "handle": 'a://b/"pid":7,',
         }
     )
-    assert supervisor(str(tmp_path)) == (own, start)
+    assert holder(str(tmp_path)) == ("supervisor", own, start)
     assert pids.open_pid(own, start + 1) is None
     Path(rundir.events(str(tmp_path))).unlink()
     other = JournalWriter.begin(rundir.events(str(tmp_path)), rundir.spare(str(tmp_path)))
     other.append(
         {"v": 1, "e": "supervisor", "pid": own, "start": start, "boot": "before", "handle": "a://b/c"}
     )
-    assert supervisor(str(tmp_path)) is None
+    assert holder(str(tmp_path)) == ("", 0, 0)
 
 
 @pytest.mark.parametrize("message", ["", 'x "e":"ended","state":"failed" \\', "ä" * 5000])

@@ -13,6 +13,7 @@ from launcher.schedulers import pids
 from launcher.schedulers.appfolder import AppFolder
 from launcher.schedulers.local import appview, rundir, stop
 from launcher.schedulers.local.appview import AppView, write_request
+from launcher.schedulers.many import the_one
 from tests import processes
 from tests.unit.local.conftest import Supervise
 from tests.unit.local.driving import Driven
@@ -33,7 +34,7 @@ def cancel(app_dir: str) -> list[str]:
     """Cancel the app; what was said meanwhile."""
     output: list[str] = []
     state_dir, app_id = Path(app_dir).parents[1], os.path.basename(app_dir)
-    stop.cancel(str(state_dir), app_id, on_wait=lambda app_id, what: output.append(what))
+    the_one(stop.cancel(str(state_dir), [app_id], on_wait=lambda app_id, what: output.append(what)))
     return output
 
 

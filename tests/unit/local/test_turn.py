@@ -14,12 +14,11 @@ import pytest
 
 from launcher.inventory.turns import left_by
 from launcher.schedulers import pids
-from launcher.schedulers.local.stop import withdraw
 from launcher.turns.ask import MACHINE, Ask, Limit
 from launcher.turns.table import summon, tickets
 from tests import processes
 from tests.unit.local.conftest import Supervise
-from tests.unit.local.driving import PATIENCE_S, Driven, replicas, sh
+from tests.unit.local.driving import PATIENCE_S, Driven, replicas, sh, withdraw
 
 ONE_CORE = Limit(MACHINE, cpu=1)
 REPORT_MODULES = """
@@ -176,7 +175,7 @@ def test_a_process_that_outlives_its_app_keeps_the_share(outliving, table, wante
 
 def test_an_app_is_summoned_beside_what_outlives_another(outliving: tuple[Driven, int], table: str) -> None:
     app, pid = outliving
-    assert summon(table, "app-1")
+    assert summon(table, ["app-1"])
     assert app.ended().state == "succeeded"
     assert pids.start_time(pid)
 
@@ -223,7 +222,7 @@ def test_it_enters_the_line_when_its_needs_are_met(supervise, holder, table, tmp
 def test_a_summoned_app_leaves_the_line(supervise: Supervise, holder: Driven, table: str) -> None:
     app = supervise()
     assert go(app, table, 2) == {"ok": "queued"}
-    assert summon(table, "app-1")
+    assert summon(table, ["app-1"])
     assert app.ended().state == "succeeded"
     assert in_line(table) == [("holder", "holds")]
 

@@ -39,12 +39,29 @@ ln .outcome.tmp outcome; rm -f .outcome.tmp
 """
 """Does what the conductor does with `started` and `outcome`, and adds a line to a file when it runs."""
 
+ARRAY_SCRIPT = """#!/bin/bash
+#SBATCH --ntasks=1 --time=5
+#SBATCH --array=0-{last}
+read -r app generation < <(sed -n "$((SLURM_ARRAY_TASK_ID + 1))p" "{job_dir}/arrays/{name}/tasks")
+cd "{job_dir}/apps/$app" || exit 9
+[ "$(cat id)" = "$generation" ] || exit 0
+job=${{SLURM_ARRAY_JOB_ID}}_$SLURM_ARRAY_TASK_ID
+printf '{{"job":"%s","host":"h","at":1}}' "$job" >.claim
+ln .claim started 2>/dev/null || exit 0
+echo "$app $job" >>"{runs}"
+printf '{{"state":"succeeded","message":"","replicas":[]}}' >.outcome.tmp
+ln .outcome.tmp outcome; rm -f .outcome.tmp .claim
+"""
+
 
 class Login:
     """The agent's operations for one job directory, by clients that are told apart by their nonces."""
 
     def __init__(self, folder: Path) -> None:
         self.job_dir = folder / "slurm"
+        programs = self.job_dir / "programs"
+        programs.mkdir(parents=True, exist_ok=True)
+        (programs / "p.zip").touch()
         self.runs = folder / "runs"
         folder.mkdir(exist_ok=True)
         self.runs.touch()
@@ -89,8 +106,8 @@ class Login:
     def creation(self, app_id: str, nonce: str, work: str = "", **fields: Any) -> dict[str, Any]:
         script = SCRIPT.format(folder=self.folder(app_id), app_id=app_id, runs=self.runs, work=work)
         made = {"op": "create", "app_id": app_id, "nonce": nonce, "argv": ["sbatch"], "needs": []}
-        files = {"script.sh": script, "app.json": "{}"}
-        return {**made, "files": files, "secret": {"main": {"KEY": "hidden"}}, **fields}
+        files = {"script": script, "app": "{}", "program": "p.zip"}
+        return {**made, **files, "secret": {"main": {"KEY": "hidden"}}, **fields}
 
     def submission(self, app_id: str, nonce: str, *dead: str, digest: str = "one") -> list[dict[str, Any]]:
         """reserve, create and start, as one request."""
@@ -99,6 +116,17 @@ class Login:
             self.reservation(app_id, nonce, *dead, digest=digest),
             *({**each, "after": True} for each in later),
         ]
+
+    def array(self, name: str, nonce: str, *app_ids: str) -> dict[str, Any]:
+        """The operation that creates these apps as an array."""
+        script = ARRAY_SCRIPT.format(job_dir=self.job_dir, name=name, runs=self.runs, last=len(app_ids) - 1)
+        apps = [{"app_id": each, "nonce": nonce, "app": "{}", "secret": {}} for each in app_ids]
+        op = {"op": "create_array", "array": name, "argv": ["sbatch"], "script": script}
+        return {**op, "program": "p.zip", "apps": apps}
+
+    def start_all(self, nonce: str, *app_ids: str) -> dict[str, Any]:
+        """The operation that starts these apps."""
+        return {"op": "start_all", "apps": [{"app_id": each, "nonce": nonce} for each in app_ids]}
 
     def submit(self, app_id: str, nonce: str, *dead: str, digest: str = "one", **fields: Any) -> str:
         """Reserve, create and start; the state."""

@@ -14,7 +14,7 @@ def role(name: str = "r", **fields: Any) -> Role:
 
 def request_of(*roles: Role, app_id: str = "a-1-x", **cfg: Any) -> SlurmRequest:
     request = build_request(AppDef("app", list(roles)), options().resolve(cfg), session="s")
-    return request if app_id == SYMBOLIC_APP_ID else bind_request(request, app_id)
+    return request if app_id == SYMBOLIC_APP_ID else bind_request(request, app_id, program="p.zip")
 
 
 def sbatch_lines(request: SlurmRequest) -> list[str]:

@@ -210,7 +210,7 @@ def on_full_disk(login: Login, code: str) -> list[str]:
     """The lines that Python `code` prints with a job directory on a file system of 64 KiB."""
     if not shutil.which("unshare") or os.geteuid() != 0:
         pytest.skip("needs root and unshare(1), to mount something")
-    login.job_dir.mkdir()
+    login.job_dir.mkdir(exist_ok=True)
     head = f"""
 from pathlib import Path
 from tests.unit.slurm.agents import Login

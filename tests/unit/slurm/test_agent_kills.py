@@ -14,6 +14,8 @@ from tests.unit.slurm.agents import ROOT, Login, until
 
 pytestmark = pytest.mark.slow
 
+RELEASED = ("queued", "running", "succeeded")
+
 
 @pytest.fixture
 def login(slurm: SlurmCluster, tmp_path: Path) -> Login:
@@ -45,7 +47,7 @@ def test_a_submission_killed_at_any_act_is_finished_by_the_next_client(login, sl
         found = login.do(**login.reservation(app_id, "n2", "n1", digest=digest))
         if "error" in found:
             assert found["error"] == "reserved", (app_id, found)
-            assert found["detail"]["state"] in ("queued", "running", "succeeded"), (app_id, found)
+            assert found["detail"]["state"] in RELEASED, (app_id, found)
             continue
         for op in login.submission(app_id, "n2", digest=digest)[1:]:
             found = login.do(**op)
@@ -54,6 +56,54 @@ def test_a_submission_killed_at_any_act_is_finished_by_the_next_client(login, sl
     assert login.started() == sorted([*app_ids, f"a-{len(app_ids) + 1}"])
     until(lambda: is_clean(login, slurm))
     assert all(login.outcome(app_id)["state"] == "succeeded" for app_id in app_ids)
+
+
+@pytest.mark.parametrize("digest", ["one", "two"])
+def test_an_array_killed_at_any_act_is_finished_by_the_next_client(login, slurm, digest):
+    """The next client goes on with the tasks that are in the queue, and submits the others as an array."""
+    act, everything = 1, []
+    while True:
+        app_ids = [f"a{act}-1", f"b{act}-1"]
+        ops = [login.reservation(each, "n1") for each in app_ids]
+        ops += [login.array(f"x{act}", "n1", *app_ids), login.start_all("n1", *app_ids)]
+        everything += app_ids
+        if login.kill(act, *ops):
+            break
+        act = act + 1
+        found = {each: login.do(**login.reservation(each, "n2", "n1", digest=digest)) for each in app_ids}
+        mine = [each for each in app_ids if "error" not in found[each]]
+        assert all(found[each]["detail"]["state"] in RELEASED for each in app_ids if each not in mine), found
+        new = [each for each in mine if not found[each]["resumed"]]
+        if new:
+            assert login.do(**login.array(f"y{act}", "n2", *new))["lost"] == {}
+        if mine:
+            answers = login.do(**login.start_all("n2", *mine))["apps"]
+            assert [each for each in answers if "error" in each] == []
+    assert act > 40
+    login.wait_for(*everything)
+    assert login.started() == sorted(everything)
+    until(lambda: is_clean(login, slurm))
+    assert [each for each in os.listdir(login.job_dir / "arrays") if not each.startswith(".new-")] == []
+
+
+def test_an_abort_of_an_array_killed_at_any_act_is_finished_by_the_next_client(login, slurm):
+    act = 1
+    while True:
+        app_ids = [f"a{act}-1", f"b{act}-1"]
+        for each in app_ids:
+            login.reserve(each, "n1")
+        login.do(**login.array(f"x{act}", "n1", *app_ids))
+        if login.kill(act, {**login.start_all("n1", *app_ids), "op": "abort_all"}):
+            break
+        for each in app_ids:
+            assert login.submit(each, "n2", "n1", digest="two") in RELEASED
+        act += 1
+    assert act > 6
+    ran = [f"{name}{k}-1" for k in range(1, act) for name in "ab"]
+    login.wait_for(*ran)
+    assert login.started() == sorted(ran)
+    until(lambda: is_clean(login, slurm))
+    assert [each for each in os.listdir(login.job_dir / "arrays") if not each.startswith(".new-")] == []
 
 
 def test_a_submission_killed_at_any_act_can_be_cancelled(login, slurm):
@@ -77,7 +127,7 @@ def test_an_abort_killed_at_any_act_is_finished_by_the_next_client(login, slurm,
             login.do(**login.creation(app_id, "n1"))
         if login.kill(number, {"op": "abort", "app_id": app_id, "nonce": "n1"}):
             break
-        assert login.submit(app_id, "n2", "n1", digest="two") in ("queued", "running", "succeeded")
+        assert login.submit(app_id, "n2", "n1", digest="two") in RELEASED
         number += 1
     app_ids = [f"a-{k}" for k in range(1, number)]
     assert len(app_ids) > 3

@@ -8,16 +8,14 @@ import pytest
 
 from launcher.schedulers.slurm import site
 from launcher.schedulers.slurm.site.agent.main import answer
-from launcher.schedulers.slurm.site.agent.site import (
-    BUSY,
-    UNREACHABLE,
+from launcher.schedulers.slurm.site.agent.rows import (
+    Owners,
     code_and_signal,
-    end_of_path,
     parse_accounts,
     parse_column,
     parse_rows,
-    refusal,
 )
+from launcher.schedulers.slurm.site.agent.site import BUSY, UNREACHABLE, refusal
 
 SITE = Path(site.__file__).parent
 
@@ -38,7 +36,7 @@ def test_python_3_6_can_read_it(path):
 
 
 def test_a_row_of_squeue():
-    (found,) = parse_rows(row())
+    (found,) = parse_rows(row(), Owners())
     assert (found.job, found.app_id, found.state, found.held) == ("12", "a-1", "PENDING", True)
     assert time.localtime(found.submitted_at)[:6] == (2026, 11, 23, 0, 55, 42)
     assert (found.start_at, found.end_at, found.reason, found.nodes) == (None, None, "JobHeldUser", "n[1-2]")
@@ -47,18 +45,18 @@ def test_a_row_of_squeue():
 
 def test_rows_of_one_script():
     text = row(job="1") + row(job="2", command="/k/apps/a-1/script-n2.sh") + row(job="3", command="(null)")
-    assert [each.job for each in parse_rows(text, end_of_path("a-1", "n2"))] == ["2"]
+    assert [each.job for each in parse_rows(text, Owners(), ("a-1", "n2"))] == ["2"]
 
 
 def test_a_job_is_held_as_long_as_it_has_no_priority():
     """A held job with a dependency may show the reason Dependency, one that was released too."""
-    found = parse_rows(row(reason="Dependency") + row(reason="Dependency", priority="4294901755"))
+    found = parse_rows(row(reason="Dependency") + row(reason="Dependency", priority="4294901755"), Owners())
     assert [each.held for each in found] == [True, False]
 
 
 def test_texts_of_other_jobs_forge_no_row():
     text = row(job="1", command="x\ny") + "some plugin says hello\n" + row(job="2")
-    assert [each.job for each in parse_rows(text)] == ["1", "2"]
+    assert [each.job for each in parse_rows(text, Owners())] == ["1", "2"]
 
 
 @pytest.mark.parametrize(
@@ -72,21 +70,33 @@ def test_texts_of_other_jobs_forge_no_row():
     ],
 )
 def test_the_script_of_a_job_names_its_app(command, app_id):
-    assert parse_rows(row(command=command))[0].app_id == app_id
+    assert parse_rows(row(command=command), Owners())[0].app_id == app_id
+
+
+def test_the_tasks_of_an_array_name_its_apps(tmp_path):
+    (tmp_path / "tasks").write_text("a-1 n1\nb-1 n2\n")
+    script = str(tmp_path / "array.sh")
+    text = "".join(row(job=job, command=script) for job in ("7_1", "7_0", "7_2", "7_[3-9]", "7"))
+    owners = [each.owner for each in parse_rows(text, Owners())]
+    assert owners == [("b-1", "n2"), ("a-1", "n1"), ("", ""), ("", ""), ("", "")]
+
+
+def test_an_array_whose_folder_is_gone_has_no_apps():
+    assert parse_rows(row(job="7_0", command="/no/array.sh"), Owners())[0].owner == ("", "")
 
 
 @pytest.mark.parametrize(
     "state", ["RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED", "REQUEUED", "STAGE_OUT"]
 )
 def test_live_states(state):
-    assert not parse_rows(row(state=state))[0].is_over
+    assert not parse_rows(row(state=state), Owners())[0].is_over
 
 
 @pytest.mark.parametrize(
     "state", ["TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "CANCELLED", "COMPLETED", "FAILED"]
 )
 def test_states_of_ended_jobs(state):
-    assert parse_rows(row(state=state))[0].is_over
+    assert parse_rows(row(state=state), Owners())[0].is_over
 
 
 def test_a_further_column_of_squeue():

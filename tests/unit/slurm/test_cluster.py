@@ -335,8 +335,8 @@ def test_a_state_folder_that_has_never_seen_a_cluster_knows_none(launcher_home, 
 
 def test_it_remembers_where_its_apps_are(launcher_home, monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
-    known.remember(row("train-1-x", key=("p", "default", "train"), number=1), ("login1", "~/a"))
-    known.remember(row("sim-x"), ("", "/b"))
+    known.remember([row("train-1-x", key=("p", "default", "train"), number=1)], ("login1", "~/a"))
+    known.remember([row("sim-x")], ("", "/b"))
     assert sorted(known.places()) == [("", "/b"), ("login1", "~/a")]
     assert known.place_of_app("train-1-x") == ("login1", "~/a")
     assert known.place_of_app("../clusters") is None
@@ -351,7 +351,7 @@ def test_it_remembers_where_its_apps_are(launcher_home, monkeypatch, tmp_path):
 
 
 def test_a_damaged_note_is_none(launcher_home):
-    known.remember(row("sim-x"), ("", "/b"))
+    known.remember([row("sim-x")], ("", "/b"))
     for text in ("", "[]", "{", json.dumps({"host": 1})):
         (launcher_home / "slurm" / "apps" / "sim-x").write_text(text)
         assert known.place_of_app("sim-x") is None
@@ -375,4 +375,4 @@ def test_this_machine_counts_when_it_has_slurm_and_apps(here, launcher_home):
 def test_a_state_folder_that_cannot_be_written_is_reported(launcher_home):
     launcher_home.write_text("a file")
     with pytest.raises(StateError):
-        known.remember(row("sim-x"), ("", "/b"))
+        known.remember([row("sim-x")], ("", "/b"))

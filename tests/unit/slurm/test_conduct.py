@@ -154,6 +154,19 @@ def test_the_time_limit_of_the_job_ends_the_app(site: Site, limit: str) -> None:
 
 
 @pytest.mark.slow
+def test_the_task_of_an_array_is_asked_for_and_recorded_by_its_own_name(site: Site) -> None:
+    task = {"SLURM_ARRAY_JOB_ID": "9", "SLURM_ARRAY_TASK_ID": "3", "LAUNCHER_ARRAY_DIR": "/j/arrays/q7"}
+    answer = "JobId=12 Command=/j/arrays/q7/array.sh JobState=RUNNING TimeLimit=02:00:00 EndTime=Unknown"
+    site.program("scontrol", f"#!/bin/sh\n[ \"$*\" != 'show job -o 9_3' ] || echo '{answer}'\n")
+    site.app(role("main", "echo up; exec sleep 1000"))
+    process = started(site, **task)
+    process.send_signal(signal.SIGUSR1)
+    assert process.wait(END_S) == 1
+    assert site.outcome()["message"] == "timed out after 2 h"
+    assert json.loads((site.dir / "started").read_text())["job"] == "9_3"
+
+
+@pytest.mark.slow
 def test_a_limit_that_is_not_near_yet_ends_nothing(site: Site) -> None:
     """Slurm sends its signal up to a minute early, and a limit may be extended."""
     later = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(time.time() + 3600))

@@ -10,6 +10,7 @@ import pytest
 
 from launcher.schedulers.slurm.options import options
 from launcher.schedulers.slurm.request import bind_request, build_request
+from launcher.schedulers.slurm.script import Array, array_script
 from launcher.specs import AppDef, InvalidRunConfigException, Probe, Resource, RetryPolicy, Role, Secret
 from tests.unit.slurm.requests import request_of, role, sbatch_lines
 
@@ -103,6 +104,26 @@ def test_a_plan_shows_the_golden_text(name):
     if os.environ.get("GOLDEN") == "write":
         file.write_text(text)
     assert text == file.read_text()
+
+
+def test_an_array_has_the_golden_script():
+    """As `test_a_plan_shows_the_golden_text`."""
+    app, cfg = APPS["ddp"]
+    request = build_request(app, options().resolve(cfg), session="docs")
+    array = Array("q7", 30, 4)
+    text = array_script(request.options, request.job_dir, request.setup, array, "program.zip")
+    file = GOLDEN / "array.txt"
+    if os.environ.get("GOLDEN") == "write":
+        file.write_text(text)
+    assert text == file.read_text()
+
+
+@pytest.mark.parametrize(("at_once", "tasks"), [(None, "0-29"), (4, "0-29%4"), (30, "0-29"), (99, "0-29")])
+def test_an_array_limits_the_tasks_that_run_at_once(at_once, tasks):
+    request = build_request(APPS["plain"][0], options().resolve({}), session="docs")
+    array = Array("q7", 30, at_once)
+    script = array_script(request.options, request.job_dir, request.setup, array, "p.zip")
+    assert f"#SBATCH --array={tasks}\n" in script
 
 
 # sbatch

@@ -156,7 +156,7 @@ def clusters(launcher_home, monkeypatch, tmp_path):
     """Two clusters: `near` has train-1-x, and `far` cannot be reached."""
     monkeypatch.setenv("HOME", str(tmp_path))
     for app_id, place in (("train-1-x", ("near", "~")), ("sim-1-x", ("far", "~"))):
-        known.remember(AppRecord("slurm", "p", app_id, name="n", created_at=1.0), place)
+        known.remember([AppRecord("slurm", "p", app_id, name="n", created_at=1.0)], place)
     far = FakeCluster({}, ("far", "~"))
 
     def fail(*_):
@@ -190,7 +190,7 @@ def test_a_number_of_apps_takes_one_request_to_each_cluster(clusters):
     near = clusters.at(("near", "~"))
     near.apps = {f"train-{k}-x": ended(f"train-{k}-x") for k in range(100)}
     for app_id in near.apps:
-        known.remember(AppRecord("slurm", "p", app_id, name="n", created_at=1.0), near.place)
+        known.remember([AppRecord("slurm", "p", app_id, name="n", created_at=1.0)], near.place)
     for cluster, ids in clusters.of_apps([*near.apps]):
         assert len(seen(cluster, app_ids=ids, ended=True)) == 100
     assert len(near.calls) == 1
@@ -198,7 +198,7 @@ def test_a_number_of_apps_takes_one_request_to_each_cluster(clusters):
 
 def test_finding_attempts_asks_slurm_nothing(scheduler):
     place = ("login1", "~")
-    known.remember(AppRecord("slurm", "p", "train-1-x", name="n", created_at=1.0), place)
+    known.remember([AppRecord("slurm", "p", "train-1-x", name="n", created_at=1.0)], place)
     cluster = FakeCluster({"train-1-x": live()})
     scheduler._clusters._made = {place: cluster}
     assert scheduler.attempts_of([]) == []  # an app without a job
@@ -207,7 +207,7 @@ def test_finding_attempts_asks_slurm_nothing(scheduler):
 
 def test_a_wait_for_an_app_submitted_from_here_is_one_request(scheduler):
     place = ("login1", "~")
-    known.remember(AppRecord("slurm", "p", "train-1-x", name="n", created_at=1.0), place)
+    known.remember([AppRecord("slurm", "p", "train-1-x", name="n", created_at=1.0)], place)
     cluster = FakeCluster({"train-1-x": ended()})
     cluster.released.set()
     scheduler._clusters._made = {place: cluster}
@@ -229,7 +229,7 @@ def test_commands_of_slurm_that_do_not_work_matter_only_to_those_who_use_them(
     clusters._made |= {here.place: here, ("far", "~"): FakeCluster({}, ("far", "~"))}
     assert [app.app_id for app in SlurmApps(clusters).records()] == ["train-1-x"]
     assert clusters.find("from-elsewhere-1-x") is None
-    known.remember(AppRecord("slurm", "p", "here-1-x", name="n", created_at=1.0), here.place)
+    known.remember([AppRecord("slurm", "p", "here-1-x", name="n", created_at=1.0)], here.place)
     for ask in (
         lambda: SlurmApps(clusters).records(),
         lambda: clusters.find("from-elsewhere-1-x"),
@@ -257,7 +257,7 @@ def test_recording_the_ends_of_many_live_apps_takes_one_request(scheduler, launc
     place = ("login1", "~")
     apps = {f"train-{k}-x": live(f"train-{k}-x") for k in range(50)}
     for app_id in apps:
-        known.remember(AppRecord("slurm", "p", app_id, name="n", created_at=1.0), place)
+        known.remember([AppRecord("slurm", "p", app_id, name="n", created_at=1.0)], place)
     cluster = FakeCluster(apps)
     scheduler._clusters._made = {place: cluster}
     assert scheduler.reap() == []

@@ -1,14 +1,17 @@
 """The batch script: bash reads it, and it hands over what it says. A python3 of the test takes the end."""
 
 import json
+import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from launcher.schedulers.slurm.request import SlurmRequest, sbatch_word
+from launcher.schedulers.slurm.request import SlurmRequest
+from launcher.schedulers.slurm.script import Array, array_script, sbatch_word
 from tests.unit.slurm.requests import request_of, role, sbatch_lines
 
 HOSTILE = [
@@ -60,7 +63,7 @@ def test_it_ends_in_the_conductor_with_the_directory_of_the_app(tmp_path):
     where = f"{tmp_path}/home/.launcher/slurm/apps/a-1-x"
     assert (code, argv, env["LAUNCHER_APP_DIR"]) == (
         0,
-        ["-I", "-S", f"{where}/app.zip", "conduct", where],
+        ["-I", "-S", f"{tmp_path}/home/.launcher/slurm/programs/p.zip", "conduct", where],
         where,
     )
 
@@ -69,6 +72,42 @@ def test_it_ends_in_the_conductor_with_the_directory_of_the_app(tmp_path):
 def test_the_directory_may_have_any_name(tmp_path, job_dir):
     _, [*_, where], _, _ = run(request_of(role(), job_dir=job_dir), tmp_path)
     assert where == f"{job_dir.rstrip('/')}/apps/a-1-x".replace("~", f"{tmp_path}/home", 1)
+
+
+def test_the_task_of_an_array_finds_its_app(tmp_path):
+    where = array_in(tmp_path, "/x y", "a-1-x g1", "b-1-x g2", "c-1-x g3")
+    request = request_of(role(), job_dir=f"{tmp_path}/x y", setup=["pwd >seen"])
+    code, argv, env, errors = run(task_of(request, 3), tmp_path, SLURM_ARRAY_TASK_ID="1")
+    assert (code, errors) == (0, "")
+    assert argv[2:] == [f"{tmp_path}/x y/programs/p.zip", "conduct", f"{where}/apps/b-1-x"]
+    assert env["LAUNCHER_ARRAY_DIR"] == f"{where}/arrays/q7"
+    assert (where / "apps/b-1-x/seen").read_text() == f"{where}/apps/b-1-x\n"
+
+
+@pytest.mark.parametrize("change", ["anew", "gone"])
+def test_the_task_of_an_app_that_was_removed_runs_nothing(tmp_path, change):
+    where = array_in(tmp_path, "/j", "a-1-x g1", "b-1-x g2")
+    (where / "apps/b-1-x/id").write_text("g3") if change == "anew" else shutil.rmtree(where / "apps/b-1-x")
+    request = request_of(role(), job_dir=f"{tmp_path}/j", setup=["touch made"])
+    assert run(task_of(request, 2), tmp_path, SLURM_ARRAY_TASK_ID="1")[:2] == (0, [])
+
+
+def task_of(request: SlurmRequest, count: int) -> SlurmRequest:
+    """The request with the script of an array of so many apps that are like it."""
+    array = Array("q7", count, None)
+    script = array_script(request.options, request.job_dir, request.setup, array, "p.zip")
+    return replace(request, script=script)
+
+
+def array_in(folder: Path, job_dir: str, *tasks: str) -> Path:
+    """A `job_dir` with the folder of an array, and those of its apps."""
+    where = Path(f"{folder}{job_dir}")
+    (where / "arrays/q7").mkdir(parents=True)
+    (where / "arrays/q7/tasks").write_text("".join(f"{each}\n" for each in tasks))
+    for app_id, generation in (each.split() for each in tasks):
+        (where / "apps" / app_id).mkdir(parents=True)
+        (where / "apps" / app_id / "id").write_text(generation)
+    return where
 
 
 def test_hostile_commands_stand_in_comments_alone(tmp_path):
@@ -94,7 +133,8 @@ def test_a_setup_line_is_no_place_for_macros():
 def test_a_setup_line_that_fails_ends_the_job_and_is_named(tmp_path):
     _, argv, _, _ = run(request_of(role(), setup=["true", "no-such-program 'a b'", "touch made"]), tmp_path)
     where = f"{tmp_path}/home/.launcher/slurm/apps/a-1-x"
-    assert argv[2:] == [f"{where}/app.zip", "conduct", where, "127", "no-such-program 'a b'"]
+    program = f"{tmp_path}/home/.launcher/slurm/programs/p.zip"
+    assert argv[2:] == [program, "conduct", where, "127", "no-such-program 'a b'"]
 
 
 def test_a_function_that_fails_ends_the_job_as_well(tmp_path):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.turns import folders
+from launcher.turns import bells, folders
 from launcher.turns import table as table_
 from launcher.turns.ask import MACHINE, Ask, Limit
 from launcher.turns.line import HOLDS, QUEUED
@@ -111,10 +111,11 @@ def test_only_a_local_app_that_has_started_has_a_proof(table: str, places: list[
 
 
 def test_a_proof_is_kept_where_few_files_may_be_open(table, places, monkeypatch):
-    monkeypatch.setattr(table_, "_HIGH", (1 << 30,))
-    (one,) = [take(table, places, "a", 1)]
-    os.close(os.dup(*one._proofs.values()))
-    assert table_._is_held(table_.proof(tickets(table)[0]))
+    monkeypatch.setattr(bells, "_HIGH", (1 << 30,))
+    one = take(table, places, "a", 1)
+    one.bequeath()
+    os.close(os.dup(*one.proofs))
+    assert bells.is_held(table_.proof(tickets(table)[0]))
 
 
 def test_a_look_at_the_table_removes_nothing(table: str, places: list[Place]) -> None:
@@ -187,9 +188,9 @@ def test_one_that_enters_in_between_is_watched(table: str, places: list[Place]) 
 def test_a_summoned_app_starts_over_the_limits(table: str, places: list[Place]) -> None:
     take(table, places, "a", 1)
     two, three = take(table, places, "b", 2), take(table, places, "c", 3)
-    assert not summon(table, "nothing")
-    assert not summon(table, "a")
-    assert summon(table, "c")
+    assert not summon(table, ["nothing"])
+    assert not summon(table, ["a"])
+    assert summon(table, ["c"])
     assert has_changed(three)
     assert not has_changed(two, 0)
     assert three.look().starts
@@ -394,9 +395,9 @@ def test_equal_apps_of_two_state_folders_have_tickets_of_their_own(table: str, p
 def test_only_the_app_of_its_own_state_folder_is_summoned_and_watched(table, places):
     one = take(table, places, "holder", 1, home="h1")
     mine, other = (take(table, places, "a", 2, home=home) for home in ("h1", "h2"))
-    assert not summon(table, "a", "h3")
+    assert not summon(table, ["a"], "h3")
     assert table_.watch(table, "a", "h3") is None
-    assert summon(table, "a", "h2")
+    assert summon(table, ["a"], "h2")
     assert has_changed(other)
     assert other.look().starts
     assert one.starts
@@ -457,11 +458,11 @@ def test_holders_and_waiters_of_an_older_version_count_until_they_die(table, pla
 
 def test_an_app_in_line_of_an_older_version_is_summoned_where_no_other_has_its_name(table, places):
     older = OlderHolder(table, "a", 1, QUEUED)
-    assert summon(table, "a", "h1")
+    assert summon(table, ["a"], "h1")
     assert os.read(older.bell, 9) == b"n"
     take(table, places, "holder", 2)
     take(table, places, "a", 3, home="h1")
-    assert summon(table, "a", "h1")
+    assert summon(table, ["a"], "h1")
     with pytest.raises(BlockingIOError):
         os.read(older.bell, 9)
     older.die()
@@ -555,6 +556,7 @@ def test_a_share_counts_until_the_last_process_has_closed_its_proof(table: str, 
     """A supervisor that has died, and its replica."""
     dead = Place(Ask("a", number=1, table=table, cpu=1, limits=[ONE_CORE]))
     assert dead.look().starts
+    dead.bequeath()
     proof = [int(fd) for fd in os.listdir("/proc/self/fd") if _leads_to(int(fd), table, "1-a.bell.proof")]
     assert len(proof) == 1
     assert proof[0] >= 900

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from launcher.schedulers.docker.client.objects import Container, Exec, Image, Labelled, PathStat
-    from launcher.schedulers.docker.client.streams import EventStream, LogStream
+    from launcher.schedulers.docker.client.streams import Event, EventStream, LogStream
     from launcher.schedulers.docker.client.wire import Wire
 
     T = TypeVar("T")
@@ -139,6 +139,19 @@ class EngineView:
         since = now if since is None else min(since, now)
         params = {"since": f"{since:.9f}", "filters": json.dumps(filters)}
         return EventStream(self.host, self._wire.send("GET", "/events", "watch", params=params, **LIVE))
+
+    def past_events(self, label: str, since: float) -> list[Event]:
+        """The events of containers with this label, from `since` (epoch seconds) until now.
+
+        An engine keeps only the latest events.
+        """
+        from launcher.schedulers.docker.client.streams import event, objects
+
+        filters = {"type": ["container"], "label": [label]}
+        params = {"since": f"{since:.9f}", "until": f"{max(time.time(), self._second()):.9f}"}
+        params["filters"] = json.dumps(filters)
+        answer = self._wire.send("GET", "/events", "list past events", params=params)
+        return [event(each) for each in objects([answer.content])]
 
     def _second(self) -> float:
         """The current second of the engine's clock.

@@ -1,7 +1,7 @@
-"""The client's side of a watcher: spawn it, report the progress of the submission, wait for its end.
+"""The client's side of a watcher: find or start it, report the progress of the submission, wait for its end.
 
-Messages are JSON objects, one a line, from client to watcher only; the watcher does not answer: clients read
-the app's record and ask the engine.
+Messages are JSON objects, one a line. The watcher answers the first one, with its process, once it has the
+app; beside that clients read the app's record and ask the engine.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import os
 import sys
+from contextlib import suppress
+from functools import partial
 
 from launcher import paths
 from launcher.schedulers.docker import record
@@ -18,6 +20,7 @@ from launcher.schedulers.docker.record import HeldError, RecordLock
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from _socket import socket
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from launcher.schedulers.docker.client.engine import Engine
@@ -26,10 +29,11 @@ if TYPE_CHECKING:
     from launcher.specs.attempt import AttemptState
     from launcher.turns.table import Place
 
-LOCK_FD = 3
-BELLS_FD = 4
-"""The first descriptor of the bells of the app's place, one for each of its tables; see `share.py`."""
+CONTROL_FD = 0
+LISTENER_FD = 3
 _POLL_S = 0.005
+_WRITING = 1  # SHUT_WR
+_TRIES = 4  # to hand over an app; the last one is a watcher of its own
 _AGAIN_S = 0.25  # Linux 6.18 at times does not report the end of a process with several threads
 _MAIN = (
     f"import sys; sys.path.insert(0, {paths.IMPORT_ROOT!r});"
@@ -41,18 +45,30 @@ _PASSED_ENV_PREFIXES = ("DOCKER_", "LC_", "XDG_")
 
 
 class WatcherClient:
-    """A watcher that this process spawned, and our end of its control socket.
+    """A watcher that watches an app for this process, and our end of the connection.
 
-    When the socket closes (also by the end of this process), the watcher removes the app before `go`, and
-    starts the rest of it between `go` and `started`; a detached app that it holds goes on to wait. After that
-    it cancels an attached app; a detached one runs on.
+    It is shared with other apps, see `rendezvous.py`, or was started for this app. When the connection closes
+    (also by the end of this process), the watcher removes the app before `go`, and starts the rest of it
+    between `go` and `started`; a detached app that it holds goes on to wait. After that it cancels an app
+    that is attached; a detached one runs on.
+
+    The first message, the order, has these fields: `app_id`, `app_dir`, `at`, the time in epoch seconds,
+    `attached`, `resumed`: the app was started before, `path`: where it finds packages, and for an app that
+    takes turns its `place`. Descriptors come with it: the app's lock, and the bells of its place.
+
+    Attributes:
+        pid: of the watcher, once it is known to have the app.
     """
 
-    def __init__(self, app_dir: str, pid: int, control: socket) -> None:
-        self.app_dir = app_dir
-        self.pid = pid
-        self._control: socket | None = control
-        self._ended = False
+    def __init__(self, lock: RecordLock, order: Mapping[str, Any], place: Place | None, name: str) -> None:
+        self.app_dir = lock.app_dir
+        self.pid = 0
+        self._lock: RecordLock | None = lock
+        self._order = order
+        self._place = place
+        self._name = name
+        self._control: socket | None = None
+        self._child = 0
 
     @property
     def owner(self) -> Owner:
@@ -76,41 +92,94 @@ class WatcherClient:
         attached: bool = False,
         resumed: bool = False,
         place: Place | None = None,
+        engine: Engine | None = None,
     ) -> WatcherClient:
-        """Start a watcher. It shares the lock: the caller releases its own copy when the app was started.
+        """Have an app watched. The watcher shares the lock: the caller releases its own copy when the app was
+        started.
 
         Args:
             resumed: the app was started before; no further message follows.
             place: among those that share the machine. It passes to the watcher.
+            engine: the app may share its watcher with others on this engine; None for a watcher of its own.
         """
-        from launcher.schedulers.holder import start_holder
+        import time
 
-        bells = enumerate(place.bells if place is not None else (), BELLS_FD)
-        passed = (name for name in os.environ if name in _PASSED_ENV or name.startswith(_PASSED_ENV_PREFIXES))
-        pid, ours = start_holder(
-            "watcher",
-            _MAIN,
-            control=0,
-            descriptors={LOCK_FD: lock.fd, **dict(bells)},
-            log=record.watcher_log(lock.app_dir),
-            env={name: os.environ[name] for name in passed},
-            args=(lock.app_dir,),
-        )
-        made = cls(lock.app_dir, pid, ours)
-        order = {"app_id": app_id, "attached": attached, "resumed": resumed, "path": sys.path}
+        order = {"app_id": app_id, "app_dir": lock.app_dir, "at": time.time()}
+        order |= {"attached": attached, "resumed": resumed, "path": sys.path}
+        name = ""
         if place is not None:
             from launcher.schedulers.docker import share
 
             order["place"] = share.to_json(place)
-            place.release()
-        made._send(order)
+        if engine is not None and not attached:
+            from launcher.schedulers.docker.watching import rendezvous
+
+            name = rendezvous.name_of(engine, _MAIN)
+        made = cls(lock, order, place, name)
+        made._reach()
         return made
+
+    def _reach(self) -> None:
+        """Send the order to the watcher that others share, or to a new one."""
+        assert self._lock is not None, "an order is sent until a watcher has the app"
+        lock, name = self._lock, self._name
+        if name:
+            from launcher.schedulers.docker.watching import rendezvous
+
+            self._control, self.pid = rendezvous.reach(name, partial(_start, lock))
+        else:
+            self._control, self.pid = _start(lock, None, "")
+        self._child = self.pid
+        self._send(self._order, (lock.fd, *(self._place.bells if self._place is not None else ())))
+        if self._child:  # it gets this order first, and does not refuse it
+            self._pass_on()
+
+    def confirm(self) -> None:
+        """Return once a watcher has the app: one that ends just now, or does not answer, is replaced."""
+        for left in reversed(range(_TRIES)):
+            if self._lock is None or self._is_taken():
+                return
+            self._send({"op": "forget"})
+            if self._control is not None:
+                self._control.close()
+            self._name = self._name if left > 1 else ""
+            self._reach()
+
+    def _is_taken(self) -> bool:
+        """Whether the watcher answers that it has the app."""
+        from launcher.schedulers.docker.watching.rendezvous import ANSWER_S
+
+        assert self._control is not None, "a closed connection is not asked"
+        answer = b""
+        try:
+            self._control.settimeout(ANSWER_S)
+            while not answer.endswith(b"\n"):
+                piece = self._control.recv(4096)
+                if not piece:
+                    return False
+                answer += piece
+            self._control.settimeout(None)
+        except ConnectionError:
+            return False
+        except OSError:  # it was stopped, or the machine is very busy
+            self._name = ""
+            return False
+        self.pid = json.loads(answer)["pid"]
+        self._pass_on()
+        return True
+
+    def _pass_on(self) -> None:
+        """Close our copies of what came with the order, but for the lock, which is the caller's."""
+        self._lock = None
+        if self._place is not None:
+            self._place.release()
 
     def go(self, declared: dict[str, Any] | None = None) -> None:
         """Record that the app is about to be started: from here on its start is completed, not undone.
 
         Recorded by the client, since the watcher may be busy with its imports while the containers run.
         """
+        self.confirm()
         record.begin(self.app_dir, declared, "starting")
         self._send({"op": "go"})
 
@@ -121,6 +190,7 @@ class WatcherClient:
         """
         from time import sleep
 
+        self.confirm()
         self._send({"op": "wait", **message})
         has_ended = False
         while (journal := record.journal(self.app_dir)) is None:
@@ -140,46 +210,75 @@ class WatcherClient:
         return self.close(timeout_s)
 
     def close(self, timeout_s: float = 0.0) -> bool:
-        """Close the connection and wait up to `timeout_s` for its end; False when it is still alive."""
-        if self._control is not None:
-            self._send({"op": "close"})
-            self._control.close()
-            self._control = None
-        if not timeout_s:
-            return self._has_ended()
-        from time import monotonic, sleep
-
-        # Not for the lock: this process holds it too until it releases it.
-        deadline = monotonic() + timeout_s
-        while not self._has_ended():
-            if monotonic() > deadline:
-                return False
-            sleep(_POLL_S)
-        return True
+        """Close the connection. Returns whether the watcher has acted on that, for which it waits so long."""
+        if self._control is None:
+            return True
+        self._send({"op": "close"})
+        self._pass_on()
+        with suppress(OSError):
+            self._control.shutdown(_WRITING)
+        has_ended = self._has_ended(timeout_s)
+        self._control.close()
+        self._control = None
+        return has_ended
 
     def leave(self) -> None:
         """Close the connection; an attached app is not cancelled by that."""
         self._send({"op": "leave"})
         self.close()
 
-    def _has_ended(self) -> bool:
-        if not self._ended:
-            try:
-                self._ended = os.waitpid(self.pid, os.WNOHANG)[0] != 0
-            except (ChildProcessError, TypeError):  # waited for before, or the interpreter is shutting down
-                self._ended = True
-        return self._ended
+    def _has_ended(self, timeout_s: float = 0.0) -> bool:
+        """Whether the watcher has closed the connection within that time, or has died."""
+        if self._control is None:
+            return True
+        try:
+            self._control.settimeout(timeout_s)
+            while self._control.recv(4096):  # the answer to the order
+                continue
+        except ConnectionError:
+            return True
+        except OSError:
+            self._control.settimeout(None)
+            return False
+        with suppress(ChildProcessError, TypeError):  # TypeError: the interpreter is shutting down
+            os.waitpid(self._child, os.WNOHANG)
+        return True
 
-    def _send(self, message: dict[str, Any]) -> bool:
+    def _send(self, message: Mapping[str, Any], fds: Sequence[int] = ()) -> bool:
+        """Send a message, descriptors with its first byte. False when the watcher has gone."""
         if self._control is None:
             return False
+        from _socket import SCM_RIGHTS, SOL_SOCKET
+
         from launcher.schedulers.holder import NO_SIGPIPE
 
+        data = json.dumps(message).encode() + b"\n"
         try:
-            self._control.sendall(json.dumps(message).encode() + b"\n", NO_SIGPIPE)
+            if fds:
+                packed = b"".join(fd.to_bytes(4, sys.byteorder) for fd in fds)
+                sent = self._control.sendmsg([data], [(SOL_SOCKET, SCM_RIGHTS, packed)], NO_SIGPIPE)
+                data = data[sent:]
+            self._control.sendall(data, NO_SIGPIPE)
         except OSError:
             return False
         return True
+
+
+def _start(lock: RecordLock, listener: int | None, name: str) -> tuple[socket, int]:
+    """Start a watcher, with a socket to which others connect, or none: our end of its first connection."""
+    from launcher.schedulers.holder import start_holder
+
+    passed = (each for each in os.environ if each in _PASSED_ENV or each.startswith(_PASSED_ENV_PREFIXES))
+    pid, ours = start_holder(
+        "watcher",
+        _MAIN,
+        control=CONTROL_FD,
+        descriptors={} if listener is None else {LISTENER_FD: listener},
+        log=record.watcher_log(lock.app_dir),
+        env={each: os.environ[each] for each in passed},
+        args=(record.apps_dir(), name),
+    )
+    return ours, pid
 
 
 def wait_for_exit(app_dir: str, timeout_s: float) -> bool:
@@ -192,14 +291,23 @@ def wait_for_exit(app_dir: str, timeout_s: float) -> bool:
         holder = record.holder(app_dir)
         if left <= 0:
             return False
-        seen = holder is not None and holder.is_here and holder.wait_for_exit(min(left, _AGAIN_S))
+        seen = holder is not None and holder.is_here and _wait_for_holder(app_dir, holder, left)
         if not seen or record.is_locked(app_dir):
             time.sleep(0.005)  # the lock goes with the process, or another process has taken it
     return True
 
 
+def _wait_for_holder(app_dir: str, holder: Owner, timeout_s: float) -> bool:
+    """Wait until the process that holds the app has ended, or lets it go: a watcher of many apps."""
+    if not (name := record.watcher_of(app_dir)):
+        return holder.wait_for_exit(min(timeout_s, _AGAIN_S))
+    from launcher.schedulers.docker.watching import rendezvous
+
+    return rendezvous.await_end(app_dir, name, timeout_s)
+
+
 def ensure_watched(engine: Engine, app_id: str, *, take_over: bool = False) -> bool:
-    """Spawn a watcher for an app that needs one and has none. Returns whether one was spawned.
+    """Have an app watched that needs that and is not. Returns whether a watcher has it now by that.
 
     Only on the machine that started the app, unless `take_over`: only there can a live watcher be detected.
     """
@@ -221,7 +329,9 @@ def ensure_watched(engine: Engine, app_id: str, *, take_over: bool = False) -> b
         if record.journal(lock.app_dir) is None:
             record.append(lock.app_dir, "adopted")
         place = place_again(engine, found[0]) if found else None
-        WatcherClient.spawn(lock, app_id, resumed=True, place=place).close()
+        watcher = WatcherClient.spawn(lock, app_id, resumed=True, place=place, engine=engine)
+        watcher.confirm()
+        watcher.close()
         return True
     finally:
         lock.release()

@@ -19,7 +19,7 @@ from launcher.schedulers.docker.client.view import run_parallel
 from launcher.schedulers.docker.labels import APP_ID, INPUTS, OWNER, Labels
 from launcher.schedulers.docker.names import is_replica, is_reservation, is_waiting, waiting_container
 from launcher.schedulers.docker.status import DockerAppView
-from launcher.schedulers.docker.watching.client import ensure_watched
+from launcher.schedulers.docker.watching.client import ensure_watched, wait_for_exit
 from launcher.specs.attempt import WAITING_STATES, Attempt, AttemptState
 from launcher.specs.inputs import UNDER
 from launcher.specs.launch import InputRef
@@ -108,7 +108,7 @@ def _end_of(engine: Engine, app: DockerApp) -> Attempt | None:
 
 
 def give_up(engine: Engine, app_id: str, state: AttemptState, message: str) -> bool:
-    """End a waiting attempt in this state; returns when its watcher has gone, if that is on this machine.
+    """End a waiting attempt in this state; returns when its watcher has let it go, if that is here.
 
     False when it does not wait, or is being started at this moment.
     """
@@ -120,7 +120,7 @@ def give_up(engine: Engine, app_id: str, state: AttemptState, message: str) -> b
         return False
     holder = Labels(waiting.labels).holder
     if holder is not None and holder.is_here:
-        holder.wait_for_exit(_MARGIN_S)
+        wait_for_exit(record.folder_below(holder.home, app_id), _MARGIN_S)
     return True
 
 

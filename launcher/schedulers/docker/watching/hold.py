@@ -1,50 +1,44 @@
 """Hold an attempt that waits, in its watcher: until it creates the app, or gives the attempt up.
 
-See `launcher.holding.waiting`. A thread for each thing that it waits for wakes this one.
+See `launcher.holding.waiting`. Between two steps no thread waits for it.
 """
 
 from __future__ import annotations
 
 import os
-import select
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from queue import SimpleQueue
-from threading import Thread
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from launcher.errors import SchedulerError
 from launcher.holding.waiting import way_to_start
-from launcher.schedulers.docker import apps, record, tombstones
+from launcher.schedulers.docker import record, tombstones
 from launcher.schedulers.docker.apps import list_containers
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import EngineError, EngineUnreachable, may_pass
 from launcher.schedulers.docker.client.objects import Container
+from launcher.schedulers.docker.client.streams import Event
 from launcher.schedulers.docker.client.wire import Patience
-from launcher.schedulers.docker.labels import APP_ID, OWNER, SCHEDULER
+from launcher.schedulers.docker.labels import OWNER
 from launcher.schedulers.docker.names import is_replica, queued_name
 from launcher.schedulers.docker.record import RecordLock
 from launcher.schedulers.docker.status import GONE
 from launcher.schedulers.docker.watching import ends
-from launcher.schedulers.docker.watching.waiting import wait_for_end
+from launcher.schedulers.docker.watching.steps import Process, Rest
 from launcher.schedulers.owner import this_process
-from launcher.schedulers.registry import get_scheduler
-from launcher.schedulers.staged import StagedScheduler
 from launcher.schedulers.turns import Line
 from launcher.specs import needs
-from launcher.specs.attempt import Attempt, AttemptState
-from launcher.specs.needs import StoodOn
+from launcher.specs.attempt import AttemptState
 
 if TYPE_CHECKING:
     from launcher.turns.table import Place
 
 T = TypeVar("T")
 
-_AGAIN_S = 1.0  # until a table that could not be written, or an attempt without a watcher, is looked at again
-_MOST_MISSES = 10  # while an interrupted submission is resumed, an attempt has neither container nor record
+_AGAIN_S = 1.0  # until a table that could not be written is looked at again
 _LATE_S = 2.0  # from the removal of the container by a client that takes the attempt over to its own
-_REMOVED, _CLIENT, _NEXT = "removed", "client", "next"
 
 
 class Hold:
@@ -55,17 +49,20 @@ class Hold:
             which this process is, the app as it is `declared`, its `needs`, and the ids of the containers
             `waiting`, which stands for the app, and `reservation`, "" for none.
         place: of the app among those that share the machine; None for an app that takes no turn.
+        wake: has `step` called again. May be called from any thread.
     """
 
     def __init__(
         self,
-        engine: Engine,
+        process: Process,
         lock: RecordLock,
         app_id: str,
         message: Mapping[str, Any],
-        place: Place | None = None,
+        place: Place | None,
+        wake: Callable[[], None],
     ) -> None:
-        self._engine = engine
+        self._process = process
+        self._engine: Engine = process.engine
         self._app_dir = lock.app_dir
         self._app_id = app_id
         self._job: Mapping[str, Any] = message["job"]
@@ -75,65 +72,76 @@ class Hold:
         self._reservation: str = message["reservation"]
         self._waiting = Container(id=message["waiting"], name="", state="created", labels=self._labels)
         self._line = None if place is None else Line(place)
-        self._queue: SimpleQueue[tuple[str, Any] | Exception] = SimpleQueue()
+        self._wake = wake
+        self._way = way_to_start([each.job for each in self._needs], self)
+        self._happened: SimpleQueue[Any] = SimpleQueue()
+        self._is_begun = False
+        self._is_in_line = False
+        self._is_removed = False
         self._is_accepted = False
         self._is_created = False
 
-    def run(self) -> bool:
-        """True when all containers exist and are to be started; False when the attempt has ended instead."""
+    def step(self, orphaned: str = "") -> Rest | bool:
+        """Go on as far as possible: True when all containers exist and are to be started, False at its end.
+
+        Args:
+            orphaned: why the app is to be cancelled: its client has ended. "" for an app that goes on.
+        """
+        looks, self._is_in_line = self._is_in_line, False  # in line, each step is a reason to look again
+        try:
+            if not self._is_begun:
+                self._begin()
+                next(self._way)
+            while not (self._is_removed or orphaned):
+                if not self._happened.empty():
+                    self._way.send(self._taken())
+                elif looks:
+                    looks = False
+                    self._way.send(None)
+                else:
+                    return self._rest()
+        except StopIteration as over:
+            return bool(over.value) and bool(self._or_fail(self._create))
+        if self._is_removed:
+            self._end_removed()
+        else:
+            self._end("cancelled", orphaned)
+        return False
+
+    def take(self, event: Event) -> None:
+        """Take an event of the app's containers."""
+        if event.container_id == self._waiting.id and event.action == "destroy":
+            self._is_removed = True
+
+    def look(self) -> None:
+        """Look for the container that stands for the app: an event of its removal may have been missed."""
+        if self._persist(partial(self._engine.inspect, self._waiting.id)) is None:
+            self._is_removed = True
+
+    def _begin(self) -> None:
+        self._is_begun = True
         if self._reservation:
             self._engine.remove(self._reservation)
         recorded = record.read_attempt(self._app_dir)
         if recorded is not None:
             record.write_attempt(self._app_dir, {**recorded, "labels": self._labels})
-        self._follow(_REMOVED, self._removed)
-        way = way_to_start([each.job for each in self._needs], self)
-        try:
-            next(way)
-            while (happened := self._next()) is not None:
-                way.send(happened[1])
-        except StopIteration as over:
-            return bool(over.value) and bool(self._or_fail(self._create))
-        return False
 
-    def follow_client(self, wait: Callable[[], str]) -> None:
-        """Cancel the app once `wait` returns the reason, if any: its client has ended."""
-        self._follow(_CLIENT, wait)
+    def _add(self, happened: object) -> None:
+        self._happened.put(happened)
+        self._wake()
 
-    def _next(self) -> tuple[str, Any] | None:
-        """Return the event that has happened; None when it has ended the attempt."""
-        item = self._queue.get()
-        if isinstance(item, Exception):
-            raise item
-        what, found = item
-        if what == _REMOVED:
-            self._end_removed()
-        elif what == _NEXT:
-            return item
-        elif found:  # the client
-            self._end("cancelled", found)
-        else:
-            return self._next()
-        return None
+    def _taken(self) -> Any:
+        happened = self._happened.get_nowait()
+        if isinstance(happened, Exception):
+            raise happened
+        return happened
 
-    def _follow(self, what: str, wait: Callable[[], object]) -> None:
-        """Queue what `wait` returns, once it does."""
-
-        def follow() -> None:
-            try:
-                self._queue.put((what, self._persist(wait)))
-            except Exception as error:
-                self._queue.put(error)
-
-        Thread(target=follow, daemon=True).start()
-
-    def _removed(self) -> None:
-        """Wait until the container that stands for the app is gone."""
-        with self._engine.events(f"{APP_ID}={self._app_id}") as events:
-            if self._engine.inspect(self._waiting.id) is not None:
-                for event in events:
-                    if event.container_id == self._waiting.id and event.action == "destroy":
-                        return
+    def _rest(self) -> Rest:
+        line = self._line
+        if line is None or not self._is_in_line:
+            return Rest()
+        until = None if line.error is None else time.time() + _AGAIN_S
+        return Rest(until, line.place.bells, line.place.watched)
 
     def _persist(self, call: Callable[[], T]) -> T:
         """See `Patience.persist`."""
@@ -169,7 +177,7 @@ class Hold:
 
     def follow_needs(self) -> None:
         for each in self._needs:
-            self._follow(_NEXT, partial(_outcome, self._engine, each))
+            self._process.follow_need(each, self._add)
 
     def give_up(self, why: str) -> None:
         self._end("skipped", why)
@@ -179,19 +187,19 @@ class Hold:
         if line is None or line.look():
             return True
         if line.clearer:
-            Thread(target=os.waitpid, args=(line.clearer, 0), daemon=True).start()
-        fds, events = select.poll(), select.POLLHUP | select.POLLERR
-        for fd in line.place.bells:
-            fds.register(fd, select.POLLIN)
-        for fd in line.place.watched:
-            fds.register(fd, events)
-        timeout_ms = None if line.error is None else 1000 * _AGAIN_S
-        self._follow(_NEXT, lambda: fds.poll(timeout_ms))
+            self._process.submit(partial(os.waitpid, line.clearer, 0))
+        self._is_in_line = True
         return False
 
     def compare(self) -> bool:
-        self._follow(_NEXT, partial(ends.changed_inputs, self._app_dir, self._labels))
+        self._process.submit(self._compare)
         return True
+
+    def _compare(self) -> None:
+        try:
+            self._add(self._persist(partial(ends.changed_inputs, self._app_dir, self._labels)))
+        except Exception as error:
+            self._add(error)
 
     def decide(self) -> bool:
         decided = self._or_fail(partial(tombstones.decide, self._engine, self._waiting, tombstones.START))
@@ -270,23 +278,3 @@ class Hold:
             self._is_created = True
         self._engine.remove(self._waiting.id)
         tombstones.forget(self._engine, self._app_id)
-
-
-def _outcome(engine: Engine, need: StoodOn) -> tuple[str, str]:
-    """Block until a needed attempt has ended, also while it has no watcher: its job, and its state."""
-    misses = 0
-    while misses < _MOST_MISSES:
-        found = _ended(engine, need)
-        if found is not None and not found.is_live:
-            return need.job, found.state
-        misses = misses + 1 if found is None else 0
-        time.sleep(_AGAIN_S)
-    return need.job, "removed"
-
-
-def _ended(engine: Engine, need: StoodOn) -> Attempt | None:
-    if need.scheduler == SCHEDULER:
-        app = wait_for_end(engine, need.app_id, None)
-        return apps.attempt_of(app) if app is not None else None
-    other = get_scheduler(need.scheduler, "")
-    return other.ended_attempt(need.app_id) if isinstance(other, StagedScheduler) else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -15,7 +15,7 @@ from launcher.schedulers.docker.apps import list_containers
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import EngineError, EngineSilent, EngineUnreachable
 from launcher.schedulers.docker.client.objects import Container
-from launcher.schedulers.docker.client.streams import Event, EventStream
+from launcher.schedulers.docker.client.streams import Event
 from launcher.schedulers.docker.facts import alone, why_lost
 from launcher.schedulers.docker.journal import Journal
 from launcher.schedulers.docker.labels import Labels
@@ -34,7 +34,7 @@ _UNKNOWN = 255  # also the code of an end that the engine has missed: it was sto
 
 
 class EventQueue:
-    """The engine's events about the app: filled by the reader threads, drained by the watcher loop.
+    """The engine's events about the app: filled by the reader of the stream, drained by each step of the app.
 
     Attributes:
         changed: containers with an event since they were last inspected.
@@ -43,10 +43,9 @@ class EventQueue:
         killed: containers that got a signal which launcher did not send, since their last start.
         codes: container → exit code of its last end, None where the event does not say.
         by_itself: containers that ended without one, while the engine was up → time, and exit code if known.
-        seen_until: time of the last event, by the engine's clock; None before the first.
         watched: the engine has gone away, and this process has seen it.
-        engine_started_at: as of this connection, see `EngineView.started_at`.
-        connected_at: when this connection was made, epoch seconds.
+        engine_started_at: as of then, see `EngineView.started_at`.
+        connected_at: since when each event arrives, epoch seconds.
         orphaned: the connection to the client that attached the app to itself has ended.
         closed: that client has closed the connection on purpose.
     """
@@ -58,7 +57,6 @@ class EventQueue:
         self.killed: set[str] = set()
         self.codes: dict[str, int | None] = {}
         self.by_itself: dict[str, tuple[float, int | None]] = {}
-        self.seen_until: float | None = None
         self.watched = False
         self.engine_started_at: float | None = None
         self.connected_at = 0.0
@@ -67,57 +65,38 @@ class EventQueue:
         self._app_dir = app_dir
         self._dead: set[str] = set()
         self._complete: set[str] = set()  # ended, and all events of the end were received
-        self._queue: SimpleQueue[Event | Exception | None] = SimpleQueue()
+        self._queue: SimpleQueue[Event | EngineError] = SimpleQueue()
+        self._past: set[tuple[float, str, str]] = set()  # the events before this process read the stream
+        self._is_broken = False
 
-    def read_events(self, events: EventStream) -> None:
-        """Queue the engine's events until the stream breaks; the last item is the error that broke it."""
-        queue = self._queue
-        try:
-            for event in events:
-                if not event.action.startswith(("exec_", "health_status", "top", "attach")):
-                    queue.put(event)
-        except Exception as error:
-            queue.put(error)
+    def put(self, item: Event | EngineError) -> None:
+        """Queue an event, or the error that broke the stream. May be called from any thread."""
+        self._queue.put(item)
 
-    def read_client(self, ops: Iterator[Mapping[str, Any]]) -> None:
-        """Read the client's messages until the client ends, and wake the watcher then.
+    def replay(self, events: Iterable[Event]) -> None:
+        """Take the events before this process read the stream, before those that it has read."""
+        for event in events:
+            self._past.add((event.time, event.action, event.container_id))
+            self._note(event)
 
-        A client that leaves does not end the app.
-        """
-        for message in ops:
-            if message["op"] == "leave":
-                return
-            self.closed = self.closed or message["op"] == "close"
-        self.orphaned = True
-        self._queue.put(None)
-
-    def wake(self) -> None:
-        """Wake the watcher. May be called from any thread."""
-        self._queue.put(None)
-
-    def connected(self, engine_started_at: float | None) -> None:
-        """Note that a connection was made."""
-        self.engine_started_at, self.connected_at = engine_started_at, time.time()
+    def connected(self, engine_started_at: float | None, at: float | None = None) -> None:
+        """Note that the engine answers, for the first time or again, and that events arrive from `at` on."""
+        self.engine_started_at = engine_started_at
+        self.connected_at = time.time() if at is None else at
 
     def disconnected(self, error: Exception) -> None:
-        """Forget the connection. The next one begins with the events that came meanwhile."""
-        with suppress(Empty):
-            while True:  # the events that arrived before the connection broke
-                if isinstance(item := self._queue.get_nowait(), Event):
-                    self._apply(item)
+        """Note that it does not. The events of this connection count, those of the next one wait."""
+        with suppress(Empty, EngineError):
+            while not self._is_broken:
+                self._apply(self._queue.get_nowait())
+        self._is_broken = False
         self.watched = self.watched or not isinstance(error, EngineSilent)
         self._dead.clear()
         self._complete.clear()
-        self._queue = SimpleQueue()  # what still arrives on the last connection is dropped
 
-    def wait(self, deadline: float | None) -> None:
-        """Sleep until the next event, or until `deadline` (epoch seconds).
-
-        Raises the error that broke the connection.
-        """
-        timeout_s = None if deadline is None else max(0.0, deadline - time.time())
+    def drain(self) -> None:
+        """Take all that has arrived. Raises the error that broke the stream."""
         with suppress(Empty):
-            self._apply(self._queue.get(timeout=timeout_s))
             while True:
                 self._apply(self._queue.get_nowait())
 
@@ -137,19 +116,26 @@ class EventQueue:
         if ended.exit_code == _KILLED and not ended.oom and ended.id not in self.stopped_externally:
             self._wait_until(min(now, ended.ended_at or now) + _LATE_S, lambda: ended.id in self.oom)
 
+    def code_of_last_end(self, container: str) -> int | None:
+        """The exit code of the run after which the engine restarted a container. Its event may be late."""
+        self._wait_until(time.time() + _LATE_S, lambda: container in self.codes)
+        return self.codes.get(container)
+
     def _wait_until(self, deadline: float, is_done: Callable[[], bool]) -> None:
         with suppress(Empty):
             while not is_done():
                 self._apply(self._queue.get(timeout=max(0.0, deadline - time.time())))
 
-    def _apply(self, item: Event | Exception | None) -> None:
-        if item is None:
-            return
+    def _apply(self, item: Event | EngineError) -> None:
         if isinstance(item, Exception):
+            self._is_broken = True
             raise item
+        if (item.time, item.action, item.container_id) not in self._past:
+            self._note(item)
+
+    def _note(self, item: Event) -> None:
         container = item.container_id
         self.changed.add(container)
-        self.seen_until = item.time
         if item.action in ("kill", "stop"):
             self._note_signal(item)
         elif item.action == "die":

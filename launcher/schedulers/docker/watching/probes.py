@@ -110,6 +110,11 @@ class Prober:
                 Thread(target=self._probe, args=(self._runs[run],), daemon=True).start()
         self._resumed = False
 
+    def close(self) -> None:
+        """End the probes."""
+        for run in self._runs.values():
+            run.over.set()
+
     def _probe(self, run: _Run) -> None:
         pause_s = run.pause_s()
         while not run.over.wait(pause_s):

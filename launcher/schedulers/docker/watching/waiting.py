@@ -51,6 +51,14 @@ def _wait_for_end(engine: EngineView, app_id: str, deadline: float | None) -> Do
     return None
 
 
+def look_for_end(engine: EngineView, app_id: str) -> DockerApp | None:
+    """The app as it is now, waiting only for watchers that are about to record its end."""
+    found = apps.find(engine, app_id)
+    if found is not None and (found.view.ended or found.paused_by or _is_left(found)):
+        return wait_for_end(engine, app_id, time.monotonic() + _EXIT_S)
+    return found
+
+
 def wait_for_start(engine: EngineView, app_id: str) -> None:
     """Return once a held app has started or ended.
 

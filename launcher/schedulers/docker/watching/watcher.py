@@ -1,291 +1,396 @@
-"""The watcher process of one app: what no engine provides, and the record of the end.
+"""The watcher: the process that watches apps of one engine, and ends with the last of them.
 
-It restarts by policy, keeps time limits, starts roles when what they wait for holds, and stops services.
+Run as `python -I -c '…; main()' FOLDER` with the socket of its first client at descriptor 0, and, where other
+clients may hand over apps, the socket that they connect to at 3; see `rendezvous.py`. A client hands over one
+app on each connection: first its order, with the app's lock and the bells of its place as descriptors.
 
-Run as `python -I -c '…; main()' APP_DIR` with the control socket at descriptor 0 and the app's lock at 3.
-Containers do not depend on it: when it is killed they run on, and the next command that reads the app spawns
-another one. All of its state is in the journal and at the engine: it reads both, decides, does one action,
-and reads again.
+One loop waits for clients, for the descriptors of apps in line and for times; a thread reads the one event
+stream of all apps; a pool runs the steps of apps (`app.py`), which alone may block.
+
+Containers do not depend on a watcher: when it is killed they run on, and the next command that reads an app
+hands it to another one. An app that waits is submitted again by the next apply.
 """
 
 from __future__ import annotations
 
-import json
 import os
+import resource
+import socket
 import sys
 import time
+import traceback
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
-from threading import Thread
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
+from functools import partial
+from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any
 
-from launcher.holding.hold import AGAIN_S, decide
 from launcher.schedulers.docker import record
 from launcher.schedulers.docker.client.engine import Engine, connect
-from launcher.schedulers.docker.client.errors import EngineError, EngineSilent, EngineUnreachable
-from launcher.schedulers.docker.client.objects import Container
-from launcher.schedulers.docker.client.wire import GIVE_UP_S, LONGEST_PAUSE_S, SHORTEST_PAUSE_S, Patience
-from launcher.schedulers.docker.facts import containers_to_events, has_begun, open_app
-from launcher.schedulers.docker.journal import HeldApp, Journal
-from launcher.schedulers.docker.labels import APP_ID, Labels
-from launcher.schedulers.docker.record import Recorder, RecordLock
-from launcher.schedulers.docker.status import view
-from launcher.schedulers.docker.watching import ends
-from launcher.schedulers.docker.watching.actions import Actions
-from launcher.schedulers.docker.watching.client import BELLS_FD, LOCK_FD
-from launcher.schedulers.docker.watching.observer import AppObserver, EventQueue
+from launcher.schedulers.docker.client.errors import EngineError, EngineUnreachable
+from launcher.schedulers.docker.client.streams import Event
+from launcher.schedulers.docker.labels import APP_ID
+from launcher.schedulers.docker.record import RecordLock
+from launcher.schedulers.docker.watching.app import WatchedApp
+from launcher.schedulers.docker.watching.client import CONTROL_FD, LISTENER_FD
+from launcher.schedulers.docker.watching.connection import Connection
+from launcher.schedulers.docker.watching.pool import Pool
+from launcher.schedulers.docker.watching.steps import OnEnd, Rest
+from launcher.schedulers.docker.watching.stream import SharedStream
+from launcher.schedulers.loop import Loop
+from launcher.schedulers.owner import this_process
 
 if TYPE_CHECKING:
-    from launcher.schedulers.docker.watching.probes import Prober
-    from launcher.turns.table import Place
+    from launcher.schedulers.docker.watching.needs import Needs
+    from launcher.schedulers.docker.watching.rendezvous import Listening
+    from launcher.specs.needs import StoodOn
 
-CONTROL_FD = 0
-_LATE_S = 0.5
+_OTHERS = ("exec_", "health_status", "top", "attach")
+"""What the actions begin with that tell nothing about the state of a container."""
+_TIMER_S = 0.001
+_FDS_OF_APP = 16  # of one in line behind several others; most have three
+_UNLIMITED = 1 << 20
+
+
+class _Task:
+    """An app in the loop.
+
+    Attributes:
+        until: when its rest ends, epoch seconds; None for a rest without a time.
+        timed_at: the earliest time for which the loop has a timer; None for none.
+        fds: the descriptors that the loop watches for it.
+        followers: the connections of clients that wait for the end of its watch.
+    """
+
+    def __init__(self, client: Connection) -> None:
+        self.client = client
+        self.app: WatchedApp
+        self.until: float | None = None
+        self.timed_at: float | None = None
+        self.fds: tuple[int, ...] = ()
+        self.followers: set[Connection] = set()
+        self.is_running = False
+        self.is_due = False
+        self.is_over = False
+        self.has_lost_client = False
 
 
 class Watcher:
-    """Watches one app, from the client's first message to the end of the app."""
+    """Watches the apps that clients hand over. `run` returns when none is left."""
 
-    def __init__(
-        self, engine: Engine, lock: RecordLock, order: Mapping[str, Any], ops: Iterator[Mapping[str, Any]]
-    ) -> None:
-        self._engine = engine
-        self._lock = lock
-        self._app_dir = lock.app_dir
-        self._app_id: str = order["app_id"]
-        self._reads_client: bool = order["attached"]
-        self._place: Place | None = None
+    def __init__(self, engine: Engine, listening: Listening | None = None) -> None:
+        self.engine = engine
+        self._listening = listening
+        self._loop = Loop()
+        self._pool = Pool(self._loop.after)
+        self._stream = SharedStream(engine, self)
+        self._reader: Thread | None = None
+        self._needs: Needs | None = None
+        self._tasks: dict[str, _Task] = {}
+        self._registry = Lock()  # of `_tasks`, which the thread that reads the stream looks at
+        self._over: list[_Task] = []  # whose locks are to be released yet
+        self._new: set[Connection] = set()  # connections without a message yet
+        self._posted: deque[Callable[[], object]] = deque()
+        self._woken, self._bell = os.pipe()
+        for fd in (self._woken, self._bell):
+            os.set_blocking(fd, False)
+        self._is_lost = False
+        self._most = _open_many() // _FDS_OF_APP
+        self._loop.watch(self._woken, self._run_posted)
+        if listening is not None:
+            self._loop.watch(listening.listener.fileno(), self._accept)
+
+    def run(self) -> None:
+        """Watch until no app is left. The end of the process releases the locks of the last ones."""
+        while not (self._is_lost or self._may_end()):
+            self._let_go()
+            self._loop.turn()
+        if self._is_lost:  # the engine, for so long that the next command is to revive the watch
+            for task in self._tasks.values():
+                if not task.is_running:
+                    task.app.close()
+
+    def close(self) -> None:
+        """Release what the end of the process would release."""
+        self._stream.close()
+        self._let_go()
+
+    def _may_end(self) -> bool:
+        """Whether no app is left, and no client can hand over one any more."""
+        if self._tasks or self._new:
+            return False
+        late = [] if self._listening is None else self._listening.retire(self._let_go)
+        for each in late:
+            self.serve(each)
+        return not late
+
+    def _let_go(self) -> None:
+        """Release the locks of the apps whose watch is over, before anyone learns of that."""
+        while self._over:
+            task = self._over.pop()
+            task.app.lock.release()
+            for each in (task.client, *task.followers):
+                self._leave(each)
+
+    # -- what apps ask for, in any thread ------------------------------------------------------------------
+
+    def submit(self, call: Callable[[], object]) -> None:
+        self.post(partial(self._pool.submit, call))
+
+    def post(self, call: Callable[[], object], after_s: float = 0.0) -> None:
+        self._posted.append(partial(self._loop.after, after_s, call) if after_s else call)
+        with suppress(BlockingIOError):  # full: the loop is about to wake
+            os.write(self._bell, b"w")
+
+    def follow_need(self, need: StoodOn, on_end: OnEnd) -> None:
+        self.post(partial(self._follow_need, need, on_end))
+
+    def _follow_need(self, need: StoodOn, on_end: OnEnd) -> None:
+        if self._needs is None:
+            from launcher.schedulers.docker.watching.needs import Needs
+
+            self._needs = Needs(self.engine, self)
+        self._needs.follow(need, on_end)
+
+    def _run_posted(self) -> None:
+        with suppress(BlockingIOError):
+            os.read(self._woken, 65536)
+        while self._posted:
+            with _reporting():
+                self._posted.popleft()()
+
+    # -- the stream, in the thread that reads it -----------------------------------------------------------
+
+    def _read_stream(self) -> None:
+        try:
+            self._stream.read()
+        except EngineUnreachable:
+            pass
+        except Exception:
+            traceback.print_exc()
+        self.post(self._lose)
+
+    def _lose(self) -> None:
+        self._is_lost = True
+
+    def origin(self) -> float:
+        with self._registry:
+            return min((each.app.since for each in self._tasks.values()), default=time.time())
+
+    def happened(self, event: Event) -> None:
+        app_id = event.attributes.get(APP_ID, "")
+        if event.action.startswith(_OTHERS):
+            return
+        with self._registry:
+            task = self._tasks.get(app_id)
+        if task is not None:
+            task.app.put(event)
+        if self._needs is not None:
+            self.post(partial(self._needs.happened, app_id))
+
+    def connected(self) -> None:
+        self.post(self._look_at_all)
+
+    def disconnected(self, error: EngineError) -> None:
+        with self._registry:
+            tasks = list(self._tasks.values())
+        for task in tasks:
+            task.app.put(error)
+
+    def _look_at_all(self) -> None:
+        for task in list(self._tasks.values()):
+            self._wake(task)
+        if self._needs is not None:
+            self._needs.look()
+
+    # -- clients -------------------------------------------------------------------------------------------
+
+    def serve(self, client: Any) -> None:
+        """Serve the client at the other end of a socket."""
+        connection = Connection(client)
+        self._new.add(connection)
+        self._loop.watch(connection.fileno(), partial(self._read, connection))
+
+    def _accept(self) -> None:
+        assert self._listening is not None, "only a watcher with a socket accepts clients"
+        for client in self._listening.accept():
+            self.serve(client)
+
+    def _read(self, connection: Connection) -> None:
+        """Take what a client has sent. One with which that fails is refused, as when the disk is full."""
+        with _reporting():
+            self._obey(connection)
+            return
+        self._new.discard(connection)
+        self._leave(connection)
+
+    def _obey(self, connection: Connection) -> None:
+        messages = list(connection.messages())
+        if connection in self._new and {"op": "forget"} in messages:
+            self._new.remove(connection)
+            self._leave(connection)
+            return
+        for message in messages:
+            if connection in self._new:
+                self._new.remove(connection)
+                self._meet(connection, message)
+            elif connection.task is not None:
+                connection.task.app.put(message)
+            if message.get("op") == "end":
+                self._loop.forget(connection.fileno())
+                self.post(partial(self._lose_client, connection))  # behind the step that its end causes
+
+    def _lose_client(self, connection: Connection) -> None:
+        """Close a connection that the client has closed: once the app goes on without it."""
+        task = connection.task
+        if task is None or not task.is_running:
+            self._leave(connection)
+        else:
+            task.has_lost_client = True
+
+    def _leave(self, connection: Connection) -> None:
+        if connection.fileno() >= 0:
+            self._loop.forget(connection.fileno())
+            connection.close()
+        if connection.awaited is not None:
+            connection.awaited.followers.discard(connection)
+
+    def _meet(self, connection: Connection, message: Mapping[str, Any]) -> None:
+        """Obey the first message of a client."""
+        known = self._tasks.get(message.get("app_id", ""))
+        if message.get("op") == "await" and known is not None:
+            known.followers.add(connection)
+            connection.awaited = known
+        elif "op" in message or known is not None or len(self._tasks) >= self._most:
+            self._leave(connection)  # a client that waits for an answer begins anew
+            if known is not None:
+                self._wake(known)  # its record may have been removed
+        else:
+            self._begin(connection, message)
+
+    def _begin(self, connection: Connection, order: Mapping[str, Any]) -> None:
+        """Take an app over from its client."""
+        lock_fd, *bells = connection.fds
+        sys.path += [each for each in order["path"] if each not in sys.path]
+        place = None
         if "place" in order:
             from launcher.schedulers.docker import share
 
-            self._place = share.from_json(order["place"], BELLS_FD)
-        self._resumed: bool = order["resumed"]
-        self._ops = ops
-        self._events = EventQueue(self._app_dir)
-        self._observer = AppObserver(engine, self._app_id, self._events)
-        self._prober: Prober | None = None  # only apps with probes have one
-        self._found: list[Container] = []
-        self._recorder = _Recorder(self._app_dir, self._write_end)
-        self._actions = Actions(engine, self._app_dir, self._recorder)
-
-    def run(self) -> None:
-        try:
-            self._run()
-        finally:
-            if self._place is not None:
-                self._place.leave()
-
-    def _run(self) -> None:
-        if not self._resumed and not self._submission():
-            return
-        if not self._resumed and self._recorder.journal().started_at is None:  # the disk was full
-            self._recorder.append({"e": "starting"})
-        if self._reads_client:
-            Thread(target=self._events.read_client, args=(self._ops,), daemon=True).start()
-        try:
-            Patience(self._engine.host, holds=True).persist(self._connect)
-        except EngineUnreachable:
-            return  # for so long that the next command is to revive the watch
-
-    def _connect(self) -> None:
-        """Follow the app on one connection.
-
-        It begins with all events since the last one, or since the app was started: a container may have been
-        stopped while this process loaded its modules, or while no watcher lived.
-        """
-        since = self._events.seen_until
-        unheard = self._recorder.journal().started_at if since is None else since
-        try:
-            with self._engine.events(f"{APP_ID}={self._app_id}", since=unheard) as events:
-                self._events.connected(self._engine.started_at())
-                Thread(target=self._events.read_events, args=(events,), daemon=True).start()
-                self._follow()
-        except EngineUnreachable as error:
-            self._actions.forget()
-            self._events.disconnected(error)
-            if not isinstance(error, EngineSilent):
-                self._observer.invalidate()
-            raise
-
-    # -- during submission ---------------------------------------------------------------------------------
-
-    def _submission(self) -> bool:
-        """Wait until the client has started the app or has gone; False when the app was removed instead."""
-        going = False
-        for message in self._ops:
-            op = message["op"]
-            if op == "go":
-                going = True
-            elif op == "wait":
-                return self._hold(message)
-            elif op == "started":
-                return True
-            elif op == "abort":
-                self._remove_app(force=True)
-                return False
-            elif op == "close":
-                self._events.closed = True
-        if going or self._recorder.journal().started_at is not None or not self._lock.is_valid:
-            return self._lock.is_valid  # the watch loop starts the rest
-        return not self._remove_app(force=False)
-
-    def _hold(self, message: Mapping[str, Any]) -> bool:
-        """Wait for other attempts and the app's turn, then create it; False when it has ended instead."""
-        from launcher.schedulers.docker.watching.hold import Hold
-
-        hold = Hold(self._engine, self._lock, self._app_id, message, self._place)
-        if self._reads_client:
-            self._reads_client = False
-            hold.follow_client(self._wait_for_client)
-        return hold.run()
-
-    def _wait_for_client(self) -> str:
-        """Wait until the client has ended; why that cancels the app, "" when the client has left it."""
-        self._events.read_client(self._ops)
-        return self._why_orphaned() if self._events.orphaned else ""
-
-    def _why_orphaned(self) -> str:
-        return "its Runner was closed" if self._events.closed else "its parent process ended"
-
-    def _remove_app(self, *, force: bool) -> bool:
-        """Remove the app; False when it was started, so that it must stay."""
-        if not force:  # its client was killed: the engine may still be creating what it requested
-            if not ends.remove_objects(self._engine, self._app_id, force=False):
-                return False
-            time.sleep(_LATE_S)  # we hold the lock meanwhile: no client recreates the app
-        return not self._lock.is_valid or ends.remove_app(self._engine, self._app_id, force=force)
-
-    # -- while it runs -------------------------------------------------------------------------------------
-
-    def _follow(self) -> None:
-        """Act until the app has ended. A request that the engine refuses is made again after a pause."""
-        pause, since = SHORTEST_PAUSE_S, time.monotonic()
-        while self._lock.is_valid:
-            try:
-                if self._has_ended():
-                    return
-                pause, since = SHORTEST_PAUSE_S, time.monotonic()
-            except EngineUnreachable:
-                raise
-            except EngineError:
-                if time.monotonic() - since > GIVE_UP_S:
-                    raise
-                self._actions.forget()
-                self._observer.invalidate()
-                time.sleep(pause)
-                pause = min(pause * 2, LONGEST_PAUSE_S)
-
-    def _has_ended(self) -> bool:
-        """Read the app once, record what is new, and carry out what follows; True when it has ended.
-
-        Each time the machine is made anew: clients add to the record, too, and an engine that comes back
-        shows what has happened meanwhile.
-        """
-        self._found = found = self._observer.containers()
-        journal = self._recorder.journal()
-        if journal.outcome is not None or not (found or journal.events):
-            return True
-        labels = self._labels()
-        if labels.order and journal.adopted and record.locked_elsewhere(self._app_id, labels.owner):
-            return True  # its own record has a watcher again, which alone is to start what waits
-        app = open_app(labels, found, journal, self._observer.expected_replicas)
-        self._record_facts(app, journal)
-        decide(app, self._recorder, time.time())
-        if self._actions.stop(app, found):
-            self._observer.invalidate()
-            return False
-        is_written = self._recorder.is_written()
-        if is_written and app.wants_quiet and not any(each.live for each in found):
-            self._take(app, {"e": "quiet"})
-            decide(app, self._recorder, time.time())
-        if app.has_ended:
-            return True
-        if is_written and self._actions.start(app, found):
-            self._observer.invalidate()
-            return False
-        self._probe(app, labels)
-        self._wait(app, is_written=is_written)
-        return False
-
-    def _wait(self, app: HeldApp, *, is_written: bool) -> None:
-        """Wait for the next event, or until the app has something to do."""
-        again_at = None if is_written else time.time() + AGAIN_S
-        if app.stop is not None or app.to_stop:  # a stop that had no effect
-            again_at = again_at or time.time() + LONGEST_PAUSE_S
-        self._events.wait(min((at for at in (app.deadline(), again_at) if at is not None), default=None))
-
-    def _record_facts(self, app: HeldApp, journal: Journal) -> None:
-        """Record the events that the engine, the probes and the client show and the journal lacks."""
-        for fact in self._prober.facts(app) if self._prober is not None else ():
-            self._take(app, fact)  # before the ends: a replica that was ready before it ended was ready
-        if self._events.orphaned and not app.orphaned:
-            self._take(app, {"e": "orphaned", "why": self._why_orphaned()})
-        if has_begun(self._found, app) or not self._found:
-            for fact in containers_to_events(
-                app, self._found, lambda each: self._observer.end_of(each, journal)
-            ):
-                if fact.get("by") == "engine":
-                    fact["code"] = self._events.codes.get(fact["id"])
-                self._take(app, fact)
-
-    def _take(self, app: HeldApp, fact: dict[str, Any]) -> None:
-        self._recorder.append(fact)
-        app.take(fact)
-
-    def _probe(self, app: HeldApp, labels: Labels) -> None:
-        rules = {role: rules["ready"] for role, _, rules in labels.order if rules.get("ready")}
-        if rules and self._prober is None:
-            from launcher.schedulers.docker.watching.probes import Prober
-
-            self._prober = Prober(self._engine, rules, self._events.wake, resumed=self._resumed)
-        if self._prober is not None:
-            self._prober.follow(self._found, app)
-
-    def _labels(self) -> Labels:
-        if self._found:
-            return Labels(self._found[0].labels)
-        return Labels((record.read_attempt(self._app_dir) or {}).get("labels") or {})
-
-    def _write_end(self, event: dict[str, Any]) -> None:
-        if self._place is not None:
-            self._place.leave()  # no container is left, and comparing input files takes a while
-        seen = view(
-            self._found,
-            self._recorder.journal(),
-            expected_replicas=self._observer.expected_replicas,
-            labels=self._labels(),
+            place = share.from_json(order["place"], bells)
+        lock = RecordLock(order["app_dir"], lock_fd)
+        lock.sign(watcher=self._listening.name if self._listening is not None else "")
+        task = _Task(connection)
+        task.app = WatchedApp(
+            self, self._stream, lock, order, place, partial(self.post, partial(self._wake, task))
         )
-        assert seen is not None, "an app without containers and events does not end"
-        end = replace(seen, state=event["state"], message=event["message"], exit_code=event["code"])
-        ends.write_end(self._engine, self._app_dir, end, self._found[0].labels if self._found else {})
+        connection.task, connection.fds = task, []
+        with self._registry:
+            self._tasks[task.app.app_id] = task
+        connection.answer(asdict(this_process()))
+        if self._reader is None:
+            self._reader = Thread(target=self._read_stream, daemon=True)
+            self._reader.start()
+        self._wake(task)
+
+    # -- apps ----------------------------------------------------------------------------------------------
+
+    def _wake(self, task: _Task) -> None:
+        """Have an app take a step, or another one after this."""
+        if task.is_running:
+            task.is_due = True
+        elif not task.is_over:
+            for fd in task.fds:
+                self._loop.remove(fd)
+            task.fds, task.is_running, task.is_due = (), True, False
+            self._pool.submit(partial(self._step, task))
+
+    def _step(self, task: _Task) -> None:
+        rest = None
+        try:
+            rest = task.app.step()
+            if rest is None:
+                task.app.close()
+        except EngineUnreachable:
+            task.app.close()  # the engine is away for too long
+        except Exception:
+            record.note_failure(task.app.lock.app_dir, traceback.format_exc())
+            task.app.close()
+        finally:
+            self.post(partial(self._rest, task, rest))
+
+    def _rest(self, task: _Task, rest: Rest | None) -> None:
+        task.is_running = False
+        if rest is None:
+            self._drop(task)
+        elif task.is_due:
+            self._wake(task)
+        else:
+            task.until, task.fds = rest.until, rest.readable + rest.hung_up
+            for fd in rest.readable:
+                self._loop.watch(fd, partial(self._wake, task))
+            for fd in rest.hung_up:
+                self._loop.watch_end(fd, partial(self._wake, task))
+            self._set_timer(task)
+            if task.has_lost_client:
+                self._leave(task.client)
+
+    def _drop(self, task: _Task) -> None:
+        """Forget an app."""
+        task.is_over = True
+        with self._registry:
+            del self._tasks[task.app.app_id]
+        self._over.append(task)
+
+    def _set_timer(self, task: _Task) -> None:
+        """Set a timer for the end of the rest, unless an earlier one is set, which looks again."""
+        at = task.until
+        if at is not None and (task.timed_at is None or at < task.timed_at):
+            task.timed_at = at
+            self._loop.after(max(0.0, at - time.time()), partial(self._look_at_time, task, at))
+
+    def _look_at_time(self, task: _Task, at: float) -> None:
+        if task.timed_at != at:
+            return  # an earlier one was set since
+        task.timed_at = None
+        if task.is_over or task.is_running or task.until is None:
+            return
+        if task.until <= time.time() + _TIMER_S:
+            self._wake(task)
+        else:
+            self._set_timer(task)
 
 
-class _Recorder(Recorder):
-    """Writes the end of the app at the engine, too, before its record has it."""
+@contextmanager
+def _reporting() -> Iterator[None]:
+    """Report an error, which concerns one client or app, instead of raising it: the others go on."""
+    try:
+        yield
+    except Exception:
+        traceback.print_exc()
 
-    def __init__(self, app_dir: str, write_end: Callable[[dict[str, Any]], None]) -> None:
-        super().__init__(app_dir)
-        self._write_end = write_end
 
-    def append(self, event: dict[str, Any]) -> bool:
-        if event["e"] == "ended":
-            self._write_end(event)
-            return self.is_written()
-        return super().append(event)
+def _open_many() -> int:
+    """Raise the limit of open files as far as that is allowed; returns the limit."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    found, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return found if found > 0 else _UNLIMITED
 
 
 def main() -> None:
-    app_dir = sys.argv[1]
-    for fd in (CONTROL_FD, LOCK_FD):
-        os.set_inheritable(fd, False)  # an ssh process that inherited the lock would look like a watcher
+    name = sys.argv[2]
     os.chdir("/")
-    lock = RecordLock(app_dir, LOCK_FD)
-    lock.sign()
-    lines = iter(os.fdopen(CONTROL_FD, "rb", closefd=False).readline, b"")
-    first = next(lines, None)
-    if first is None:
-        return
-    order = json.loads(first)
-    sys.path[:] = order["path"]
-    Watcher(connect(), lock, order, (json.loads(line) for line in lines if line.endswith(b"\n"))).run()
+    os.set_inheritable(CONTROL_FD, False)
+    listening = None
+    if name:
+        from launcher.schedulers.docker.watching.rendezvous import Listening
+
+        os.set_inheritable(LISTENER_FD, False)
+        listening = Listening(socket.socket(fileno=LISTENER_FD), name)
+    watcher = Watcher(connect(), listening)
+    watcher.serve(socket.socket(fileno=CONTROL_FD))
+    watcher.run()
     os._exit(0)  # a client may wait for our exit: tearing down the interpreter takes time

@@ -10,7 +10,7 @@ import signal
 import socket
 import sys
 import time
-from typing import Any, Optional
+from typing import Any, Mapping, Optional
 
 from launcher.holding.app import App
 from launcher.holding.events import created, ended
@@ -29,12 +29,20 @@ EVERY = 1 << 30  # a step starts all replicas of a role
 RUN_AGAIN = "Slurm's controller forgot that its job ran; it is not run twice"
 
 
+def own_job(env: "Mapping[str, str]", app_id: str) -> Job:
+    """The job that this process runs in: a task of an array, `123_7`, or one that the app has to itself."""
+    if "LAUNCHER_ARRAY_DIR" not in env:
+        return Job(env.get("SLURM_JOB_ID", ""), f"/{app_id}/script-")
+    task = "{}_{}".format(env.get("SLURM_ARRAY_JOB_ID", ""), env.get("SLURM_ARRAY_TASK_ID", ""))
+    return Job(task, "/{}/array.sh".format(os.path.basename(env["LAUNCHER_ARRAY_DIR"])))
+
+
 class Conductor:
     """Holds the app of a folder."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
-        self.job = Job(os.environ.get("SLURM_JOB_ID", ""), os.path.basename(folder))
+        self.job = own_job(os.environ, os.path.basename(folder))
         self.run_number = int(os.environ.get("SLURM_RESTART_COUNT") or 0)
         self.loop = Loop(SIGNALS)  # first: clients send signals once the app is claimed
 

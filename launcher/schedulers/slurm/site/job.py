@@ -10,14 +10,17 @@ RUNNING = {"RUNNING", "RESIZING", "SIGNALING", "STOPPED", "SUSPENDED"}
 
 
 class Job:
-    """The job with this id, if it runs the script of this app: a controller that lost its state counts anew.
+    """The job with this id, if it runs this script: a controller that lost its state counts anew.
 
     Users may give the job another name.
+
+    Args:
+        script: a part of its path.
     """
 
-    def __init__(self, job_id: str, app_id: str) -> None:
+    def __init__(self, job_id: str, script: str) -> None:
         self.id = job_id
-        self._script = f"/{app_id}/script-"
+        self._script = script
 
     def ask(self) -> dict:
         """The fields "EndTime", "Restarts", "TimeLimit" and more; {} where Slurm does not know the job."""

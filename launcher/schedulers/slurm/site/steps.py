@@ -9,6 +9,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import time
 from typing import Any, Iterator, Optional, Sequence
 
@@ -218,7 +219,7 @@ class Steps:
             "restarts": [each.restarts for each in replicas],
             "stays": [int(each.has_retries) for each in replicas],
         }
-        program = ["python3", "-I", "-S", self._folder + "/app.zip", "replica", self._folder]
+        program = ["python3", "-I", "-S", os.path.abspath(sys.argv[0]), "replica", self._folder]
         argv = [_narrowed(word, len(replicas)) for word in role["srun"]]
         if len(replicas) < len(role["replicas"]):  # Slurm finds room for them
             argv = [word for word in argv if not word.startswith(("--nodes=", "--relative="))]

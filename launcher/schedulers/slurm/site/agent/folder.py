@@ -5,7 +5,7 @@ import json
 import os
 import re
 import time
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from launcher.holding.journal import read_events
 from launcher.schedulers.appfolder import AppFolder, json_object
@@ -17,7 +17,7 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class OpError(Exception):
-    """kind: reserved, refused, no-slurm, unreachable, full-disk, state, unknown-app, live."""
+    """kind: reserved, refused, no-slurm, no-program, unreachable, full-disk, state, unknown-app, live."""
 
     def __init__(self, kind: str, message: str, **detail: Any) -> None:
         super().__init__(message)
@@ -64,6 +64,18 @@ class Folder(AppFolder):
             owner, at, name = found, name, "owner." + checked(str(found.get("nonce")))
 
 
+def answered(act: Callable[[], Json], where: str) -> Json:
+    """The answer of an operation, which may be an error."""
+    try:
+        return act()
+    except OpError as error:
+        return {"error": error.kind, "message": str(error), "detail": error.detail}
+    except OSError as error:
+        kind = "full-disk" if error.errno in FULL else "state"
+        message = f"{os.fsdecode(error.filename or where)}: {error.strerror or error}"
+        return {"error": kind, "message": message, "detail": {}}
+
+
 def checked(name: Any) -> str:
     """Raises OpError state for a name that may lead out of its directory."""
     if not isinstance(name, str) or not NAME.match(name):
@@ -90,7 +102,7 @@ def reserved(folder: Folder, state: str, owner: Optional[Json], **detail: Any) -
 
 def gone(folder: Folder) -> OpError:
     """The error of an app whose job has left Slurm before it was released."""
-    job = (folder.text("job") or "").strip()
+    job = (folder.text("job") or "").strip() or (folder.json("created") or {}).get("job")
     message = f"job {job} of {folder.app_id} has gone: it was cancelled, or Slurm's controller lost it"
     return OpError("state", message)
 

@@ -1,23 +1,23 @@
 """Answer one request: a JSON object in, one out. Loads the modules of the operations that it asks for."""
 
 import json
-import os
 import sys
 from importlib import import_module
-from typing import Dict, List
+from typing import Dict
 
-from launcher.schedulers.slurm.site.agent.folder import FULL, Json, OpError
+from launcher.schedulers.slurm.site.agent.folder import Json, answered
 from launcher.schedulers.slurm.site.agent.site import Site
 
 MODULES: Dict[str, str] = {
     op: module
     for module, ops in (
-        ("site", "hello"),
-        ("submit", "reserve abort create start"),
+        ("site", "hello put_program"),
+        ("submit", "reserve create start start_all"),
+        ("arrays", "copy_workspace create_array"),
         ("observe", "observe"),
         ("wait", "wait release"),
         ("read", "read tail events"),
-        ("removal", "cancel withdraw end remove sweep outputs make_output remove_output"),
+        ("removal", "abort abort_all cancel withdraw end remove sweep outputs make_output remove_output"),
     )
     for op in ops.split()
 }
@@ -25,25 +25,25 @@ MODULES: Dict[str, str] = {
 
 
 def answer(request: Json) -> Json:
-    """Do the operations of a request in order; one that fails does not keep later ones from running."""
+    """Do the operations of a request in order; one that fails does not keep later ones from running.
+
+    With `one_look` they are of the same kind, for many apps: Slurm is asked once for the jobs of all.
+    """
     site = Site(request["job_dir"])
-    out: List[Json] = []
-    for op in request["ops"]:
-        try:
-            out.append(_do(site, op))
-        except OpError as error:
-            out.append({"error": error.kind, "message": str(error), "detail": error.detail})
-        except OSError as error:
-            kind = "full-disk" if error.errno in FULL else "state"
-            where = error.filename or site.job_dir
-            message = f"{os.fsdecode(where)}: {error.strerror or error}"
-            out.append({"error": kind, "message": message, "detail": {}})
-    return {"ok": out}
+    if not request.get("one_look"):
+        return {"ok": [_answer(site, op) for op in request["ops"]]}
+    with site.one_look():
+        return {"ok": [_answer(site, op) for op in request["ops"]]}
+
+
+def _answer(site: Site, op: Json) -> Json:
+    return answered(lambda: _do(site, op), site.job_dir)
 
 
 def _do(site: Site, op: Json) -> Json:
     name = op["op"]
-    return getattr(import_module(f"launcher.schedulers.slurm.site.agent.{MODULES[name]}"), name)(site, op)
+    do = getattr(import_module(f"launcher.schedulers.slurm.site.agent.{MODULES[name]}"), name)
+    return do(site, op)  # type: ignore[no-any-return]
 
 
 def main() -> None:

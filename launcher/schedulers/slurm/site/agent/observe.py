@@ -7,7 +7,8 @@ import time
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
 from launcher.schedulers.slurm.site.agent.folder import Folder, Json, OpError, is_removed, replace
-from launcher.schedulers.slurm.site.agent.site import OVER, SECOND_LOOK_S, Row, Site, code_and_signal, need_of
+from launcher.schedulers.slurm.site.agent.rows import OVER, Row, array_name, code_and_signal
+from launcher.schedulers.slurm.site.agent.site import SECOND_LOOK_S, Site, job_of, need_of
 
 FAILED = {"BOOT_FAIL", "FAILED"}  # the exit code says why
 
@@ -121,13 +122,18 @@ def _explain(site: Site, left: List[Json]) -> None:
         exits = site.slurm.column("exit_code", [facts["job"] for facts in failed])
         for facts in failed:
             facts["ended"]["exit"] = code_and_signal(exits.get(facts["job"], ""))
-    forgotten = {facts["job"]: facts["attempt"].get("app_id") for facts in left if facts["ended"] is None}
+    forgotten = {facts["job"]: _job_name(facts) for facts in left if facts["ended"] is None}
     accounts = site.slurm.accounts(forgotten) if forgotten else {}
     for facts in left:
         found = accounts.get(facts["job"])
         if found is not None and found["state"] in OVER:
             facts["ended"] = found
         facts["vanished"] = facts["ended"] is not None and facts["submitted"] is not None
+
+
+def _job_name(facts: Json) -> str:
+    """The name of an app's job in Slurm, as it was submitted."""
+    return array_name(facts["array"]) if facts["array"] else str(facts["attempt"].get("app_id"))
 
 
 # -- the facts of one app: its files, and its rows of the queue ----------------------------------------------
@@ -166,13 +172,14 @@ def read_app(
         attempt = folder.json("attempt.json")
         if attempt is None:
             raise OpError("state", f"{folder.path} has no attempt.json")
-        job = (started or {}).get("job") or ("job" in names and (folder.text("job") or "").strip()) or None
+        job = (started or {}).get("job") or job_of(folder) or None
         live, over = _rows_of(folder, job, rows or ())
         facts: Json = {
             "attempt": attempt,
             "folder": folder.path,
             "owner": None if found["submitted"] else folder.owner()[0],
             "created": (found["created"] or {}).get("at"),
+            "array": (found["created"] or {}).get("array"),
             "job": job or (live[0].job if live else None),
             "submitted": (found["submitted"] or {}).get("at"),
             "started": started,
@@ -213,7 +220,7 @@ def add_replicas(folder: Folder, facts: Json) -> None:
 def _rows_of(folder: Folder, job: Optional[str], rows: Sequence[Row]) -> Tuple[List[Row], List[Row]]:
     """The rows of an app's job: those of a live one, and those of one that is over."""
     generation = folder.text("id") or ""
-    mine = [row for row in rows if row.of(folder, generation)]
+    mine = [row for row in rows if row.owner == (folder.app_id, generation)]
     live = [row for row in mine if not row.is_over and (job is None or row.job == job)]
     return live, [row for row in mine if row.is_over and row.job == job]
 

@@ -4,7 +4,8 @@ import json
 import os
 import re
 import time
-from typing import List, Tuple
+from contextlib import ExitStack
+from typing import List, Optional, Sequence, Set, Tuple
 
 from launcher.schedulers.appfolder import AppFolder, remove_tree
 from launcher.schedulers.slurm.site.agent.folder import (
@@ -19,7 +20,53 @@ from launcher.schedulers.slurm.site.agent.folder import (
     reserved,
     state_of,
 )
-from launcher.schedulers.slurm.site.agent.site import Row, Site
+from launcher.schedulers.slurm.site.agent.rows import ARRAY_SCRIPT, Row, read_tasks
+from launcher.schedulers.slurm.site.agent.site import Site, job_of
+
+
+def abort(site: Site, op: Json) -> Json:
+    """Remove an app that this owner has not started. May be called twice."""
+    return {"removed": bool(abort_all(site, {"apps": [op]})["removed"])}
+
+
+def abort_all(site: Site, op: Json) -> Json:
+    """Remove those of some apps that their owners have not started."""
+    removed: List[str] = []
+    arrays: Set[str] = set()
+    for first in range(0, len(op["apps"]), OPEN_FOLDERS):
+        with ExitStack() as stack:
+            mine = []
+            for app in op["apps"][first : first + OPEN_FOLDERS]:
+                folder = _condemned(site, app)
+                if folder is not None:
+                    mine.append(stack.enter_context(folder))
+                    about = folder.json("submitting") or {}
+                    arrays.update([about["array"]] if "array" in about else [])
+            _cancel_jobs(site, mine)
+            for folder in mine:
+                put_away(site, folder)
+                removed.append(folder.app_id)
+    for name in arrays:
+        _remove_array(site, name)
+    return {"removed": removed}
+
+
+def _condemned(site: Site, app: Json) -> Optional[Folder]:
+    """The folder of an app that its owner removes, with the decision on disk; None for any other one."""
+    try:
+        folder = site.open(app["app_id"])
+    except OpError:
+        return None
+    try:
+        owner = folder.owner()[0]
+        if owner is not None and owner["nonce"] == app["nonce"] and "submitted" not in folder.names():
+            _condemn(folder)
+            return folder
+    except OpError as error:
+        if error.kind != "reserved":
+            raise
+    folder.__exit__()
+    return None
 
 
 def dismantle(site: Site, folder: Folder) -> None:
@@ -27,20 +74,29 @@ def dismantle(site: Site, folder: Folder) -> None:
 
     Raises OpError reserved when it was started just now.
     """
+    _condemn(folder)
+    cancel_jobs(site, folder)
+    put_away(site, folder)
+
+
+def _condemn(folder: Folder) -> None:
+    """Decide that an app is removed, not started. Raises OpError reserved when it was started just now."""
     at = folder.owner()[1]
     started = folder.json("started")
     if started is None and at and not folder.link_to(at, "started"):
         started = folder.json("started")
     if started is not None and not is_removed(started):
         raise reserved(folder, state_of(folder), None)
-    cancel_jobs(site, folder)
-    put_away(site, folder)
 
 
 def cancel_jobs(site: Site, folder: Folder) -> None:
     """Cancel all jobs of an app; without a call when none was ever submitted."""
-    if "submitting" in folder.names():
-        site.slurm.cancel([row.job for row in site.rows_of(folder) if not row.is_over])
+    _cancel_jobs(site, [folder])
+
+
+def _cancel_jobs(site: Site, folders: Sequence[Folder]) -> None:
+    submitted = [folder for folder in folders if "submitting" in folder.names()]
+    site.slurm.cancel([row.job for each in submitted for row in site.rows_of(each) if not row.is_over])
 
 
 def put_away(site: Site, folder: Folder) -> None:
@@ -54,6 +110,8 @@ def put_away(site: Site, folder: Folder) -> None:
 
 KEPT = {"attempt.json", "id", "outcome"}
 """The files that stay of an app whose outcome is kept."""
+UNUSED_S = 86400.0  # of a program: a client that is submitting an app may be about to use it
+OPEN_FOLDERS = 200
 STALE_S = 3600.0  # temporary files of this age belong to no live agent
 
 
@@ -144,19 +202,43 @@ def sweep(site: Site, op: Json) -> Json:
     """Complete interrupted removals; cancel jobs that can never do anything; remove dead temporary files."""
     swept = []
     for path in site.hidden():
-        try:
-            is_dead = ".gone-" in path or time.time() - os.lstat(path).st_mtime > STALE_S
-        except FileNotFoundError:
-            continue
-        if is_dead:
+        if ".gone-" in path or _is_stale(path):
             remove_tree(path)
             swept.append("directory " + os.path.basename(path))
-    app_ids = site.app_ids()
-    for app_id in app_ids:
+    for app_id in site.app_ids():
         swept += ["directory " + app_id] if _sweep_app(site, app_id) else []
+    swept += ["program " + name for name in _sweep_programs(site)]
     dead = [row.job for row in site.slurm.rows() if _is_superfluous(site, row)]
     site.slurm.cancel(dead)
-    return {"removed": swept + ["job " + job for job in dead]}
+    swept += ["job " + job for job in dead]
+    arrays = sorted(filter(NAME.match, os.listdir(site.arrays))) if os.path.isdir(site.arrays) else []
+    return {"removed": swept + ["array " + name for name in arrays if _remove_array(site, name)]}
+
+
+def _remove_array(site: Site, name: str) -> bool:
+    """Remove the folder of an array, unless one of its apps has not ended; whether it was removed."""
+    path = os.path.join(site.arrays, checked(name))
+    owners = read_tasks(path)
+    if any(_is_open(site, *owner) for owner in owners):
+        return False
+    AppFolder(path).remove()
+    return True
+
+
+def _is_open(site: Site, app_id: str, generation: str) -> bool:
+    """Whether this app is there, and has no outcome."""
+    try:
+        with site.open(app_id) as folder:
+            return folder.text("id") == generation and "outcome" not in folder.names()
+    except OpError:
+        return False
+
+
+def _is_stale(path: str) -> bool:
+    try:
+        return time.time() - os.lstat(path).st_mtime > STALE_S
+    except FileNotFoundError:
+        return False
 
 
 def _sweep_app(site: Site, app_id: str) -> bool:
@@ -183,22 +265,47 @@ def _sweep_app(site: Site, app_id: str) -> bool:
         return True
 
 
+def _sweep_programs(site: Site) -> List[str]:
+    """Remove the programs of other versions that no live app runs, and that were not used lately."""
+    names = os.listdir(site.programs) if os.path.isdir(site.programs) else []
+    old = {name for name in names if time.time() - _used_at(site, name) > UNUSED_S}
+    for app_id in site.app_ids() if old else ():
+        try:
+            with site.open(app_id) as folder:
+                if "outcome" not in folder.names():
+                    old.discard(str((folder.json("created") or {}).get("program")))
+        except OpError:
+            continue
+    for name in old:
+        os.unlink(os.path.join(site.programs, name))
+    return sorted(old)
+
+
+def _used_at(site: Site, name: str) -> float:
+    try:
+        return os.stat(os.path.join(site.programs, name)).st_mtime
+    except FileNotFoundError:
+        return time.time()
+
+
 def _is_superfluous(site: Site, row: Row) -> bool:
     """Whether a job has not started, and would find its app removed, ended, or another job's."""
-    if row.state != "PENDING" or not NAME.match(row.app_id) or not site.scripts(row):
+    if row.state != "PENDING" or not site.scripts(row):
         return False
+    if not NAME.match(row.app_id):  # or an array that was removed while it was being submitted
+        return os.path.basename(row.command) == ARRAY_SCRIPT
     try:
         folder = site.open(row.app_id)
     except OpError:
         return True
     with folder:
         names = folder.names()
-        if not row.of(folder, folder.text("id") or "") or "outcome" in names:
+        if row.owner != (folder.app_id, folder.text("id") or "") or "outcome" in names:
             return True
         started = folder.json("started")
         if started is not None:
             return started.get("job") != row.job
-        return row.held and "job" in names and folder.text("job") != row.job
+        return row.held and job_of(folder) not in ("", row.job)
 
 
 # -- output folders of jobs ----------------------------------------------------------------------------------

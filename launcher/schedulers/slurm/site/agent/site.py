@@ -1,5 +1,6 @@
 """The job directory of a user, and the cluster that it is on."""
 
+import base64
 import json
 import os
 import pwd
@@ -7,127 +8,22 @@ import re
 import subprocess
 import sys
 import time
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from contextlib import contextmanager
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
+from launcher.schedulers.appfolder import AppFolder
 from launcher.schedulers.slurm.site.agent.folder import NAME, Folder, Json, OpError, checked, replace
-
-OVER = {"BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY"}
-OVER |= {"PREEMPTED", "REVOKED", "TIMEOUT"}
-
-
-_SCRIPT = "script-"
-
-
-def script_of(generation: str) -> str:
-    """The second name of an app's script, which its jobs are submitted by."""
-    return f"{_SCRIPT}{generation}.sh"
-
-
-def end_of_path(app_id: str, generation: str) -> str:
-    """How the path of that script ends."""
-    return f"/{app_id}/{script_of(generation)}"
-
-
-class Row(NamedTuple):
-    """A line of squeue. Times in epoch seconds, None where Slurm knows none.
-
-    command: the script. nodes: a list as Slurm writes it.
-    """
-
-    job: str
-    state: str
-    held: bool
-    submitted_at: Optional[float]
-    start_at: Optional[float]
-    end_at: Optional[float]
-    dependency: str
-    reason: str
-    nodes: str
-    command: str
-
-    @property
-    def is_over(self) -> bool:
-        return self.state in OVER
-
-    @property
-    def app_id(self) -> str:
-        """The app whose script it runs, "" for none: users may give the job another name."""
-        folder, script = os.path.split(self.command)
-        return os.path.basename(folder) if script.startswith(_SCRIPT) else ""
-
-    def of(self, folder: Folder, generation: str) -> bool:
-        """Whether it is a job of this directory, and not of an earlier one of that name.
-
-        By the name of its script: later versions of Slurm show the script without its arguments.
-        """
-        return self.command.endswith(end_of_path(folder.app_id, generation))
-
-
-FORMAT = "\x1e" + "\x1f".join(["%i", "%T", "%Q", "%V", "%S", "%e", "%E", "%r", "%N", "%o"])
-
-
-def parse_rows(text: str, script: str = "") -> List[Row]:
-    """The rows of `squeue -o FORMAT`; text that is none, such as that of a plugin, is left out.
-
-    script: how the path of the job's script ends. Times take long to read, so others are left out first.
-    """
-    rows = []
-    for line in text.split("\x1e"):
-        parts = line.rstrip("\n").split("\x1f")
-        if len(parts) == 10 and parts[-1].endswith(script):
-            job, state, priority, submitted, start, end, *texts = parts
-            times = parse_time(submitted), parse_time(start), parse_time(end)
-            rows.append(Row(job, state, priority == "0", *times, *texts))
-    return rows
-
-
-def parse_time(text: str) -> Optional[float]:
-    """`2026-11-23T00:55:42` in local time, as epoch seconds; None for N/A, Unknown and the like."""
-    try:
-        return time.mktime(time.strptime(text, "%Y-%m-%dT%H:%M:%S"))
-    except ValueError:
-        return None
-
-
-def parse_column(text: str) -> Dict[str, str]:
-    """Job id → the other field, of `squeue -O JobID:24,FIELD:24`."""
-    lines = [line.strip().partition(" ") for line in text.splitlines()]
-    return {job: found.strip() for job, _, found in lines}
-
-
-def code_and_signal(exit_code: str) -> str:
-    """`CODE:SIGNAL` of squeue's field exit_code, which in older versions is the number that wait(2) gives."""
-    if not exit_code.isdigit():
-        return exit_code
-    signal = int(exit_code) & 127
-    return f"{0 if signal else int(exit_code) >> 8}:{signal}"
-
-
-ACCOUNTS = "JobID,JobName,State,ExitCode,Start,End,NodeList"
-
-
-def parse_accounts(text: str, names: Dict[str, str]) -> Dict[str, Json]:
-    """Job id → how the job ended, of `sacct -n -P -X -D -o ACCOUNTS`. names: of the jobs, by id.
-
-    A controller that lost its state gives ids again, so the name counts, too. A requeued job has a line for
-    each of its runs: the last one counts.
-    """
-    out: Dict[str, Json] = {}
-    for line in text.splitlines():
-        parts = line.split("|")
-        if len(parts) == 7 and names.get(parts[0]) == parts[1]:
-            job, _, state, code, start, end, nodes = parts
-            words = state.split() or [""]  # "CANCELLED by 1000"
-            times = {"start": parse_time(start), "end": parse_time(end)}
-            nodes = "" if nodes == "None assigned" else nodes
-            found: Json = dict(times, state=words[0], exit=code, reason="", nodes=nodes)
-            if job not in out or (found["start"] or 0) >= (out[job]["start"] or 0):
-                out[job] = found
-    return out
-
-
-# -- its commands --------------------------------------------------------------------------------------------
-
+from launcher.schedulers.slurm.site.agent.rows import (
+    ACCOUNTS,
+    FORMAT,
+    Owner,
+    Owners,
+    Row,
+    parse_accounts,
+    parse_column,
+    parse_rows,
+    parse_time,
+)
 
 UNREACHABLE = re.compile(
     r"unable to contact|unable to connect|socket timed out|connection refused|connection failure|zero bytes"
@@ -151,6 +47,7 @@ class Slurm:
 
     def __init__(self) -> None:
         self.user = user_name()
+        self._owners = Owners()
         self._down: Optional[OpError] = None
 
     def run(self, argv: Sequence[str], limit_s: float = CALL_S, cwd: str = "/") -> Tuple[int, str, str]:
@@ -175,15 +72,15 @@ class Slurm:
             raise OpError("unreachable", f"{argv[0]}: {one_line(err)}")
         return out
 
-    def rows(self, script: str = "") -> List[Row]:
-        """The user's jobs, also the ended ones that Slurm remembers; `script` as in `parse_rows`."""
+    def rows(self, wanted: Optional[Owner] = None) -> List[Row]:
+        """The user's jobs, also the ended ones that Slurm remembers; `wanted` as in `parse_rows`."""
         argv = ["squeue", "-h", "-r", "-t", "all", "-u", self.user, "-o", FORMAT]
-        return parse_rows(self.read(argv), script)
+        return parse_rows(self.read(argv), self._owners, wanted)
 
     def column(self, field: str, job_ids: Sequence[str]) -> Dict[str, str]:
         """Job id → a further field, for jobs of the user; those that Slurm has forgotten are missing."""
-        fields = f"JobID:24,{field}:24"
-        argv = ["squeue", "-h", "-t", "all", "-u", self.user, "-j", ",".join(job_ids), "-O", fields]
+        fields = f"JobArrayID:24,{field}:24"
+        argv = ["squeue", "-h", "-r", "-t", "all", "-u", self.user, "-j", ",".join(job_ids), "-O", fields]
         code, out, err = self.run(argv)
         if code and not FORGOTTEN.search(err):
             raise OpError("unreachable", one_line(err))
@@ -228,6 +125,8 @@ class Slurm:
         return {
             "cluster": found.get("ClusterName", ""),
             "slurm": found.get("SLURM_VERSION", ""),
+            "max_array": int(found.get("MaxArraySize") or 0),
+            "max_jobs": int(found.get("MaxJobCount") or 0),
             "accounting": not found.get("AccountingStorageType", "none").endswith("none"),
         }
 
@@ -288,7 +187,11 @@ class Site:
         self.job_dir = os.path.abspath(os.path.expanduser(os.fsdecode(job_dir.encode("utf-8"))))
         self.apps = os.path.join(self.job_dir, "apps")
         self.outputs = os.path.join(self.job_dir, "outputs")
+        self.programs = os.path.join(self.job_dir, "programs")
+        self.arrays = os.path.join(self.job_dir, "arrays")
         self.slurm = Slurm()
+        self._look: Optional[Dict[Owner, List[Row]]] = None
+        self._looks = -1
 
     def path(self, app_id: Any) -> str:
         return os.path.join(self.apps, checked(app_id))
@@ -307,31 +210,72 @@ class Site:
             return []
 
     def hidden(self) -> List[str]:
-        """The paths of directories that are no app any more, or not yet."""
-        try:
-            names = [name for name in os.listdir(self.apps) if name.startswith(".")]
-        except FileNotFoundError:
-            return []
-        return [os.path.join(self.apps, name) for name in sorted(names)]
+        """The paths of directories that are no app and no array any more, or not yet."""
+        folders = filter(os.path.isdir, (self.apps, self.arrays))
+        found = [os.path.join(folder, name) for folder in folders for name in os.listdir(folder)]
+        return sorted(path for path in found if os.path.basename(path).startswith("."))
 
     def rows_of(self, folder: Folder) -> List[Row]:
         """The jobs of an app: none of another one of its name, or that has the id of its job by now."""
-        return self.slurm.rows(end_of_path(folder.app_id, folder.text("id") or ""))
+        owner = (folder.app_id, folder.text("id") or "")
+        if self._look is None:
+            return self.slurm.rows(owner)
+        if not self._looks:
+            self._look_again()
+        return self._look.get(owner, [])
+
+    @contextmanager
+    def one_look(self) -> Iterator[None]:
+        """Ask Slurm for the jobs of all apps at once, when the first of many operations needs them."""
+        self._look, self._looks = {}, 0
+        try:
+            yield
+        finally:
+            self._look = None
+
+    def _look_again(self) -> None:
+        self._look, self._looks = {}, self._looks + 1
+        for row in self.slurm.rows():
+            self._look.setdefault(row.owner, []).append(row)
+
+    def of_array(self, array: str) -> List[str]:
+        """The live tasks of an array, in the look that is kept."""
+        rows = (row for rows in (self._look or {}).values() for row in rows if not row.is_over)
+        return [row.job for row in rows if row.job.partition("_")[0] == array]
 
     def live_job(self, folder: Folder) -> Optional[Row]:
         """The job on record of an app that has not started; None when Slurm does not have it any more."""
-        job = (folder.text("job") or "").strip()
+        job = job_of(folder)
         for is_again in (False, True):
-            if is_again:
+            if is_again and self._look is None:
                 time.sleep(SECOND_LOOK_S)
+            elif is_again and self._looks < 2:  # the second look, too, is one for all
+                time.sleep(SECOND_LOOK_S)
+                self._look_again()
             for row in self.rows_of(folder):
                 if row.job == job and not row.is_over:
                     return row
         return None
 
+    def program(self, name: Any) -> str:
+        """Note that an app uses this program of ours, which `sweep` then leaves for a while; its name.
+
+        Raises OpError no-program where the cluster does not have it.
+        """
+        try:
+            os.utime(os.path.join(self.programs, checked(name)))
+        except FileNotFoundError:
+            raise OpError("no-program", f"there is no {name} in {self.programs}") from None
+        return str(name)
+
     def scripts(self, row: Row) -> bool:
         """Whether the app whose script a job runs is one of this job directory."""
-        return os.path.dirname(os.path.dirname(row.command)) == self.apps
+        return os.path.dirname(os.path.dirname(row.command)) in (self.apps, self.arrays)
+
+
+def job_of(folder: Folder) -> str:
+    """The job on record of an app, `123_7` for a task of an array; "" for none."""
+    return (folder.text("job") or "").strip() or str((folder.json("created") or {}).get("job") or "")
 
 
 def need_of(site: Site, app_id: str) -> Tuple[str, str]:
@@ -343,14 +287,21 @@ def need_of(site: Site, app_id: str) -> Tuple[str, str]:
                 return str(outcome["state"]), ""
             if started is not None and "job" not in started:
                 return "cancelled" if "cancelled" in started else "skipped", ""
-            job = (started or {}).get("job") or folder.text("job")
-            if job is None:
+            job = (started or {}).get("job") or job_of(folder)
+            if not job:
                 raise OpError("state", f"{app_id} has no job yet")
             return "", str(job)
     except OpError as error:
         if error.kind != "unknown-app":
             raise
         return "removed", ""
+
+
+def put_program(site: Site, op: Json) -> Json:
+    """Store a program that nodes run: once for all apps of a version."""
+    os.makedirs(site.programs, 0o700, exist_ok=True)
+    AppFolder(site.programs).write(checked(op["name"]), base64.b64decode(op["data"]))
+    return {}
 
 
 def hello(site: Site, op: Json) -> Json:
@@ -361,7 +312,7 @@ def hello(site: Site, op: Json) -> Json:
     try:
         with open(path) as file:
             found = json.load(file)
-        if found["conf"] == key and 0 <= time.time() - found["at"] < 86400:
+        if found["conf"] == key and "max_array" in found["found"] and 0 <= time.time() - found["at"] < 86400:
             cached = found["found"]
     except (OSError, ValueError, KeyError, TypeError):
         pass
@@ -369,5 +320,6 @@ def hello(site: Site, op: Json) -> Json:
         cached = site.slurm.hello()
         os.makedirs(site.job_dir, 0o700, exist_ok=True)
         replace(path, json.dumps({"conf": key, "at": time.time(), "found": cached}))
-    here = {"user": site.slurm.user, "home": os.path.expanduser("~"), "job_dir": site.job_dir}
+    here: Json = {"user": site.slurm.user, "home": os.path.expanduser("~"), "job_dir": site.job_dir}
+    here["programs"] = os.listdir(site.programs) if os.path.isdir(site.programs) else []
     return dict(cached, python=".".join(str(each) for each in sys.version_info[:3]), **here)

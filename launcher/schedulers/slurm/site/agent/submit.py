@@ -1,10 +1,10 @@
 """Submit an app: take its id, or give it back; its files, its held job, the release of that."""
 
-import base64
 import errno
 import json
 import os
 import time
+from functools import partial
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from launcher.schedulers.appfolder import remove_tree, token
@@ -13,6 +13,7 @@ from launcher.schedulers.slurm.site.agent.folder import (
     Folder,
     Json,
     OpError,
+    answered,
     checked,
     gone,
     is_removed,
@@ -21,7 +22,8 @@ from launcher.schedulers.slurm.site.agent.folder import (
     state_of,
 )
 from launcher.schedulers.slurm.site.agent.removal import cancel_jobs, dismantle
-from launcher.schedulers.slurm.site.agent.site import FORGOTTEN, TRIES, Site, need_of, refusal, script_of
+from launcher.schedulers.slurm.site.agent.rows import script_of
+from launcher.schedulers.slurm.site.agent.site import FORGOTTEN, TRIES, Site, job_of, need_of, refusal
 
 
 def reserve(site: Site, op: Json) -> Json:
@@ -37,7 +39,7 @@ def reserve(site: Site, op: Json) -> Json:
             continue
         with folder:
             try:
-                found = _take_over(folder, owner, record, op.get("dead", ()))
+                found = _take_over(site, folder, owner, record, op.get("dead", ()))
                 if found and site.live_job(folder) is None:
                     found = None  # its job was cancelled, or lost: nothing is left to go on with
                 if not folder.is_in_place():
@@ -75,7 +77,7 @@ def _make(site: Site, path: str, owner: Json, record: Json) -> bool:
         raise
 
 
-def _take_over(folder: Folder, owner: Json, record: Json, dead: Sequence[str]) -> Optional[bool]:
+def _take_over(site: Site, folder: Folder, owner: Json, record: Json, dead: Sequence[str]) -> Optional[bool]:
     """Whether the submission is resumed, as far as it is; None: the directory is to be removed.
 
     Raises OpError reserved when it has been started, or its owner is not among the dead ones.
@@ -97,9 +99,25 @@ def _take_over(folder: Folder, owner: Json, record: Json, dead: Sequence[str]) -
         raise reserved(folder, state_of(folder), present, progress_at=time.time())
     _refuse_started(folder, None)
     before = folder.json("attempt.json") or {}
+    adopt_task(site, folder)
     if "created" in folder.names() and before.get("digest") and before.get("digest") == record.get("digest"):
         return True
     return None
+
+
+def adopt_task(site: Site, folder: Folder) -> None:
+    """Complete the creation of an app whose array is in the queue: all its files were written before."""
+    about = folder.json("submitting") or {}
+    if "array" not in about or "created" in folder.names():
+        return
+    jobs = [row.job for row in site.rows_of(folder) if row.held]
+    if jobs:
+        note_task(folder, about, jobs[0])
+
+
+def note_task(folder: Folder, about: Json, job: str) -> None:
+    """Record that an app has been created, as this task of the array in `about`."""
+    folder.write("created", json.dumps(dict(about, at=time.time(), job=job, needs=[], waits={})))
 
 
 def _refuse_started(folder: Folder, owner: Optional[Json]) -> None:
@@ -110,55 +128,34 @@ def _refuse_started(folder: Folder, owner: Optional[Json]) -> None:
         raise reserved(folder, state_of(folder), None)
 
 
-def abort(site: Site, op: Json) -> Json:
-    """Remove an app that this owner has not started. May be called twice."""
-    try:
-        folder = site.open(op["app_id"])
-    except OpError:
-        return {"removed": False}
-    with folder:
-        owner = folder.owner()[0]
-        if owner is None or owner["nonce"] != op["nonce"] or "submitted" in folder.names():
-            return {"removed": False}
-        try:
-            dismantle(site, folder)
-        except OpError as error:
-            if error.kind != "reserved":
-                raise
-            return {"removed": False}
-        return {"removed": True}
-
-
 # -- its files and its job -----------------------------------------------------------------------------------
 
 
 def create(site: Site, op: Json) -> Json:
     """Write all files and submit a held job, or the outcome `skipped` for a need that has not succeeded."""
     with site.open(op["app_id"]) as folder:
-        _own(folder, op.get("nonce"))
+        own(folder, op.get("nonce"))
         names = folder.names()
         if "created" in names:
-            return {"job": folder.text("job")}
-        for name, text in op["files"].items():
-            folder.write(checked(name), text, 0o700 if name == "script.sh" else 0o600)
-        for name, text in op.get("binary", {}).items():
-            folder.write(checked(name), base64.b64decode(text))
+            return {"job": job_of(folder)}
+        program = site.program(op["program"])
+        folder.write("app.json", op["app"])
         if op.get("secret"):
             folder.write("secrets", json.dumps(op["secret"]))
         needs = op.get("needs") or []
         waits, skip = _judge(site, folder, needs)
         if skip is not None:
             return skip
-        job = _submit(site, folder, op["argv"], waits, "submitting" in names)
-        _own(folder, op.get("nonce"), lambda: site.slurm.cancel([job]))
+        job = _submit(site, folder, op, waits, "submitting" in names)
+        own(folder, op.get("nonce"), lambda: site.slurm.cancel([job]))
         names_of = {each["app_id"]: each.get("job") or each["app_id"] for each in needs}
         waits_for = {app_id: names_of[app_id] for app_id in waits}
-        created = {"at": time.time(), "needs": list(names_of), "waits": waits_for}
+        created = {"at": time.time(), "needs": list(names_of), "waits": waits_for, "program": program}
         folder.write("created", json.dumps(created))
         return {"job": job}
 
 
-def _own(folder: Folder, nonce: Optional[str], undo: Callable[[], Any] = lambda: None) -> None:
+def own(folder: Folder, nonce: Optional[str], undo: Callable[[], Any] = lambda: None) -> None:
     """Raise OpError reserved, after `undo`, unless the client of this nonce may still start the app."""
     owner = folder.owner()[0]
     started = folder.json("started")
@@ -187,27 +184,24 @@ def _skip(folder: Folder, need: Json, state: str) -> Json:
     return {"skipped": need["app_id"], "message": message}
 
 
-def _submit(site: Site, folder: Folder, argv: Sequence[str], waits: Dict[str, str], again: bool) -> str:
+def _submit(site: Site, folder: Folder, op: Json, waits: Dict[str, str], again: bool) -> str:
     """The app's held job: of an earlier, interrupted call, or a new one.
 
     Raises OpError state when the earlier one is gone.
     """
-    if not argv or os.path.basename(argv[0]) != "sbatch" or not all(each[:1] == "-" for each in argv[1:]):
-        raise OpError("state", f"want options of sbatch, got {list(argv)}")
-    generation = folder.text("id") or ""
+    argv, script = sbatch(op["argv"]), script_of(folder.text("id") or "")
     folder.write("submitting", json.dumps({"at": time.time()}))
     job = _adopt(site, folder) if again else None
     if job is None:
         if folder.text("job") is not None:
             raise gone(folder)
-        folder.link_to("script.sh", script_of(generation))
-        script = os.path.join(folder.path, script_of(generation))
+        folder.write(script, op["script"], 0o700)
         options = ["--hold", "--parsable", "--job-name=" + folder.app_id]
         options += ["--output=" + os.path.join(folder.path, "slurm.out"), "--open-mode=append"]
         behind = _known(site, waits)
         if behind:
             options += ["--dependency=afterok:" + ":".join(behind), "--kill-on-invalid-dep=yes"]
-        job = site.slurm.submit(list(argv) + options + [script], folder.path)
+        job = site.slurm.submit(argv + options + [os.path.join(folder.path, script)], folder.path)
     try:
         if folder.link("job", job):
             return job
@@ -218,6 +212,13 @@ def _submit(site: Site, folder: Folder, argv: Sequence[str], waits: Dict[str, st
     if winner != job:
         site.slurm.cancel([job])
     return winner
+
+
+def sbatch(argv: Sequence[str]) -> List[str]:
+    """The command, of a request. Raises OpError state for another one."""
+    if not argv or os.path.basename(argv[0]) != "sbatch" or not all(each[:1] == "-" for each in argv[1:]):
+        raise OpError("state", f"want options of sbatch, got {list(argv)}")
+    return list(argv)
 
 
 def _known(site: Site, waits: Dict[str, str]) -> List[str]:
@@ -240,27 +241,91 @@ def _adopt(site: Site, folder: Folder) -> Optional[str]:
 
 def start(site: Site, op: Json) -> Json:
     """Release the job. Done twice, it changes nothing."""
-    with site.open(op["app_id"]) as folder:
-        names, at = folder.names(), time.time()  # before the release: see `held_again`
-        if "outcome" not in names and "submitted" not in names:
-            started = folder.json("started")
-            if started is None or is_removed(started):
-                _own(folder, op.get("nonce"))
-                if "created" not in names:
-                    raise OpError("state", f"{folder.app_id} has not been created")
-                ended = _release(site, folder)
-                if ended is not None:
-                    return ended
-            try:
-                folder.write("submitted", json.dumps({"at": at}))
-            except OSError as error:
-                if error.errno not in FULL:
-                    raise
-                return _accepted(folder)  # the queue shows that it was released
-        for name in folder.names():
-            if name == "owner" or name.startswith("owner."):
-                folder.unlink(name)
-        return _accepted(folder)
+    (answer,) = start_all(site, {"apps": [op]})["apps"]
+    return dict(answer)
+
+
+def start_all(site: Site, op: Json) -> Json:
+    """Release the jobs of apps, all at once; the answers for each of them, as of `start`."""
+    at = time.time()  # before the release: see `held_again`
+    apps: List[Json] = op["apps"]
+    held: Dict[str, str] = {}
+    answers = [_each(site, app, partial(_ready, site, app, held)) for app in apps]
+    problems = _release(site, list(held.values()))
+
+    def accept(folder: Folder) -> Json:
+        job = held.get(folder.app_id, "")
+        if job in problems and "job" not in (folder.json("started") or {}):  # or it was released before
+            raise gone(folder) if FORGOTTEN.search(problems[job]) else OpError("refused", problems[job])
+        return _accept(folder, at)
+
+    ready = [app if not answer else None for app, answer in zip(apps, answers)]
+    return {"apps": [_each(site, app, accept) if app else answer for app, answer in zip(ready, answers)]}
+
+
+def _each(site: Site, app: Json, act: Callable[[Folder], Json]) -> Json:
+    def opened() -> Json:
+        with site.open(app["app_id"]) as folder:
+            return act(folder)
+
+    return answered(opened, site.job_dir)
+
+
+def _ready(site: Site, app: Json, held: Dict[str, str], folder: Folder) -> Json:
+    """Note the job of an app that is to be released; the answer when a need has not succeeded, else {}.
+
+    Raises OpError reserved, state.
+    """
+    names = folder.names()
+    started = folder.json("started")
+    if names & {"outcome", "submitted"} or (started is not None and not is_removed(started)):
+        return {}
+    own(folder, app.get("nonce"))
+    if "created" not in names:
+        raise OpError("state", f"{folder.app_id} has not been created")
+    skip = _skip_now(site, folder)
+    if skip is not None:
+        return skip
+    row = site.live_job(folder)
+    if row is None and "job" not in (folder.json("started") or {}):
+        raise gone(folder)
+    if row is not None and row.held:
+        held[folder.app_id] = row.job
+    return {}
+
+
+def _release(site: Site, jobs: Sequence[str]) -> Dict[str, str]:
+    """Release held jobs; job → why Slurm refused that."""
+    if not jobs:
+        return {}
+    code, _, err = site.slurm.run(["scontrol", "release", ",".join(_words(site, jobs))])
+    if code and len(jobs) > 1:
+        return {job: why for each in jobs for job, why in _release(site, [each]).items()}
+    return {jobs[0]: refusal(err)} if code else {}
+
+
+def _words(site: Site, jobs: Sequence[str]) -> List[str]:
+    """The jobs as words of scontrol: an array all of whose tasks are among them is one word."""
+    given = set(jobs)
+    arrays = {job.partition("_")[0] for job in jobs if "_" in job}
+    tasks = {each: site.of_array(each) for each in arrays}
+    whole = {each for each in arrays if tasks[each] and given.issuperset(tasks[each])}
+    return sorted(whole) + [job for job in jobs if job.partition("_")[0] not in whole]
+
+
+def _accept(folder: Folder, at: float) -> Json:
+    names = folder.names()
+    if not names & {"outcome", "submitted"}:
+        try:
+            folder.write("submitted", json.dumps({"at": at}))
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            return _accepted(folder)  # the queue shows that it was released
+    for name in names:
+        if name == "owner" or name.startswith("owner."):
+            folder.unlink(name)
+    return _accepted(folder)
 
 
 def _accepted(folder: Folder) -> Json:
@@ -268,21 +333,6 @@ def _accepted(folder: Folder) -> Json:
     if state in ("created", "queued"):
         state = "waiting" if created.get("waits") else "queued"
     return {"state": state}
-
-
-def _release(site: Site, folder: Folder) -> Optional[Json]:
-    """Release the held job; the answer when a need has not succeeded. Raises OpError refused, state."""
-    skip = _skip_now(site, folder)
-    if skip is not None:
-        return skip
-    row = site.live_job(folder)
-    code, _, err = site.slurm.run(["scontrol", "release", row.job]) if row and row.held else (0, "", "")
-    started = folder.json("started")
-    if (row and not code) or (started is not None and "job" in started):
-        return None  # or it was released before
-    if row is None or FORGOTTEN.search(err):
-        raise gone(folder)
-    raise OpError("refused", refusal(err))
 
 
 def _skip_now(site: Site, folder: Folder) -> Optional[Json]:

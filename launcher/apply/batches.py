@@ -1,0 +1,282 @@
+"""Batches: jobs of one matrix that their scheduler submits at once.
+
+A batch goes the way of a single job (`submit.py`), each step for all of its jobs: reserve, create, stop what
+they replace, record, start. The error of one job concerns no other one, unless all of them are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from launcher.apply.engines import Engines
+from launcher.apply.submit import Submission
+from launcher.errors import LauncherError, SchedulerError
+from launcher.plan.model import Plan
+from launcher.plan.step import Step
+from launcher.schedulers.staged import Batches, Member, Reservation
+from launcher.specs.attempt import Attempt
+from launcher.specs.launch import JobKey
+from launcher.state.store import Store
+from launcher.turns.ask import Limit
+
+STOPS = 8
+"""Attempts that are stopped at the same time."""
+
+
+class Batch(NamedTuple):
+    """The steps of one matrix that are submitted at once.
+
+    Attributes:
+        at_once: how many of their jobs may run at once; None for any number.
+    """
+
+    steps: tuple[Step, ...]
+    at_once: int | None
+
+
+def batches_of(steps: Sequence[Step], plan: Plan, engines: Engines, limits: Sequence[Limit]) -> list[Batch]:
+    """The batches among the steps, which may be a part of the plan's.
+
+    Args:
+        limits: of groups that all jobs of the plan belong to.
+    """
+    return [
+        Batch(tuple(group), matrix.limit(group, plan, limits)[0])
+        for matrix in _matrices(steps, engines)
+        for group in matrix.groups
+        if len(group) > 1
+    ]
+
+
+def with_notes(plan: Plan, engines: Engines, limits: Sequence[Limit] = ()) -> Plan:
+    """The plan with notes on jobs of matrices that are submitted singly, and on limits without effect."""
+    notes: dict[JobKey, tuple[str, ...]] = {}
+    lines = list(plan.turns)
+    for matrix in _matrices(plan.steps, engines):
+        for group in matrix.groups:
+            most, no_effect = matrix.limit(group, plan, limits)
+            if most is not None and most < len(group):
+                lines.append(f"{len(group)} jobs of {matrix.name}: {most} at a time")
+            for step in group:
+                notes[step.key] = tuple(filter(None, [matrix.why_alone(step, group), no_effect]))
+    if not notes:
+        return plan
+    steps = (replace(step, notes=(*step.notes, *notes.get(step.key, ()))) for step in plan.steps)
+    return replace(plan, steps=tuple(steps), turns=tuple(lines))
+
+
+def _matrices(steps: Iterable[Step], engines: Engines) -> Iterator[_Matrix]:
+    """The matrices of which jobs start, where their scheduler submits many at once."""
+    found: dict[tuple[str, ...], list[Step]] = {}
+    for step in steps:
+        launch = step.launch
+        if launch is not None and step.starts and launch.matrix and engines.get(launch.scheduler).batches:
+            key = (launch.scheduler, launch.key.project, launch.key.target, launch.matrix)
+            found.setdefault(key, []).append(step)
+    return (_Matrix(name, members, engines) for (*_, name), members in found.items())
+
+
+class _Matrix:
+    """The jobs of one matrix that a plan starts.
+
+    Attributes:
+        groups: jobs that are submitted at once, the largest group first, and single ones.
+    """
+
+    def __init__(self, name: str, steps: Sequence[Step], engines: Engines) -> None:
+        self.name = name
+        self._batches, self._cfg = _batches(steps[0], engines)
+        self._most = self._batches.most(self._cfg)
+        self._traits = {step.key: self._traits_of(step, engines) for step in steps}
+        self._size = len(steps)
+        alike: dict[Any, list[Step]] = {}
+        for step in steps:
+            is_alone = bool(step.after) or not self._most
+            alike.setdefault(step.key if is_alone else frozenset(self._traits[step.key].items()), []).append(
+                step
+            )
+        self.groups = sorted(alike.values(), key=len, reverse=True)
+
+    def _traits_of(self, step: Step, engines: Engines) -> Mapping[str, str]:
+        assert step.bound is not None, "what a plan starts is bound"
+        return self._batches.traits((step.bound.info or engines.dry_run(step.bound)).request)
+
+    def why_alone(self, step: Step, group: Sequence[Step]) -> str:
+        """Why a job is submitted singly, while its matrix has others that start; "" for one that is not."""
+        if len(group) > 1 or self._size == 1:
+            return ""
+        if not self._most:
+            return "submitted as a job of its own: the cluster has no job arrays (MaxArraySize is 0)"
+        if step.after:
+            return f"submitted as a job of its own: it waits for {', '.join(step.after)}"
+        other = next(each for each in self._traits if each != step.key)
+        one, two = self._traits[step.key], self._traits[other]
+        names = sorted(name for name in one.keys() | two.keys() if one.get(name) != two.get(name))
+        return f"submitted as a job of its own: it differs from {other.job} in {', '.join(names)}"
+
+    def limit(self, group: Sequence[Step], plan: Plan, limits: Sequence[Limit]) -> tuple[int | None, str]:
+        """How many of a group may run at once, None for any number; and why a limit has no effect."""
+        launch = group[0].launch
+        found: list[int] = []
+        for name, most in _named(group[0], limits).items():
+            others = _others(group, plan, "" if name == "--parallel" or launch is None else launch.matrix)
+            why = f"{others[0].key.job} is not in one job array with {group[0].key.job}" if others else ""
+            if len(group) > max(self._most, 1):
+                why = f"{len(group)} jobs are more than one job array has (MaxArraySize is {self._most})"
+            if why:
+                return None, f"{name} has no effect: {why}"
+            found.append(most)
+        return min(found, default=None), ""
+
+
+def _batches(step: Step, engines: Engines) -> tuple[Batches, Mapping[str, Any]]:
+    assert step.bound is not None, "what a plan starts is bound"
+    batches = engines.get(step.bound.launch.scheduler).batches
+    assert batches is not None, "only such matrices are looked at"
+    return batches, step.bound.cfg
+
+
+def _named(step: Step, limits: Sequence[Limit]) -> dict[str, int]:
+    """The limits of jobs at once that a job is subject to, by name."""
+    found: dict[str, int] = {}
+    for each in limits:
+        if each.apps is not None:
+            found["--parallel"] = each.apps
+    if step.launch is not None and step.launch.max_parallel is not None:
+        found["`max_parallel`"] = step.launch.max_parallel
+    return found
+
+
+def _others(group: Sequence[Step], plan: Plan, matrix: str) -> list[Step]:
+    """The jobs outside the group that start or are live; with `matrix`, those of that matrix."""
+    keys = {step.key for step in group}
+    scope = group[0].key[:2]
+    return [
+        step
+        for step in plan.steps
+        if step.key not in keys and (step.starts or (step.latest is not None and step.latest.is_live))
+        if not matrix or (step.launch is not None and step.launch.matrix == matrix and step.key[:2] == scope)
+    ]
+
+
+# -- submission ------------------------------------------------------------------------------------------
+
+
+def submit_batch(
+    submissions: Sequence[Submission], at_once: int | None, *, engines: Engines, store: Store
+) -> dict[JobKey, Attempt | LauncherError]:
+    """Submit jobs that are alike; for each the accepted attempt, or the error."""
+    work = _Work(submissions, engines, store)
+    try:
+        work.run(at_once)
+    except BaseException as error:
+        work.take_back(work.open)
+        if not isinstance(error, LauncherError):
+            raise
+        work.results |= {each.key: error for each in work.open.values()}
+    return work.results
+
+
+class _Work:
+    """A batch on its way.
+
+    Attributes:
+        open: the submissions that have reservations, and no result yet; by app id.
+    """
+
+    def __init__(self, submissions: Sequence[Submission], engines: Engines, store: Store) -> None:
+        self._submissions = submissions
+        self._scheduler = submissions[0].scheduler
+        batches = self._scheduler.batches
+        assert batches is not None
+        self._batches, self._engines, self._store = batches, engines, store
+        self._made: dict[str, Reservation] = {}
+        self.open: dict[str, Submission] = {}
+        self.results: dict[JobKey, Attempt | LauncherError] = {}
+
+    def run(self, at_once: int | None) -> None:
+        self._reserve()
+        self._create(at_once)
+        self._drop(self._make_way())
+        # Recorded before they run, so that clients find them by name even when this process dies now.
+        self._store.record_all([replace(each.attempt, state="created") for each in self.open.values()])
+        self._start()
+
+    def _reserve(self) -> None:
+        for each in self._submissions:
+            each.announce()
+        found = self._batches.reserve([each.attempt for each in self._submissions])
+        for each, answer in zip(self._submissions, found, strict=True):
+            if isinstance(answer, LauncherError):
+                self.results[each.key] = answer
+            else:
+                self._made[each.app_id], self.open[each.app_id] = answer, each
+                each.took(answer)
+
+    def _create(self, at_once: int | None) -> None:
+        if not self.open:
+            return
+        members = []
+        for app_id, each in self.open.items():
+            bound = each.bound
+            request = bound.info.request if bound.info is not None else None
+            workspace = self._engines.workspace(bound)
+            members.append(Member(self._made[app_id], bound.app, bound.cfg, workspace, request))
+            each.emit("creating")
+        errors = self._batches.create(members, at_once)
+        for each in self.open.values():
+            each.emit("created")
+        self._drop({app_id: error for app_id, error in zip(self.open, errors, strict=True) if error})
+
+    def _make_way(self) -> dict[str, LauncherError]:
+        """Check what must be right before the starts, and stop what is replaced; app id → error."""
+
+        def tried(app_id: str) -> LauncherError | None:
+            try:
+                self.open[app_id].make_way(self._made[app_id])
+            except LauncherError as error:
+                return error
+            return None
+
+        if not any(each.stops for each in self.open.values()):
+            answers = [*map(tried, self.open)]
+        else:
+            with ThreadPoolExecutor(STOPS) as pool:
+                answers = [*pool.map(tried, self.open)]
+        return {app_id: error for app_id, error in zip(self.open, answers, strict=True) if error}
+
+    def _start(self) -> None:
+        if not self.open:
+            return
+        for each in self.open.values():
+            each.emit("starting")
+        errors = self._batches.start([self._made[app_id] for app_id in self.open])
+        self._drop({app_id: error for app_id, error in zip(self.open, errors, strict=True) if error})
+        for app_id, each in self.open.items():
+            self.results[each.key] = each.accepted(self._made[app_id])
+        self.open.clear()
+
+    def _drop(self, errors: Mapping[str, LauncherError]) -> None:
+        """Take back the jobs that have failed; the others go on."""
+        if errors:
+            self.take_back({app_id: self.open[app_id] for app_id in errors})
+            for app_id, error in errors.items():
+                self.results[self.open.pop(app_id).key] = error
+
+    def take_back(self, submissions: Mapping[str, Submission]) -> None:
+        """Remove what is left of some jobs, from the cluster and from the store."""
+        if not submissions:
+            return
+        self._batches.abort([self._made[app_id] for app_id in submissions])
+        with suppress(SchedulerError):  # the engine cannot be asked; the error of the submission says why
+            keys = [each.key for each in submissions.values()]
+            found = {each.app_id: each for each in self._scheduler.observe(keys)}
+            for app_id in submissions:
+                if app_id not in found:
+                    self._store.forget(app_id)
+                elif found[app_id].is_live:
+                    self._store.record(found[app_id])  # the start had begun: it keeps running

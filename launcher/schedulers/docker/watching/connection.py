@@ -1,0 +1,79 @@
+"""A client's connection to a watcher: JSON objects, one a line, and descriptors with the first of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from array import array
+from collections.abc import Iterator
+from typing import Any
+
+_PIECE = 1 << 16
+_MOST_FDS = 64
+_CLOEXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
+
+
+class Connection:
+    """The watcher's end of a connection, which never blocks.
+
+    Attributes:
+        fds: the descriptors that have come, until they are taken.
+        task: the app that the client has handed over, in the loop of the watcher.
+        awaited: the app whose end the client waits for.
+    """
+
+    def __init__(self, client: socket.socket) -> None:
+        client.setblocking(False)
+        self._socket = client
+        self._left = b""
+        self.fds: list[int] = []
+        self.task: Any = None
+        self.awaited: Any = None
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def messages(self) -> Iterator[dict[str, Any]]:
+        """The messages that have come; the last one is `{"op": "end"}` once the client has gone."""
+        while True:
+            try:
+                data, ancillary, _, _ = self._socket.recvmsg(
+                    _PIECE, socket.CMSG_SPACE(_MOST_FDS * array("i").itemsize), _CLOEXEC
+                )
+            except BlockingIOError:
+                return
+            except OSError:  # the client was killed with unread input
+                data, ancillary = b"", []
+            self._take_fds(ancillary)
+            if not data:
+                yield {"op": "end"}
+                return
+            *lines, self._left = (self._left + data).split(b"\n")
+            yield from map(json.loads, lines)
+
+    def _take_fds(self, ancillary: list[tuple[int, int, bytes]]) -> None:
+        for level, kind, data in ancillary:
+            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                found = array("i")
+                found.frombytes(data[: len(data) - len(data) % found.itemsize])
+                self.fds += found
+        for fd in self.fds if not _CLOEXEC else ():
+            os.set_inheritable(fd, False)  # an ssh process that inherited the lock would look like a watcher
+
+    def answer(self, message: dict[str, Any]) -> None:
+        """Send a short message, unless the client has gone."""
+        try:
+            self._socket.send(json.dumps(message).encode() + b"\n", _NO_SIGPIPE)
+        except OSError:
+            return
+
+    def close(self) -> None:
+        """Close the connection, and the descriptors that were not taken."""
+        for fd in self.fds:
+            os.close(fd)
+        self.fds = []
+        self._socket.close()
+
+
+_NO_SIGPIPE = getattr(socket, "MSG_NOSIGNAL", 0)

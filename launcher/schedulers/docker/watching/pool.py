@@ -1,0 +1,81 @@
+"""Threads for the calls of a watcher that block: few for all of its apps, more while calls take long."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable
+from threading import Condition, Thread
+
+_KEPT = 2  # idle threads, which cost memory and no time
+_USUAL = 8  # with more the engine is the limit, as long as calls are short
+_MOST = 1024
+_LATE_S = 0.02
+
+
+class Pool:
+    """Runs calls in threads. A call that others keep waiting for too long gets a thread of its own.
+
+    So an app whose calls block, as a stop with a long grace period does, delays no other app.
+
+    Args:
+        after: calls a function after so many seconds, in the thread that calls `submit`.
+    """
+
+    def __init__(self, after: Callable[[float, Callable[[], object]], None]) -> None:
+        self._after = after
+        self._changed = Condition()
+        self._calls: deque[tuple[float, Callable[[], object]]] = deque()
+        self._threads = 0
+        self._idle = 0
+        self._is_timed = False
+
+    def submit(self, call: Callable[[], object]) -> None:
+        """Run a call in a thread, which reports errors. Always called from the same thread."""
+        with self._changed:
+            self._calls.append((time.monotonic(), call))
+            if self._idle >= len(self._calls):
+                self._changed.notify()
+            elif self._threads < _USUAL:
+                self._start()
+        self._check()
+
+    def _check(self) -> None:
+        """Start twice as many threads where a call has waited too long, and look again while calls wait."""
+        with self._changed:
+            if self._calls and self._calls[0][0] + _LATE_S <= time.monotonic():
+                for _ in range(min(len(self._calls), max(self._threads, 1), _MOST - self._threads)):
+                    self._start()
+            if self._is_timed or not self._calls:
+                return
+            self._is_timed = True
+        self._after(_LATE_S, self._look_again)
+
+    def _look_again(self) -> None:
+        self._is_timed = False
+        self._check()
+
+    def _start(self) -> None:
+        try:
+            Thread(target=self._work, daemon=True).start()
+        except RuntimeError:  # the machine is out of threads: those that there are go on
+            return
+        self._threads += 1
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                while not self._calls:
+                    if self._idle >= _KEPT:
+                        self._threads -= 1
+                        return
+                    self._idle += 1
+                    self._changed.wait()
+                    self._idle -= 1
+                _, call = self._calls.popleft()
+            try:
+                call()
+            except Exception:
+                traceback.print_exc()
+            del call  # an idle thread keeps no app in memory

@@ -1,0 +1,46 @@
+"""The steps of an app in a process that watches many, and what that process does for it.
+
+An app goes on in steps, in a thread that may block, never two at a time. Each ends with what the app waits
+for, or with its end. Nothing of the process but a few kB belongs to an app between its steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+from launcher.schedulers.docker.client.engine import Engine
+from launcher.specs.needs import StoodOn
+
+
+class Rest(NamedTuple):
+    """What ends the rest of an app, beside its events and messages.
+
+    Attributes:
+        until: a time, epoch seconds; None for none.
+        readable: descriptors, until one has input.
+        hung_up: descriptors, until one hangs up.
+    """
+
+    until: float | None = None
+    readable: tuple[int, ...] = ()
+    hung_up: tuple[int, ...] = ()
+
+
+OnEnd = Callable[["tuple[str, str] | Exception"], None]
+"""Takes the job of a need and the state in which it has ended. It is called in any thread."""
+
+
+class Process(Protocol):
+    """The process that watches apps. All methods may be called from any thread."""
+
+    engine: Engine
+
+    def submit(self, call: Callable[[], object]) -> None:
+        """Run a call in a thread that may block."""
+
+    def post(self, call: Callable[[], object], after_s: float = 0.0) -> None:
+        """Run a call that does not block in the loop of the process."""
+
+    def follow_need(self, need: StoodOn, on_end: OnEnd) -> None:
+        """Call `on_end` once a needed attempt has ended."""

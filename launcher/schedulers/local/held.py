@@ -1,0 +1,284 @@
+"""An app from the client's request to its start, or to its end before that.
+
+A supervisor holds one app in this way, and goes on to run it; the holder of a line holds many, and has a
+supervisor started for each when its time comes. No import here may load more than a supervisor has.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from launcher.holding.app import App
+from launcher.holding.events import created
+from launcher.holding.hold import decide
+from launcher.holding.journal import JournalWriter
+from launcher.holding.order import made_by_others
+from launcher.schedulers import pids
+from launcher.schedulers.appfolder import AppFolder
+from launcher.schedulers.local import rundir
+from launcher.schedulers.local.driver import Preparation
+from launcher.schedulers.local.logwriter import ReplicaLog
+from launcher.schedulers.local.replicas import NO_PROBE, Replica, RunningRole
+from launcher.schedulers.local.spawn import SpawnError, pack
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any, Protocol
+
+    from launcher.schedulers.local.comparison import Comparison
+    from launcher.schedulers.local.in_line import Share
+    from launcher.schedulers.local.spawn import Spawner
+    from launcher.schedulers.loop import Loop
+
+    Event = dict[str, Any]
+    Message = Mapping[str, Any]
+
+    class Keeper(Protocol):
+        """The process that holds an app."""
+
+        kind: str
+        """The kind of the event that names it, at the beginning of the record."""
+
+        def answer(self, app: HeldApp, message: Message) -> None:
+            """Answer the client of the app, if it waits for an answer."""
+
+        def hold(self, app: HeldApp, message: Message) -> None:
+            """Have the app wait for others, and for its share of the machine, as its "go" says."""
+
+        def accepted(self, app: HeldApp) -> None:
+            """Let the client go, which knows that the app waits."""
+
+        def start(self, app: HeldApp) -> None:
+            """Start an app, for which nothing is to be waited any more."""
+
+        def over(self, app: HeldApp) -> None:
+            """Let go of an app that has ended, or was removed."""
+
+
+VERSION = 1
+RECORD_RETRY_S = 1.0
+
+
+class HeldApp:
+    """One app, and the process that holds it.
+
+    Args:
+        message: the client's "create".
+
+    Attributes:
+        app: its state, by its events; `events`: those before its start.
+        roles, gpus: its roles, and how many GPUs each replica of those asks for that ask for any.
+        is_created: its folders and its record are made.
+        is_accepted: it waits or is in line, and no client waits for its start.
+        share: of this machine, which it has or is in line for; None for an app that takes no turn.
+        comparison: of its input files; None where it has none.
+    """
+
+    def __init__(self, keeper: Keeper, loop: Loop, message: Message, spawner: Spawner) -> None:
+        self._keeper = keeper
+        self._loop = loop
+        self.app = App()
+        self.app_dir: str = message["app_dir"]
+        self.is_attached: bool = message["attached"]
+        self.is_created = self.is_accepted = self._is_over = False
+        self._is_folder_ours = True
+        self.share: Share | None = None
+        self.comparison: Comparison | None = None
+        self.events: list[Event] = []
+        self.spawner = spawner
+        given = message["roles"]
+        self.roles = [_role(each) for each in given]
+        self.gpus = [
+            (role, n) for role, each in zip(self.roles, given, strict=True) if (n := each.get("gpus", 0))
+        ]
+        self.rules = {each["name"]: each["rules"] for each in given if each.get("rules")}
+        replicas = [replica for role in self.roles for replica in role.replicas]
+        self.preparation = Preparation(replicas, spawner, made_by_others(self.rules))
+        self.record: JournalWriter
+
+    @property
+    def has_ended(self) -> bool:
+        return self.app.has_ended
+
+    # -- its creation --------------------------------------------------------------------------------------
+
+    def create(self, message: Message) -> bool:
+        """Begin the record, and prepare the app; False where that is not possible, and undone."""
+        try:
+            self._begin_record(message["handle"])
+            self.preparation.make(rundir.scratch(self.app_dir))
+        except SpawnError as error:
+            self.undo(error)
+            return False
+        self.is_created = True
+        roles = [
+            (each["name"], len(each["replicas"]), each["max_retries"], each["retry_policy"])
+            for each in message["roles"]
+        ]
+        self._take(created(roles, self.rules, message["timeout_s"]))
+        return True
+
+    def _begin_record(self, handle: str) -> None:
+        try:
+            self.record = JournalWriter.begin(rundir.events(self.app_dir), rundir.spare(self.app_dir))
+        except FileExistsError as error:
+            self._is_folder_ours = False  # it belongs to the app that was started in it
+            raise SpawnError(f"{handle} was started before") from error
+        except OSError as error:
+            raise SpawnError(f"cannot write {self.app_dir}: {error.strerror}") from error
+        self.sign(handle)
+
+    def sign(self, handle: str) -> None:
+        """Name this process in the record, as the one that holds the app."""
+        start = pids.start_time(os.getpid())
+        event: Event = {"v": VERSION, "e": self._keeper.kind, "pid": os.getpid(), "start": start}
+        self.record.append({**event, "boot": pids.boot_id(), "handle": handle, "attached": self.is_attached})
+
+    @classmethod
+    def taken(cls, keeper: Keeper, loop: Loop, message: Message, spawner: Spawner) -> HeldApp:
+        """An app that another process has held, by what `to_hand_over` of that says, and by its request."""
+        app = cls(keeper, loop, message, spawner)
+        app.events = list(message["events"])
+        for event in app.events:
+            app.app.take(event)
+        app.record = JournalWriter.go_on(rundir.events(app.app_dir), rundir.spare(app.app_dir))
+        app.preparation.made(*message["made"])
+        app.is_created, app.is_accepted = True, message["is_accepted"]
+        if message["inputs"]:
+            app.compare_with(message["inputs"])
+        return app
+
+    def forget_replicas(self) -> None:
+        """Free what another process will make of the request anew."""
+        self.roles, self.gpus = [], []
+        self.preparation.forget_replicas()
+
+    def to_hand_over(self) -> dict[str, Any]:
+        """Return what the next process that holds the app has to know beside its request."""
+        return {
+            "events": self.events,
+            "made": self.preparation.to_undo(),
+            "is_accepted": self.is_accepted,
+            "inputs": self.comparison.asked if self.comparison else None,
+        }
+
+    # -- its way to the start ------------------------------------------------------------------------------
+
+    def prepare_start(self, message: Message) -> None:
+        """Start the app, or hold it as long as it waits.
+
+        Args:
+            message: the client's "go".
+        """
+        if message.get("inputs"):
+            self.compare_with(message["inputs"])
+        if message.get("needs") or message.get("turn"):
+            self._keeper.hold(self, message)
+        else:
+            self.go()
+
+    def compare_with(self, inputs: Mapping[str, list[str]]) -> None:
+        """Compare its input files with these."""
+        from launcher.schedulers.local.comparison import Comparison
+
+        self.comparison = Comparison(self._loop, inputs)
+
+    def note(self, kind: str, **fields: Any) -> None:
+        """Record an event, and what follows from it."""
+        self._take({"e": kind, **fields})
+        decide(self.app, self.record, time.time())
+
+    def _take(self, event: Event) -> None:
+        self.record.append(event)
+        self.app.take(event)
+        self.events.append(event)
+
+    def accept(self, kind: str, **fields: Any) -> bool:
+        """Record that the app waits, and let the client go; False where the app has ended.
+
+        The client stays where the app is to end with it.
+        """
+        if not self.is_wanted():
+            return False
+        self.note(kind, **fields)
+        self.is_accepted = True
+        self._keeper.answer(self, {"ok": kind})
+        self._keeper.accepted(self)
+        return True
+
+    def end_unstarted(self, kind: str, **fields: Any) -> None:
+        """Record a fact that ends an app before its start."""
+        self.note(kind, **fields)
+        self.leave_if_ended()
+
+    def go(self) -> None:
+        """Start the app, unless it was cancelled meanwhile."""
+        if self.is_wanted():
+            self._keeper.start(self)
+
+    def is_wanted(self, signum: int = 0) -> bool:
+        """Whether the app is still to be started; else its end is recorded."""
+        if self.app.has_ended:
+            return False
+        if self.is_accepted and rundir.decision(self.app_dir) == rundir.WITHDRAWN:
+            self.note("withdrawn")
+        elif cancel := self.cancellation(signum):
+            self.note(**cancel)
+        return not self.leave_if_ended()
+
+    def cancellation(self, signum: int = 0) -> dict[str, Any]:
+        """The cancellation of a client, or by a signal, as an event without its time; {} for none."""
+        found = rundir.cancellation(self.app_dir)
+        if found is None:
+            return {"kind": "cancel", "by": "", "signal": signum} if signum else {}
+        return {"kind": "cancel", **found}
+
+    # -- its end -------------------------------------------------------------------------------------------
+
+    def undo(self, error: SpawnError | None = None) -> None:
+        """Remove the app, and report the error, if any, to the client."""
+        self.preparation.unmake()
+        self.give_up_place()
+        if self._is_folder_ours:
+            AppFolder(self.app_dir).remove()
+        if error:
+            about = {"role": error.role, "k": error.k, "argv": error.argv}
+            self._keeper.answer(self, {"error": str(error), **about})
+        self._be_over()
+
+    def leave(self) -> None:
+        """Let go as soon as every event is written, which may have to wait for disk space."""
+        if self._is_over:
+            return
+        self.give_up_place()
+        if self.record.is_written():
+            self.record.close()
+            self._be_over()
+        else:
+            self._loop.after(RECORD_RETRY_S, self.leave)
+
+    def leave_if_ended(self) -> bool:
+        if self.app.has_ended:
+            self.leave()
+        return self.app.has_ended
+
+    def give_up_place(self) -> None:
+        if self.share:
+            self.share.leave()
+
+    def _be_over(self) -> None:
+        self._is_over = True
+        self._keeper.over(self)
+
+
+def _role(given: Mapping[str, Any]) -> RunningRole:
+    replicas = given["replicas"]
+    common = replicas[0]["env"] if replicas else {}
+    role = RunningRole(given["name"], given["max_retries"], common)
+    role.probe = given.get("rules", {}).get("ready", NO_PROBE)
+    role.replicas = [
+        Replica(role, k, pack(each, common), ReplicaLog(each["log_dir"])) for k, each in enumerate(replicas)
+    ]
+    return role

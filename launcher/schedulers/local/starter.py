@@ -1,0 +1,153 @@
+"""Start supervisors by a fork of a process that has their modules, and nothing of any app.
+
+The holder of a line asks this process, which it starts before it receives any request, for one supervisor at
+a time: a fork of the holder would copy the secrets and the locks of all apps that it holds.
+"""
+
+from __future__ import annotations
+
+import _signal  # type: ignore[import-not-found]  # `signal` loads enum and re
+import os
+from _socket import socket, socketpair  # `socket` loads enum and selectors
+from fcntl import F_DUPFD_CLOEXEC, fcntl
+from marshal import dumps, loads
+
+from launcher import paths
+from launcher.schedulers.holder import start_holder
+from launcher.schedulers.local import kernel
+from launcher.schedulers.local.control import CONTROL_FD, LOCK_FD
+from launcher.schedulers.local.passing import FdInbox, send_with
+from launcher.schedulers.local.supervisor import Supervisor, begin, supervise
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+_MAIN = (
+    f"import sys; sys.path.insert(0, {paths.IMPORT_ROOT!r});"
+    " from launcher.schedulers.local.starter import main; main()"
+)
+_FORK, _APP, _TAKEN = b"f", b"a", b"t"
+_LOG = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+
+
+class Starter:
+    """The process that starts supervisors, for the holder of a line."""
+
+    def __init__(self) -> None:
+        self._socket: socket | None = None
+
+    def begin(self) -> None:
+        """Start it. Raises SchedulerError."""
+        self._socket = start_holder(
+            "starter",
+            _MAIN,
+            control=CONTROL_FD,
+            descriptors={},
+            log=os.devnull,
+            env=os.environ,
+            flags=("-S",),
+        )[1]
+
+    def start(self, request: dict[str, Any], fds: Sequence[int]) -> int:
+        """Start a supervisor, which takes an app over: this end of the socket on which it says so.
+
+        Never blocks. Raises OSError or SchedulerError; a supervisor that could not be forked closes its end.
+
+        Args:
+            request: see `Supervisor.take`.
+            fds: the descriptors of the app: its lock, those of its share, and its client's if it waits.
+        """
+        if self._socket is None:
+            self.begin()
+        assert self._socket is not None
+        ours, theirs = socketpair()
+        memory = os.memfd_create("request")
+        try:
+            _write(memory, dumps(request))
+            send_with(ours.fileno(), _APP, [memory, *fds])
+            self._fork(theirs.fileno())
+        finally:
+            theirs.close()
+            os.close(memory)
+        return ours.detach()
+
+    def _fork(self, control: int) -> None:
+        assert self._socket is not None
+        try:
+            send_with(self._socket.fileno(), _FORK, [control])
+        except OSError:
+            self._socket.close()
+            self._socket = None  # it has died; the next one gets another
+            raise
+
+
+def main() -> None:
+    """Fork a supervisor for each socket that arrives, until the holder has gone."""
+    kernel.close_from(CONTROL_FD + 1)
+    begin()
+    _signal.signal(_signal.SIGCHLD, _signal.SIG_IGN)  # the kernel collects the supervisors
+    inbox = FdInbox(CONTROL_FD)
+    while inbox.read():
+        inbox.drop()
+        for fd in inbox.take_fds():
+            if _fork() == 0:
+                os.close(CONTROL_FD)
+                _supervise(_move_up(fd))
+            os.close(fd)
+    os._exit(0)
+
+
+def _fork() -> int:
+    try:
+        return os.fork()
+    except OSError:  # no process to be had: the holder sees that the socket closes
+        return -1
+
+
+def _supervise(control: int) -> None:
+    """Take over the app that arrives on a socket, and run it to its end."""
+    _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
+    os.setsid()
+    inbox = FdInbox(control)
+    if not inbox.read():
+        os._exit(0)
+    memory, lock, *rest = [_move_up(fd) for fd in inbox.take_fds()]
+    message = loads(_read(memory))
+    os.close(memory)
+    client = rest.pop() if message["has_client"] else -1
+    os.dup2(lock, LOCK_FD, inheritable=False)
+    os.close(lock)
+    errors = os.open(os.path.join(message["app_dir"], "supervisor.err"), _LOG, 0o600)
+    os.dup2(errors, 2)
+    os.close(errors)
+    supervisor = Supervisor(client)
+    supervisor.take(message, rest, lambda: os.write(control, _TAKEN))
+    os.close(control)
+    supervise(supervisor)
+
+
+def _move_up(fd: int) -> int:
+    """The same descriptor above that of the lock."""
+    if fd > LOCK_FD:
+        return fd
+    try:
+        return fcntl(fd, F_DUPFD_CLOEXEC, LOCK_FD + 1)
+    finally:
+        os.close(fd)
+
+
+def _write(memory: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(memory, rest) :]
+
+
+def _read(memory: int) -> bytes:
+    size = os.fstat(memory).st_size
+    parts, at = [], 0
+    while at < size:
+        parts.append(os.pread(memory, size - at, at))
+        at += len(parts[-1])
+    return b"".join(parts)

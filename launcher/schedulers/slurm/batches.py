@@ -1,0 +1,152 @@
+"""Submit many apps as tasks of job arrays, each step in one request to the cluster."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from launcher.errors import LauncherError, SchedulerError
+from launcher.schedulers.ids import random_id
+from launcher.schedulers.slurm import known
+from launcher.schedulers.slurm.cluster import Cluster, checked, error_of, program_name
+from launcher.schedulers.slurm.clusters import Clusters, forget
+from launcher.schedulers.slurm.request import SlurmRequest, build_request
+from launcher.schedulers.slurm.script import Array, array_script
+from launcher.schedulers.slurm.submit import Held, SlurmReservation, reserve_all, secrets_of
+from launcher.schedulers.staged import Batches, Member, Reservation
+from launcher.specs.app import CfgVal
+from launcher.specs.attempt import Attempt
+from launcher.specs.outputs import read_outputs
+from launcher.state.records import of_attempt
+from launcher.workspace.archive import archive
+
+T = TypeVar("T")
+
+
+class SlurmBatches(Batches):
+    """Apps with the same options of sbatch and the same setup are tasks of one array, or of few."""
+
+    def __init__(self, clusters: Clusters, *, take_over: bool) -> None:
+        self._clusters = clusters
+        self._take_over = take_over
+
+    def traits(self, request: SlurmRequest) -> Mapping[str, str]:
+        own = {"host": request.host, "job_dir": request.job_dir, "setup": "\n".join(request.setup)}
+        return {**{name: value for name, value in request.options.items() if name != "job-name"}, **own}
+
+    def most(self, cfg: Mapping[str, CfgVal]) -> int:
+        return int(self._clusters.at(known.place_of(cfg)).about.get("max_array", 0))
+
+    def reserve(self, attempts: Sequence[Attempt]) -> list[Reservation | LauncherError]:
+        for each in attempts:
+            self._clusters.noted(each.app_id)  # true no longer
+        cluster = self._clusters.at(known.place_of(attempts[0].document.get("cfg", {})))
+        apps = [(of_attempt(each), each.to_json()) for each in attempts]
+        found = reserve_all(cluster, apps, take_over=self._take_over)
+        return [
+            SlurmReservation(held, attempt) if isinstance(held, Held) else held
+            for held, attempt in zip(found, attempts, strict=True)
+        ]
+
+    def create(self, members: Sequence[Member], at_once: int | None) -> list[LauncherError | None]:
+        new = [each for each in members if not _held(each.reservation).resumed]
+        if not new:
+            return [None] * len(members)
+        cluster, lost = _held(new[0].reservation).cluster, {}
+        _check_count(cluster, len(new))
+        _put_workspaces(cluster, new)
+        reads = any(read_outputs(each.reservation.attempt) for each in new)
+        there = set(cluster.ask("outputs")["outputs"]) if reads else set()
+        most = int(cluster.about["max_array"])
+        for first in range(0, len(new), most):
+            lost.update(_create_array(cluster, new[first : first + most], at_once, there))
+        return [_lost(each.reservation, lost) for each in members]
+
+    def start(self, reservations: Sequence[Reservation]) -> list[LauncherError | None]:
+        held = [*map(_held, reservations)]
+        for each in held:
+            each.is_over = True
+        op = {"op": "start_all", "apps": [*map(_owned, held)]}
+        (answer,) = held[0].cluster.call(op, one_look=True)
+        errors: list[LauncherError | None] = []
+        for reservation, each, found in zip(reservations, held, checked(answer)["apps"], strict=True):
+            each.is_over = found.get("error") not in ("refused", "state")  # of these, nothing will run
+            errors.append(error_of(found))
+            reservation.accepted = found.get("state", reservation.accepted)
+        return errors
+
+    def abort(self, reservations: Sequence[Reservation]) -> None:
+        held = [each for each in map(_held, reservations) if not each.is_over]
+        if held:
+            op = {"op": "abort_all", "apps": [*map(_owned, held)]}
+            checked(*held[0].cluster.call(op, one_look=True))
+            for each in held:
+                each.is_over = True
+            forget(*(each.app_id for each in held))
+
+
+def _held(reservation: Reservation) -> Held:
+    if not isinstance(reservation, SlurmReservation):
+        raise TypeError(f"{reservation.app_id} was not reserved here")
+    return reservation.held
+
+
+def _owned(held: Held) -> dict[str, str]:
+    return {"app_id": held.app_id, "nonce": held.nonce}
+
+
+def _check_count(cluster: Cluster, count: int) -> None:
+    """Raises SchedulerError for more jobs than a cluster takes of all users: sbatch would try for long."""
+    most = int(cluster.about.get("max_jobs", 0))
+    if count > most > 0:
+        raise SchedulerError(
+            f"{count} jobs are more than the cluster takes: MaxJobCount is {most}",
+            hint="apply some of them first: --select",
+        )
+
+
+def _create_array(
+    cluster: Cluster, members: Sequence[Member], at_once: int | None, outputs: Collection[str]
+) -> dict[str, str]:
+    """Submit one held array; app id → error for those that another client has by now."""
+    apps, before, name = [], [*cluster.programs], random_id()
+    for each in members:
+        reservation = each.reservation
+        assert isinstance(reservation, SlurmReservation)
+        session = reservation.attempt.key.session
+        request = each.request or build_request(each.app, each.cfg, session=session)
+        bound = reservation.bound(request, each.app, outputs)
+        before += reservation.make_output(each.app)
+        texts = {"app": json.dumps(bound.app), "secret": secrets_of(bound)}
+        apps.append({**_owned(reservation.held), **texts})
+    array = Array(name, len(apps), at_once)
+    script = array_script(request.options, request.job_dir, request.setup, array, program_name())
+    op = {"op": "create_array", "array": name, "argv": ["sbatch"], "script": script}
+    *made, answer = cluster.call(*before, {**op, "program": program_name(), "apps": apps})
+    for done in made:
+        checked(done)
+    lost: dict[str, str] = checked(answer)["lost"]
+    return lost
+
+
+def _lost(reservation: Reservation, lost: Mapping[str, str]) -> LauncherError | None:
+    return SchedulerError(lost[reservation.app_id]) if reservation.app_id in lost else None
+
+
+def _put_workspaces(cluster: Cluster, members: Iterable[Member]) -> None:
+    """Send each workspace once, to the folder of one app, and have it copied to the others there."""
+    for same in _grouped(members, lambda each: each.workspace and each.workspace.digest).values():
+        workspace = same[0].workspace
+        if workspace is not None:
+            first, *others = (each.reservation.app_id for each in same)
+            cluster.put(first, archive(workspace.folder, digest=workspace.digest))
+            if others:
+                cluster.ask("copy_workspace", app_id=first, to=others)
+
+
+def _grouped(items: Iterable[T], key: Callable[[T], Any]) -> dict[Any, list[T]]:
+    found: dict[Any, list[T]] = {}
+    for each in items:
+        found.setdefault(key(each), []).append(each)
+    return found

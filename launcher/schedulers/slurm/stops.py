@@ -1,0 +1,189 @@
+"""Stop apps: one request asks a cluster for all of them, and one at a time looks at those that are left."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from launcher.errors import LauncherError, SchedulerError
+from launcher.holding.phrases import cancelled
+from launcher.schedulers.slurm.cluster import Cluster, checked, error_of
+from launcher.schedulers.slurm.clusters import Answers, Clusters, forget, seen, settled
+from launcher.schedulers.slurm.options import DEFAULT_GRACE_S
+from launcher.schedulers.slurm.state import Facts, View, view_of
+from launcher.state.home import actor
+
+if TYPE_CHECKING:
+    from launcher.schedulers.api import OnWait
+
+    Ended = Iterator[tuple[str, LauncherError | None]]
+
+_NOTE_S = 2.0
+_OWNER_S = 30.0  # how long to wait for a client that is just submitting the app
+_PATIENCE_S = 30.0  # beyond the grace period, for Slurm to notice
+_FIRST_S, _LAST_S = 0.1, 1.0
+_NEVER_S = (60.0, 60.0)
+
+
+def places_of(
+    clusters: Clusters, app_ids: Iterable[str]
+) -> tuple[list[tuple[Cluster, dict[str, Facts]]], Answers]:
+    """The apps by the clusters that have them, and the error of a cluster that cannot be asked."""
+    answers, found = Answers(), []
+    for cluster, ids in clusters.of_apps(app_ids):
+        part = answers if clusters.is_needed(cluster) else Answers()
+        found.append((cluster, part.ask(cluster, app_ids=ids, ended=True)))
+    return found, answers
+
+
+def stop_all(
+    clusters: Clusters,
+    app_ids: Iterable[str],
+    grace_s: float | None,
+    *,
+    interrupt: bool,
+    on_wait: OnWait | None,
+) -> Ended:
+    """See `Scheduler.cancel_all`. Yields each app when Slurm has no job of it."""
+    ids = list(app_ids)
+    for app_id in ids:
+        clusters.noted(app_id)  # true no longer
+    found, answers = places_of(clusters, ids)
+    known = {app_id for _, apps in found for app_id in apps}
+    yield from ((app_id, answers.error) for app_id in ids if app_id not in known)
+    for cluster, apps in found:
+        stops = _Stops(cluster, grace_s, interrupt, on_wait or _silently)
+        yield from stops.all({app_id: apps[app_id] for app_id in ids if app_id in apps})
+
+
+class _Stops:
+    """The stops of apps of one cluster."""
+
+    def __init__(self, cluster: Cluster, grace_s: float | None, interrupt: bool, on_wait: OnWait) -> None:
+        self._cluster = cluster
+        self._grace_s = grace_s
+        cause = {"interrupt": interrupt, "by": actor()}
+        self._asked = {"op": "cancel", "grace_s": grace_s, "message": cancelled(cause), **cause}
+        self._on_wait = on_wait
+
+    def all(self, apps: Mapping[str, Facts]) -> Ended:
+        submitted: dict[str, Facts] = {}
+        for app_id, facts in apps.items():
+            try:
+                found = _once_submitted(self._cluster, app_id, facts)
+            except LauncherError as error:
+                yield app_id, error
+                continue
+            if found is None:
+                yield app_id, None
+            else:
+                submitted[app_id] = found
+        left = dict(submitted)
+        try:
+            yield from self._ask(left)
+            yield from self._until_over(left, {each: self._patience_s(left[each]) for each in left})
+        except LauncherError as error:
+            yield from ((app_id, error) for app_id in left)
+
+    def _patience_s(self, facts: Facts) -> float:
+        """How long the app may take to end by itself."""
+        cfg = (facts["attempt"].get("document") or {}).get("cfg") or {}
+        given = float(cfg.get("grace_s", DEFAULT_GRACE_S)) if self._grace_s is None else self._grace_s
+        return given + _PATIENCE_S
+
+    def _ask(self, left: dict[str, Facts], **more: Any) -> Ended:
+        """Ask for the end of all that are left; yields those for which that fails, which are left no more."""
+        ids = list(left)
+        answers = self._cluster.call(*({**self._asked, "app_id": app_id, **more} for app_id in ids))
+        for app_id, answer in zip(ids, answers, strict=True):
+            if (error := error_of(answer)) is not None:
+                del left[app_id]
+                yield app_id, error
+
+    def _until_over(self, left: dict[str, Facts], patience_s: Mapping[str, float]) -> Ended:
+        """Wait until the queue has nothing of the apps, and their outcomes are recorded.
+
+        Slurm is asked to kill those whose time is over.
+        """
+        began, pause, noted = time.monotonic(), _FIRST_S, False
+        until = {app_id: began + seconds for app_id, seconds in patience_s.items()}
+        forced: set[str] = set()
+        while left:
+            for app_id in self._over(left, is_first=pause == _FIRST_S):
+                del left[app_id]
+                yield app_id, None
+            now = time.monotonic()
+            late = {app_id: facts for app_id, facts in left.items() if now > until[app_id]}
+            for app_id in forced & late.keys():
+                del left[app_id], late[app_id]
+                yield app_id, _not_ended(app_id)
+            if late:
+                for app_id in late:
+                    self._on_wait(app_id, "it does not end by itself, and Slurm kills it")
+                refused = dict(self._ask(late, force=True))
+                left_over = {app_id: left.pop(app_id) for app_id in refused}
+                yield from ((app_id, refused[app_id]) for app_id in left_over)
+                forced |= late.keys()
+                until.update(dict.fromkeys(late, now + _PATIENCE_S * 2))
+            if now - began > _NOTE_S and not noted:
+                noted = True
+                for app_id in left:
+                    self._on_wait(app_id, "Slurm ends its job")
+            if left:
+                time.sleep(pause)
+            pause = min(pause * 1.5, _LAST_S)
+
+    def _over(self, left: Mapping[str, Facts], *, is_first: bool) -> list[str]:
+        """Look at the apps; at first, until one of them has its outcome, its folder is enough to look at."""
+        ids = sorted(left)
+        look = {"op": "observe", "app_ids": ids, "ended": True, "queue": True}
+        wait = {"op": "wait", "app_ids": ids, "seconds": _NOTE_S, "queue": _NEVER_S}
+        *_, answer = self._cluster.call(*([wait] if is_first else []), look)
+        apps = settled(self._cluster, checked(answer)["apps"])
+        return [each for each in ids if each not in apps or _is_over(apps[each])]
+
+
+def _is_over(facts: Facts) -> bool:
+    return bool(facts.get("outcome")) and not facts.get("queue")
+
+
+def _not_ended(app_id: str) -> SchedulerError:
+    return SchedulerError(
+        f"cannot stop {app_id}: Slurm has not ended its job",
+        hint="a node may be down: `squeue` shows where it is; cancel again when the node is back",
+    )
+
+
+def _silently(app_id: str, what: str) -> None:
+    pass
+
+
+def is_left_behind(view: View) -> bool:
+    """Whether the client that submitted the app has died before it was done."""
+    return view.state in ("reserved", "created") and not view.owner
+
+
+def take_back(cluster: Cluster, app_id: str, facts: Facts) -> None:
+    """Remove an app whose client has died while it submitted it, with its held job."""
+    cluster.ask("abort", app_id=app_id, nonce=(facts.get("owner") or {}).get("nonce"))
+    forget(app_id)
+
+
+def _once_submitted(cluster: Cluster, app_id: str, facts: Facts) -> Facts | None:
+    """The app when its client has submitted it; None when nothing of it is left to stop."""
+    deadline, pause = time.monotonic() + _OWNER_S, _FIRST_S
+    while True:
+        view = view_of(facts)
+        if is_left_behind(view):
+            take_back(cluster, app_id, facts)
+            return None
+        if view.state not in ("reserved", "created") or time.monotonic() > deadline:
+            return facts
+        time.sleep(pause)
+        pause = min(pause * 1.5, _LAST_S)
+        again = seen(cluster, app_ids=[app_id], ended=True).get(app_id)
+        if again is None:
+            forget(app_id)
+            return None
+        facts = again

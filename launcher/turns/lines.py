@@ -1,0 +1,126 @@
+"""The files of a line: the apps that one process holds, and which share one FIFO in a table.
+
+The ticket of the first one is in a file of its own, which is all that decisions of other processes need. The
+others are for readers: a line for each app that joins, and one for each that starts or leaves.
+"""
+
+from __future__ import annotations
+
+import os
+
+from launcher.turns.bells import make_bell, open_private, read_whole, unlink, write
+from launcher.turns.line import Ticket, decode, encode
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+NAME = "line-"
+ALL = ".bell.all"
+_GONE = "gone"
+_END = b"\n"
+_LOOK = b"l"
+_SLACK = 256
+"""How many apps may have gone before the file of all apps is written anew."""
+
+
+def is_line(name: str) -> bool:
+    """Whether a file of a table is the first ticket of a line."""
+    return name.startswith(NAME)
+
+
+def message(app: str) -> bytes:
+    """The rest of a message to the FIFO that concerns one app of the line."""
+    return app.encode(errors="surrogateescape") + _END
+
+
+def apps_named(said: bytes) -> list[str]:
+    """The apps that messages name, among the input of a FIFO: others are single bytes."""
+    found = (part.lstrip(_LOOK)[1:] for part in said.split(_END))
+    return [each.decode(errors="surrogateescape") for each in found if each]
+
+
+def members(path: str, first: Ticket) -> list[Ticket]:
+    """The tickets of a line, given its path and the ticket of the first one."""
+    found: dict[object, Ticket] = {}
+    for text in read_whole(path + ALL).split(_END):
+        ticket = decode(text, first.table, first.name)
+        if ticket is not None and ticket.state == _GONE:
+            found.pop(ticket.place, None)
+        elif ticket is not None:
+            found[ticket.place] = ticket
+    found[first.place] = first
+    return list(found.values())
+
+
+class LineFile:
+    """The files of this process's line in one table: there are none while it is empty."""
+
+    def __init__(self, table: str, name: str) -> None:
+        self.path = os.path.join(table, name)
+        self.bell = -1
+        self._first = b""
+        self._gone = 0
+
+    def join(self, ticket: Ticket) -> None:
+        """Add an app."""
+        if self.bell >= 0:
+            self._append(ticket)
+
+    def part(self, ticket: Ticket, left: Iterable[Ticket]) -> None:
+        """Remove an app. `left`: those that stay, for a file that is written anew."""
+        if self.bell < 0:
+            return
+        ticket.state = _GONE
+        self._gone += 1
+        if self._gone < _SLACK:
+            self._append(ticket)
+        else:
+            self._write_all(left)
+
+    def lead(self, ticket: Ticket | None, every: Iterable[Ticket] = ()) -> bool:
+        """Write the ticket of the first app, None for an empty line; returns whether that is another one now.
+
+        Call it under the lock of the table.
+
+        Args:
+            every: the tickets of all apps of the line.
+        """
+        if ticket is None:
+            had_any = self.bell >= 0
+            self._close()
+            return had_any
+        now = encode(ticket)
+        if now == self._first:
+            return False
+        is_new = self.bell < 0
+        if is_new:
+            self.bell = make_bell(self.path + ".bell")
+        write(self.path, now)
+        self._first = now
+        if is_new:  # without the first ticket, others take it for what a dead process has left
+            self._write_all(every)
+        return True
+
+    def _close(self) -> None:
+        """Remove the files."""
+        if self.bell < 0:
+            return
+        for each in (self.path + ALL, self.path, self.path + ".bell"):
+            unlink(each)
+        os.close(self.bell)
+        self.bell, self._first, self._gone = -1, b"", 0
+
+    def _append(self, ticket: Ticket) -> None:
+        try:
+            with open(self.path + ALL, "ab", opener=open_private) as file:
+                file.write(encode(ticket))
+        except OSError:  # only readers miss it
+            pass
+
+    def _write_all(self, every: Iterable[Ticket]) -> None:
+        try:
+            write(self.path + ALL, b"".join(map(encode, every)))
+            self._gone = 0
+        except OSError:  # the next change tries again
+            self._gone = _SLACK

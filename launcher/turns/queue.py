@@ -1,0 +1,158 @@
+"""The places of many apps, which one process holds: one FIFO and one file of tickets for all of them.
+
+An app gets a ticket of its own when it starts, so that every version sees what is held. Among themselves the
+apps go strictly in the order of their numbers, so only the first one is decided on.
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_left, insort
+
+from launcher.turns.bells import Locked, drain
+from launcher.turns.line import Decision, after, decide, first
+from launcher.turns.lines import NAME, LineFile, apps_named
+from launcher.turns.table import Awaited, Place, others_of, ring, ticket_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from launcher.turns.ask import Ask
+    from launcher.turns.line import Ticket
+
+    Position = tuple[int, str, str]
+    Others = dict[str, list[Ticket]]
+
+
+class Queue:
+    """The apps of this process in line at one table, and at the table of GPUs.
+
+    Poll `bells` for input and `awaited.fds` for hang-ups; when one of them is ready, or `join` or `leave` say
+    so, look again.
+
+    Attributes:
+        awaited: the apps of other processes that the first one waits for.
+        error: why a table could not be written at the last look, which is to be repeated; None when it could.
+    """
+
+    def __init__(self) -> None:
+        self.awaited = Awaited()
+        self.error: OSError | None = None
+        self._name = NAME + os.urandom(6).hex()
+        self._asks: dict[Position, Ask] = {}
+        self._order: list[Position] = []
+        self._at_once: dict[Position, Ask] = {}
+        self._files: dict[str, LineFile] = {}  # table → the line in it
+        self._gpu_tables: set[str] = set()
+        self._last = Decision()  # on the first of all
+
+    @property
+    def bells(self) -> tuple[int, ...]:
+        """The descriptors of its FIFOs. Input asks it to look again."""
+        return tuple(each.bell for each in self._files.values() if each.bell >= 0)
+
+    def join(self, ask: Ask) -> bool:
+        """Add an app; returns whether to look."""
+        self._gpu_tables |= {ask.gpu_table} - {""}
+        if ask.at_once:
+            self._at_once[ask.place] = ask
+            return True
+        for table in ask.tables:
+            if table not in self._files:
+                self._files[table] = LineFile(table, self._name)
+            self._files[table].join(ticket_of(ask, Decision()))
+        insort(self._order, ask.place)
+        self._asks[ask.place] = ask
+        return any(self._first(table) is ask for table in ask.tables)
+
+    def leave(self, ask: Ask) -> bool:
+        """Remove an app that does not start; returns whether to look."""
+        was_first = any(self._first(table) is ask for table in ask.tables)
+        self._at_once.pop(ask.place, None)
+        self._remove(ask)
+        return was_first
+
+    def look(self) -> list[Place]:
+        """Start the apps whose turn it is, and return their places."""
+        self.error = None
+        self._take_messages()
+        wanted = {*self._files, *(table for ask in self._at_once.values() for table in ask.tables)}
+        tables = sorted(wanted, key=lambda table: (table in self._gpu_tables, table))  # as in `Ask.tables`
+        started: list[Place] = []
+        try:
+            with Locked(tables):
+                others = {table: others_of(table, self._name) for table in tables}
+                while (place := self._start_one(others)) is not None:
+                    started.append(place)
+                self._write(others, has_started=bool(started))
+        except OSError as error:
+            self.error = error
+            self.awaited.follow(())  # what has hung up would wake this process again and again
+        return started
+
+    def close(self) -> None:
+        """Remove the files of the line, which is empty."""
+        for file in self._files.values():
+            file.lead(None)
+
+    def _first(self, table: str) -> Ask | None:
+        """The first app of the line in a table."""
+        return next((ask for place in self._order if table in (ask := self._asks[place]).tables), None)
+
+    def _take_messages(self) -> None:
+        named = {app for fd in self.bells for app in apps_named(drain(fd))}
+        for ask in [each for each in self._asks.values() if each.app in named] if named else ():
+            ask.at_once = True
+            self._at_once[ask.place] = ask
+
+    def _next(self) -> Ask | None:
+        if self._at_once:
+            return next(iter(self._at_once.values()))
+        return self._asks[self._order[0]] if self._order else None
+
+    def _start_one(self, others: Others) -> Place | None:
+        """Start the app whose turn it is; None where it has to wait, or none is left."""
+        ask = self._next()
+        if ask is None:
+            self.awaited.follow(())
+            return None
+        while True:
+            decision = decide(ask, others[ask.table], others.get(ask.gpu_table, ()))
+            if self.awaited.follow(decision.watch):
+                break
+            others.update((table, others_of(table, self._name)) for table in others)
+        if not decision.starts:
+            self._last = decision
+            return None
+        place = Place(ask)
+        try:
+            place.record(decision)
+        except OSError:
+            place.leave()
+            raise
+        for table in ask.tables:
+            others[table].append(ticket_of(ask, decision, table))
+        self._at_once.pop(ask.place, None)
+        self._remove(ask)
+        return place
+
+    def _remove(self, ask: Ask) -> None:
+        if self._asks.pop(ask.place, None) is None:
+            return
+        del self._order[bisect_left(self._order, ask.place)]
+        for table in ask.tables:
+            self._files[table].part(ticket_of(ask, Decision()), self._tickets(table))
+
+    def _tickets(self, table: str) -> Iterator[Ticket]:
+        return (ticket_of(each, Decision()) for each in self._asks.values() if table in each.tables)
+
+    def _write(self, others: Others, *, has_started: bool) -> None:
+        """Write the first tickets, and wake the apps of other processes that this concerns."""
+        for table, file in self._files.items():
+            ask = self._first(table)
+            decision = self._last if self._order and ask is self._asks[self._order[0]] else Decision()
+            ticket = None if ask is None else ticket_of(ask, decision)
+            if file.lead(ticket, self._tickets(table)) or has_started:
+                ring(first(others[table]))
+                ring(None if ask is None else after(ask, others[table]))

@@ -1,0 +1,70 @@
+"""P13: commands on a thousand queued apps against the same command on one; a matrix of ten thousand jobs."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.benchmarks.measure import Row, Settings, compare, once
+from tests.benchmarks.world import launcher, took, world
+
+APPS = 1000
+JOBS = 10_000
+TARGET = "<= 2 s"
+
+
+def rows(settings: Settings) -> Iterator[Row]:
+    """Whole processes. The apps are in line behind one that has all cores."""
+    yield from _queued(settings)
+    count = settings.size(JOBS)
+    with world() as folder:
+        one, many = _matrix(folder, "one", 1), _matrix(folder, "many", count)
+        yield compare(
+            f"plan of {count:,} jobs of one file; floor: of one",
+            floor=lambda: took(launcher("plan", one)),
+            ours=lambda: took(launcher("plan", many)),
+            target="linear",
+            rounds=settings.fewer(2),
+        )
+
+
+def _queued(settings: Settings) -> Iterator[Row]:
+    count = settings.size(APPS)
+    what = f"of {count:,} queued apps; floor: of one"
+    with world() as folder:
+        _apply(_matrix(folder, "holder", 1, cpu=os.cpu_count() or 1))
+        _apply(_matrix(folder, "one", 1))
+        floor = {name: took(launcher(name)) for name in ("gc", "queue")}
+        _apply(_matrix(folder, "many", count))
+        for name, given in {"status": (), "wait": ("--timeout", "0")}.items():
+            codes = (5,) if name == "wait" else (0,)
+            yield compare(
+                f"{name} {what}",
+                floor=lambda name=name, given=given, codes=codes: took(
+                    launcher(name, "one-0", *given), codes=codes
+                ),
+                ours=lambda name=name, given=given, codes=codes: took(
+                    launcher(name, "many", *given), codes=codes
+                ),
+                target=TARGET,
+                rounds=settings.fewer(3),
+            )
+        for name, alone in floor.items():
+            yield once(f"{name} {what}", ours=took(launcher(name)), floor=alone, target=TARGET)
+        alone = took(launcher("cancel", "one-0"))
+        ours = took(launcher("cancel", "many", "--yes"))
+        yield once(f"cancel {what}", ours=ours, floor=alone, target=TARGET)
+        took(launcher("cancel", "holder-0"))
+
+
+def _matrix(folder: Path, name: str, count: int, *, cpu: int = 1) -> str:
+    """A job file of `count` jobs that ask for cores and do not end."""
+    file = folder / f"{name}.launcher.yaml"
+    role = f"{{entrypoint: sleep, args: [1000], resource: {{cpu: {cpu}}}}}"
+    file.write_text(
+        f"version: 1\nname: {name}\nmatrix: {{n: {{range: [0, {count}]}}}}\nroles: {{main: {role}}}\n"
+    )
+    return str(file)
+
+
+def _apply(file: str) -> None:
+    took(launcher("apply", file, "--yes"))

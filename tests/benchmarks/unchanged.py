@@ -1,0 +1,58 @@
+"""P15: commands on job files that have not changed, against a bare interpreter; and the cost of a change."""
+
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from tests.benchmarks.measure import Row, Settings, compare
+from tests.benchmarks.start import PASS
+from tests.benchmarks.world import job, launcher, long_job, took, world
+
+
+def rows(settings: Settings) -> Iterator[Row]:
+    with world() as folder:
+        (folder / "done.launcher.yaml").write_text(job("done", "echo hello"))
+        took(launcher("apply", "done.launcher.yaml", "--yes", "--wait"))
+        for command in ("validate", "plan"):
+            yield compare(
+                f"launcher {command} of an unchanged file",
+                floor=lambda: took(PASS),
+                ours=lambda command=command: took(launcher(command, "done.launcher.yaml")),
+                target="<= 5",
+                rounds=settings.rounds * 2 + 1,
+            )
+        yield _miss("one changed file", ["validate", "done.launcher.yaml"], folder, settings.rounds * 2 + 1)
+        jobs = folder / "jobs"
+        jobs.mkdir()
+        count = settings.size(1000)
+        for number in range(count):
+            (jobs / f"job-{number}.launcher.yaml").write_text(long_job(f"job-{number}"))
+        yield _per_file(["validate", "jobs"], count, "<= 0.3 ms", settings)
+        yield _per_file(["plan", "jobs"], count, "<= 0.3 ms", settings)
+        yield _miss(f"{count} files, one changed", ["validate", "jobs"], folder, settings.fewer(5))
+
+
+def _per_file(argv: Sequence[str], count: int, target: str, settings: Settings) -> Row:
+    return compare(
+        f"launcher {argv[0]} of {count} unchanged files, per file; floor: compiled",
+        floor=lambda: took(launcher(*argv, "--no-cache")) / count,
+        ours=lambda: took(launcher(*argv)) / count,
+        target=target,
+        rounds=settings.fewer(5),
+    )
+
+
+def _miss(what: str, argv: Sequence[str], folder: Path, rounds: int) -> Row:
+    """A command that finds nothing kept, and keeps its outcome."""
+
+    def missed() -> float:
+        shutil.rmtree(folder / "cache", ignore_errors=True)
+        return took(launcher(*argv))
+
+    return compare(
+        f"launcher {argv[0]} of {what}; floor: --no-cache",
+        floor=lambda: took(launcher(*argv, "--no-cache")),
+        ours=missed,
+        target="<= 1.05",
+        rounds=rounds,
+    )

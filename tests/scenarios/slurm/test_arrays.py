@@ -1,0 +1,217 @@
+"""The jobs of a matrix as one job array of the cluster."""
+
+import os
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from launcher.specs import AppState
+from tests.lanes import sampled
+from tests.scenarios.test_kill import killed
+
+STEPS = ["reserving", "reserved", "creating", "created", "starting", "attempt_queued", "recorded"]
+LATER = "cfg: {sbatch: {begin: now+1hour}}"
+
+
+def matrix_of(scenario, count: int, script: str, top: str = "", role: str = "") -> Path:
+    """A job for each n below `count`, with N in its environment."""
+    top = f"matrix: {{n: [{', '.join(map(str, range(count)))}]}}\n{top}"
+    return scenario.job(script, top=top, role=f"env: {{N: $<matrix.n>}}\n{role}")
+
+
+def tasks(scenario) -> dict[str, str]:
+    """Task → its state, of the arrays of this test in the queue."""
+    lines = scenario.cluster.run("squeue", "-h", "-r", "-o", "%i\x1f%T\x1f%Z").splitlines()
+    found = (line.split("\x1f") for line in lines)
+    return {job: state for job, state, folder in found if folder.startswith(str(scenario.job_dir))}
+
+
+def arrays(scenario) -> Counter[str]:
+    """Array → how many apps were submitted as its tasks; "" for a job of its own."""
+    paths = (scenario.job_dir / "apps").glob("*/submitting")
+    return Counter(path.read_text().partition('"array": "')[2].partition('"')[0] for path in paths)
+
+
+def until(condition) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come true"
+        time.sleep(0.1)
+
+
+@pytest.mark.slow
+def test_thirty_jobs_of_a_matrix_are_one_array_of_which_each_task_is_an_app(scenario):
+    log = scenario.folder / "runs"
+    file = matrix_of(scenario, 30, f"echo $N >>{log}; echo I am $N; test $N != 7")
+    scenario.launcher("apply", file, "--yes", "--wait", code=5)
+    assert sorted(map(int, log.read_text().split())) == list(range(30))
+    assert [*arrays(scenario).values()] == [30]
+    assert scenario.state("job-8") is AppState.SUCCEEDED
+    assert scenario.state("job-7") is AppState.FAILED
+    assert scenario.logs("job-8") == "I am 8\n"
+    assert Counter(scenario.actions(file).values()) == {"keep": 29, "hold": 1}
+    scenario.launcher("apply", file, "--yes", "--wait", "--rerun", "job-7", "--rerun", "job-9", code=5)
+    assert Counter(log.read_text().split())["9"] == 2
+    assert sorted(arrays(scenario).values()) == [2, 30]
+    assert scenario.left_in_queue() == []
+    scenario.launcher("gc", "--older-than", "0")
+    assert os.listdir(scenario.job_dir / "arrays") == []
+
+
+@pytest.mark.slow
+def test_one_task_is_cancelled_and_the_others_run(scenario):
+    gate = scenario.folder / "open"
+    file = matrix_of(scenario, 4, f"until [ -e {gate} ]; do sleep 0.1; done; echo done")
+    scenario.apply(file)
+    until(lambda: [*tasks(scenario).values()] == ["RUNNING"] * 4)
+    scenario.cancel("job-1")
+    assert scenario.state("job-1") is AppState.CANCELLED
+    until(lambda: len(tasks(scenario)) == 3)
+    gate.touch()
+    scenario.wait("job", code=5)
+    assert [scenario.logs(f"job-{k}") for k in (0, 2, 3)] == ["done\n"] * 3
+    assert scenario.cluster.clear() == []
+
+
+@pytest.mark.slow
+def test_a_task_that_has_not_started_is_cancelled_for_good(scenario):
+    file = matrix_of(scenario, 3, f"touch {scenario.folder}/ran-$N", top=LATER)
+    scenario.apply(file)
+    assert len(tasks(scenario)) == 3
+    scenario.cancel("job-1")
+    assert scenario.state("job-1") is AppState.CANCELLED
+    assert len(tasks(scenario)) == 2
+    scenario.launcher("cancel", "job-0", "job-2")
+    assert scenario.left_in_queue() == []
+
+
+@pytest.mark.slow
+def test_max_parallel_is_the_limit_of_the_array(scenario):
+    gate = scenario.folder / "open"
+    file = matrix_of(scenario, 5, f"until [ -e {gate} ]; do sleep 0.1; done", top="max_parallel: 2")
+    assert "turns: 5 jobs of job: 2 at a time" in scenario.launcher("plan", file, code=None).out
+    scenario.apply(file)
+    until(lambda: Counter(tasks(scenario).values()) == {"RUNNING": 2, "PENDING": 3})
+    time.sleep(1)
+    assert Counter(tasks(scenario).values()) == {"RUNNING": 2, "PENDING": 3}
+    gate.touch()
+    scenario.wait("job")
+
+
+@pytest.mark.slow
+def test_parallel_without_effect_says_why(scenario):
+    file = matrix_of(scenario, 2, "true")
+    other = scenario.job("true", name="other")
+    out = scenario.launcher("apply", file, other, "--parallel", "1", "--yes", "--wait").out
+    assert "--parallel has no effect: other is not in one job array with job-0" in out
+
+
+@pytest.mark.slow
+def test_jobs_that_cannot_be_in_the_array_are_submitted_singly_and_the_plan_says_why(scenario):
+    file = scenario.job("true", top="matrix: {n: [1, 2, 3]}", role="resource: {cpu: $<matrix.n>}")
+    out = scenario.launcher("plan", file, code=None).out
+    assert "submitted as a job of its own: it differs from job-2 in cpus-per-task" in out
+    scenario.run_to_end(file)
+    assert arrays(scenario) == {"": 3}
+
+
+@pytest.mark.slow
+def test_a_matrix_that_needs_a_job_is_submitted_singly_behind_it(scenario):
+    log = scenario.folder / "runs"
+    first = scenario.job(f"sleep 1; echo first >>{log}", name="first")
+    file = matrix_of(scenario, 2, f"echo $N >>{log}", top="needs: [first]")
+    out = scenario.launcher("plan", first, file, code=None).out
+    assert "submitted as a job of its own: it waits for first" in out
+    scenario.launcher("apply", first, file, "--yes", "--wait")
+    assert log.read_text().split()[0] == "first"
+    assert arrays(scenario) == {"": 3}
+
+
+@pytest.mark.slow
+def test_a_job_may_need_the_tasks_of_an_array(scenario):
+    log = scenario.folder / "runs"
+    file = matrix_of(scenario, 3, f"sleep 1; echo $N >>{log}")
+    last = scenario.job(f"echo last >>{log}", name="last", top="needs: [job]")
+    scenario.launcher("apply", file, last, "--yes", "--wait")
+    assert log.read_text().split()[-1] == "last"
+    assert sorted(arrays(scenario).values()) == [1, 3]
+
+
+@pytest.mark.slow
+def test_each_task_has_a_copy_of_the_workspace_for_itself(scenario):
+    scenario.write("data.txt", "one\n")
+    file = matrix_of(scenario, 3, "cat data.txt; echo edited >data.txt", top="workspace: .")
+    scenario.run_to_end(file)
+    assert [scenario.logs(f"job-{k}") for k in range(3)] == ["one\n"] * 3
+    assert [*arrays(scenario).values()] == [3]
+
+
+@pytest.mark.slow
+def test_changed_jobs_replace_the_tasks_that_run(scenario):
+    file = matrix_of(scenario, 3, "echo old; sleep 1000")
+    scenario.apply(file)
+    until(lambda: [*tasks(scenario).values()] == ["RUNNING"] * 3)
+    file = matrix_of(scenario, 3, "echo new")
+    scenario.launcher("apply", file, "--yes", "--allow-destructive", "--wait")
+    assert [scenario.logs(f"job-{k}") for k in range(3)] == ["new\n"] * 3
+    assert scenario.left_in_queue() == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", ["1", "3"])
+@pytest.mark.parametrize("step", sampled(STEPS, "created", "starting"))
+def test_killed_at_a_named_step_the_next_apply_finishes_the_array(scenario, step, number):
+    log = scenario.folder / "runs"
+    file = matrix_of(scenario, 4, f"echo $N >>{log}")
+    assert killed(scenario, "step", step, number, argv=["apply", file, "--yes"])
+    scenario.run_to_end(file)
+    assert sorted(log.read_text().split()) == ["0", "1", "2", "3"]
+    assert set(scenario.actions(file).values()) == {"keep"}
+    assert scenario.left_in_queue() == []
+    assert len(scenario.apps()) == 4
+
+
+@pytest.mark.slow
+def test_a_small_limit_of_array_tasks_makes_several_arrays(broken):
+    scenario = broken("--set", "MaxArraySize=4")
+    file = matrix_of(scenario, 9, "true", top="max_parallel: 2")
+    out = scenario.launcher("plan", file, code=None).out
+    assert "`max_parallel` has no effect: 9 jobs are more than one job array has (MaxArraySize is 4)" in out
+    scenario.run_to_end(file)
+    assert sorted(arrays(scenario).values()) == [1, 4, 4]
+
+
+@pytest.mark.slow
+def test_a_cluster_without_arrays_gets_single_jobs(broken):
+    scenario = broken("--set", "MaxArraySize=0")
+    file = matrix_of(scenario, 2, "true")
+    assert "the cluster has no job arrays" in scenario.launcher("plan", file, code=None).out
+    scenario.run_to_end(file)
+    assert arrays(scenario) == {"": 2}
+
+
+@pytest.mark.slow
+def test_more_jobs_than_the_user_may_submit_are_refused_as_a_whole(broken):
+    scenario = broken(
+        "--accounting", "--set", "AccountingStorageEnforce=associations,limits", "--set", "MaxArraySize=4"
+    )
+    user = ["user", "root"]
+    scenario.cluster.run("sacctmgr", "-i", "modify", *user, "set", "MaxSubmitJobs=6")
+    file = matrix_of(scenario, 9, "true")
+    got = scenario.apply(file, code=1)
+    assert "MaxSubmitJobs is 6" in got.err
+    assert (scenario.apps(), scenario.left_in_queue()) == ([], [])
+    assert os.listdir(scenario.job_dir / "arrays") == []
+
+
+@pytest.mark.slow
+def test_a_cluster_behind_a_login_node_and_of_another_generation_takes_an_array(there):
+    log = there.folder / "runs"
+    file = matrix_of(there, 5, f"echo $N >>{log}; test $N != 3", top="max_parallel: 2")
+    there.launcher("apply", file, "--yes", "--wait", code=5)
+    assert sorted(log.read_text().split()) == list("01234")
+    assert [*arrays(there).values()] == [5]
+    assert there.state("job-3") is AppState.FAILED
+    assert there.state("job-4") is AppState.SUCCEEDED

@@ -1,0 +1,89 @@
+"""Commands on many apps at once: all are asked first, none starts meanwhile, and nothing is left."""
+
+import json
+
+import pytest
+
+from launcher.turns.folders import slots_table
+from launcher.turns.machine import machine
+from launcher.turns.table import tickets
+
+MEMBERS = 12
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+
+@pytest.fixture
+def sweep(scenario):
+    """A file whose first job has all cores, so that the others are in line. Each notes that it has run."""
+    share = f"resource: {{cpu: {machine(with_gpus=False).cpu:g}}}"
+    file = scenario.job(
+        f"echo $<matrix.n> >>{scenario.folder}/ran; exec sleep 1000",
+        name="sweep",
+        role=share,
+        top=f"matrix: {{n: {{range: [0, {MEMBERS}]}}}}",
+    )
+    scenario.apply(file)
+    yield file
+    scenario.cancel("sweep", "--yes", "--grace", "0")
+
+
+def ran(scenario):
+    return (scenario.folder / "ran").read_text().split()
+
+
+def test_a_cancel_of_all_starts_none_of_those_in_line(scenario, sweep):
+    done = scenario.cancel("sweep", "--yes")
+    assert f"{MEMBERS} apps: {MEMBERS} cancelled" in done.err
+    assert ran(scenario) == ["0"]
+    assert scenario.supervisors() == {}
+    assert [left for app in scenario.apps() for left in scenario.processes_of(app)] == []
+    assert tickets(slots_table()) == []
+    states = [scenario.attempts(f"sweep-{n}")[-1].state for n in range(MEMBERS)]
+    assert states == ["cancelled"] * MEMBERS
+
+
+def test_a_refusal_counts_many_apps_and_stops_none(scenario, sweep):
+    done = scenario.cancel("sweep", code=3)
+    assert f"{MEMBERS} apps would be stopped: {MEMBERS - 1} queued, 1 running" in done.err
+    found = json.loads(scenario.launcher("status", "sweep", "--json").out)
+    assert [each["attempt_state"] for each in found] == ["running", *["queued"] * (MEMBERS - 1)]
+
+
+def test_a_wait_that_is_over_says_why_each_is_held(scenario, sweep):
+    lines = scenario.launcher("wait", "sweep", "--timeout", "0", code=5).out.splitlines()
+    assert len(lines) == MEMBERS
+    assert sum("QUEUED: " in line and "in line for" in line for line in lines) == MEMBERS - 1
+    scenario.cancel("sweep", "--yes")
+    lines = scenario.launcher("wait", "sweep", code=5).out.splitlines()
+    assert [line.split()[1].rstrip(":") for line in lines] == ["CANCELLED"] * MEMBERS
+
+
+def test_many_are_described_as_one_is(scenario, sweep):
+    found = {each["job"]: each for each in json.loads(scenario.launcher("status", "sweep", "--json").out)}
+    assert len(found) == MEMBERS
+    assert found["sweep-5"] == scenario.status("sweep-5")
+    assert found["sweep-0"] == scenario.status("sweep-0")
+
+
+def test_a_rerun_withdraws_all_that_wait_and_keeps_their_order(scenario, sweep):
+    scenario.apply(sweep, "--rerun", "sweep", "--allow-destructive")
+    states = [[each.state for each in scenario.attempts(f"sweep-{n}")] for n in range(MEMBERS)]
+    assert states == [["cancelled", "running"], *[["skipped", "queued"]] * (MEMBERS - 1)]
+    line = json.loads(scenario.launcher("queue", "--json").out)["line"]
+    assert [each["app_id"].rpartition("-")[0] for each in line] == [f"sweep-{n}-2" for n in range(1, MEMBERS)]
+    scenario.cancel("sweep", "--yes")
+    assert set(ran(scenario)) == {"0"}
+
+
+def test_some_of_those_in_line_start_now_and_the_others_stay(scenario, sweep):
+    out = scenario.launcher("start", "sweep-[1-3]", "--now").out.splitlines()
+    assert sorted(line.split()[0].rpartition("/")[2].rpartition("-")[0] for line in out) == [
+        "sweep-1-1",
+        "sweep-2-1",
+        "sweep-3-1",
+    ]
+    assert all("RUNNING, was" in line and "in line" in line for line in out)
+    found = json.loads(scenario.launcher("status", "sweep", "--json").out)
+    states = [each["attempt_state"] for each in found]
+    assert states == ["running"] * 4 + ["queued"] * (MEMBERS - 4)

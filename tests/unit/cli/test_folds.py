@@ -1,0 +1,121 @@
+"""Large matrices in plans and tables: those alike share a line, and nothing that matters is hidden."""
+
+from dataclasses import replace
+
+import pytest
+
+from launcher.apply.events import Outcome
+from launcher.cli.render.apps import apps_table
+from launcher.cli.render.markdown import plan_markdown
+from launcher.cli.render.outcomes import outcomes_text
+from launcher.cli.render.plan_text import plan_text
+from launcher.specs import Launch
+from launcher.specs.launch import JobKey
+from launcher.state.records import AppRecord
+from launcher.text import FEW
+from tests.unit.cli.worlds import attempt, launch, plan
+
+MANY = 30
+
+
+def member(number: int, **fields: object) -> Launch:
+    return replace(launch(f"sweep-{number:02}", **fields), matrix="sweep")
+
+
+def family(count: int = MANY) -> list[Launch]:
+    return [member(number) for number in range(count)]
+
+
+def test_the_new_jobs_of_a_large_matrix_are_one_line_with_what_the_first_runs() -> None:
+    text = plan_text(plan(family()))
+    assert text.splitlines()[:2] == [
+        "+   sweep (30 jobs): 30 create",
+        "+     sweep-00 and 29 more  create: no attempt of this job is on record",
+    ]
+    assert "sweep-07" not in text
+    assert text.endswith(plan(family()).plan_digest)
+
+
+def test_a_small_matrix_and_every_line_on_request_stay_as_they_are() -> None:
+    few = plan(family(FEW))
+    assert plan_text(few) == plan_text(few, in_full=True)
+    shown = plan_text(plan(family()), in_full=True)
+    assert all(f"sweep-{number:02}  create" in shown for number in range(MANY))
+
+
+def test_unchanged_members_are_counted_with_the_others() -> None:
+    done = [attempt(each, "succeeded") for each in family(MANY - 12)]
+    text = plan_text(plan(family(), done))
+    assert "sweep (30 jobs): 12 create, 18 unchanged" in text
+    assert "18 jobs unchanged" not in text
+
+
+def test_each_job_that_stops_something_or_is_held_is_shown_whatever_is_folded() -> None:
+    live = [attempt(member(3), "running"), attempt(member(4), "failed")]
+    changed = [member(number, args=("2",), on_change="replace") for number in range(MANY)]
+    text = plan_text(plan(changed, live))
+    assert f"stops {live[0].app_id} (running)" in text
+    assert "sweep-04" in text
+    assert "sweep-05" not in text
+    markdown = plan_markdown(plan(changed, live))
+    assert f"stops {live[0].app_id} (running)" in markdown
+    assert "sweep-04" in markdown
+    assert "sweep-05" not in markdown
+
+
+def test_many_held_jobs_are_shown_up_to_a_bound_and_then_counted() -> None:
+    text = plan_text(plan(family(), [attempt(each, "failed") for each in family()]))
+    assert sum(line.startswith("!     sweep-") for line in text.splitlines()) == FEW
+    assert "and more: 20 held" in text
+    assert "sweep (30 jobs): 30 held" in text
+
+
+def test_jobs_that_change_in_other_fields_are_told_apart() -> None:
+    before = [attempt(each, "succeeded") for each in family()]
+    after = [
+        member(number, args=("2",)) if number % 2 else member(number, env={"A": "1"})
+        for number in range(MANY)
+    ]
+    text = plan_text(plan(after, before))
+    assert "sweep-00 and 14 more" in text
+    assert "sweep-01 and 14 more" in text
+
+
+def test_the_other_jobs_of_a_plan_keep_their_lines() -> None:
+    text = plan_text(plan([*family(), launch("train")]))
+    assert "+   train" in text
+
+
+def outcome(number: int, state: str = "queued", error: str = "") -> Outcome:
+    name = f"sweep-{number:02}"
+    app = AppRecord("local_cwd", "p", f"{name}-1-k3fwx", name=name, number=1, state=state)
+    return Outcome(key=JobKey("p", "default", name), kind="create", app=app, error=error)
+
+
+@pytest.mark.parametrize("columns", [None, 80])
+def test_a_result_names_each_failure_and_counts_what_is_alike(columns: int | None) -> None:
+    found = [outcome(n, "failed" if n == 5 else "queued", "no" if n == 6 else "") for n in range(MANY)]
+    matrices = {each.key: "sweep" for each in found}
+    lines = outcomes_text(found, matrices=matrices, columns=columns).splitlines()
+    assert len(lines) == 4
+    assert sum("and 27 more" in line for line in lines) == 1
+    assert any("sweep-05" in line and "FAILED" in line for line in lines)
+    assert any("sweep-06" in line for line in lines)
+    assert len(outcomes_text(found).splitlines()) == MANY + 1
+
+
+@pytest.mark.parametrize("columns", [None, 80])
+def test_a_table_of_apps_shows_the_first_failures_of_a_family_and_one_line_for_what_waits(
+    columns: int | None,
+) -> None:
+    states = ["failed"] * (FEW + 5) + ["queued"] * 100 + ["running"] * 2
+    apps = [
+        AppRecord("local_cwd", "p", f"sweep-{n}-1-k3fwx", name=f"sweep-{n}", number=1, state=state)
+        for n, state in enumerate(states)
+    ]
+    files = {app.app_id: ("origin", "sweep.launcher.yaml") for app in apps}
+    lines = apps_table(apps, families=files, color=False, columns=columns).splitlines()
+    assert sum("FAILED" in line for line in lines) == FEW + 1
+    assert sum("QUEUED" in line and "and 99 more" in line for line in lines) == 1
+    assert sum("RUNNING" in line for line in lines) == 2
+    assert len(apps_table(apps, color=False, columns=columns).splitlines()) == len(apps) + 1

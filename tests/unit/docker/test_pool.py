@@ -1,0 +1,45 @@
+"""The threads of a watcher."""
+
+import os
+import time
+from threading import Event, active_count
+
+from launcher.schedulers.docker.watching.pool import Pool
+from launcher.schedulers.loop import Loop
+
+BLOCKED = 40
+"""More calls than a pool usually has threads."""
+
+
+def turn_until(loop: Loop, happened: Event) -> None:
+    deadline = time.monotonic() + 20.0
+    while not happened.is_set():
+        assert time.monotonic() < deadline, "the call was not run"
+        loop.turn(time.monotonic() + 0.01)
+
+
+def test_a_call_is_run_while_all_calls_before_it_block() -> None:
+    loop, release, happened = Loop(), Event(), Event()
+    pool = Pool(loop.after)
+    try:
+        for _ in range(BLOCKED):
+            pool.submit(release.wait)
+        pool.submit(happened.set)
+        turn_until(loop, happened)
+    finally:
+        release.set()
+
+
+def test_threads_that_were_needed_for_a_while_end() -> None:
+    loop, release, happened = Loop(), Event(), Event()
+    pool, before = Pool(loop.after), active_count()
+    for _ in range(BLOCKED):
+        pool.submit(release.wait)
+    pool.submit(happened.set)
+    turn_until(loop, happened)
+    assert active_count() > before + BLOCKED / 2
+    release.set()
+    deadline = time.monotonic() + 20.0
+    while active_count() > before + 2:
+        assert time.monotonic() < deadline, "they live on"
+        os.sched_yield()

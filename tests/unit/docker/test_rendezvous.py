@@ -1,0 +1,173 @@
+"""Where clients find the watcher that they share."""
+
+import os
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from launcher import paths
+from launcher.schedulers.docker.watching import rendezvous
+from launcher.schedulers.docker.watching.rendezvous import Listening, Locked
+
+Listen = Callable[..., Listening]
+Retire = Callable[[Listening], int]
+HOST = "unix:///var/run/docker.sock"
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setenv("DOCKER_HOST", HOST)
+    return SimpleNamespace(host=HOST, engine_id=lambda: "id/folder")
+
+
+@pytest.fixture
+def opened() -> Iterator[list[Any]]:
+    """Sockets that are closed when the test is over."""
+    found: list[Any] = []
+    yield found
+    for each in found:
+        each.close()
+
+
+@pytest.fixture
+def listen(opened: list[Any]) -> Listen:
+    def listen(name: str = "name") -> Listening:
+        paths.ensure(rendezvous.folder())
+        with Locked() as locked:
+            made = locked.listen(name)
+        listener = socket.socket(fileno=made.detach())
+        opened.append(listener)
+        return Listening(listener, name)
+
+    return listen
+
+
+@pytest.fixture
+def connect(opened: list[Any]) -> Callable[..., Any]:
+    """Connects as a client; None where nothing listens."""
+
+    def connect(name: str = "name") -> Any:
+        client = rendezvous.connect(name)
+        if client is not None:
+            opened.append(client)
+        return client
+
+    return connect
+
+
+@pytest.fixture
+def retire(opened: list[Any]) -> Callable[[Listening], int]:
+    """Retires a watcher; how many clients have kept it from ending."""
+
+    def retire(post: Listening) -> int:
+        late = post.retire()
+        opened.extend(late)
+        return len(late)
+
+    return retire
+
+
+def test_clients_find_each_other_below_a_path_that_is_too_long_for_a_socket(
+    launcher_home, listen, connect, retire, monkeypatch
+):
+    monkeypatch.setenv("LAUNCHER_HOME", str(launcher_home / ("long" * 40)))
+    post = listen()
+    assert connect() is not None
+    assert retire(post) == 1
+
+
+def test_the_folder_and_the_socket_are_private(launcher_home: Path, listen: Listen) -> None:
+    listen()
+    folder = launcher_home / "docker" / "watchers"
+    assert [each.stat().st_mode & 0o077 for each in (folder, *folder.iterdir())] == [0, 0, 0]
+
+
+def test_a_watcher_without_a_client_leaves_nothing_to_connect_to(launcher_home, listen, connect, retire):
+    assert retire(listen()) == 0
+    assert connect() is None
+    assert os.listdir(rendezvous.folder()) == ["lock"]
+
+
+def test_a_client_that_has_connected_keeps_a_watcher_from_ending(launcher_home, listen, connect):
+    post = listen()
+    client = connect()
+    [late] = post.retire()
+    with late:
+        late.send(b"x")
+        assert client.recv(1) == b"x"
+    assert connect() is not None
+
+
+def test_a_watcher_does_not_remove_the_socket_of_another_one(launcher_home, listen, connect, retire):
+    first, second = listen(), listen()
+    assert retire(first) == 0
+    assert connect() is not None
+    assert retire(second) == 1
+
+
+def test_a_watcher_whose_state_folder_was_removed_makes_none(launcher_home, listen, retire):
+    post = listen()
+    launcher_home.rename(launcher_home.parent / "gone")
+    assert retire(post) == 0
+    assert not launcher_home.exists()
+
+
+def test_the_sockets_of_killed_watchers_go_when_the_next_one_starts(launcher_home, listen):
+    listen("dead").listener.close()
+    listen("live")
+    listen("next")
+    assert sorted(os.listdir(rendezvous.folder())) == ["live", "lock", "next"]
+
+
+def test_one_client_starts_the_watcher_and_the_others_find_it(launcher_home, opened):
+    started: list[str] = []
+
+    def start(listener: int, name: str) -> Any:
+        started.append(name)
+        opened.append(socket.socket(fileno=os.dup(listener)))
+        return None, 7
+
+    assert rendezvous.reach("name", start) == (None, 7)
+    client, pid = rendezvous.reach("name", start)
+    opened.append(client)
+    assert pid == 0
+    assert started == ["name"]
+
+
+def test_the_same_client_has_the_same_name(engine: Any) -> None:
+    assert rendezvous.name_of(engine, "main") == rendezvous.name_of(engine, "main") != ""
+
+
+@pytest.mark.parametrize("name", ["DOCKER_CONFIG", "DOCKER_API_VERSION", "HOME", "XDG_CONFIG_HOME"])
+def test_what_reaches_an_engine_in_another_way_has_another_name(engine, monkeypatch, tmp_path, name):
+    before = rendezvous.name_of(engine, "main")
+    monkeypatch.setenv(name, str(tmp_path))
+    assert rendezvous.name_of(engine, "main") != before
+
+
+def test_another_engine_or_version_has_another_name(engine: Any) -> None:
+    other: Any = SimpleNamespace(host=HOST, engine_id=lambda: "other/folder")
+    names = [rendezvous.name_of(each, text) for each in (engine, other) for text in ("main", "newer")]
+    assert len(set(names)) == 4
+
+
+def test_renewed_credentials_have_another_name(engine, monkeypatch, tmp_path):
+    host = "tcp://127.0.0.1:2376"
+    for name in ("ca.pem", "cert.pem", "key.pem"):
+        (tmp_path / name).write_text("old")
+    for name, value in {"HOST": host, "TLS_VERIFY": "1", "CERT_PATH": str(tmp_path)}.items():
+        monkeypatch.setenv(f"DOCKER_{name}", value)
+    engine.host = host
+    before = rendezvous.name_of(engine, "main")
+    (tmp_path / "key.pem").write_text("renewed")
+    assert rendezvous.name_of(engine, "main") != before
+
+
+def test_an_engine_over_ssh_has_a_watcher_for_each_app(engine, monkeypatch):
+    engine.host = "ssh://me@there"
+    monkeypatch.setenv("DOCKER_HOST", engine.host)
+    assert rendezvous.name_of(engine, "main") == ""

@@ -1,0 +1,498 @@
+"""Outcomes of compiles that are kept: taken while all stays the same, never when anything has changed."""
+
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from launcher.cli import jobs
+from launcher.cli.main import main
+
+JOB = """\
+version: 1
+name: NAME
+roles: {main: {entrypoint: echo, args: [VALUE]}}
+"""
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "jobs"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.fixture
+def compiles(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """Gets an item at each compile."""
+    count: list[object] = []
+    compile = jobs._compiled
+
+    def counted(*args: object) -> object:
+        count.append(args)
+        return compile(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(jobs, "_compiled", counted)
+    return count
+
+
+@pytest.fixture
+def plan(capsys: pytest.CaptureFixture[str], compiles: list[object]) -> Callable[..., tuple[bool, str]]:
+    """`launcher plan`: whether it was answered without compiling, and its output."""
+
+    def run(*argv: str, command: str = "plan") -> tuple[bool, str]:
+        before = len(compiles)
+        main([command, *argv])
+        shown = capsys.readouterr()
+        return len(compiles) == before, shown.out + shown.err
+
+    return run
+
+
+def write(path: Path, name: str = "train", value: str = "a", more: str = "") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(JOB.replace("NAME", name).replace("VALUE", value) + more)
+    return path
+
+
+def cache() -> Path:
+    return Path(os.environ["XDG_CACHE_HOME"], "launcher")
+
+
+def git(*argv: str, cwd: Path) -> None:
+    who = ("-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "commit.gpgsign=false")
+    subprocess.run(["git", *who, *argv], cwd=cwd, check=True, capture_output=True)
+
+
+def is_kept(plan: Callable[..., tuple[bool, str]], *argv: str) -> bool:
+    """Whether a third run is answered without compiling, the second one having been."""
+    plan(*argv)
+    return plan(*argv)[0]
+
+
+def test_an_unchanged_file_is_compiled_once(here, plan):
+    write(here / "a.launcher.yaml")
+    assert not plan("a.launcher.yaml")[0]
+    assert plan("a.launcher.yaml")[0]
+    assert not plan("a.launcher.yaml", command="validate")[0]
+    assert plan("a.launcher.yaml", command="validate")[0]
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["--var", "x=1"],
+        ["--target", "dev"],
+        ["--no-components"],
+        ["--no-env-vars"],
+        ["--allow-dirty"],
+        ["--no-cache"],
+        ["--var-file", "v.yaml"],
+    ],
+)
+def test_another_command_line_is_another_outcome(here, plan, argv):
+    (here / "v.yaml").write_text("x: 3\n")
+    more = "vars: {x: {type: int, default: 2}}\ntargets: {dev: {description: a target}}\n"
+    write(here / "a.launcher.yaml", value="$<var.x>", more=more)
+    assert is_kept(plan, "a.launcher.yaml")
+    assert not plan("a.launcher.yaml", *argv)[0]
+
+
+def test_text_of_the_same_size_and_times_is_compiled_again(here, plan):
+    file = write(here / "a.launcher.yaml", value="one")
+    assert is_kept(plan, "a.launcher.yaml")
+    about = file.stat()
+    write(file, value="two")
+    os.utime(file, ns=(about.st_atime_ns, about.st_mtime_ns))
+    kept, shown = plan("a.launcher.yaml")
+    assert not kept
+    assert "echo two" in shown
+
+
+def test_a_link_that_leads_elsewhere_is_followed_anew(here, plan):
+    write(here / "one.txt", value="one")
+    write(here / "two.txt", value="two")
+    link = here / "a.launcher.yaml"
+    link.symlink_to("one.txt")
+    assert is_kept(plan, "a.launcher.yaml")
+    link.unlink()
+    link.symlink_to("two.txt")
+    assert "echo two" in plan("a.launcher.yaml")[1]
+
+
+def test_a_parent_that_appears_changes_or_goes_is_noticed(here, plan):
+    write(here / "sub" / "a.launcher.yaml", more="extends: ../base.launcher.yaml\n")
+    (here / "launcher.toml").write_text("")
+    assert "no such file" in plan("sub")[1]
+    base = here / "base.launcher.yaml"
+    base.write_text("version: 1\nabstract: true\nroles: {main: {env: {A: first}}}\n")
+    assert "create" in plan("sub")[1]
+    assert is_kept(plan, "sub")
+    base.write_text("version: 1\nabstract: true\nroles: {main: {num_replicas: 3}}\n")
+    assert "3" in plan("sub")[1]
+    base.unlink()
+    assert "no such file" in plan("sub")[1]
+
+
+def test_a_project_file_that_appears_in_a_folder_above_is_noticed(here, plan):
+    write(here / "deep" / "er" / "a.launcher.yaml", more="lifecycle: {}\n")
+    assert is_kept(plan, "deep", "--format", "json")
+    (here / "launcher.toml").write_text('project = "another"\n')
+    assert '"another"' in plan("deep", "--format", "json")[1]
+    (here / "deep" / "launcher.toml").write_text('project = "inner"\n')
+    assert '"inner"' in plan("deep", "--format", "json")[1]
+
+
+def test_a_job_file_that_appears_in_a_folder_is_noticed(here, plan):
+    write(here / "a.launcher.yaml")
+    assert is_kept(plan, ".")
+    write(here / "b.launcher.yaml", name="other")
+    assert "other" in plan(".")[1]
+    (here / "b.launcher.yaml").unlink()
+    assert "other" not in plan(".")[1]
+
+
+def test_a_matrix_in_another_file_that_a_job_needs_is_noticed(here, plan):
+    (here / "launcher.toml").write_text("")
+    write(here / "a.launcher.yaml", more="needs: [sweep]\n")
+    sweep = "matrix: {lr: [VALUES]}\n"
+    write(here / "b.launcher.yaml", name="sweep", more=sweep.replace("VALUES", "1, 2"))
+    first = plan("a.launcher.yaml", "--format", "json")[1]
+    assert is_kept(plan, "a.launcher.yaml", "--format", "json")
+    write(here / "b.launcher.yaml", name="sweep", more=sweep.replace("VALUES", "1, 2, 3"))
+    kept, second = plan("a.launcher.yaml", "--format", "json")
+    assert not kept
+    assert "sweep-3" not in first
+    assert "sweep-3" in second
+
+
+def test_the_commit_the_branch_and_changed_files_are_asked_anew(here, plan):
+    write(here / "a.launcher.yaml", value="$<git.sha>-$<git.branch>")
+    git("init", "-q", "-b", "main", cwd=here)
+    git("add", ".", cwd=here)
+    git("commit", "-q", "-m", "one", cwd=here)
+    first = plan("a.launcher.yaml")[1]
+    assert is_kept(plan, "a.launcher.yaml")
+    git("commit", "-q", "--allow-empty", "-m", "two", cwd=here)
+    second = plan("a.launcher.yaml")[1]
+    assert first != second
+    git("checkout", "-q", "-b", "side", cwd=here)
+    assert "-side" in plan("a.launcher.yaml")[1]
+    write(here / "a.launcher.yaml", value="$<git.sha>-$<git.branch>", more="# edited\n")
+    assert "dirty-tree" in plan("a.launcher.yaml")[1]
+
+
+def test_a_remote_that_is_added_is_another_origin(here, plan):
+    git("init", "-q", cwd=here)
+    write(here / "a.launcher.yaml")
+    assert is_kept(plan, "a.launcher.yaml", "--format", "json")
+    git("remote", "add", "origin", "https://example.com/team/jobs.git", cwd=here)
+    assert "example.com/team/jobs" in plan("a.launcher.yaml", "--format", "json")[1]
+
+
+def test_a_variable_of_the_environment_is_compared_and_not_stored(here, plan, monkeypatch):
+    more = "vars: {x: {type: str, default: a, from_env: SOME_SETTING}}\n"
+    write(here / "a.launcher.yaml", value="$<var.x>", more=more)
+    monkeypatch.setenv("SOME_SETTING", "first-value")
+    assert is_kept(
+        plan,
+        "a.launcher.yaml",
+    )
+    monkeypatch.setenv("SOME_SETTING", "second-value")
+    kept, shown = plan("a.launcher.yaml")
+    assert not kept
+    assert "echo second-value" in shown
+    monkeypatch.delenv("SOME_SETTING")
+    assert "echo a" in plan("a.launcher.yaml")[1]
+
+
+@pytest.mark.slow
+def test_a_kept_outcome_names_the_line_of_a_shared_file_that_changes_jobs(here, plan):
+    project = here / "launcher.toml"
+    project.write_text('[defaults.role.env]\nLR = "one"\n')
+    for name in ("a", "b"):
+        write(here / f"{name}.launcher.yaml", name=name)
+    assert main(["apply", ".", "--yes", "--wait"]) == 0
+    project.write_text(project.read_text().replace("one", "two"))
+    plan(".")
+    _, compiled = plan(".", "--no-cache")
+    assert "launcher.toml:2 changes 2 jobs" in compiled
+    assert plan(".")[1] == compiled
+
+
+def test_workspaces_inputs_and_watched_files_are_hashed_anew(here, plan):
+    more = "workspace: code\ninputs: ['data/*.txt']\nlifecycle: {rerun_on: [{files: ['conf/*']}]}\n"
+    write(here / "a.launcher.yaml", more=more)
+    for path in ("code/train.py", "data/one.txt", "conf/settings"):
+        (here / path).parent.mkdir()
+        (here / path).write_text("one")
+    assert is_kept(plan, "a.launcher.yaml", "--format", "json")
+    for path in ("code/train.py", "data/one.txt", "data/two.txt", "conf/settings"):
+        (here / path).write_text("two")
+        assert not plan("a.launcher.yaml", "--format", "json")[0], path
+        assert plan("a.launcher.yaml", "--format", "json")[0]
+
+
+@pytest.mark.parametrize(
+    ("more", "environ"),
+    [
+        ("metadata: {api_key: abcdefgh}\n", {}),
+        ("metadata: {note: 'run it with --token abcdefgh'}\n", {}),
+        ('metadata: {"api\\u005fkey": abcdefgh}\n', {}),
+        (
+            "vars: {x: {type: str, default: a, from_env: HF_TOKEN}}\ndescription: $<var.x>\n",
+            {"HF_TOKEN": "abcdefgh"},
+        ),
+        (
+            "vars: {x: {type: str, default: a, from_env: SETTING}}\ndescription: $<var.x>\n",
+            {"SETTING": "TOKEN=abcdefgh"},
+        ),
+    ],
+)
+def test_values_under_names_that_look_like_secrets_are_not_kept(here, plan, monkeypatch, more, environ):
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    write(here / "a.launcher.yaml", more=more)
+    assert not is_kept(plan, "a.launcher.yaml")
+    assert not is_kept(plan, "a.launcher.yaml", "--format", "json")
+    assert [path.name for path in cache().iterdir()] == ["key"]
+
+
+def test_a_value_of_the_command_line_under_such_a_name_is_not_kept(here, plan):
+    write(here / "a.launcher.yaml", value="$<var.x>", more="vars: {x: {type: str}}\n")
+    assert not is_kept(plan, "a.launcher.yaml", "--var", "x=--token=abcdefgh")
+    assert [path.name for path in cache().iterdir()] == ["key"]
+
+
+def test_a_reference_to_a_secret_is_kept(here, plan):
+    env = "{HF_TOKEN: {secret: 'env:HF_TOKEN'}}"
+    (here / "a.launcher.yaml").write_text(
+        f"version: 1\nname: train\nroles: {{main: {{entrypoint: env, env: {env}}}}}\n"
+    )
+    assert is_kept(plan, "a.launcher.yaml")
+
+
+def test_files_with_components_are_not_kept(here, plan):
+    (here / "a.launcher.yaml").write_text("version: 1\nname: a\ncomponent: utils.echo\nargs: {msg: hello}\n")
+    assert not is_kept(plan, "a.launcher.yaml")
+
+
+def test_nothing_is_kept_in_ci(here, plan, monkeypatch):
+    monkeypatch.setenv("CI", "true")
+    write(here / "a.launcher.yaml")
+    assert not is_kept(plan, "a.launcher.yaml")
+    assert not cache().exists()
+
+
+def test_the_folder_and_its_files_are_private(here, plan):
+    write(here / "a.launcher.yaml")
+    before = os.umask(0)
+    try:
+        plan("a.launcher.yaml")
+    finally:
+        os.umask(before)
+    assert cache().stat().st_mode & 0o777 == 0o700
+    assert {path.stat().st_mode & 0o777 for path in cache().iterdir()} == {0o600}
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda data: data[:-1],
+        lambda data: b"",
+        lambda data: data[:20] + b"\xff" + data[21:],
+        lambda data: data + b"more",
+        lambda data: os.urandom(len(data)),
+    ],
+)
+def test_a_damaged_entry_is_replaced(here, plan, damage):
+    write(here / "a.launcher.yaml")
+    assert is_kept(plan, "a.launcher.yaml")
+    for path in cache().iterdir():
+        if path.name != "key":
+            path.write_bytes(damage(path.read_bytes()))
+    assert not plan("a.launcher.yaml")[0]
+    assert plan("a.launcher.yaml")[0]
+
+
+def test_an_entry_under_the_name_of_another_is_ignored(here, plan):
+    write(here / "a.launcher.yaml")
+    write(here / "b.launcher.yaml", name="other")
+    plan("a.launcher.yaml")
+    [first] = [path for path in cache().iterdir() if path.name != "key"]
+    plan("b.launcher.yaml")
+    [second] = [path for path in cache().iterdir() if path.name != "key" and path != first]
+    shutil.copy(first, second)
+    kept, shown = plan("b.launcher.yaml")
+    assert not kept
+    assert "other" in shown
+
+
+def test_a_damaged_key_makes_a_new_one(here, plan):
+    write(here / "a.launcher.yaml")
+    assert is_kept(plan, "a.launcher.yaml")
+    (cache() / "key").write_bytes(b"short")
+    assert not plan("a.launcher.yaml")[0]
+    assert plan("a.launcher.yaml")[0]
+
+
+def test_entries_that_others_may_change_are_ignored(here, plan):
+    write(here / "a.launcher.yaml")
+    assert is_kept(plan, "a.launcher.yaml")
+    for path in cache().iterdir():
+        if path.name != "key":
+            path.chmod(0o620)
+    assert not plan("a.launcher.yaml")[0]
+    cache().chmod(0o770)
+    assert not is_kept(plan, "a.launcher.yaml")
+    cache().chmod(0o700)
+    assert plan("a.launcher.yaml")[0]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_the_files_of_another_user_are_ignored(here, plan):
+    write(here / "a.launcher.yaml")
+    assert is_kept(plan, "a.launcher.yaml")
+    for path in cache().iterdir():
+        if path.name != "key":
+            os.chown(path, 12345, -1)
+    assert not plan("a.launcher.yaml")[0]
+    os.chown(cache(), 12345, -1)
+    assert not is_kept(plan, "a.launcher.yaml")
+
+
+def test_a_folder_or_an_entry_that_is_a_link_is_ignored(here, plan, tmp_path):
+    write(here / "a.launcher.yaml")
+    assert is_kept(plan, "a.launcher.yaml")
+    for path in [*cache().iterdir()]:
+        if path.name != "key":
+            path.rename(tmp_path / "elsewhere")
+            path.symlink_to(tmp_path / "elsewhere")
+    assert not plan("a.launcher.yaml")[0]
+    moved = cache().rename(tmp_path / "moved")
+    cache().symlink_to(moved)
+    assert not is_kept(plan, "a.launcher.yaml")
+
+
+def test_a_file_in_the_place_of_the_folder_is_no_error(here, plan):
+    write(here / "a.launcher.yaml")
+    cache().parent.mkdir(parents=True, exist_ok=True)
+    cache().write_text("")
+    assert not is_kept(plan, "a.launcher.yaml")
+    assert cache().read_text() == ""
+
+
+def test_a_full_disk_is_no_error(here):
+    write(here / "a.launcher.yaml")
+    command = [sys.executable, "-m", "launcher", "validate", "a.launcher.yaml"]
+
+    def full() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+
+    done = subprocess.run(command, preexec_fn=full, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "valid: 1 job\n")
+    assert [path.name for path in cache().iterdir()] == []
+
+
+def test_a_cache_variable_that_is_no_absolute_path_is_left_alone(here, plan, monkeypatch):
+    write(here / "a.launcher.yaml")
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+    assert is_kept(plan, "a.launcher.yaml")
+    assert [path.name for path in here.iterdir()] == ["a.launcher.yaml"]
+    assert Path.home().joinpath(".cache", "launcher").is_dir()
+
+
+def test_the_least_recently_used_entries_make_room(here, plan, monkeypatch):
+    for name in "abcd":
+        write(here / f"{name}.launcher.yaml", name=name)
+        plan(f"{name}.launcher.yaml")
+    known = {path.name for path in cache().iterdir()}
+    oldest = min(
+        (path for path in cache().iterdir() if path.name != "key"), key=lambda path: path.stat().st_mtime
+    )
+    past = time.time() - 7200
+    for path in cache().iterdir():
+        os.utime(path, (past + 60 * (path != oldest), past + 60 * (path != oldest)))
+    from launcher import cachefolder
+
+    monkeypatch.setattr(cachefolder, "MOST_ENTRIES", 4)
+    write(here / "e.launcher.yaml", name="e")
+    plan("e.launcher.yaml")
+    assert known - {path.name for path in cache().iterdir()} == {oldest.name}
+    assert len([*cache().iterdir()]) == 5
+
+
+RACE = """
+import os, shutil, sys
+from launcher.cli.main import main
+for turn in range(int(sys.argv[1])):
+    code = main(["plan", "."])
+    assert code == 0, code
+    if turn % 5 == 4:
+        shutil.rmtree(os.path.join(os.environ["XDG_CACHE_HOME"], "launcher"), ignore_errors=True)
+"""
+
+
+@pytest.mark.slow
+def test_eight_processes_that_also_delete_the_folder_show_what_is_there(here):
+    write(here / "a.launcher.yaml", value="first")
+    command = [sys.executable, "-c", RACE, "10"]
+    processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(8)]
+    for process in processes:
+        out, _ = process.communicate()
+        assert process.returncode == 0
+        assert out.count("echo first") == 10
+
+
+@pytest.mark.slow
+def test_a_file_that_changes_all_the_time_is_never_shown_as_it_was_before(here):
+    """A plan that begins after a write shows that write or a later one."""
+    file = write(here / "a.launcher.yaml", value="0")
+    command = [sys.executable, "-m", "launcher", "plan", "a.launcher.yaml"]
+    for turn in range(1, 7):
+        beside = write(here / "beside", value=str(turn))
+        os.replace(beside, file)
+        processes = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(2)]
+        for process in processes:
+            assert f"echo {turn} " in process.communicate()[0].decode()
+
+
+@pytest.mark.slow
+def test_a_command_that_is_killed_leaves_nothing_that_is_wrong(here, plan):
+    write(here / "a.launcher.yaml")
+    command = [sys.executable, "-m", "launcher", "validate", "a.launcher.yaml"]
+    for delay_ms in range(0, 400, 20):
+        shutil.rmtree(cache(), ignore_errors=True)
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(delay_ms / 1000)
+        process.kill()
+        process.wait()
+        assert "valid: 1 job" in plan("a.launcher.yaml", command="validate")[1]
+
+
+_LOADED = (
+    "import sys; from launcher.cli.main import main; main(sys.argv[1:]); print(*sys.modules, file=sys.stderr)"
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["validate", "plan"])
+def test_an_unchanged_file_is_answered_without_the_libraries_of_the_compiler(here, command):
+    write(here / "a.launcher.yaml")
+    run = [sys.executable, "-c", _LOADED, command, "a.launcher.yaml"]
+    for _ in range(2):
+        done = subprocess.run(run, capture_output=True, text=True, check=True)
+    loaded = {*done.stderr.split()}
+    assert not loaded & {"pydantic", "pydantic_core", "ruamel", "ruamel.yaml", "jsonschema", "rich", "tomli"}
+    assert not {
+        name for name in loaded if name.startswith(("launcher.jobfile.model", "launcher.jobfile.messages"))
+    }

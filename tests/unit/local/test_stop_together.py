@@ -1,0 +1,108 @@
+"""Stopping several apps: all of them are asked to end before one of them is waited for."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from launcher.errors import SchedulerError
+from launcher.schedulers import pids
+from launcher.schedulers.local import rundir, stop, together
+from launcher.schedulers.many import in_threads
+from tests.unit.local.conftest import Supervise
+from tests.unit.local.driving import Driven, sh, withdraw
+from tests.unit.local.test_needs import hold
+
+SLEEP = ["sleep", "1000"]
+
+
+@pytest.fixture
+def state_dir(launcher_home: Path) -> str:
+    return str(launcher_home / "local")
+
+
+def running(supervise: Supervise, *names: str) -> list[Driven]:
+    apps = [supervise(name) for name in names]
+    for app in apps:
+        app.start(app.role("main", sh("trap '' TERM; sleep 1000")), grace_s=1000)
+    return apps
+
+
+def test_all_are_asked_before_one_has_ended(supervise: Supervise, state_dir: str) -> None:
+    first, second = running(supervise, "first", "second")
+    ended = stop.cancel(state_dir, ["first", "second"], 0.3)
+    assert next(ended)[1] is None
+    assert rundir.cancellation(second.app_dir)
+    assert dict(ended)
+    assert [app.view.state for app in (first, second)] == ["cancelled", "cancelled"]
+    assert first.left() == second.left() == []
+
+
+def test_more_apps_than_are_watched_at_once_end_all_the_same(
+    supervise: Supervise, state_dir: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(together, "_MOST", 1)
+    names = ["first", "second", "third"]
+    apps = running(supervise, *names)
+    assert dict(stop.cancel(state_dir, names, 0)) == dict.fromkeys(names)
+    assert [app.view.state for app in apps] == ["cancelled"] * 3
+    assert [left for app in apps for left in app.left()] == []
+
+
+def test_an_app_that_cannot_be_stopped_keeps_no_other_from_its_end(
+    supervise: Supervise, state_dir: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    strange, own = running(supervise, "strange", "own")
+    send = pids.send
+
+    def as_another_user(pid: int, start: int, number: int) -> bool:
+        if pid == strange.pid:
+            raise PermissionError
+        return send(pid, start, number)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(pids, "send", as_another_user)
+        found = dict(stop.cancel(state_dir, ["strange", "own"], 0))
+    assert isinstance(found["strange"], SchedulerError)
+    assert "belongs to another user" in str(found["strange"])
+    assert (found["own"], own.view.state, own.left()) == (None, "cancelled", [])
+    assert strange.view.state == "running"
+
+
+def test_what_daemons_of_an_ended_app_leave_behind_is_killed(supervise: Supervise, state_dir: str) -> None:
+    """The supervisor was killed: its replicas run on until the app is cancelled."""
+    first, second = running(supervise, "first", "second")
+    for app in (first, second):
+        os.kill(app.pid, signal.SIGKILL)
+        app.exited()
+    assert first.left()
+    assert dict(stop.cancel(state_dir, ["first", "second"])) == {"first": None, "second": None}
+    assert first.left() == second.left() == []
+
+
+def test_waiting_ones_are_withdrawn_together_and_others_are_not(supervise: Supervise, state_dir: str) -> None:
+    [runs] = running(supervise, "runs")
+    waiting = [supervise("one"), supervise("two")]
+    for each in waiting:
+        hold(each, runs)
+    found = dict(stop.withdraw(state_dir, ["one", "two", "runs", "unknown"]))
+    assert found == {"one": True, "two": True, "runs": False, "unknown": False}
+    assert [app.view.state for app in (*waiting, runs)] == ["skipped", "skipped", "running"]
+    assert not withdraw(state_dir, "runs")
+
+
+def test_threads_report_each_app_with_its_error_and_raise_bugs() -> None:
+    def act(app_id: str) -> str:
+        if app_id == "bad":
+            raise SchedulerError("no")
+        if app_id == "bug":
+            raise ZeroDivisionError
+        return app_id.upper()
+
+    found = dict(in_threads(act, [*"abcdefghijklmnopqrstuvw", "bad"]))
+    assert str(found.pop("bad")) == "no"
+    assert found == {each: each.upper() for each in "abcdefghijklmnopqrstuvw"}
+    with pytest.raises(ZeroDivisionError):
+        dict(in_threads(act, ["a", "bug"]))
+    assert dict(in_threads(act, [])) == {}

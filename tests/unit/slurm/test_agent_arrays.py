@@ -1,0 +1,150 @@
+"""Many apps as tasks of one array: what the agent writes, releases and takes back. With a real cluster."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from launcher.schedulers.slurm.site.agent.main import answer
+from tests.engines.slurm import SlurmCluster
+from tests.unit.slurm.agents import Login, until
+
+APPS = ("a-1", "b-1", "c-1")
+
+
+@pytest.fixture
+def login(slurm: SlurmCluster, tmp_path) -> Login:
+    return Login(tmp_path)
+
+
+def created(login: Login, *app_ids: str) -> str:
+    """Reserve the apps, and create them as an array; its job."""
+    for each in app_ids:
+        assert login.reserve(each, "n1") == {"resumed": False}
+    found = login.do(**login.array("x", "n1", *app_ids))
+    assert found["lost"] == {}
+    return str(found["job"])
+
+
+def queue(login: Login, slurm: SlurmCluster) -> list[str]:
+    """The tasks that Slurm has, as squeue -r writes them."""
+    lines = slurm.run("squeue", "-h", "-r", "-o", "%i %Z").splitlines()
+    return sorted(
+        job for job, _, folder in (each.partition(" ") for each in lines) if str(login.job_dir) in folder
+    )
+
+
+def is_held(slurm: SlurmCluster, job: str) -> bool:
+    return slurm.run("squeue", "-h", "-r", "-j", job, "-o", "%Q").split() == ["0"]
+
+
+def test_the_apps_of_an_array_are_held_until_all_are_released_and_run_once_each(login, slurm):
+    job = created(login, *APPS)
+    assert queue(login, slurm) == [f"{job}_{k}" for k in range(3)]
+    assert all(is_held(slurm, each) for each in queue(login, slurm))
+    assert {each["created"] is not None for each in login.facts(*APPS).values()} == {True}
+    found = login.do(**login.start_all("n1", *APPS))["apps"]
+    assert found == [{"state": "queued"}] * 3
+    login.wait_for(*APPS)
+    assert login.started() == sorted(APPS)
+    assert login.do(**login.start_all("n1", *APPS))["apps"] == [{"state": "succeeded"}] * 3
+    runs = dict(line.split() for line in login.runs.read_text().splitlines())
+    assert runs == {each: f"{job}_{k}" for k, each in enumerate(APPS)}
+
+
+def test_an_app_of_an_array_has_six_files_before_it_runs(login, slurm):
+    created(login, *APPS)
+    for each in APPS:
+        assert login.names(each) == {"id", "attempt.json", "owner", "app.json", "submitting", "created"}
+    login.do("abort_all", apps=[{"app_id": each, "nonce": "n1"} for each in APPS])
+
+
+def test_a_task_is_taken_back_before_the_others_are_released(login, slurm):
+    job = created(login, *APPS)
+    assert login.do("abort_all", apps=[{"app_id": "b-1", "nonce": "n1"}]) == {"removed": ["b-1"]}
+    until(lambda: queue(login, slurm) == [f"{job}_0", f"{job}_2"])
+    assert all("error" not in each for each in login.do(**login.start_all("n1", "a-1", "c-1"))["apps"])
+    login.wait_for("a-1", "c-1")
+    assert login.started() == ["a-1", "c-1"]
+    assert not login.folder("b-1").exists()
+
+
+def test_a_part_of_an_array_can_be_released_alone(login, slurm):
+    job = created(login, *APPS)
+    request = {"job_dir": str(login.job_dir), "one_look": True, "ops": [login.start_all("n1", "a-1")]}
+    assert answer(request)["ok"] == [{"apps": [{"state": "queued"}]}]
+    login.wait_for("a-1")
+    assert [is_held(slurm, f"{job}_{k}") for k in (1, 2)] == [True, True]
+    assert login.do("abort_all", apps=[{"app_id": each, "nonce": "n1"} for each in APPS[1:]])["removed"]
+    until(lambda: queue(login, slurm) == [])
+
+
+def test_an_aborted_array_leaves_nothing(login, slurm):
+    created(login, *APPS)
+    found = login.do("abort_all", apps=[{"app_id": each, "nonce": "n1"} for each in APPS])
+    assert sorted(found["removed"]) == sorted(APPS)
+    until(lambda: queue(login, slurm) == [])
+    assert os.listdir(login.job_dir / "apps") == []
+    assert os.listdir(login.job_dir / "arrays") == []
+
+
+def test_an_app_that_another_client_has_by_now_has_no_task(login, slurm):
+    for each in APPS:
+        login.reserve(each, "n1")
+    login.reserve("b-1", "n2", "n1")  # of a client that takes n1 for dead
+    found = login.do(**login.array("x", "n1", *APPS))
+    assert list(found["lost"]) == ["b-1"]
+    until(lambda: queue(login, slurm) == [f"{found['job']}_0", f"{found['job']}_2"])
+    assert all("error" not in each for each in login.do(**login.start_all("n1", "a-1", "c-1"))["apps"])
+    login.wait_for("a-1", "c-1")
+    assert login.started() == ["a-1", "c-1"]
+
+
+def test_an_array_that_slurm_refuses_leaves_no_folder_of_its_own(login, slurm):
+    for each in APPS:
+        login.reserve(each, "n1")
+    op = login.array("x", "n1", *APPS)
+    found = login.do(**{**op, "argv": ["sbatch", "--partition=none"]})
+    assert found["error"] == "refused"
+    assert os.listdir(login.job_dir / "arrays") == []
+    assert queue(login, slurm) == []
+
+
+def test_one_task_is_cancelled_before_it_starts_and_the_others_run(login, slurm):
+    created(login, *APPS)
+    assert login.do("cancel", app_id="b-1") == {"is": "pending"}
+    assert login.outcome("b-1")["state"] == "cancelled"
+    assert login.do(**login.start_all("n1", *APPS))["apps"][1] == {"state": "cancelled"}
+    login.wait_for("a-1", "c-1")
+    assert login.started() == ["a-1", "c-1"]
+
+
+def test_the_folder_of_an_array_stays_as_long_as_one_of_its_apps_has_not_ended(login, slurm):
+    created(login, *APPS)
+    login.do(**login.start_all("n1", "a-1", "b-1"))
+    login.wait_for("a-1", "b-1")
+    login.do("sweep")
+    assert os.listdir(login.job_dir / "arrays") == ["x"]
+    login.do(**login.start_all("n1", "c-1"))
+    login.wait_for("c-1")
+    until(lambda: login.do("sweep") and os.listdir(login.job_dir / "arrays") == [])
+
+
+def test_an_array_that_was_removed_while_it_was_submitted_is_cancelled(login, slurm):
+    created(login, *APPS)
+    for name in ("apps", "arrays"):
+        (login.job_dir / name).rename(login.job_dir / f"old-{name}")
+    login.do("sweep")
+    until(lambda: queue(login, slurm) == [])
+
+
+def test_a_need_of_a_single_app_may_be_a_task(login, slurm):
+    created(login, "a-1", "b-1")
+    login.reserve("c-1", "n1")
+    login.do(**login.creation("c-1", "n1", needs=[{"app_id": "a-1", "job": "a"}]))
+    assert login.do("start", app_id="c-1", nonce="n1") == {"state": "waiting"}
+    assert login.facts("c-1")["c-1"]["needs"] == {"a-1": ""}
+    login.do(**login.start_all("n1", "a-1", "b-1"))
+    login.wait_for("a-1", "b-1", "c-1")
+    assert login.started()[-1] == "c-1"
