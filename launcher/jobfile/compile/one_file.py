@@ -40,7 +40,7 @@ MAX_JOBS = 40_000
 """Of one file under all of its targets."""
 
 MAX_TEXT = 128 << 20
-"""Jobs under all targets, times the characters of the file: each job is compiled from all of it."""
+"""Jobs under all targets, times the characters of the file: each job is compiled from all but its matrix."""
 
 _COMMON_ROLE: Path = ("defaults", "role")
 _HIDES_USES = frozenset({"yaml-syntax", "toml-syntax", "unknown-reference", "lookalike-reference"})
@@ -299,9 +299,11 @@ def _with_review_digests(made: Sequence[Made], variant: Variant, work: Work) -> 
 
 def _is_too_much(jobs: int, field: str, document: Document, problems: Collector) -> bool:
     """Whether a file makes more jobs than can be compiled while a user waits; then it is noted."""
-    if jobs <= MAX_JOBS and jobs * len(document.source.text) <= MAX_TEXT:
+    axes = sum(len(each.text) for each in document.extents(("matrix",)) if each.source is document.source)
+    size = len(document.source.text) - axes
+    if jobs <= MAX_JOBS and jobs * size <= MAX_TEXT:
         return False
-    message = f"`{field}` makes {jobs:,} jobs of a file of {len(document.source.text):,} characters"
+    message = f"`{field}` makes {jobs:,} jobs of a file of {size:,} characters"
     problems.add((field,), "too-large", message, at="key", label="split it into files")
     return True
 

@@ -223,3 +223,11 @@ def test_long_names_with_the_same_short_hash_are_told_apart_and_others_stay(tmp_
     assert len(set(after)) == 3
     assert before[1] in after
     assert all(len(name) <= 63 for name in after)
+
+
+@pytest.mark.slow
+def test_the_values_of_a_matrix_do_not_count_as_text_of_each_job(tmp_path):
+    """A file of 100 kB makes 2,000 jobs, each of which is compiled from a hundred characters."""
+    values = ", ".join(f"'{number:050}'" for number in range(2_000))
+    text = f"{HEAD}matrix: {{n: [{values}]}}\nroles: {{main: {{entrypoint: 'true'}}}}\n"
+    assert len(launches(tmp_path, text)) == 2_000
