@@ -16,7 +16,7 @@ from launcher.state.home import make_token
 from launcher.turns.ask import Ask, Limit
 from launcher.turns.asking import ask_of, total
 from launcher.turns.folders import gpu_table
-from launcher.turns.line import of_app
+from launcher.turns.line import by_app, of_app
 from launcher.turns.machine import machine
 from launcher.turns.table import draw, stir, tickets
 
@@ -99,12 +99,14 @@ def _ask(step: Step, launch: Launch, room: Room) -> Ask | None:
 def _number(asks: Mapping[JobKey, Ask], steps: Sequence[Step]) -> bool:
     """Give each ask the number of its ticket; returns whether other apps have tickets."""
     tables = sorted({table for ask in asks.values() for table in ask.tables}, key=_lock_order)
-    live = [ticket for table in tables for ticket in tickets(table)]
+    tickets_of = by_app(ticket for table in tables for ticket in tickets(table))
     for step in steps:
         if ask := asks.get(step.key):
             apps = [guard.app_id for guard in (*step.stops, *step.withdraws)]
             apps += [step.app_id] * (step.kind == "resume")
-            inherited = (each.number for app in apps for each in of_app(app, ask.home, live))
+            inherited = (
+                each.number for app in apps for each in of_app(app, ask.home, tickets_of.get(app, ()))
+            )
             ask.number = min(inherited, default=0)
     new = [ask for ask in asks.values() if not ask.number]
     for table in tables:
@@ -115,7 +117,7 @@ def _number(asks: Mapping[JobKey, Ask], steps: Sequence[Step]) -> bool:
         raise paths.unusable(error, tables[0]) from error
     for number, ask in enumerate(new, first):
         ask.number = number
-    return bool(live)
+    return bool(tickets_of)
 
 
 def _lock_order(table: str) -> tuple[bool, str]:

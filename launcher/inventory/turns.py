@@ -9,7 +9,7 @@ from launcher.paths import unusable
 from launcher.state.home import token
 from launcher.turns.ask import MACHINE
 from launcher.turns.folders import gpu_table, slots_table
-from launcher.turns.line import APPS, CPU, GPUS, HOLDS, MEMORY, QUEUED, amount, of_app
+from launcher.turns.line import APPS, CPU, GPUS, HOLDS, MEMORY, QUEUED, amount, by_app, of_app
 from launcher.turns.table import proof, stir, summon, tickets, watch
 
 TYPE_CHECKING = False
@@ -126,7 +126,8 @@ def why_queued(app_ids: Collection[str]) -> dict[str, str]:
     tables = Tables.read()
     why = {each.ticket.place: each.why for each in tables.line}
     listed = [*tables.holders, *(each.ticket for each in tables.line)]
-    found = {app: of_app(app, tables.home, listed) for app in app_ids}
+    tickets_of = by_app(listed)
+    found = {app: of_app(app, tables.home, tickets_of.get(app, ())) for app in app_ids}
     return {app: why.get(own[-1].place, "is about to start") for app, own in found.items() if own}
 
 

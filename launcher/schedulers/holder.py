@@ -14,7 +14,40 @@ from launcher.errors import SchedulerError
 NO_SIGPIPE = 0x4000 if sys.platform == "linux" else 0  # MSG_NOSIGNAL
 """Flag of `send`: without it a host program that restored SIGPIPE would die with the holder."""
 
+_KEPT = ("LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH")
+"""Loader and locale, for an interpreter itself: all of the environment that a process of local apps gets."""
+
 _ABOVE = 10  # the client's copies lie above the descriptor numbers that the holder uses
+
+
+def program(module: str) -> str:
+    """Return the text of the program that runs `main` of a module of ours."""
+    return f"import sys; sys.path.insert(0, {paths.IMPORT_ROOT!r}); from {module} import main; main()"
+
+
+def start_bare(
+    name: str,
+    module: str,
+    *,
+    control: int,
+    log: str,
+    descriptors: Mapping[int, int] = {},
+    args: Sequence[str] = (),
+) -> tuple[int, socket]:
+    """`start_holder` of a module, without site-packages and with nothing of the environment but `_KEPT`.
+
+    The part of the replicas in the environment goes through the control socket and is written nowhere.
+    """
+    return start_holder(
+        name,
+        program(module),
+        control=control,
+        descriptors=descriptors,
+        log=log,
+        env={each: os.environ[each] for each in _KEPT if each in os.environ},
+        flags=("-S",),
+        args=args,
+    )
 
 
 def start_holder(

@@ -149,6 +149,14 @@ def of_app(app: str, home: str, tickets: Iterable[Ticket]) -> list[Ticket]:
     return [each for each in found if each.home] or found
 
 
+def by_app(tickets: Iterable[Ticket]) -> dict[str, list[Ticket]]:
+    """App id → its tickets, for `of_app` of many apps."""
+    found: dict[str, list[Ticket]] = {}
+    for each in tickets:
+        found.setdefault(each.app, []).append(each)
+    return found
+
+
 def first(tickets: Iterable[Ticket]) -> Ticket | None:
     """The first in line; None where no app waits."""
     return min((each for each in tickets if each.state == QUEUED), key=_place, default=None)

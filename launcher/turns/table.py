@@ -44,7 +44,19 @@ from launcher.turns.bells import (
     write,
     write_to,
 )
-from launcher.turns.line import HOLDS, QUEUED, Decision, Ticket, after, decide, decode, encode, first, of_app
+from launcher.turns.line import (
+    HOLDS,
+    QUEUED,
+    Decision,
+    Ticket,
+    after,
+    by_app,
+    decide,
+    decode,
+    encode,
+    first,
+    of_app,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -273,15 +285,15 @@ def watch(table: str, app: str, home: str = "") -> int | None:
     return open_held(_path(found[0]) + _BELL) if found and not lines.is_line(found[0].name) else None
 
 
-def summon(table: str, apps: Collection[str], home: str = "") -> set[str]:
+def summon(table: str, apps: Iterable[str], home: str = "") -> set[str]:
     """Make apps in line start without waiting for their turns; returns those that were in line."""
     found: set[str] = set()
     with Locked((table,)):
-        queued = [each for each in _whole(_tickets(table)) if each.state == QUEUED and each.app in apps]
-        for each in queued:
-            if each in of_app(each.app, home, queued):
-                found.add(each.app)
-                _insist(each, NOW + (lines.message(each.app) if lines.is_line(each.name) else b""))
+        queued = by_app(each for each in _whole(_tickets(table)) if each.state == QUEUED)
+        for app in apps:
+            for each in of_app(app, home, queued.get(app, ())):
+                found.add(app)
+                _insist(each, NOW + (lines.message(app) if lines.is_line(each.name) else b""))
     return found
 
 

@@ -41,19 +41,19 @@ if TYPE_CHECKING:
         kind: str
         """The kind of the event that names it, at the beginning of the record."""
 
-        def answer(self, app: HeldApp, message: Message) -> None:
+        def answer(self, app: UnstartedApp, message: Message) -> None:
             """Answer the client of the app, if it waits for an answer."""
 
-        def hold(self, app: HeldApp, message: Message) -> None:
+        def hold(self, app: UnstartedApp, message: Message) -> None:
             """Have the app wait for others, and for its share of the machine, as its "go" says."""
 
-        def accepted(self, app: HeldApp) -> None:
+        def accepted(self, app: UnstartedApp) -> None:
             """Let the client go, which knows that the app waits."""
 
-        def start(self, app: HeldApp) -> None:
+        def start(self, app: UnstartedApp) -> None:
             """Start an app, for which nothing is to be waited any more."""
 
-        def over(self, app: HeldApp) -> None:
+        def over(self, app: UnstartedApp) -> None:
             """Let go of an app that has ended, or was removed."""
 
 
@@ -61,7 +61,7 @@ VERSION = 1
 RECORD_RETRY_S = 1.0
 
 
-class HeldApp:
+class UnstartedApp:
     """One app, and the process that holds it.
 
     Args:
@@ -137,7 +137,7 @@ class HeldApp:
         self.record.append({**event, "boot": pids.boot_id(), "handle": handle, "attached": self.is_attached})
 
     @classmethod
-    def taken(cls, keeper: Keeper, loop: Loop, message: Message, spawner: Spawner) -> HeldApp:
+    def taken(cls, keeper: Keeper, loop: Loop, message: Message, spawner: Spawner) -> UnstartedApp:
         """An app that another process has held, by what `to_hand_over` of that says, and by its request."""
         app = cls(keeper, loop, message, spawner)
         app.events = list(message["events"])

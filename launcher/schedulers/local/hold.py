@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-    from launcher.schedulers.local.held import HeldApp
+    from launcher.schedulers.local.held import UnstartedApp
     from launcher.schedulers.local.needed import Needed
     from launcher.schedulers.loop import Loop
 
@@ -29,7 +29,9 @@ class Hold:
         needed: follows these.
     """
 
-    def __init__(self, app: HeldApp, loop: Loop, needs: Iterable[tuple[str, str]], needed: Needed) -> None:
+    def __init__(
+        self, app: UnstartedApp, loop: Loop, needs: Iterable[tuple[str, str]], needed: Needed
+    ) -> None:
         self._app = app
         self._loop = loop
         self._needs = dict(needs)

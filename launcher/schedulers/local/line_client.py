@@ -9,13 +9,12 @@ from _socket import SHUT_WR, socketpair
 from signal import SIGKILL
 from typing import TYPE_CHECKING
 
-from launcher import paths
 from launcher.schedulers import pids
-from launcher.schedulers.holder import start_holder
+from launcher.schedulers.holder import start_bare
 from launcher.schedulers.local import appview
 from launcher.schedulers.local.control import CONTROL_FD
 from launcher.schedulers.local.passing import send_with
-from launcher.schedulers.local.supervisor_client import KEPT, SupervisorClient
+from launcher.schedulers.local.supervisor_client import SupervisorClient
 
 if TYPE_CHECKING:
     from _socket import socket
@@ -25,10 +24,6 @@ if TYPE_CHECKING:
     from launcher.specs.launch import InputRef
     from launcher.turns.ask import Ask
 
-_MAIN = (
-    f"import sys; sys.path.insert(0, {paths.IMPORT_ROOT!r});"
-    " from launcher.schedulers.local.line_holder import main; main()"
-)
 _APP = b"a"
 
 
@@ -66,15 +61,11 @@ class LineClient:
             except OSError:  # it was killed
                 pass
         self.close()
-        env = {name: os.environ[name] for name in KEPT if name in os.environ}
-        self._socket = start_holder(
+        self._socket = start_bare(
             "line holder",
-            _MAIN,
+            "launcher.schedulers.local.line_holder",
             control=CONTROL_FD,
-            descriptors={},
             log=os.path.join(os.path.dirname(self._apps_dir), "line.err"),
-            env=env,
-            flags=("-S",),
             args=(self._apps_dir,),
         )[1]
         self._count = 1

@@ -18,7 +18,7 @@ from marshal import dumps, loads
 from launcher.errors import SchedulerError
 from launcher.schedulers.local import kernel
 from launcher.schedulers.local.control import CONTROL_FD, Inbox, send
-from launcher.schedulers.local.held import HeldApp
+from launcher.schedulers.local.held import UnstartedApp
 from launcher.schedulers.local.hold import Hold
 from launcher.schedulers.local.in_line import SharedLine, SharedPlace, to_hand_over
 from launcher.schedulers.local.needed import Needed
@@ -52,7 +52,7 @@ class LineHolder:
         self.loop.on_signals = self._take_signals
         self.loop.watch(control, self._receive)
         self.needed = Needed(self.loop)
-        self._apps: dict[int, InLine] = {}  # descriptor of the lock → app
+        self._apps: dict[int, LineMember] = {}  # descriptor of the lock → app
         self._lines: dict[str, SharedLine] = {}  # table → line
         self._env: dict[str, str] = {}
         self._spawner: Spawner
@@ -72,7 +72,7 @@ class LineHolder:
         if len(fds) % 2:  # this process may open no more files: the client sees that the app is not taken
             os.close(fds.pop())
         for control, lock in zip(fds[::2], fds[1::2], strict=True):
-            self._apps[lock] = InLine(self, control, lock)
+            self._apps[lock] = LineMember(self, control, lock)
         if not is_open:
             self.loop.remove(self._control)
             self._control = -1
@@ -114,8 +114,8 @@ class LineHolder:
             self.loop.after(0, self._look_at_requests)
 
 
-class InLine:
-    """One app in a process that holds many: the `Keeper` of a `HeldApp`."""
+class LineMember:
+    """One app in a process that holds many: the `Keeper` of a `UnstartedApp`."""
 
     kind = "holder"
 
@@ -125,7 +125,7 @@ class InLine:
         self._control = control  # this end of the socket to its client; -1 once that has gone
         self._inbox = Inbox(control)
         self._lock = lock
-        self._app: HeldApp | None = None
+        self._app: UnstartedApp | None = None
         self._request = b""  # its "create" but for the environment
         self._spawner: Spawner
         self._child = -1  # this end of the socket to the supervisor that is taking it over
@@ -151,7 +151,7 @@ class InLine:
     def _create(self, message: dict[str, Any]) -> None:
         self._spawner = self._holder.spawner_of(message.pop("env"))
         self._request = dumps(message)
-        app = self._app = HeldApp(self, self._loop, message, self._spawner)
+        app = self._app = UnstartedApp(self, self._loop, message, self._spawner)
         if app.create(message) and app.is_wanted():
             app.record.put_down()
             app.forget_replicas()
@@ -173,25 +173,25 @@ class InLine:
 
     # -- what the app asks of the process that holds it ----------------------------------------------------
 
-    def answer(self, app: HeldApp, message: Message) -> None:
+    def answer(self, app: UnstartedApp, message: Message) -> None:
         if self._control >= 0:
             send(self._control, message)
 
-    def hold(self, app: HeldApp, message: Message) -> None:
+    def hold(self, app: UnstartedApp, message: Message) -> None:
         if ask := message.get("turn"):
             line = self._holder.line_of(ask["table"])
             app.share = SharedPlace(self._loop, line, ask, app.app_dir)
         Hold(app, self._loop, message.get("needs", ()), self._holder.needed).go_on()
 
-    def accepted(self, app: HeldApp) -> None:
+    def accepted(self, app: UnstartedApp) -> None:
         app.record.put_down()
         self._close_control()
 
-    def over(self, app: HeldApp) -> None:
+    def over(self, app: UnstartedApp) -> None:
         self._close_control()
         self._leave()
 
-    def start(self, app: HeldApp) -> None:
+    def start(self, app: UnstartedApp) -> None:
         """Have a supervisor take the app over, and its client where that waits for the start."""
         app.record.put_down()
         request = {**loads(self._request), "env": self._spawner.inherited, "turn": None, **app.to_hand_over()}

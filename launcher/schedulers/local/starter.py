@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # `signal` loads enum and re
 import os
+import sys
 from _socket import socket, socketpair  # `socket` loads enum and selectors
 from fcntl import F_DUPFD_CLOEXEC, fcntl
 from marshal import dumps, loads
 
-from launcher import paths
-from launcher.schedulers.holder import start_holder
+from launcher.schedulers.holder import start_bare
 from launcher.schedulers.local import kernel
 from launcher.schedulers.local.control import CONTROL_FD, LOCK_FD
 from launcher.schedulers.local.passing import FdInbox, send_with
@@ -24,10 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-_MAIN = (
-    f"import sys; sys.path.insert(0, {paths.IMPORT_ROOT!r});"
-    " from launcher.schedulers.local.starter import main; main()"
-)
 _FORK, _APP, _TAKEN = b"f", b"a", b"t"
 _LOG = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
 
@@ -40,14 +36,13 @@ class Starter:
 
     def begin(self) -> None:
         """Start it. Raises SchedulerError."""
-        self._socket = start_holder(
+        folder = sys.argv[1:]  # of the apps, by which one sees whose process it is
+        self._socket = start_bare(
             "starter",
-            _MAIN,
+            "launcher.schedulers.local.starter",
             control=CONTROL_FD,
-            descriptors={},
             log=os.devnull,
-            env=os.environ,
-            flags=("-S",),
+            args=folder,
         )[1]
 
     def start(self, request: dict[str, Any], fds: Sequence[int]) -> int:

@@ -13,7 +13,7 @@ from launcher.holding.hold import hold
 from launcher.schedulers.local import kernel
 from launcher.schedulers.local.control import CONTROL_FD, LOCK_FD, Inbox, send
 from launcher.schedulers.local.driver import Driver
-from launcher.schedulers.local.held import HeldApp
+from launcher.schedulers.local.held import UnstartedApp
 from launcher.schedulers.local.logwriter import FILES_PER_REPLICA, LogWriter, ReplicaLog
 from launcher.schedulers.local.spawn import Spawner, SpawnError
 from launcher.schedulers.loop import Loop
@@ -50,7 +50,7 @@ class Supervisor:
         if control >= 0:
             self._loop.watch(control, self._receive)
         self._over = False
-        self._held: HeldApp  # once there is a driver
+        self._held: UnstartedApp  # once there is a driver
         self._driver: Driver | None = None  # once the app is created
         self._going = False
         self._error: SpawnError | None = None  # why the submission is undone
@@ -141,13 +141,13 @@ class Supervisor:
             self._held.leave_if_ended()
 
     def _create(self, message: Mapping[str, Any]) -> None:
-        held = HeldApp(self, self._loop, message, Spawner(message["env"]))
+        held = UnstartedApp(self, self._loop, message, Spawner(message["env"]))
         if held.create(message):
             self._drive(held, message)
             if held.is_wanted():
                 self.answer(held, {"ok": "created"})
 
-    def _drive(self, held: HeldApp, message: Mapping[str, Any]) -> None:
+    def _drive(self, held: UnstartedApp, message: Mapping[str, Any]) -> None:
         """Make the driver of an app that is created."""
         self._held = held
         self._output = message.get("output", "")
@@ -175,11 +175,11 @@ class Supervisor:
         """Take an app over that the holder of a line has held, and start it.
 
         Args:
-            message: its "create", and what `HeldApp.to_hand_over` says.
+            message: its "create", and what `UnstartedApp.to_hand_over` says.
             fds: the descriptors of its share: bells, then proofs.
             taken: called once the record names this process.
         """
-        held = HeldApp.taken(self, self._loop, message, Spawner(message["env"]))
+        held = UnstartedApp.taken(self, self._loop, message, Spawner(message["env"]))
         self._reported_started = held.is_accepted
         if message.get("turn"):
             from launcher.schedulers.local.in_line import OwnPlace
@@ -192,11 +192,11 @@ class Supervisor:
 
     # -- what the app asks of the process that holds it ----------------------------------------------------
 
-    def answer(self, app: HeldApp, message: Mapping[str, Any]) -> None:
+    def answer(self, app: UnstartedApp, message: Mapping[str, Any]) -> None:
         if self._control >= 0:
             send(self._control, message)
 
-    def hold(self, app: HeldApp, message: Mapping[str, Any]) -> None:
+    def hold(self, app: UnstartedApp, message: Mapping[str, Any]) -> None:
         from launcher.schedulers.local.hold import Hold
         from launcher.schedulers.local.in_line import OwnPlace
         from launcher.schedulers.local.needed import Needed
@@ -205,13 +205,13 @@ class Supervisor:
             app.share = OwnPlace.new(self._loop, message["turn"], app.app_dir)
         Hold(app, self._loop, message.get("needs", ()), Needed(self._loop)).go_on()
 
-    def accepted(self, app: HeldApp) -> None:
+    def accepted(self, app: UnstartedApp) -> None:
         self._reported_started = True
         kernel.trim_memory()
         if not app.is_attached:
             self._close_control()
 
-    def start(self, app: HeldApp) -> None:
+    def start(self, app: UnstartedApp) -> None:
         if app.share and app.share.place:
             from launcher.schedulers.local.in_line import deal
 
@@ -221,7 +221,7 @@ class Supervisor:
         app.note("starting", **more)  # from here on readers must assume that replicas were started
         self._going = True
 
-    def over(self, app: HeldApp) -> None:
+    def over(self, app: UnstartedApp) -> None:
         self._over = True
 
     # -- callbacks of the driver ---------------------------------------------------------------------------

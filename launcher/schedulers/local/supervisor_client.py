@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from launcher import paths
 from launcher.errors import SchedulerError, StartError
 from launcher.schedulers import pids
-from launcher.schedulers.holder import NO_SIGPIPE, start_holder
+from launcher.schedulers.holder import NO_SIGPIPE, start_bare
 from launcher.schedulers.local import appview
 from launcher.schedulers.local.control import CONTROL_FD, LOCK_FD, Inbox, pack
 from launcher.schedulers.local.popen import PopenRequest, ReplicaParam
@@ -24,13 +24,6 @@ if TYPE_CHECKING:
     from launcher.specs.launch import InputRef
     from launcher.turns.ask import Ask
 
-_MAIN = (
-    f"import sys; sys.path.insert(0, {paths.IMPORT_ROOT!r});"
-    " from launcher.schedulers.local.supervisor import main; main()"
-)
-# Loader and locale, for this interpreter itself. Nothing else of the environment: the replicas' part
-# goes through the control socket and is written nowhere.
-KEPT = ("LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH")
 # By these, runners of GitHub, Azure and Jenkins know the processes that they kill at the end of a CI job.
 _TRACKING = {
     "RUNNER_TRACKING_ID",
@@ -60,14 +53,12 @@ class SupervisorClient:
     @classmethod
     def spawn(cls, app_dir: str, lock_fd: int) -> SupervisorClient:
         """Start a supervisor for the app. It takes over the lock: the caller closes its copy of `lock_fd`."""
-        pid, control = start_holder(
+        pid, control = start_bare(
             "supervisor",
-            _MAIN,
+            "launcher.schedulers.local.supervisor",
             control=CONTROL_FD,
             descriptors={LOCK_FD: lock_fd},
             log=os.path.join(app_dir, "supervisor.err"),
-            env={name: os.environ[name] for name in KEPT if name in os.environ},
-            flags=("-S",),
         )
         return cls(app_dir, pid, control)
 

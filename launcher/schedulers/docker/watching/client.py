@@ -12,7 +12,6 @@ import sys
 from contextlib import suppress
 from functools import partial
 
-from launcher import paths
 from launcher.schedulers.docker import record
 from launcher.schedulers.docker.labels import SHARE, Labels
 from launcher.schedulers.docker.record import HeldError, RecordLock
@@ -35,10 +34,7 @@ _POLL_S = 0.005
 _WRITING = 1  # SHUT_WR
 _TRIES = 4  # to hand over an app; the last one is a watcher of its own
 _AGAIN_S = 0.25  # Linux 6.18 at times does not report the end of a process with several threads
-_MAIN = (
-    f"import sys; sys.path.insert(0, {paths.IMPORT_ROOT!r});"
-    " from launcher.schedulers.docker.watching.watcher import main; main()"
-)
+_MAIN = "launcher.schedulers.docker.watching.watcher"
 # Variables that finding the engine and this interpreter needs; the user's own do not reach the watcher.
 _PASSED_ENV = ("HOME", "PATH", "LANG", "SSH_AUTH_SOCK", "LD_LIBRARY_PATH", "LAUNCHER_HOME")
 _PASSED_ENV_PREFIXES = ("DOCKER_", "LC_", "XDG_")
@@ -113,8 +109,9 @@ class WatcherClient:
             order["place"] = share.to_json(place)
         if engine is not None and not attached:
             from launcher.schedulers.docker.watching import rendezvous
+            from launcher.schedulers.holder import program
 
-            name = rendezvous.name_of(engine, _MAIN)
+            name = rendezvous.name_of(engine, program(_MAIN))
         made = cls(lock, order, place, name)
         made._reach()
         return made
@@ -266,12 +263,12 @@ class WatcherClient:
 
 def _start(lock: RecordLock, listener: int | None, name: str) -> tuple[socket, int]:
     """Start a watcher, with a socket to which others connect, or none: our end of its first connection."""
-    from launcher.schedulers.holder import start_holder
+    from launcher.schedulers.holder import program, start_holder
 
     passed = (each for each in os.environ if each in _PASSED_ENV or each.startswith(_PASSED_ENV_PREFIXES))
     pid, ours = start_holder(
         "watcher",
-        _MAIN,
+        program(_MAIN),
         control=CONTROL_FD,
         descriptors={} if listener is None else {LISTENER_FD: listener},
         log=record.watcher_log(lock.app_dir),
