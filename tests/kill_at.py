@@ -21,6 +21,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from launcher.schedulers import holder
+
+SUPERVISOR = "launcher.schedulers.local.supervisor"
+WATCHER = "launcher.schedulers.docker.watching.watcher"
+
 
 def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
@@ -53,6 +58,17 @@ def on_every_call(react: Callable[[int], None]) -> None:
 
     threading.setprofile(profile)
     sys.setprofile(profile)
+
+
+def first_run(module: str, text: str, patch: Callable[..., None] = setattr) -> None:
+    """Let every process that runs `module` run `text` before its `main`. `patch` may be a monkeypatch's."""
+    real = holder.program
+
+    def program(name: str) -> str:
+        main = real(name)
+        return main.replace("; main()", f"; exec({text!r}); main()") if name == module else main
+
+    patch(holder, "program", program)
 
 
 def at_record(name: str, number: int) -> str:
@@ -124,13 +140,9 @@ def arm(words: list[str]) -> Callable[[], None]:
 
             on_every_event(interrupt_at_step)
         case ["record", name, number]:
-            from launcher.schedulers.local import supervisor_client
-
-            supervisor_client._MAIN = at_record(name, int(number)) + supervisor_client._MAIN
+            first_run(SUPERVISOR, at_record(name, int(number)))
         case ["watch", name, number]:
-            from launcher.schedulers.docker.watching import client
-
-            client._MAIN = at_act(name, int(number)) + client._MAIN
+            first_run(WATCHER, at_act(name, int(number)))
         case ["steps", path]:
             on_every_event(seen.append)
             return lambda: write(path, "\n".join(seen))

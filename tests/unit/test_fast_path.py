@@ -26,23 +26,24 @@ _FAST = {
     "launcher.holding": "app events hold journal order phrases probes replica state waiting",
     "launcher.inventory": ("ends find groups listing logs needs project recorded status turns"),
     "launcher.schedulers": (
-        "api appfolder appstore backend logs loop many pids probes readback record registry staged"
+        "api appfolder appstore backend logs loop many pids polling probes readback record registry staged"
     ),
     "launcher.schedulers.docker": "labels scheduler tombstones",
     "launcher.schedulers.docker.client": "errors view wire",
     "launcher.schedulers.docker.watching": "client rendezvous",
     "launcher.schedulers.local": (
-        "apprecord appview claim control driver filewatch hold kernel logfiles logrecords logs logwriter "
-        "observe probes replicas rundir scheduler spawn stop supervisor together"
+        "apprecord appview claim control driver filewatch held hold in_line kernel line_holder logfiles "
+        "logrecords logs logwriter needed observe passing probes replicas rundir scheduler spawn starter "
+        "stop supervisor together"
     ),
     "launcher.schedulers.slurm": "known scheduler",
     "launcher.specs": "jobkey runopts",
     "launcher.state": "reader records rows store",
-    "launcher.turns": "ask deal line table",
+    "launcher.turns": "ask bells deal line lines queue table",
 }
 FAST = frozenset(f"{package}.{name}" for package, names in _FAST.items() for name in names.split())
 """Loaded by `list`, `status`, `logs`, `wait`, `cancel`, `describe`, `queue`, `start`, `--help`,
-`--version`, shell completion, or the supervisor of local apps, which lives as long as they do."""
+`--version`, shell completion, or a supervisor or line holder of local apps, which live as long as they do."""
 
 ON_USE = {
     "argparse": "help and wrong arguments",
@@ -103,6 +104,7 @@ ON_BRANCH = {
     "launcher.schedulers.docker.watching.actions": "probes, for apps without them",
     "launcher.schedulers.docker.watching.app": "probes, needs and turns, for apps without them",
     "launcher.schedulers.docker.watching.watcher": "needs and turns, for apps without them",
+    "launcher.schedulers.local.submit": "what talks to a line holder, for apps that wait for nothing",
     "launcher.schedulers.local.request": "launcher.turns, for apps without GPUs",
     "launcher.schedulers.slurm.cluster": (
         "ssh, for clusters of this machine; zipfile, for requests that submit nothing"

@@ -28,6 +28,7 @@ from tests.contract.conftest import Case, DockerCase
 from tests.contract.test_holding import Gate, ended, hold, needing, prepare
 from tests.contract.test_staged import attempt_of
 from tests.engines.docker import Daemon, Thing
+from tests.kill_at import WATCHER, first_run
 
 ACTS = """
 import os, sys
@@ -201,12 +202,11 @@ def test_a_client_killed_while_it_takes_a_waiting_attempt_over_is_no_loss(case, 
 @in_parts
 def test_a_watcher_killed_at_any_act_is_no_loss(case, launcher_home, monkeypatch, part):
     staged: Any = case.scheduler
-    main, states = client._MAIN, set[str]()
+    states = set[str]()
     for at in swept(part):
         gate, ran, first, app, attempt = held_pair(case, at)
-        killing = main.replace("; main()", f"; exec({dying(at)!r}); main()")
         with monkeypatch.context() as armed:
-            armed.setattr(client, "_MAIN", killing)
+            first_run(WATCHER, dying(at), armed.setattr)
             with suppress(SchedulerError):  # its watcher has ended
                 hold(case, staged, app, first, job=f"train{at}")
         gate.open()

@@ -15,7 +15,6 @@ import pytest
 from launcher.errors import ReservedError, SchedulerError, StartError
 from launcher.schedulers.docker import record
 from launcher.schedulers.docker.journal import Journal
-from launcher.schedulers.docker.watching import client
 from launcher.schedulers.leftovers import start_clearing
 from launcher.specs import AppDef, AppState, Resource
 from launcher.specs.attempt import Attempt
@@ -28,6 +27,7 @@ from tests.contract.conftest import DockerCase
 from tests.contract.test_holding import Gate, ended, needing, prepare
 from tests.contract.test_staged import attempt_of
 from tests.engines.docker import Daemon, Thing
+from tests.kill_at import WATCHER, first_run
 from tests.scenarios.docker_engine.test_holding import (
     EVERY_ACT,
     containers,
@@ -288,15 +288,14 @@ def test_a_watcher_killed_at_any_act_is_no_loss(case, table, launcher_home, monk
     staged: Any = case.scheduler
     need = prepare(case, staged, "true")
     case.end(need.app_id)
-    main, states = client._MAIN, set[str]()
+    states = set[str]()
     for at in swept(part):
         held = table.hold()
         ran = case.shared / f"ran{at}"
         app = case.app(f"echo once >>{ran}", replicas=2)
         attempt = attempt_of(case, app, key=case.key(f"job{at}"))
-        killing = main.replace("; main()", f"; exec({dying(at) + TURN_ACTS!r}); main()")
         with monkeypatch.context() as armed:
-            armed.setattr(client, "_MAIN", killing)
+            first_run(WATCHER, dying(at) + TURN_ACTS, armed.setattr)
             with suppress(SchedulerError):  # its watcher has ended
                 resubmit(staged, table, app, attempt, need)
         until(lambda a=attempt: state_of(case, a) != "waiting" or not staged.attempt(a.app_id).owner)
@@ -341,9 +340,7 @@ def test_an_app_in_line_gets_the_share_of_a_watcher_that_died_before_it_started_
     staged: Any = case.scheduler
     held = table.hold()
     with monkeypatch.context() as armed:
-        armed.setattr(
-            client, "_MAIN", client._MAIN.replace("; main()", f"; exec({DIES_WITH_ITS_SHARE!r}); main()")
-        )
+        first_run(WATCHER, DIES_WITH_ITS_SHARE, armed.setattr)
         first, _ = submit(case, table, case.app(), "first", cpu=2)
     second, _ = submit(case, table, case.app(), "second", cpu=2)
     held.leave()
