@@ -197,7 +197,12 @@ def error_of(answer: Mapping[str, Any]) -> SchedulerError | StateError | None:
 _SITE = "launcher.schedulers.slurm.site"
 _EMPTY = ("launcher", "launcher.schedulers", "launcher.schedulers.slurm")
 _LOGIN_NODE = ("bundle.py", "unpack.py")
-_OF_AGENT = ("launcher.filelock", "launcher.holding.journal", "launcher.schedulers.appfolder")
+_OF_AGENT = (
+    "launcher.filelock",
+    "launcher.holding.journal",
+    "launcher.schedulers.appfolder",
+    f"{_SITE}.owners",
+)
 _OF_NODES = (
     "launcher.filelock",
     "launcher.schedulers.appfolder",

@@ -28,10 +28,12 @@ LIMIT_S = 60.0
 SCRIPT = """#!/bin/bash
 #SBATCH --ntasks=1 --time=5
 cd "{folder}" || exit 9
+[ "$(cat job)" = "$SLURM_JOB_ID" ] || exit 0
 claim=.claim.$SLURM_JOB_ID
 printf '{{"job":"%s","host":"h","at":1}}' "$SLURM_JOB_ID" >$claim
 ln $claim started 2>/dev/null || grep -q "\\"$SLURM_JOB_ID\\"" started || {{ rm $claim; exit 1; }}
 rm $claim
+[ . -ef "{folder}" ] || exit 0
 echo "{app_id} $SLURM_JOB_ID" >>"{runs}"
 {work}
 printf '{{"state":"succeeded","message":"","replicas":[]}}' >.outcome.tmp
@@ -48,6 +50,7 @@ cd "{job_dir}/apps/$app" || exit 9
 job=${{SLURM_ARRAY_JOB_ID}}_$SLURM_ARRAY_TASK_ID
 printf '{{"job":"%s","host":"h","at":1}}' "$job" >.claim
 ln .claim started 2>/dev/null || exit 0
+[ . -ef "{job_dir}/apps/$app" ] || exit 0
 echo "$app $job" >>"{runs}"
 printf '{{"state":"succeeded","message":"","replicas":[]}}' >.outcome.tmp
 ln .outcome.tmp outcome; rm -f .outcome.tmp .claim

@@ -64,6 +64,8 @@ class Site:
     def __init__(self, folder: Path) -> None:
         self.dir = folder / "app"
         self.dir.mkdir()
+        (self.dir / "id").write_text("n1")
+        (self.dir / "job").write_text("12")
         self.bin = folder / "bin"
         self.bin.mkdir()
         self.shared = folder

@@ -153,9 +153,36 @@ def test_the_time_limit_of_the_job_ends_the_app(site: Site, limit: str) -> None:
     )
 
 
+def array_of(site: Site, *tasks: str) -> dict[str, str]:
+    """The environment of the last task of an array of these."""
+    folder = site.shared / "q7"
+    folder.mkdir()
+    (folder / "tasks").write_text("".join(f"{each}\n" for each in tasks))
+    array = {"SLURM_ARRAY_JOB_ID": "9", "SLURM_ARRAY_TASK_ID": str(len(tasks) - 1)}
+    return {**array, "LAUNCHER_ARRAY_DIR": str(folder)}
+
+
+@pytest.mark.slow
+def test_a_task_of_an_app_that_was_replaced_runs_nothing(site: Site) -> None:
+    """Its script found the earlier folder; another client replaced it while the conductor loaded."""
+    site.app(role("main", "echo once"))
+    assert site.start(**array_of(site, "app n0")).wait(END_S) == 0
+    assert not (site.dir / "started").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("script", "runs"), [("script-n0.sh", False), ("script-n1.sh", True)])
+def test_a_job_that_is_not_on_record_yet_runs_only_its_own_app(site: Site, script: str, runs: bool) -> None:
+    site.app(role("main", "echo once"))
+    (site.dir / "job").unlink()
+    site.scontrol(f"JobId=12 Command=/apps/app/{script} JobState=RUNNING")
+    assert site.start().wait(END_S) == 0
+    assert (site.dir / "outcome").exists() == runs
+
+
 @pytest.mark.slow
 def test_the_task_of_an_array_is_asked_for_and_recorded_by_its_own_name(site: Site) -> None:
-    task = {"SLURM_ARRAY_JOB_ID": "9", "SLURM_ARRAY_TASK_ID": "3", "LAUNCHER_ARRAY_DIR": "/j/arrays/q7"}
+    task = array_of(site, "-", "-", "-", "app n1")
     answer = "JobId=12 Command=/j/arrays/q7/array.sh JobState=RUNNING TimeLimit=02:00:00 EndTime=Unknown"
     site.program("scontrol", f"#!/bin/sh\n[ \"$*\" != 'show job -o 9_3' ] || echo '{answer}'\n")
     site.app(role("main", "echo up; exec sleep 1000"))
@@ -533,7 +560,8 @@ def test_an_executable_that_is_missing_is_named(site: Site) -> None:
 def test_a_setup_that_fails_is_the_end_of_the_app(site: Site) -> None:
     site.app(role("main", "touch ran; exit 1"))
     argv = [sys.executable, str(site.zip), "conduct", str(site.dir), "127", "module load 'x y'"]
-    ran = subprocess.run(argv, check=False, capture_output=True, text=True, timeout=END_S)
+    env = {**os.environ, "SLURM_JOB_ID": "12"}
+    ran = subprocess.run(argv, check=False, capture_output=True, text=True, timeout=END_S, env=env)
     assert ran.returncode == 127
     assert "setup failed with 127: module load 'x y'" in ran.stdout + ran.stderr
     outcome = site.outcome()

@@ -15,10 +15,12 @@ from typing import Any, Mapping, Optional
 from launcher.holding.app import App
 from launcher.holding.events import created, ended
 from launcher.holding.hold import decide, hold, implied_end
+from launcher.schedulers.appfolder import AppFolder
 from launcher.schedulers.loop import Loop
 from launcher.schedulers.slurm.site.driver import Driver, Requeued
 from launcher.schedulers.slurm.site.job import Job
-from launcher.schedulers.slurm.site.node import link, read_json, say
+from launcher.schedulers.slurm.site.node import read_json, say
+from launcher.schedulers.slurm.site.owners import ARRAY_SCRIPT, read_tasks, script_of
 from launcher.schedulers.slurm.site.record import Record, events_of
 from launcher.schedulers.slurm.site.replicas import Json
 
@@ -29,12 +31,23 @@ EVERY = 1 << 30  # a step starts all replicas of a role
 RUN_AGAIN = "Slurm's controller forgot that its job ran; it is not run twice"
 
 
-def own_job(env: "Mapping[str, str]", app_id: str) -> Job:
+def own_job(env: "Mapping[str, str]", folder: AppFolder) -> Job:
     """The job that this process runs in: a task of an array, `123_7`, or one that the app has to itself."""
     if "LAUNCHER_ARRAY_DIR" not in env:
-        return Job(env.get("SLURM_JOB_ID", ""), f"/{app_id}/script-")
+        generation = (folder.read("id") or b"").decode()
+        return Job(env.get("SLURM_JOB_ID", ""), f"/{folder.app_id}/{script_of(generation)}")
     task = "{}_{}".format(env.get("SLURM_ARRAY_JOB_ID", ""), env.get("SLURM_ARRAY_TASK_ID", ""))
-    return Job(task, "/{}/array.sh".format(os.path.basename(env["LAUNCHER_ARRAY_DIR"])))
+    return Job(task, "/{}/{}".format(os.path.basename(env["LAUNCHER_ARRAY_DIR"]), ARRAY_SCRIPT))
+
+
+def is_submitted_for(env: "Mapping[str, str]", job: Job, folder: AppFolder) -> bool:
+    """Whether the job is the one of this folder, not that of a folder which this one has replaced."""
+    if "LAUNCHER_ARRAY_DIR" in env:
+        k = int(env["SLURM_ARRAY_TASK_ID"])
+        mine = (folder.app_id, (folder.read("id") or b"").decode())
+        return read_tasks(env["LAUNCHER_ARRAY_DIR"])[k : k + 1] == [mine]
+    submitted = folder.read("job")
+    return bool(job.ask()) if submitted is None else submitted.decode() == job.id
 
 
 class Conductor:
@@ -42,7 +55,7 @@ class Conductor:
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
-        self.job = own_job(os.environ, os.path.basename(folder))
+        self.job = own_job(os.environ, AppFolder(folder))
         self.run_number = int(os.environ.get("SLURM_RESTART_COUNT") or 0)
         self.loop = Loop(SIGNALS)  # first: clients send signals once the app is claimed
 
@@ -80,8 +93,11 @@ class Conductor:
         """Become the one job that runs this app: whether it has run it before; None for another job."""
         path = self.folder + "/started"
         mine = {"job": self.job.id, "host": socket.gethostname(), "at": time.time()}
-        if link(path, json.dumps(mine)):
-            return False
+        with AppFolder(self.folder) as folder:
+            if not is_submitted_for(os.environ, self.job, folder):
+                return None
+            if folder.link("started", json.dumps(mine)):
+                return False if folder.is_in_place() else None  # it was being removed
         for _ in range(CLAIM_READS):  # what NFS remembers of the file may be old
             found = read_json(path)
             if found is not None:

@@ -9,9 +9,9 @@ from typing import Dict, List, Sequence
 
 from launcher.schedulers.appfolder import AppFolder, token
 from launcher.schedulers.slurm.site.agent.folder import Json, OpError, checked
-from launcher.schedulers.slurm.site.agent.rows import ARRAY_SCRIPT, TASKS, Owner, array_name
 from launcher.schedulers.slurm.site.agent.site import Site
 from launcher.schedulers.slurm.site.agent.submit import note_task, own, sbatch
+from launcher.schedulers.slurm.site.owners import ARRAY_SCRIPT, TASKS, Owner, array_name
 
 LIMITED = re.compile(r"submit limit|QOS policy|QOSMaxSubmit|AssocMaxSubmit", re.IGNORECASE)
 

@@ -7,8 +7,9 @@ import time
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
 from launcher.schedulers.slurm.site.agent.folder import Folder, Json, OpError, is_removed, replace
-from launcher.schedulers.slurm.site.agent.rows import OVER, Row, array_name, code_and_signal
+from launcher.schedulers.slurm.site.agent.rows import OVER, Row, code_and_signal
 from launcher.schedulers.slurm.site.agent.site import SECOND_LOOK_S, Site, job_of, need_of
+from launcher.schedulers.slurm.site.owners import array_name
 
 FAILED = {"BOOT_FAIL", "FAILED"}  # the exit code says why
 

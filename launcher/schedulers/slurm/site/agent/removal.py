@@ -20,8 +20,9 @@ from launcher.schedulers.slurm.site.agent.folder import (
     reserved,
     state_of,
 )
-from launcher.schedulers.slurm.site.agent.rows import ARRAY_SCRIPT, Row, read_tasks
+from launcher.schedulers.slurm.site.agent.rows import Row
 from launcher.schedulers.slurm.site.agent.site import Site, job_of
+from launcher.schedulers.slurm.site.owners import ARRAY_SCRIPT, read_tasks
 
 
 def abort(site: Site, op: Json) -> Json:

@@ -16,14 +16,13 @@ from launcher.schedulers.slurm.site.agent.folder import NAME, Folder, Json, OpEr
 from launcher.schedulers.slurm.site.agent.rows import (
     ACCOUNTS,
     FORMAT,
-    Owner,
-    Owners,
     Row,
     parse_accounts,
     parse_column,
     parse_rows,
     parse_time,
 )
+from launcher.schedulers.slurm.site.owners import Owner, Owners
 
 UNREACHABLE = re.compile(
     r"unable to contact|unable to connect|socket timed out|connection refused|connection failure|zero bytes"

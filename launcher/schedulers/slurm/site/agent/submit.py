@@ -22,8 +22,8 @@ from launcher.schedulers.slurm.site.agent.folder import (
     state_of,
 )
 from launcher.schedulers.slurm.site.agent.removal import cancel_jobs, dismantle
-from launcher.schedulers.slurm.site.agent.rows import script_of
 from launcher.schedulers.slurm.site.agent.site import FORGOTTEN, TRIES, Site, job_of, need_of, refusal
+from launcher.schedulers.slurm.site.owners import script_of
 
 
 def reserve(site: Site, op: Json) -> Json:

@@ -1,0 +1,57 @@
+"""Which app a Slurm job was submitted for, by the name of its script. Python >= 3.6."""
+
+import os
+from typing import Dict, List, Tuple
+
+from launcher.schedulers.appfolder import AppFolder
+
+_SCRIPT = "script-"
+
+
+def script_of(generation: str) -> str:
+    """The second name of an app's script, which its jobs are submitted by."""
+    return f"{_SCRIPT}{generation}.sh"
+
+
+ARRAY_SCRIPT, TASKS = "array.sh", "tasks"
+"""The files in the folder of an array: its script, and a line `APP_ID GENERATION` for each task, in order."""
+
+
+def array_name(array: str) -> str:
+    """The name of an array's job."""
+    return "launcher-" + array
+
+
+Owner = Tuple[str, str]
+"""The id of an app, and the generation of its folder: another folder of that name has another one."""
+
+
+class Owners:
+    """The apps whose jobs Slurm lists. Reads the tasks of an array once."""
+
+    def __init__(self) -> None:
+        self._tasks: Dict[str, List[Owner]] = {}
+
+    def of(self, job: str, command: str) -> Owner:
+        """The app whose script it is, ("", "") for none: users may give the job another name.
+
+        job: as squeue writes it, `123_7` for a task of an array. By the name of the script, since later
+        versions of Slurm show it without its arguments.
+        """
+        folder, script = os.path.split(command)
+        if script.startswith(_SCRIPT) and script.endswith(".sh"):
+            return os.path.basename(folder), script[len(_SCRIPT) : -len(".sh")]
+        task = job.partition("_")[2]
+        if script != ARRAY_SCRIPT or not task.isdigit():
+            return "", ""
+        if folder not in self._tasks:
+            self._tasks[folder] = read_tasks(folder)
+        tasks = self._tasks[folder]
+        return tasks[int(task)] if int(task) < len(tasks) else ("", "")
+
+
+def read_tasks(folder: str) -> List[Owner]:
+    """The apps of an array, in the order of its tasks; none where it was removed."""
+    text = AppFolder(folder).read(TASKS) or b""
+    lines = (line.partition(" ") for line in text.decode("utf-8", "replace").splitlines())
+    return [(app_id, generation) for app_id, _, generation in lines]
