@@ -105,9 +105,13 @@ class DockerScenario(Scenario):
         """Kill the watcher of an app, which may be that of others, too."""
         self._kill(self.supervisors()[app_id])
 
+    def watchers(self) -> list[int]:
+        """All watchers, also those that still read what a killed client sent, and those of a lost engine."""
+        return processes.watchers(str(self.home))
+
     def kill_watchers(self) -> None:
-        """Kill all watchers, also those of an engine that a test took away. Some may end meanwhile."""
-        self._kill(*processes.watchers(str(self.home)))
+        """Kill all watchers. Some may end meanwhile."""
+        self._kill(*self.watchers())
 
     @contextmanager
     def other_watcher(self) -> Iterator[None]:

@@ -49,7 +49,7 @@ def test_containers_pruned_before_anybody_looked_leave_their_outcome(scenario):
     file = scenario.job("true")
     scenario.apply(file)
     [app] = scenario.apps()
-    assert processes.gone(scenario.supervisors().values(), timeout_s=60)
+    assert processes.gone(scenario.watchers(), timeout_s=60)
     scenario.prune(app)
     assert scenario.actions(file) == {"job": "keep"}
     assert scenario.state("job") is AppState.SUCCEEDED

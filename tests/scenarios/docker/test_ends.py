@@ -18,7 +18,7 @@ def test_a_cancelled_job_is_cancelled_for_clients_that_ask_the_engine_alone(scen
     file, _ = scenario.running()
     [app] = scenario.apps()
     scenario.cancel("job")
-    assert processes.gone(scenario.supervisors().values(), timeout_s=60)
+    assert processes.gone(scenario.watchers(), timeout_s=60)
     scenario.forget()
     assert scenario.state(f"local_docker://{scenario.token}/{app}") is AppState.CANCELLED
     assert scenario.actions(file) == {"job": "hold"}

@@ -27,7 +27,7 @@ def test_killed_before_the_start_nothing_is_left_by_the_watcher(scenario, runs, 
     file, log = runs
     assert killed(scenario, "step", step, "1", argv=["apply", file, "--yes"])
     assert not log.exists()
-    assert processes.gone(scenario.supervisors().values(), timeout_s=60)  # until then it is in progress
+    assert processes.gone(scenario.watchers(), timeout_s=60)  # until then it is in progress
     assert scenario.actions(file)["job"] in ("create", "resume")
     scenario.run_to_end(file)
     assert len(log.read_text().split()) == 2

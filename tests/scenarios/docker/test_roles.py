@@ -170,7 +170,7 @@ def test_the_watcher_is_killed_and_the_next_one_goes_on(scenario, death):
         [sys.executable, "-m", "tests.kill_at", "watch", act, str(n), "--", "apply", str(file), "--yes"]
     )
     process.communicate()
-    assert processes.gone(scenario.supervisors().values(), timeout_s=60)
+    assert processes.gone(scenario.watchers(), timeout_s=60)
     assert scenario.actions(file) == {"job": "keep"}
     assert_done_once(scenario, file)
     assert [attempt.number for attempt in scenario.attempts()] == [1]
@@ -193,7 +193,7 @@ def test_the_watcher_is_killed_in_a_restart_and_the_order_is_kept(scenario, deat
         [sys.executable, "-m", "tests.kill_at", "watch", act, str(n), "--", "apply", str(file), "--yes"]
     )
     process.communicate()
-    assert processes.gone(scenario.supervisors().values(), timeout_s=60)
+    assert processes.gone(scenario.watchers(), timeout_s=60)
     assert scenario.actions(file) == {"job": "keep"}
     scenario.run_to_end(file)
     assert [attempt.state for attempt in scenario.attempts()] == ["succeeded"]
@@ -213,7 +213,7 @@ def test_the_watcher_is_killed_when_a_service_is_not_ready_in_time(scenario, dea
         [sys.executable, "-m", "tests.kill_at", "watch", act, str(n), "--", "apply", str(file), "--yes"]
     )
     process.communicate()
-    assert processes.gone(scenario.supervisors().values(), timeout_s=60)
+    assert processes.gone(scenario.watchers(), timeout_s=60)
     assert scenario.actions(file) == {"job": "keep"}
     scenario.wait("job", code=None)
     [attempt] = scenario.attempts()
@@ -228,7 +228,7 @@ def test_a_job_whose_client_is_done_is_not_cancelled_any_more(scenario):
         [sys.executable, "-m", "tests.kill_at", "watch", "exit", "1", "--", "apply", str(file), "--yes"]
     )
     process.communicate()
-    assert processes.gone(scenario.supervisors().values(), timeout_s=60)
+    assert processes.gone(scenario.watchers(), timeout_s=60)
     scenario.cancel("job", code=None)
     assert [attempt.state for attempt in scenario.attempts()] == ["succeeded"]
     [app] = scenario.apps()
