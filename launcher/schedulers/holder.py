@@ -76,17 +76,12 @@ def start_holder(
     if not sys.executable:
         raise SchedulerError(f"cannot start a {name}: this Python does not know its own executable")
     argv = [sys.executable, "-I", *flags, "-X", f"utf8={sys.flags.utf8_mode}", "-c", main, *args]
-    actions: list[tuple[int, ...] | tuple[int, int, str, int, int]] = [
-        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-        (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
-        (os.POSIX_SPAWN_OPEN, 2, log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
-    ]
     opened: list[int] = []
     try:
         ours, theirs = socketpair()  # closed with these objects, where no process can be started
-        for number, fd in {control: theirs.fileno(), **descriptors}.items():
-            opened.append(fcntl(fd, F_DUPFD_CLOEXEC, _ABOVE))
-            actions.append((os.POSIX_SPAWN_DUP2, opened[-1], number))
+        passed = {control: theirs.fileno(), **descriptors}
+        opened += (fcntl(fd, F_DUPFD_CLOEXEC, _ABOVE) for fd in passed.values())
+        actions = _file_actions(log, dict(zip(passed, opened, strict=True)))
         pid = os.posix_spawn(argv[0], argv, env, file_actions=actions, setsid=True)
         theirs.close()
         return pid, ours
@@ -98,3 +93,15 @@ def start_holder(
     finally:
         for fd in opened:
             os.close(fd)
+
+
+def _file_actions(
+    log: str, descriptors: Mapping[int, int]
+) -> list[tuple[int, ...] | tuple[int, int, str, int, int]]:
+    """What a new process opens: no input, no output, errors to `log`, and copies of descriptors by number."""
+    return [
+        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
+        (os.POSIX_SPAWN_OPEN, 2, log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
+        *((os.POSIX_SPAWN_DUP2, fd, number) for number, fd in descriptors.items()),
+    ]

@@ -109,7 +109,7 @@ def _bind_role(
         replace(mount, src_path=_rooted(mount.src_path, home)) if isinstance(mount, BindMount) else mount
         for mount in role.mounts
     ]
-    bound = map_role(replace(role, mounts=rooted), open_text)
+    bound = map_role(replace(role, mounts=rooted) if rooted else role, open_text)
     return replace(
         bound,
         image=fixed_text(role.image),
@@ -125,7 +125,7 @@ def _with_secrets(role: Role, directory: str, home: str) -> Role:
         for name, value in role.env.items()
         if isinstance(value, Secret) and value.kind == "file"
     }
-    return replace(role, env={**role.env, **found})
+    return replace(role, env={**role.env, **found}) if found else role
 
 
 def _rooted(source: str, home: str) -> str:

@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from copy import deepcopy
+from copy import copy, deepcopy
 from dataclasses import replace
 from typing import Any
 
 from launcher.dataclass import dataclass
 from launcher.errors import LauncherError
-from launcher.specs.app import Role
+from launcher.specs.app import Resource, Role
 from launcher.specs.mounts import BindMount, DeviceMount, VolumeMount
 from launcher.specs.rolefields import MOUNTS, ROLE_FIELDS, RoleField
 from launcher.specs.secret import Secret
@@ -165,17 +165,26 @@ def map_text(value: Any, change: Callable[[str], str]) -> Any:
     return deepcopy(value)
 
 
+def _copied(value: Any) -> Any:
+    """A deep copy of a field of a role. Most of them are empty, and `deepcopy` takes long for each."""
+    if not value:
+        return copy(value)
+    if type(value) is Resource and not (value.devices or value.tags or value.capabilities):
+        return Resource(value.cpu, value.gpu, value.memMB)
+    return deepcopy(value)
+
+
 def map_role(role: Role, change: Callable[[str], str]) -> Role:
     """A new role with every string in it changed that takes macros. Nothing mutable is shared.
 
     References to secrets are names, not text: they stay.
     """
-    return replace(role, **{name: copy(getattr(role, name), change) for name, copy in _COPIED})
+    return replace(role, **{name: changed(getattr(role, name), change) for name, changed in _COPIED})
 
 
 def _copier(field: RoleField) -> Callable[[Any, Callable[[str], str]], Any]:
     if not field.takes_macros:
-        return lambda value, change: dict(value) if field.kind == "dict[str, int]" else deepcopy(value)
+        return lambda value, change: _copied(value)
     if field.kind == MOUNTS:
         return lambda value, change: [_map_source(mount, change) for mount in value]
     return map_text

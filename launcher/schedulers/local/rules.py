@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import TypedDict
 
 from launcher.schedulers.checks import add_times, check_runnable, overridden, without_containers
@@ -52,9 +53,14 @@ def options(backend: str) -> runopts:
     return opts
 
 
+@cache
+def _all_options() -> runopts:
+    return options("local_cwd")
+
+
 def check(app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
     """Raise RejectedAppError for an invalid app, InvalidRunConfigException for options out of range."""
-    options("local_cwd").check_values(cfg)
+    _all_options().check_values(cfg)
     check_runnable(app, lambda app: problems(app, cfg))
 
 

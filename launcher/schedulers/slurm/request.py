@@ -88,12 +88,7 @@ class SlurmRequest:
     __repr__ = __str__
 
 
-def build_request(
-    app: AppDef,
-    cfg: Mapping[str, CfgVal],
-    *,
-    session: str,
-) -> SlurmRequest:
+def build_request(app: AppDef, cfg: Mapping[str, CfgVal], *, session: str) -> SlurmRequest:
     """Build the request for `app` under the symbolic app id.
 
     Asks no cluster, reads no clock, environment or disk, edits nothing.

@@ -87,6 +87,7 @@ def _script(
         "#!/bin/bash",
         *(f"#SBATCH --{sbatch_word(name, value)}" for name, value in options.items()),
         "",
+        "trap '' USR1  # Slurm's signal before the time limit is for the conductor",
         *find,
         f"export LAUNCHER_PROGRAM={in_double_quotes(f'{job_dir}/programs/{_PROGRAM}')}",
         *_setup(setup),

@@ -194,6 +194,15 @@ def test_the_task_of_an_array_is_asked_for_and_recorded_by_its_own_name(site: Si
 
 
 @pytest.mark.slow
+def test_a_limit_is_kept_whose_signal_came_before_the_conductor_did(site: Site) -> None:
+    """Slurm sends it once, and may send it while `setup` runs."""
+    site.scontrol(f"{OURS} JobState=RUNNING TimeLimit=00:01:00 EndTime=Unknown")
+    site.app(role("main", "echo up; exec sleep 1000"))
+    assert site.start(SLURM_JOB_END_TIME=str(int(time.time()) + 50)).wait(END_S) == 1
+    assert site.outcome()["message"] == "timed out after 1 min"
+
+
+@pytest.mark.slow
 def test_a_limit_that_is_not_near_yet_ends_nothing(site: Site) -> None:
     """Slurm sends its signal up to a minute early, and a limit may be extended."""
     later = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(time.time() + 3600))
@@ -443,6 +452,7 @@ def test_an_app_whose_end_a_client_has_recorded_runs_no_longer(site: Site) -> No
 
 @pytest.mark.slow
 def test_a_cancellation_is_found_without_its_signal(site: Site) -> None:
+    site.patch("driver", "LOOK_S = 30.0", "LOOK_S = 1.0")
     site.app(role("main", "echo up; exec sleep 1000"))
     process = started(site)
     (site.dir / "new").write_text(json.dumps({"grace_s": None, "interrupt": False}))

@@ -24,7 +24,8 @@ from launcher.schedulers.slurm.site.record import Record
 from launcher.schedulers.slurm.site.replicas import Json
 from launcher.schedulers.slurm.site.steps import KILL_AFTER_S, Steps
 
-LOOK_S = 2.0  # how often the folder is looked at for a cancellation whose signal got lost
+LOOK_S = 30.0  # how often the folder is looked at for a cancellation whose signal got lost
+WARNED_S = 90.0  # how long before a job's limit Slurm may have sent its signal, which it sends once
 TERMED_S = 1.2  # how long replicas may take to end when Slurm ends the job; it kills KillWait after TERM
 ENDED_BY_OTHERS = "a client recorded its end: Slurm did not know that its job ran"
 REASONS = ("cancel", "orphaned", "broken")
@@ -60,6 +61,9 @@ class Driver:
         self._is_requeued = self._wants_quiet = False
         self._is_over = False  # Slurm leaves no time to wait for replicas
         self._look()
+        end = os.environ.get("SLURM_JOB_END_TIME", "")
+        if end.isdigit() and int(end) - time.time() < WARNED_S:
+            self._near_limit()
 
     # -- what `hold` asks for ------------------------------------------------------------------------------
 

@@ -175,27 +175,25 @@ def read_app(
             raise OpError("state", f"{folder.path} has no attempt.json")
         job = (started or {}).get("job") or job_of(folder) or None
         live, over = _rows_of(folder, job, rows or ())
+        created = found["created"] or {}
+        submitted = (found["submitted"] or {}).get("at")
+        needs = created.get("needs", ()) if found["outcome"] is None else ()
         facts: Json = {
             "attempt": attempt,
             "folder": folder.path,
             "owner": None if found["submitted"] else folder.owner()[0],
-            "created": (found["created"] or {}).get("at"),
-            "array": (found["created"] or {}).get("array"),
+            "created": created.get("at"),
+            "array": created.get("array"),
             "job": job or (live[0].job if live else None),
-            "submitted": (found["submitted"] or {}).get("at"),
+            "submitted": _released_at(live, started or {}) if submitted is None else submitted,
             "started": started,
             "cancel": found["cancel"],
             "outcome": found["outcome"],
             "queue": [_queue_row(row) for row in live],
             "ended": _end(over[0]) if over and not live else None,
             "vanished": False,
-            "needs": {},
+            "needs": {each: _need_state(site, each) for each in needs},
         }
-        if facts["submitted"] is None:
-            facts["submitted"] = _released_at(live, started or {})
-        if facts["outcome"] is None:
-            needs = (found["created"] or {}).get("needs", ())
-            facts["needs"] = {each: _need_state(site, each) for each in needs}
         if replicas:
             add_replicas(folder, facts)
         return facts
