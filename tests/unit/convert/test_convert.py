@@ -34,6 +34,7 @@ def folder(tmp_path, monkeypatch):
     work = tmp_path / "w"
     work.mkdir()
     monkeypatch.chdir(work)
+    monkeypatch.setattr(sbatch, "MAX_JOBS", 100)  # 10,000 jobs take seconds to compile
     return work
 
 
