@@ -26,7 +26,8 @@ _FAST = {
     "launcher.holding": "app events hold journal order phrases probes replica state waiting",
     "launcher.inventory": ("ends find groups listing logs needs project recorded status turns"),
     "launcher.schedulers": (
-        "api appfolder appstore backend logs loop many pids polling probes readback record registry staged"
+        "api appfolder appstore backend descriptors logs loop many pids polling probes readback record "
+        "registry staged"
     ),
     "launcher.schedulers.docker": "labels scheduler tombstones",
     "launcher.schedulers.docker.client": "errors view wire",

@@ -245,16 +245,13 @@ class WatcherClient:
         """Send a message, descriptors with its first byte. False when the watcher has gone."""
         if self._control is None:
             return False
-        from _socket import SCM_RIGHTS, SOL_SOCKET
-
+        from launcher.schedulers.descriptors import packed
         from launcher.schedulers.holder import NO_SIGPIPE
 
         data = json.dumps(message).encode() + b"\n"
         try:
             if fds:
-                packed = b"".join(fd.to_bytes(4, sys.byteorder) for fd in fds)
-                sent = self._control.sendmsg([data], [(SOL_SOCKET, SCM_RIGHTS, packed)], NO_SIGPIPE)
-                data = data[sent:]
+                data = data[self._control.sendmsg([data], packed(fds), NO_SIGPIPE) :]
             self._control.sendall(data, NO_SIGPIPE)
         except OSError:
             return False

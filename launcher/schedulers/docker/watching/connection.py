@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import socket
-from array import array
 from collections.abc import Iterator
 from typing import Any
 
+from launcher.schedulers.descriptors import CLOEXEC, ROOM, unpacked
+from launcher.schedulers.holder import NO_SIGPIPE
+
 _PIECE = 1 << 16
-_MOST_FDS = 64
-_CLOEXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
 
 
 class Connection:
@@ -38,9 +38,7 @@ class Connection:
         """The messages that have come; the last one is `{"op": "end"}` once the client has gone."""
         while True:
             try:
-                data, ancillary, _, _ = self._socket.recvmsg(
-                    _PIECE, socket.CMSG_SPACE(_MOST_FDS * array("i").itemsize), _CLOEXEC
-                )
+                data, ancillary, _, _ = self._socket.recvmsg(_PIECE, ROOM, CLOEXEC)
             except BlockingIOError:
                 return
             except OSError:  # the client was killed with unread input
@@ -53,18 +51,14 @@ class Connection:
             yield from map(json.loads, lines)
 
     def _take_fds(self, ancillary: list[tuple[int, int, bytes]]) -> None:
-        for level, kind, data in ancillary:
-            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-                found = array("i")
-                found.frombytes(data[: len(data) - len(data) % found.itemsize])
-                self.fds += found
-        for fd in self.fds if not _CLOEXEC else ():
+        self.fds += unpacked(ancillary)
+        for fd in self.fds if not CLOEXEC else ():
             os.set_inheritable(fd, False)  # an ssh process that inherited the lock would look like a watcher
 
     def answer(self, message: dict[str, Any]) -> None:
         """Send a short message, unless the client has gone."""
         try:
-            self._socket.send(json.dumps(message).encode() + b"\n", _NO_SIGPIPE)
+            self._socket.send(json.dumps(message).encode() + b"\n", NO_SIGPIPE)
         except OSError:
             return
 
@@ -74,6 +68,3 @@ class Connection:
             os.close(fd)
         self.fds = []
         self._socket.close()
-
-
-_NO_SIGPIPE = getattr(socket, "MSG_NOSIGNAL", 0)

@@ -1,0 +1,32 @@
+"""Descriptors that travel over a Unix socket, as ancillary data of `sendmsg` and `recvmsg`."""
+
+from __future__ import annotations
+
+import sys
+from _socket import CMSG_SPACE, SCM_RIGHTS, SOL_SOCKET  # `socket` loads enum and selectors
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_INT = 4
+ROOM = CMSG_SPACE(64 * _INT)
+"""How many bytes of ancillary data a reader makes room for: descriptors beyond 64 would be lost."""
+
+CLOEXEC = 0x40000000 if sys.platform == "linux" else 0
+"""Flag of `recvmsg`, MSG_CMSG_CLOEXEC: a program that is started meanwhile inherits none of them."""
+
+
+def packed(fds: Iterable[int]) -> list[tuple[int, int, bytes]]:
+    """Ancillary data that passes copies of descriptors."""
+    return [(SOL_SOCKET, SCM_RIGHTS, b"".join(fd.to_bytes(_INT, sys.byteorder) for fd in fds))]
+
+
+def unpacked(ancillary: Iterable[tuple[int, int, bytes]]) -> list[int]:
+    """The descriptors that came with a message."""
+    rights = [data for level, kind, data in ancillary if (level, kind) == (SOL_SOCKET, SCM_RIGHTS)]
+    return [
+        int.from_bytes(data[at : at + _INT], sys.byteorder)
+        for data in rights
+        for at in range(0, len(data) - len(data) % _INT, _INT)
+    ]
