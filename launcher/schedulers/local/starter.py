@@ -12,6 +12,7 @@ import sys
 from _socket import socket, socketpair  # `socket` loads enum and selectors
 from fcntl import F_DUPFD_CLOEXEC, fcntl
 from marshal import dumps, loads
+from resource import RLIMIT_NOFILE, getrlimit, setrlimit
 
 from launcher.schedulers.holder import start_bare
 from launcher.schedulers.local import kernel
@@ -33,16 +34,17 @@ class Starter:
 
     def __init__(self) -> None:
         self._socket: socket | None = None
+        self._files, _ = getrlimit(RLIMIT_NOFILE)  # the user's, which replicas get: a holder raises its own
 
     def begin(self) -> None:
         """Start it. Raises SchedulerError."""
-        folder = sys.argv[1:]  # of the apps, by which one sees whose process it is
+        folder = sys.argv[1]  # of the apps, by which one sees whose process it is
         self._socket = start_bare(
             "starter",
             "launcher.schedulers.local.starter",
             control=CONTROL_FD,
             log=os.devnull,
-            args=folder,
+            args=(folder, str(self._files)),
         )[1]
 
     def start(self, request: dict[str, Any], fds: Sequence[int]) -> int:
@@ -81,6 +83,7 @@ class Starter:
 def main() -> None:
     """Fork a supervisor for each socket that arrives, until the holder has gone."""
     kernel.close_from(CONTROL_FD + 1)
+    setrlimit(RLIMIT_NOFILE, (int(sys.argv[2]), getrlimit(RLIMIT_NOFILE)[1]))
     begin()
     _signal.signal(_signal.SIGCHLD, _signal.SIG_IGN)  # the kernel collects the supervisors
     inbox = FdInbox(CONTROL_FD)

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import resource
 import signal
 import socket
 import time
@@ -229,15 +230,25 @@ def test_killed_it_leaves_apps_that_wait_for_their_next_apply(in_line, running, 
     assert [app.view.state for app in apps] == ["cancelled"] * 3
 
 
-def test_a_killed_starter_is_replaced(in_line, running, table, state_dir):
+@pytest.fixture
+def few_files() -> Iterator[int]:
+    """A user's limit of open files below the hard one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1000, hard))
+    yield 1000
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_a_killed_starter_is_replaced(few_files, in_line, running, table, state_dir):
     app = in_line()
-    go(app, table, 2)
+    go(app, table, 2, "ulimit -n")
     starters = [pid for pid in processes.everything() if "starter" in processes.describe(pid)]
     of_line = [pid for pid in starters if processes.parent(pid) == app.process()]
     processes.kill(of_line)
     assert processes.gone(of_line, timeout_s=PATIENCE_S)
     cancel_all(state_dir, "running")
     assert app.ended().state == "succeeded"
+    assert app.log() == f"{few_files}\n"
 
 
 def test_a_start_that_blocks_delays_no_other_app(in_line, running, table, state_dir):
