@@ -8,6 +8,7 @@ import fcntl
 import functools
 import json
 import secrets
+import time
 from collections.abc import Iterable
 from typing import IO
 
@@ -15,6 +16,7 @@ from tests.engines.docker import Daemon, Thing, is_ours
 from tests.engines.images import SHELL_IMAGE, lock_file, made_by_tests, make_images
 
 APP_ID = "launcher.app-id"
+_PATIENCE_S, _AGAIN_S = 30.0, 0.5
 
 
 def new_token() -> str:
@@ -88,7 +90,12 @@ def leave(before: Iterable[Thing]) -> list[Thing]:
         known = {thing.id for thing in before}
         daemon = Daemon()
         daemon.remove(made_by_tests())
-        for network in (net for net in daemon.networks() if net.name == "launcher" and net.id not in known):
-            daemon.release(network)
-            daemon.remove([network])
+        deadline = time.monotonic() + _PATIENCE_S  # a busy engine frees the endpoints of containers late
+        while shared := [net for net in daemon.networks() if net.name == "launcher" and net.id not in known]:
+            for network in shared:
+                daemon.release(network)
+            daemon.remove(shared)
+            if time.monotonic() > deadline:
+                break
+            time.sleep(_AGAIN_S)
         return [thing for thing in daemon.everything() if is_ours(thing) and thing.id not in known]
