@@ -46,9 +46,9 @@ class Engine:
         return {f"{name}.launcher.yaml": text}
 
 
-@pytest.fixture(params=["local_docker", "slurm_ssh"])
-def case(request) -> str:
-    return request.param
+EVERY_ENGINE = pytest.mark.parametrize("case", ["local_docker", "slurm_ssh"])
+ONE_ENGINE = pytest.mark.parametrize("case", ["local_docker"])
+"""For what the workflow does and no engine has a part in."""
 
 
 @pytest.fixture
@@ -94,6 +94,7 @@ def ends(hub, scenario, name: str, *, wait: bool = True) -> list[tuple[str | Non
     return [(each["pull_request"], each["state"]) for each in history(hub, scenario, name, wait=wait)]
 
 
+@EVERY_ENGINE
 def test_a_merged_pull_request_starts_its_job_and_its_end_is_reported_once(hub, scenario, engine):
     hub.propose(1, engine.job("train", "echo no such data >&2; exit 3"))
     hub.land(1)
@@ -109,6 +110,7 @@ def test_a_merged_pull_request_starts_its_job_and_its_end_is_reported_once(hub, 
     assert "```text\nno such data\n```" in ended
 
 
+@ONE_ENGINE
 def test_two_pull_requests_that_are_merged_at_once_both_start_once(hub, scenario, engine):
     for number, name in enumerate(("left", "right"), 1):
         hub.propose(number, engine.job(name))
@@ -120,6 +122,7 @@ def test_two_pull_requests_that_are_merged_at_once_both_start_once(hub, scenario
     assert ends(hub, scenario, "right") == [("2", "succeeded")]
 
 
+@EVERY_ENGINE
 def test_the_next_run_carries_out_what_an_evicted_one_has_left(hub, scenario, engine):
     for number, name in enumerate(("left", "middle", "right"), 1):
         hub.propose(number, engine.job(name))
@@ -139,6 +142,7 @@ def test_the_next_run_carries_out_what_an_evicted_one_has_left(hub, scenario, en
     }
 
 
+@ONE_ENGINE
 def test_a_job_that_was_changed_after_its_review_does_not_start(hub, scenario, engine):
     hub.propose(1, engine.job("train", "echo reviewed"))
     hub.pull_request(1, engine.job("train", "echo slipped in"))
@@ -149,6 +153,7 @@ def test_a_job_that_was_changed_after_its_review_does_not_start(hub, scenario, e
     assert ends(hub, scenario, "train") == [("1", "succeeded")]
 
 
+@ONE_ENGINE
 def test_a_job_that_was_pushed_directly_is_held_until_it_is_applied_by_hand(hub, scenario, engine):
     hub.push(engine.job("train"))
     shown = hub.pushed(code=4).output
@@ -157,6 +162,7 @@ def test_a_job_that_was_pushed_directly_is_held_until_it_is_applied_by_hand(hub,
     assert ends(hub, scenario, "train") == [(None, "succeeded")]
 
 
+@ONE_ENGINE
 def test_a_pull_request_mends_what_has_failed(hub, scenario, engine):
     for number, run in enumerate(("exit 4", "true"), 1):
         hub.propose(number, engine.job("train", run))
@@ -164,6 +170,7 @@ def test_a_pull_request_mends_what_has_failed(hub, scenario, engine):
         assert ends(hub, scenario, "train")[-1] == (str(number), "failed" if number == 1 else "succeeded")
 
 
+@ONE_ENGINE
 def test_a_reverted_pull_request_runs_the_former_document_again(hub, scenario, engine):
     for number, word in enumerate(("old", "new", "old"), 1):
         hub.propose(number, engine.job("train", f"echo {word}"))
@@ -173,6 +180,7 @@ def test_a_reverted_pull_request_runs_the_former_document_again(hub, scenario, e
     assert scenario.logs("train").strip() == "old"
 
 
+@EVERY_ENGINE
 def test_a_job_whose_file_is_removed_is_stopped(hub, scenario, engine):
     hub.propose(1, engine.job("serve", "sleep 1000"))
     hub.land(1)
@@ -183,6 +191,7 @@ def test_a_job_whose_file_is_removed_is_stopped(hub, scenario, engine):
     assert ends(hub, scenario, "serve") == [("1", "cancelled")]
 
 
+@EVERY_ENGINE
 def test_a_job_that_a_process_of_the_runner_would_hold_is_refused(hub, scenario, engine):
     """Its watcher would end with the run; Slurm holds its jobs by itself."""
     hub.propose(1, engine.job("timed", "true", "timeout: 1h\n"))
