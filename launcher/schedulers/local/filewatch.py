@@ -204,7 +204,11 @@ def _wait_for_supervisor(app_dir: str, holder: Process | None, timeout_s: float 
     try:
         watch.add(rundir.events(app_dir))
         view = appview.read_state(app_dir)
-        if view is not None and view.supervisor is None and view.lock_held:
+        if view is None or view.supervisor is not None or not view.lock_held:
+            return
+        if view.has_ended:
+            time.sleep(_POLL_S)  # its lock is about to be released, which changes no file
+        else:
             _wait_for_news(watch, holder, timeout_s)
     except FileNotFoundError:
         pass

@@ -5,6 +5,7 @@ import os
 import resource
 import signal
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 from launcher.schedulers.appfolder import AppFolder
-from launcher.schedulers.local import control, rundir
+from launcher.schedulers.local import control, filewatch, rundir
 from launcher.schedulers.local.line_client import LineClient
 from launcher.schedulers.local.stop import cancel, withdraw
 from launcher.turns.ask import MACHINE, Ask, Limit
@@ -228,6 +229,21 @@ def test_killed_it_leaves_apps_that_wait_for_their_next_apply(in_line, running, 
     assert queued(table) == []
     cancel_all(state_dir, "running", "app-1", "app-2", "app-3")
     assert [app.view.state for app in apps] == ["cancelled"] * 3
+
+
+def test_an_app_that_ended_in_line_is_waited_for_until_its_lock_is_free(in_line, running, table, state_dir):
+    """A client that read the record before the holder let go of the lock: the holder lives on."""
+    app = in_line()
+    go(app, table, 2)
+    cancel_all(state_dir, "app-1")
+    lock = AppFolder(app.app_dir).take_lock()
+    waiting = threading.Thread(target=filewatch.wait_for_end, args=(app.app_dir, PATIENCE_S), daemon=True)
+    waiting.start()
+    waiting.join(0.2)
+    assert waiting.is_alive()
+    os.close(lock)
+    waiting.join(PATIENCE_S / 2)
+    assert not waiting.is_alive()
 
 
 @pytest.fixture
