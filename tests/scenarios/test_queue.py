@@ -134,7 +134,9 @@ def test_an_app_in_line_can_be_cancelled_and_has_run_nothing(scenario, line):
 
 
 @pytest.mark.slow
-def test_an_app_in_line_whose_supervisor_died_says_so_and_frees_its_place(scenario, line):
+def test_an_app_in_line_whose_supervisor_died_says_so_and_frees_its_place(scenario, job):
+    for name in "abc":  # one apply each, so that none of them shares the process of another
+        scenario.apply(job(name)[0])
     dead = [scenario.supervisors()[app_id(scenario, "b")]]
     processes.kill(dead)
     assert processes.gone(dead, timeout_s=LIMIT_S)
