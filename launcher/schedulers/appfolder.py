@@ -70,6 +70,11 @@ class AppFolder:
         with os.fdopen(fd, "rb") as file:
             return file.read()
 
+    def text(self, name: str) -> "str | None":
+        """The text of a file; None where there is none."""
+        data = self.read(name)
+        return None if data is None else data.decode("utf-8", "replace")
+
     def read_json(self, name: str) -> "dict[str, Any] | None":
         """The JSON object in a file; None where there is none, or the file is damaged."""
         data = self.read(name)

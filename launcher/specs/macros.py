@@ -184,7 +184,7 @@ def map_role(role: Role, change: Callable[[str], str]) -> Role:
 
 def _copier(field: RoleField) -> Callable[[Any, Callable[[str], str]], Any]:
     if not field.takes_macros:
-        return lambda value, change: _copied(value)
+        return lambda value, change: dict(value) if field.kind == "dict[str, int]" else _copied(value)
     if field.kind == MOUNTS:
         return lambda value, change: [_map_source(mount, change) for mount in value]
     return map_text

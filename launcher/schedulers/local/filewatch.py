@@ -189,12 +189,12 @@ def wait_for_end(app_dir: str, timeout_s: float | None = None) -> appview.AppVie
         left = None if deadline is None else deadline - time.monotonic()
         if left is not None and left <= 0:
             break
-        if view.supervisor is None:
-            _wait_for_supervisor(app_dir, view.holder, left)
-        elif pids.is_running(*view.supervisor[:2]):
+        if view.supervisor is not None and pids.is_running(*view.supervisor[:2]):
             pids.wait_for_exit(*view.supervisor[:2], left)
+        elif view.supervisor is not None or view.has_ended:
+            time.sleep(_POLL_S)  # its lock is about to be released, which changes no file
         else:
-            time.sleep(_POLL_S)  # it has just exited; its lock is about to be released
+            _wait_for_supervisor(app_dir, view.holder, left)
     return view
 
 
@@ -204,11 +204,7 @@ def _wait_for_supervisor(app_dir: str, holder: Process | None, timeout_s: float 
     try:
         watch.add(rundir.events(app_dir))
         view = appview.read_state(app_dir)
-        if view is None or view.supervisor is not None or not view.lock_held:
-            return
-        if view.has_ended:
-            time.sleep(_POLL_S)  # its lock is about to be released, which changes no file
-        else:
+        if view is not None and view.supervisor is None and not view.has_ended and view.lock_held:
             _wait_for_news(watch, holder, timeout_s)
     except FileNotFoundError:
         pass

@@ -94,11 +94,6 @@ class HeldClient(SupervisorClient):
         self._drop()
         return accepted
 
-    def _drop(self) -> None:
-        if self._control is not None:
-            self._control.close()
-            self._control = None
-
     def close(self) -> None:
         """Hang up: the process removes an app that it has not accepted, and hangs up, too."""
         if self._control is not None:

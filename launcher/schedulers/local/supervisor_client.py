@@ -104,6 +104,10 @@ class SupervisorClient:
             if self.attached:
                 with suppress(OSError):
                     self._send({"op": "close"})
+            self._drop()
+
+    def _drop(self) -> None:
+        if self._control is not None:
             self._control.close()
             self._control = None
 

@@ -8,6 +8,7 @@ import pytest
 from launcher.schedulers.docker.client.engine import Engine, connect
 from launcher.schedulers.docker.watching import actions
 from tests.contract.conftest import DockerCase
+from tests.contract.test_holding import Gate
 from tests.engines.images import SHELL_IMAGE
 from tests.scenarios.docker_engine.bench import Bench, bench
 from tests.scenarios.docker_engine.raw_apps import RawApp
@@ -28,6 +29,11 @@ def case(token: str, tmp_path: Path) -> Iterator[DockerCase]:
     for listed in made.listed():
         made.scheduler.cancel(listed.app_id)
     made.scheduler.close()
+
+
+@pytest.fixture
+def gate(case: DockerCase) -> Gate:
+    return Gate(case.shared / "gate")
 
 
 @pytest.fixture

@@ -92,11 +92,6 @@ print(len(seen))
 """
 
 
-@pytest.fixture
-def gate(case: DockerCase) -> Gate:
-    return Gate(case.shared / "gate")
-
-
 def state_of(case: DockerCase, attempt: Attempt) -> str:
     staged: Any = case.scheduler
     found = staged.attempt(attempt.app_id)

@@ -19,7 +19,7 @@ from launcher.specs.appstate import AppState
 from launcher.turns.line import HOLDS, QUEUED
 from tests import processes
 from tests.contract.conftest import DockerCase
-from tests.contract.test_holding import Gate, ended, hold, prepare
+from tests.contract.test_holding import ended, hold, prepare
 from tests.engines.proxy import Proxy, everything
 from tests.scenarios.docker_engine.test_holding import until
 from tests.scenarios.docker_engine.test_turns import Table, resubmit, submit
@@ -44,11 +44,6 @@ print(json.dumps([
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
     return Table(tmp_path)
-
-
-@pytest.fixture
-def gate(case: DockerCase) -> Gate:
-    return Gate(case.shared / "gate")
 
 
 def holders(home: Path, app_ids: Iterable[str]) -> set[int | None]:

@@ -79,11 +79,6 @@ def table(tmp_path: Path) -> Table:
     return Table(tmp_path)
 
 
-@pytest.fixture
-def gate(case: DockerCase) -> Gate:
-    return Gate(case.shared / "gate")
-
-
 def submit(
     case: DockerCase,
     table: Table,

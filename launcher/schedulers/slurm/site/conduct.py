@@ -31,23 +31,24 @@ EVERY = 1 << 30  # a step starts all replicas of a role
 RUN_AGAIN = "Slurm's controller forgot that its job ran; it is not run twice"
 
 
-def own_job(env: "Mapping[str, str]", folder: AppFolder) -> Job:
+def own_job(env: "Mapping[str, str]", app_id: str) -> Job:
     """The job that this process runs in: a task of an array, `123_7`, or one that the app has to itself."""
     if "LAUNCHER_ARRAY_DIR" not in env:
-        generation = (folder.read("id") or b"").decode()
-        return Job(env.get("SLURM_JOB_ID", ""), f"/{folder.app_id}/{script_of(generation)}")
+        return Job(env.get("SLURM_JOB_ID", ""), f"/{app_id}/script-")
     task = "{}_{}".format(env.get("SLURM_ARRAY_JOB_ID", ""), env.get("SLURM_ARRAY_TASK_ID", ""))
     return Job(task, "/{}/{}".format(os.path.basename(env["LAUNCHER_ARRAY_DIR"]), ARRAY_SCRIPT))
 
 
 def is_submitted_for(env: "Mapping[str, str]", job: Job, folder: AppFolder) -> bool:
     """Whether the job is the one of this folder, not that of a folder which this one has replaced."""
+    generation = folder.text("id") or ""
     if "LAUNCHER_ARRAY_DIR" in env:
         k = int(env["SLURM_ARRAY_TASK_ID"])
-        mine = (folder.app_id, (folder.read("id") or b"").decode())
-        return read_tasks(env["LAUNCHER_ARRAY_DIR"])[k : k + 1] == [mine]
-    submitted = folder.read("job")
-    return bool(job.ask()) if submitted is None else submitted.decode() == job.id
+        return read_tasks(env["LAUNCHER_ARRAY_DIR"])[k : k + 1] == [(folder.app_id, generation)]
+    submitted = folder.text("job")
+    if submitted is not None:
+        return submitted == job.id
+    return bool(Job(job.id, f"/{folder.app_id}/{script_of(generation)}").ask())
 
 
 class Conductor:
@@ -55,7 +56,7 @@ class Conductor:
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
-        self.job = own_job(os.environ, AppFolder(folder))
+        self.job = own_job(os.environ, os.path.basename(folder))
         self.run_number = int(os.environ.get("SLURM_RESTART_COUNT") or 0)
         self.loop = Loop(SIGNALS)  # first: clients send signals once the app is claimed
 

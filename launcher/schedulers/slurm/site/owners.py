@@ -52,6 +52,6 @@ class Owners:
 
 def read_tasks(folder: str) -> List[Owner]:
     """The apps of an array, in the order of its tasks; none where it was removed."""
-    text = AppFolder(folder).read(TASKS) or b""
-    lines = (line.partition(" ") for line in text.decode("utf-8", "replace").splitlines())
+    text = AppFolder(folder).text(TASKS) or ""
+    lines = (line.partition(" ") for line in text.splitlines())
     return [(app_id, generation) for app_id, _, generation in lines]

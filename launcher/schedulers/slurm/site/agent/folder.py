@@ -36,11 +36,6 @@ class Folder(AppFolder):
     def __enter__(self) -> "Folder":
         return self
 
-    def text(self, name: str) -> Optional[str]:
-        """The text of a file; None where there is none."""
-        data = self.read(name)
-        return None if data is None else data.decode("utf-8", "replace")
-
     def json(self, name: str) -> Optional[Json]:
         """The JSON object in a file; None where there is none. Raises OpError state for a damaged one."""
         data = self.read(name)  # once: another client may link it at this moment
