@@ -1,6 +1,7 @@
 """The roles and replicas of an app, as its events have made them. Pure; Python >= 3.6."""
 
 from launcher.holding.phrases import cause
+from launcher.holding.use import Use
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,11 +24,12 @@ class Role:
         depends_on: role → the condition (started, ready or succeeded) that holds before this one starts.
         restarting: the replica whose failure restarts this role, while the others are being stopped.
         active: number of its replicas that are starting or running.
+        used: what all runs of its replicas have used that have ended; None where nothing is known.
     """
 
     __slots__ = (
         "active", "delay_s", "depends_on", "is_service", "name", "policy", "reached",
-        "replicas", "restarting", "restarts", "retries",
+        "replicas", "restarting", "restarts", "retries", "used",
     )  # fmt: skip
 
     def __init__(self, name: str, count: int) -> None:
@@ -40,6 +42,7 @@ class Role:
         self.depends_on = {}  # type: dict[str, str]
         self.restarts = 0
         self.active = 0
+        self.used = None  # type: Optional[Use]
         self.begin()
 
     def begin(self) -> None:
@@ -63,12 +66,13 @@ class Replica:
         is_stopped: it was asked to stop, so its exit code is not the program's.
         by_hand: another program stopped it.
         message: why it was stopped, or why it was lost.
+        use: what its last run has used; None where that is unknown.
     """
 
     __slots__ = (
         "by_hand", "code", "ended_at", "has_started", "has_succeeded", "host", "is_ready", "is_stopped",
         "k", "late", "lost", "message", "oom", "restarts", "retries", "role", "run", "said", "signal",
-        "started_at", "state", "why",
+        "started_at", "state", "use", "why",
     )  # fmt: skip
 
     def __init__(self, role: Role, k: int) -> None:
@@ -84,7 +88,7 @@ class Replica:
 
     def begin(self) -> None:
         """Forget the end of the last run."""
-        self.code = self.ended_at = None  # type: Any
+        self.code = self.ended_at = self.use = None  # type: Any
         self.signal = 0
         self.late = self.why = self.lost = self.said = self.message = ""
         self.oom = self.by_hand = self.is_stopped = self.is_ready = self.has_succeeded = False
@@ -143,3 +147,12 @@ class Replica:
         self.is_stopped = bool(event.get("stopped"))
         self.message = stop_reason if self.is_stopped else self.lost
         self.has_succeeded = self.code == 0 and not (self.late or self.is_stopped or self.why)
+        if event.get("use"):
+            self._count_use(event["use"], at)
+
+    def _count_use(self, measured: "Any", at: float) -> None:
+        """Take over what the run has used that has ended."""
+        self.use = Use(measured, max(0.0, at - (self.started_at or at)))
+        if self.role.used is None:
+            self.role.used = Use(runs=0)
+        self.role.used.add(self.use)

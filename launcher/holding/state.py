@@ -9,6 +9,7 @@ from launcher.holding.phrases import (
     waits_for_roles,
 )
 from launcher.holding.replica import ENDED, PENDING, RUNNING, Replica, Role
+from launcher.holding.use import Use
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class AppState:
         stop_why, stop_by, stop_reason: of the last `stopping` event.
         num_restarts: restarts of the app, of its roles and of single replicas, together.
         inputs_changed: its input files that changed while it waited or ran, as text.
+        used_by_rest: what processes have used that outlived their replica; None where nothing is known.
         active: number of replicas that are starting or running.
         to_stop: replicas that are to be stopped → grace period in s, None for the app's own; the holder
             empties it. Of a record it has those that were asked to stop, and still run.
@@ -49,6 +51,7 @@ class AppState:
         self.needs = []  # type: list[str]
         self.warnings = []  # type: list[str]
         self.inputs_changed = ""
+        self.used_by_rest = None  # type: Optional[Use]
         self.created_at = self.started_at = self.ended_at = None  # type: Optional[float]
         self.last_at = 0.0
         self.timeout_s = None  # type: Optional[float]
@@ -73,6 +76,12 @@ class AppState:
     def replicas(self) -> "list[Replica]":
         """Every replica, in the order of the app."""
         return [each for role in self.roles.values() for each in role.replicas]
+
+    @property
+    def used(self) -> "dict[str, Use]":
+        """Role → what its ended runs have used; "" → what processes have used that outlived their replica."""
+        known = {role.name: role.used for role in self.roles.values() if role.used is not None}
+        return known if self.used_by_rest is None else {**known, "": self.used_by_rest}
 
     @property
     def has_ended(self) -> bool:
@@ -191,6 +200,9 @@ class AppState:
 
     def _on_quiet(self, event: "Event", at: float) -> None:
         self.is_quiet, self.wants_quiet = True, False
+        if event.get("use"):
+            self.used_by_rest = self.used_by_rest or Use(runs=0)
+            self.used_by_rest.add(Use(event["use"]))
 
     def _on_cancel(self, event: "Event", at: float) -> None:
         self.cancel = self.cancel or event

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any, Protocol
 
+    from launcher.holding.use import Use
     from launcher.schedulers.responses import DescribeAppResponse
     from launcher.specs.app import AppDef
     from launcher.specs.attempt import Attempt
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
         def num_restarts(self) -> int: ...
         @property
         def inputs_changed(self) -> str: ...
+        @property
+        def used(self) -> Mapping[str, Use]: ...
 
 
 def of_app(
@@ -101,6 +104,7 @@ def in_state(record: AppRecord, view: View) -> AppRecord:
     record.state, record.message, record.exit_code = view.state, view.message, view.code
     record.started_at, record.ended_at = view.started_at, view.ended_at
     record.num_restarts, record.inputs_changed = view.num_restarts, view.inputs_changed
+    record.used = view.used
     return record
 
 

@@ -7,6 +7,8 @@ from dataclasses import field, fields
 from typing import Any, Literal
 
 from launcher.dataclass import dataclass
+from launcher.holding import use
+from launcher.holding.use import Use
 from launcher.specs import needs as needs_
 from launcher.specs.jobkey import JobKey
 from launcher.specs.needs import StoodOn
@@ -71,6 +73,8 @@ class Attempt:
         message: the reason of the outcome, in a short sentence.
         exit_code: of the replica that decided a failure; None when unknown.
         inputs_changed: the files among `inputs` that changed while it waited or ran, as text; "" for none.
+        used: role → what its runs have used; "" → what processes have used that outlived their replica. {} where
+            that is unknown.
         unstarted: replicas that were never started, of an attempt of which others were.
         drift: a change of its objects by other programs, such as "main/1 was removed by hand"; "" for none.
             Like `unstarted` it is only observed, never recorded.
@@ -113,6 +117,7 @@ class Attempt:
     message: str = ""
     exit_code: int | None = None
     inputs_changed: str = ""
+    used: Mapping[str, Use] = field(default_factory=dict)
     unstarted: int = 0
     drift: str = ""
     elsewhere: str = ""
@@ -176,6 +181,7 @@ class Attempt:
             "needs": needs_.to_json(self.needs),
             "order_only": list(self.order_only),
             "seen": dict(self.seen),
+            "used": use.to_json(self.used),
         }
 
     @classmethod
@@ -183,5 +189,6 @@ class Attempt:
         """Unknown fields, written by a later version, are left out."""
         known = {f.name: data[f.name] for f in fields(cls) if f.name in data}
         known["needs"] = needs_.from_json(known.get("needs", ()))
+        known["used"] = use.from_json(known.get("used"))
         known["order_only"] = tuple(known.get("order_only", ()))
         return cls(**{**known, "key": JobKey(*data["key"])})

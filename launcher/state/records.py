@@ -7,9 +7,10 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
+    from launcher.holding.use import Use
     from launcher.specs.attempt import Attempt, AttemptState
     from launcher.specs.replica_error import ReplicaError
 
@@ -37,6 +38,8 @@ class AppRecord:
         num_restarts: of the app, of its roles and of single replicas together.
         output: address of its output folder, a path or the name of a volume; "" for none. It is made when the
             app starts.
+        used: role → what its runs have used; "" → what processes have used that outlived their replica. Not read
+            from the store.
         replicas, warnings: set by `Scheduler.record` only; not stored.
         own: whether this state folder holds its files. An engine may be shared.
         in_use: whether the client that started it has yet to read the outcome.
@@ -47,7 +50,7 @@ class AppRecord:
         "abandoned", "actor", "app_id", "commit", "created_at", "digest", "ended_at", "exit_code", "in_use",
         "inputs_changed", "job", "message", "name", "num_restarts", "number", "output", "own", "plan_id",
         "project", "replicas",
-        "scheduler", "session", "started_at", "state", "target", "warnings",
+        "scheduler", "session", "started_at", "state", "target", "used", "warnings",
     )  # fmt: skip
 
     def __init__(
@@ -90,6 +93,7 @@ class AppRecord:
         self.output = output
         self.commit = self.actor = ""
         self.num_restarts = 0
+        self.used: Mapping[str, Use] = {}
         self.replicas: Sequence[ReplicaRecord] = ()
         self.warnings: Sequence[str] = ()
         self.own = True
@@ -141,7 +145,7 @@ class AppRecord:
         if not (was_ended and self.started_at):  # a list shows the recorded start
             self.started_at = seen.started_at or self.started_at
         self.ended_at, self.message, self.exit_code = seen.ended_at, seen.message, seen.exit_code
-        self.inputs_changed = seen.inputs_changed
+        self.inputs_changed, self.used = seen.inputs_changed, seen.used
         self.num_restarts, self.warnings, self.replicas = seen.num_restarts, seen.warnings, seen.replicas
         self.abandoned = seen.abandoned
 
@@ -157,11 +161,12 @@ class ReplicaRecord:
         state: pending, running, succeeded, failed, cancelled or lost.
         message: facts beyond its exit code, such as "out of memory".
         structured_error_msg: the text of its error file, or "".
+        use: what its last run has used; None where that is unknown.
     """
 
     __slots__ = (
         "ended_at", "exit_code", "host", "k", "message", "num_restarts", "role", "started_at", "state",
-        "structured_error_msg",
+        "structured_error_msg", "use",
     )  # fmt: skip
 
     def __init__(
@@ -177,6 +182,7 @@ class ReplicaRecord:
         message: str = "",
         host: str = "",
         structured_error_msg: str = "",
+        use: Use | None = None,
     ) -> None:
         self.role = role
         self.k = k
@@ -188,6 +194,7 @@ class ReplicaRecord:
         self.message = message
         self.host = host
         self.structured_error_msg = structured_error_msg
+        self.use = use
 
     @property
     def id(self) -> int:
@@ -231,7 +238,7 @@ def of_attempt(attempt: Attempt) -> AppRecord:
         exit_code=attempt.exit_code,
         output=attempt.output,
     )
-    made.inputs_changed = attempt.inputs_changed
+    made.inputs_changed, made.used = attempt.inputs_changed, attempt.used
     made.commit, made.actor = attempt.commit, attempt.actor
     return made
 
@@ -254,4 +261,5 @@ def as_seen(attempt: Attempt, record: AppRecord, owner: str = "") -> Attempt:
         message=record.message,
         exit_code=record.exit_code,
         inputs_changed=record.inputs_changed,
+        used=record.used,
     )

@@ -11,9 +11,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from launcher.holding.use import Use
     from launcher.specs.attempt import Attempt
 
-VERSION = 7
+VERSION = 8
 
 LIVE = "state IN ('reserved', 'created', 'waiting', 'queued', 'running')"
 """Of a row without a recorded end. Its text is the one of the partial indexes, so that SQLite uses them."""
@@ -43,6 +44,7 @@ CREATE INDEX attempts_of_scheduler ON attempts (scheduler, created_at)
 _NEXT = ("edition", "needs", "ticket", "run_url")
 _STANDS_ON = ("order_only", "home", "inputs", "seen", "output", "inputs_changed")
 _APPROVED = ("effect", "approval", "pull_request")
+_USED = ("used",)
 
 SCHEMA = f"""
 CREATE TABLE attempts (
@@ -54,7 +56,7 @@ CREATE TABLE attempts (
     state TEXT NOT NULL, started_at REAL, ended_at REAL, owner TEXT NOT NULL, message TEXT NOT NULL,
     exit_code INTEGER, metadata TEXT NOT NULL, document BLOB NOT NULL,
     trigger_digest TEXT NOT NULL DEFAULT '',
-    {", ".join(f"{name} TEXT NOT NULL DEFAULT ''" for name in (*_NEXT, *_STANDS_ON, *_APPROVED))},
+    {", ".join(f"{name} TEXT NOT NULL DEFAULT ''" for name in (*_NEXT, *_STANDS_ON, *_APPROVED, *_USED))},
     UNIQUE (job, project, target, number)
 );
 CREATE INDEX attempts_by_app ON attempts (app_id);
@@ -83,6 +85,7 @@ UPGRADES = {
     4: _RENEW_INDEXES,  # the states of a live row have changed again
     5: _added(_STANDS_ON),
     6: _added(_APPROVED),
+    7: _added(_USED),
 }
 """From each earlier version of the schema to the one after it, statement by statement."""
 
@@ -94,7 +97,7 @@ _PLAIN = (
     "state", "started_at", "ended_at", "owner", "message", "exit_code", "trigger_digest",
     "home", "inputs", "output", "inputs_changed", "effect", "approval", "pull_request", "run_url",
 )  # fmt: skip
-COLUMNS = (*_KEY, *_PLAIN, "edition", "needs", "order_only", "seen", "metadata", "document")
+COLUMNS = (*_KEY, *_PLAIN, "edition", "needs", "order_only", "seen", "metadata", "used", "document")
 _FIELDS = tuple("commit" if name == "git_commit" else name for name in _PLAIN)  # COMMIT is a word of SQL
 
 
@@ -180,6 +183,7 @@ def from_attempt(attempt: Attempt) -> tuple[Any, ...]:
         " ".join(attempt.order_only),
         _text(attempt.seen) if attempt.seen else "",
         _text(attempt.metadata),
+        used_text(attempt.used),
         _pack(attempt.document),
     )
 
@@ -196,7 +200,7 @@ def to_attempt(row: tuple[Any, ...]) -> Attempt:
     from launcher.specs.attempt import Attempt
     from launcher.specs.launch import JobKey
 
-    *plain, edition, stood_on, order_only, seen, metadata, document = row
+    *plain, edition, stood_on, order_only, seen, metadata, used, document = row
     try:
         return Attempt(
             key=JobKey(*plain[:3]),
@@ -206,6 +210,7 @@ def to_attempt(row: tuple[Any, ...]) -> Attempt:
             order_only=tuple(order_only.split()),
             seen=json.loads(seen or "{}"),
             metadata=json.loads(metadata),
+            used=read_used(used),
             document=json.loads(zlib.decompress(document)),
         )
     except (zlib.error, ValueError, TypeError, RecursionError) as error:
@@ -213,6 +218,26 @@ def to_attempt(row: tuple[Any, ...]) -> Attempt:
         raise DamagedError(
             f"the ledger's document of {key}, attempt {plain[3]}, is damaged: {error}", hint=RESTORE
         ) from error
+
+
+def used_text(used: Mapping[str, Use]) -> str:
+    """The value of the column `used`; "" for nothing known."""
+    if not used:
+        return ""
+    from launcher.holding import use
+
+    return _text(use.to_json(used))
+
+
+def read_used(text: str) -> dict[str, Use]:
+    """The inverse of `used_text`. Raises ValueError for text that no version of launcher wrote."""
+    if not text:
+        return {}
+    import json
+
+    from launcher.holding import use
+
+    return use.from_json(json.loads(text))
 
 
 def _pack(document: Mapping[str, Any]) -> bytes:

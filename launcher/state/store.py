@@ -22,6 +22,7 @@ from launcher.state.rows import (
     from_record,
     to_attempt,
     to_record,
+    used_text,
 )
 
 TYPE_CHECKING = False
@@ -53,7 +54,8 @@ _END = f"""
 UPDATE attempts
 SET state = :state, ended_at = :ended_at, started_at = coalesce(:started_at, started_at),
     message = :message, exit_code = :exit_code, owner = '',
-    inputs_changed = coalesce(nullif(:inputs_changed, ''), inputs_changed)
+    inputs_changed = coalesce(nullif(:inputs_changed, ''), inputs_changed),
+    used = coalesce(nullif(:used, ''), used)
 WHERE app_id = :app_id AND {_OPEN.format(table="attempts", live=LIVE, new=":state")}
 """
 
@@ -154,7 +156,7 @@ class Store(Reader):
         The outcome of a lost app is replaced by a real one.
 
         Args:
-            app: its id, state, times, message, exit code and changed input files are recorded.
+            app: its id, state, times, message, exit code, changed input files and use are recorded.
         """
         return bool(self.end_all((app,)))
 
@@ -301,7 +303,7 @@ class Store(Reader):
 def _end(db: sqlite3.Connection, app: AppRecord) -> bool:
     fields = ("app_id", "state", "started_at", "ended_at", "message", "exit_code", "inputs_changed")
     known = db.execute("SELECT 1 FROM attempts WHERE app_id = ?", (app.app_id,)).fetchone()
-    end = {name: getattr(app, name) for name in fields}
+    end = {**{name: getattr(app, name) for name in fields}, "used": used_text(app.used)}
     changed = db.execute(_END if known else _END_APP, end).rowcount > 0
     if known:
         db.execute(_COPY_END, (app.app_id,))

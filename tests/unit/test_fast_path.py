@@ -23,11 +23,11 @@ _FAST = {
         "list log_reader logs main queue start status wait"
     ),
     "launcher.cli.render": "apps document folds queue_text status_text tables values",
-    "launcher.holding": "app events hold journal order phrases probes replica state waiting",
+    "launcher.holding": "app events hold journal order phrases probes replica state use waiting",
     "launcher.inventory": ("ends find groups listing logs needs project recorded status turns"),
     "launcher.schedulers": (
         "api appfolder appstore backend descriptors logs loop many pids polling probes readback record "
-        "registry staged"
+        "registry staged usage"
     ),
     "launcher.schedulers.docker": "labels scheduler tombstones",
     "launcher.schedulers.docker.client": "errors view wire",

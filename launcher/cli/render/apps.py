@@ -124,6 +124,7 @@ def status_json(app: AppRecord) -> dict[str, Any]:
         **app_json(app),
         "num_restarts": app.num_restarts,
         "warnings": list(app.warnings),
+        "used": {role: use.to_json() for role, use in app.used.items()},
         "root_cause": cause and {"role": cause.role, "replica": cause.k, **(_error_json(cause) or {})},
         "replicas": [_replica_json(replica) for replica in app.replicas],
     }
@@ -140,6 +141,7 @@ def _replica_json(replica: ReplicaRecord) -> dict[str, Any]:
         "ended_at": iso(replica.ended_at),
         "message": replica.message,
         "host": replica.host or None,
+        "use": replica.use and replica.use.to_json(),
         "error": _error_json(replica),
     }
 

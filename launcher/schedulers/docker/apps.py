@@ -315,6 +315,7 @@ def attempt_of(app: DockerApp) -> Attempt | None:
         unstarted=view.unstarted,
         drift=view.drift,
         inputs_changed=view.inputs_changed,
+        used=view.used,
     )
 
 

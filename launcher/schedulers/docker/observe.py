@@ -155,6 +155,7 @@ def _replica_record(
         message=replica.message or replica.waits or _published_ports(replica, found.labels),
         host=replica.hostname,
         structured_error_msg=errors.get((replica.role, replica.k), ""),
+        use=replica.use,
     )
 
 

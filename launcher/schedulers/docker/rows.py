@@ -142,6 +142,7 @@ def attempt_elsewhere(engine: EngineView, app_id: str) -> Attempt | None:
             exit_code=outcome.code,
             ended_at=outcome.at,
             inputs_changed=journal.app.inputs_changed if journal is not None else "",
+            used=journal.app.used if journal is not None else {},
         )
     began = journal.started_at if journal is not None else None
     state: AttemptState = "created" if began is None else "running"

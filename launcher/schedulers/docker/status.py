@@ -16,6 +16,7 @@ from launcher.holding.events import pause_s
 from launcher.holding.phrases import IN_LINE, OUT_OF_MEMORY, waits_for_jobs
 from launcher.holding.replica import ENDED, RUNNING, Replica
 from launcher.holding.state import ENDED_STATES
+from launcher.holding.use import Use
 from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.facts import (
     REMOVED,
@@ -49,6 +50,7 @@ class DockerReplica:
         waits: why a replica is idle: paused, between two runs, or waiting for another role; "" otherwise.
         message: why it has failed, was stopped or was lost; "" where the app's message says it.
         lost: why its end tells nothing, see `facts.py`; "" for any other replica.
+        use: what its last run has used; None where that is unknown.
     """
 
     role: str
@@ -65,6 +67,7 @@ class DockerReplica:
     waits: str = ""
     message: str = ""
     lost: str = ""
+    use: Use | None = None
 
     @property
     def label(self) -> str:
@@ -79,6 +82,7 @@ class DockerAppView:
         unstarted: number of replicas never started, of an app with others that were. Those that wait for
             another role are none: the app's watcher starts them.
         inputs_changed: its input files that changed while it waited or ran, as text; "" for none.
+        used: as in `Attempt`.
         drift: a change that another program made to its containers; "" for none.
         final: the outcome is final; no watcher is needed.
         live: ids of containers that run.
@@ -96,6 +100,7 @@ class DockerAppView:
     unstarted: int = 0
     drift: str = ""
     inputs_changed: str = ""
+    used: Mapping[str, Use] = field(default_factory=dict)
     final: bool = False
     started: bool = False
     done: bool = False
@@ -239,6 +244,7 @@ def _shown_app(
         "drift": _drift(app),
         "done": app.is_done,
         "inputs_changed": app.inputs_changed,
+        "used": app.used,
     }
     if outcome is not None:
         again = [each.label for each in replicas if each.state == "running"]
@@ -315,6 +321,7 @@ def _replica(
         waits=waits,
         message=message,
         lost=replica.lost if has_ended else "",
+        use=replica.use,
     )
 
 

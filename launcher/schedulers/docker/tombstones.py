@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from launcher.dataclass import dataclass
+from launcher.holding import use
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import EngineError, EngineUnreachable
 from launcher.schedulers.docker.client.objects import Container
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from launcher.holding.use import Use
     from launcher.schedulers.docker.client.engine import Engine
     from launcher.schedulers.docker.client.objects import Labelled
     from launcher.schedulers.docker.client.view import EngineView
@@ -78,6 +80,13 @@ class Tombstone:
         """Whether nothing of it has run: then the outcome of the attempt before it still counts."""
         return self.outcome.state == "skipped"
 
+    @property
+    def used(self) -> dict[str, Use]:
+        """As in `Attempt`; {} for a label that another program wrote."""
+        with suppress(ValueError, TypeError, KeyError, AttributeError):
+            return use.from_json(json.loads(self.labels.text("used") or "{}"))
+        return {}
+
     def attempt(self) -> Attempt | None:
         found, outcome = self.labels.attempt, self.outcome
         return found and replace(
@@ -88,6 +97,7 @@ class Tombstone:
             drift=outcome.drift,
             started_at=self.started_at,
             ended_at=outcome.at,
+            used=self.used,
         )
 
 
@@ -106,6 +116,7 @@ def body(labels: Mapping[str, str], view: DockerAppView) -> dict[str, str]:
         "inputs-changed": view.inputs_changed,
         "started-at": view.started_at,
         "ended-at": view.ended_at,
+        "used": json.dumps(use.to_json(view.used)) if view.used else "",
     }
     ours = {name: text for name, text in labels.items() if name.startswith(PREFIX)}
     return {

@@ -120,6 +120,7 @@ def replica_records(app_dir: str, view: AppView) -> list[ReplicaRecord]:
             ended_at=each.ended_at,
             message=message or why,
             host=_HOST,
+            use=each.use,
         )
         found.append(made)
     _add_errors(app_dir, view, found)

@@ -144,7 +144,8 @@ class Driver:
             tail, is_whole = stderr_tail(replica.log.folder, replica.log.segment)
             if said := last_line(tail, self._secrets, whole=is_whole):
                 more["said"] = said
-        self.add("exit", replica.ended_ns, role=role, k=k, code=replica.code, signal=replica.signal, **more)
+        code, number = replica.code, replica.signal
+        self.add("exit", replica.ended_ns, role=role, k=k, code=code, signal=number, **more, use=replica.use)
 
     def is_ready(self, replica: Replica) -> None:
         replica.ready = True

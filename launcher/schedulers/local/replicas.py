@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import time
 
+from launcher.schedulers import usage
 from launcher.schedulers.local import kernel
 from launcher.schedulers.local.logwriter import STDERR, STDOUT, ReplicaLog
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
+    from launcher.holding.use import Measured
     from launcher.schedulers.local.logwriter import LogWriter
     from launcher.schedulers.local.spawn import Spawner
     from launcher.schedulers.loop import Loop
@@ -75,6 +77,7 @@ class Replica:
         "signal",
         "state",
         "stopped",
+        "use",
     )
 
     def __init__(self, role: RunningRole, k: int, packed: bytes, log: ReplicaLog) -> None:
@@ -95,6 +98,7 @@ class Replica:
     def _forget(self) -> None:
         self.code = self.signal = self.ended_ns = 0
         self.oom = self.ready = False
+        self.use: Measured = ()  # known once its leader has ended
         self.late = ""  # why it has failed that was not ready in time
         self.stopped = False  # the supervisor sent it TERM
         self.interrupted = False  # its leader ended after that
@@ -121,6 +125,7 @@ class Replicas:
         self._ending: dict[Replica, None] = {}
         self._buffer = memoryview(bytearray(PIPE_BYTES))
         self._enlarged: set[int] = set()  # pipes that are larger than usual
+        self._rest_s = [0.0, 0.0]
         self._oom_kills = kernel.oom_kills()
         loop.on_output = self.read
 
@@ -128,6 +133,11 @@ class Replicas:
     def are_left(self) -> bool:
         """Whether a replica has not ended."""
         return bool(self._by_pid or self._ending)
+
+    def take_rest(self) -> Measured:
+        """The use of the processes that outlived their replica, since the last call; nothing for none."""
+        used, self._rest_s = usage.of_rest(*self._rest_s), [0.0, 0.0]
+        return used
 
     def start(self, replica: Replica) -> None:
         """Start a replica. Raises SpawnError."""
@@ -181,14 +191,18 @@ class Replicas:
         """Collect the exit statuses of ended children; False when no child is left."""
         adopted = False
         try:
-            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-                replica = self._by_pid.pop(ended[0], None)
+            while (ended := os.wait4(-1, os.WNOHANG))[0]:
+                pid, status, used = ended
+                replica = self._by_pid.pop(pid, None)
                 if replica:
-                    self._leader_ended(replica, os.waitstatus_to_exitcode(ended[1]))
-                elif ended[0] in self.others:
-                    self.others.pop(ended[0])(os.waitstatus_to_exitcode(ended[1]))
+                    replica.use = usage.of_child(used)
+                    self._leader_ended(replica, os.waitstatus_to_exitcode(status))
+                elif pid in self.others:
+                    self.others.pop(pid)(os.waitstatus_to_exitcode(status))
                 else:
                     adopted = True
+                    self._rest_s[0] += used.ru_utime
+                    self._rest_s[1] += used.ru_stime
         except ChildProcessError:
             return False
         finally:

@@ -256,7 +256,9 @@ class Supervisor:
     def _is_quiet(self, inputs_changed: str = "") -> None:
         if inputs_changed and not self._held.app.inputs_changed:
             self._tell("inputs", changed=inputs_changed)
-        self._tell("quiet")
+        rest = self._driver.processes.take_rest() if self._driver else ()
+        more: dict[str, Any] = {"use": rest} if rest else {}
+        self._tell("quiet", **more)
 
     def _output_lost(self, log: ReplicaLog, error: OSError) -> None:
         """Record the first loss as a warning; the replicas continue."""

@@ -209,6 +209,7 @@ _OF_NODES = (
     "launcher.schedulers.last_line",
     "launcher.schedulers.loop",
     "launcher.schedulers.probes",
+    "launcher.schedulers.usage",
 )
 _FIRST_DAY = (1980, 1, 1, 0, 0, 0)
 

@@ -12,10 +12,12 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from launcher.holding import use
 from launcher.holding.events import ended as ended_event
 from launcher.holding.hold import implied_end
 from launcher.holding.phrases import WITHDRAWN, skipped, waits_for_jobs
 from launcher.holding.state import AppState
+from launcher.holding.use import Use
 from launcher.schedulers import owner as owners
 from launcher.schedulers.record import SeenApp, in_state, row_of
 from launcher.schedulers.slurm.known import SLURM
@@ -47,7 +49,7 @@ class View:
 
     __slots__ = (
         "code", "ended_at", "inputs_changed", "is_new_end", "message", "num_restarts", "owner", "started_at",
-        "state",
+        "state", "used",
     )  # fmt: skip
 
     def __init__(self, state: str, message: str = "", *, owner: str = "") -> None:
@@ -59,6 +61,7 @@ class View:
         self.ended_at: float | None = None
         self.num_restarts = 0
         self.inputs_changed = ""  # a cluster does not see the checkout
+        self.used: dict[str, Use] = {}
         self.is_new_end = False
 
 
@@ -132,6 +135,7 @@ def _of_outcome(outcome: Outcome) -> View:
     view.code = outcome.get("exit_code")
     view.started_at, view.ended_at = outcome.get("started_at"), outcome.get("ended_at")
     view.num_restarts = int(outcome.get("restarts") or 0)
+    view.used = use.from_json(outcome.get("used"))
     return view
 
 
@@ -220,6 +224,7 @@ def _derived(facts: Facts) -> Outcome:
         "started_at": started.get("at"),
         "ended_at": ended.get("end"),
         "restarts": num_restarts,
+        "used": use.to_json(app.used),
         "replicas": [],
     }
 
@@ -364,6 +369,7 @@ def _replica(found: Mapping[str, Any]) -> ReplicaRecord:
         host=found["host"],
         message=found["message"],
         structured_error_msg=found["error_file"],
+        use=Use.from_json(found["use"]) if found.get("use") else None,
     )
 
 

@@ -70,14 +70,14 @@ class CannotStart(Exception):
 
 
 def reap() -> tuple:
-    """Collect ended children: (whether any child is left, {pid: wait status})."""
+    """Collect ended children: (whether any child is left, {pid: (wait status, rusage)})."""
     ended: dict = {}
     try:
         while True:
-            pid, status = os.waitpid(-1, os.WNOHANG)
+            pid, status, used = os.wait4(-1, os.WNOHANG)
             if not pid:
                 return True, ended
-            ended[pid] = status
+            ended[pid] = status, used
     except ChildProcessError:
         return False, ended
 

@@ -6,6 +6,7 @@ import os
 import time
 from typing import Optional
 
+from launcher.holding import use
 from launcher.holding.app import App
 from launcher.holding.journal import JournalWriter, read_events
 from launcher.schedulers.appfolder import AppFolder
@@ -119,7 +120,7 @@ class Record:
         # Slurm kills this program soon when it ends the job: the record of the conductor is enough then.
         if not self.is_hurried:
             self._add_errors(rows, self._folders or {})
-        made.update(warnings=app.warnings[:MOST_WARNINGS], replicas=rows)
+        made.update(warnings=app.warnings[:MOST_WARNINGS], used=use.to_json(app.used), replicas=rows)
         return json.dumps(made)
 
     def _add_errors(self, rows: "list[Json]", folders: "dict[str, str]") -> None:

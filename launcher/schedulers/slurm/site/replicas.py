@@ -25,6 +25,7 @@ def row(app: AppState, replica: Replica) -> Json:
         "started_at": replica.started_at,
         "ended_at": ended_at,
         "error_file": "",
+        "use": replica.use and replica.use.to_json(),
     }
 
 
@@ -39,7 +40,7 @@ def recorded_exit(found: Any, replica: Replica) -> Optional[Json]:
     if not replica.is_active or found.get("restarts", 0) < replica.restarts:
         return None
     event = {"e": "exit", "role": replica.role.name, "k": replica.k, "t": int(found["ended_at"] * 1e9)}
-    names = ("code", "signal", "stopped", "late", "why", "lost", "said", "host")
-    event.update({name: found[name] for name in names if found.get(name) not in (None, "", False)})
+    names = ("code", "signal", "stopped", "late", "why", "lost", "said", "host", "use")
+    event.update({name: found[name] for name in names if found.get(name) not in (None, "", False, [])})
     event.setdefault("code", found.get("code"))
     return event

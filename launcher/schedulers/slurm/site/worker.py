@@ -36,6 +36,7 @@ from launcher.schedulers.slurm.site.node import (
 )
 from launcher.schedulers.slurm.site.output import Log
 from launcher.schedulers.slurm.site.probe import Run
+from launcher.schedulers.usage import of_child, peak_of_task
 
 DRAIN_S = 0.5  # how long the rest of a replica may run, and its pipes stay open, after its leader ended
 PIPE_BYTES = 64 * 1024
@@ -92,7 +93,7 @@ class Worker:
         self.kill_at: Any = None
         self.late = self.lost = ""
         self.record.update(state="running", restarts=self.restarts, started_at=None, ended_at=None, code=None)
-        self.record.update(signal=0, stopped=False, late="", why="", lost="", said="", error_file="")
+        self.record.update(signal=0, stopped=False, late="", why="", lost="", said="", error_file="", use=())
 
     def main(self) -> int:
         """Run the replica until the conductor lets it be over; its last exit code."""
@@ -156,7 +157,7 @@ class Worker:
         if not why:
             self.record.update(error_file=self._error_text(), said=short(self._said(code, number)))
         self.save()
-        told = {name: self.record[name] for name in ("stopped", "late", "why", "lost", "said")}
+        told = {name: self.record[name] for name in ("stopped", "late", "why", "lost", "said", "use")}
         more = {name: value for name, value in told.items() if value}
         if self.is_termed:
             more["term"] = True
@@ -388,9 +389,10 @@ class Worker:
         """Collect ended children; False when none is left."""
         left, ended = reap()
         if self.leader in ended:
-            self.status = ended[self.leader]
+            self.status, used = ended[self.leader]
+            self.record["use"] = of_child(used, peak_of_task())
         for pid in ended.keys() & self.others.keys():
-            code, number = exit_of(ended[pid])
+            code, number = exit_of(ended[pid][0])
             self.others.pop(pid)(-number if number else code)
         return left
 

@@ -1,0 +1,87 @@
+"""How much CPU time and memory the runs of replicas have used. Pure; Python >= 3.6."""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    Measured = Sequence[Any]
+    """The field `use` of an event: [user_s, system_s, memory in bytes, source of the memory]."""
+
+PROCESS, CGROUP, ACCOUNTING, SAMPLES = "process", "cgroup", "accounting", "samples"
+"""How memory was measured: of the largest single process; the peak of the replica's own cgroup; by the accounting
+of the scheduler; the highest of samples, which are also all that is known of the CPU time then."""
+
+_WEIGHT = ("", PROCESS, SAMPLES, ACCOUNTING, CGROUP)
+
+
+class Use:
+    """The use of one run of a replica, or of several runs together.
+
+    Attributes:
+        user_s, system_s: CPU time in s, summed.
+        wall_s: duration in s, summed.
+        memory: in bytes, the highest of one run; 0 where it is unknown.
+        source: how `memory` was measured; "" where it is unknown.
+        runs: number of runs.
+        cores: the number of cores that a run kept busy on average, of the busiest run.
+    """
+
+    __slots__ = ("cores", "memory", "runs", "source", "system_s", "user_s", "wall_s")
+
+    def __init__(self, measured: "Measured" = (0.0, 0.0, 0, ""), wall_s: float = 0.0, runs: int = 1) -> None:
+        self.user_s, self.system_s, self.memory, self.source = measured
+        self.wall_s = wall_s
+        self.runs = runs
+        self.cores = (self.user_s + self.system_s) / wall_s if wall_s > 0 else 0.0
+
+    @property
+    def cpu_s(self) -> float:
+        return self.user_s + self.system_s
+
+    def add(self, other: "Use") -> None:
+        """Count the runs of `other`, too."""
+        self.user_s += other.user_s
+        self.system_s += other.system_s
+        self.wall_s += other.wall_s
+        self.runs += other.runs
+        self.cores = max(self.cores, other.cores)
+        if (_WEIGHT.index(other.source), other.memory) > (_WEIGHT.index(self.source), self.memory):
+            self.memory, self.source = other.memory, other.source
+
+    def to_json(self) -> "dict[str, Any]":
+        """A JSON object with units in its names; `from_json` gives the use back."""
+        return {
+            "cpu_user_s": round(self.user_s, 3),
+            "cpu_system_s": round(self.system_s, 3),
+            "wall_s": round(self.wall_s, 3),
+            "cores": round(self.cores, 3),
+            "memory_bytes": self.memory or None,
+            "memory_source": self.source or None,
+            "runs": self.runs,
+        }
+
+    @classmethod
+    def from_json(cls, found: "Mapping[str, Any]") -> "Use":
+        measured = (
+            found["cpu_user_s"],
+            found["cpu_system_s"],
+            found.get("memory_bytes") or 0,
+            found.get("memory_source") or "",
+        )
+        made = cls(measured, found["wall_s"], found["runs"])
+        made.cores = found["cores"]
+        return made
+
+    def __repr__(self) -> str:
+        return "<Use {}>".format(self.to_json())
+
+
+def to_json(used: "Mapping[str, Use]") -> "dict[str, dict[str, Any]]":
+    """Role → the JSON object of its use."""
+    return {role: use.to_json() for role, use in used.items()}
+
+
+def from_json(found: "Mapping[str, Mapping[str, Any]] | None") -> "dict[str, Use]":
+    """The inverse of `to_json`; {} for None."""
+    return {role: Use.from_json(use) for role, use in (found or {}).items()}
