@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     """The field `use` of an event: [user_s, system_s, memory in bytes, source of the memory]."""
 
 PROCESS, CGROUP, ACCOUNTING, SAMPLES = "process", "cgroup", "accounting", "samples"
-"""How memory was measured: of the largest single process; the peak of the replica's own cgroup; by the accounting
-of the scheduler; the highest of samples, which are also all that is known of the CPU time then."""
+"""How memory was measured: of the largest single process; the peak of the replica's own cgroup; by the
+accounting of the scheduler; the highest of samples, which are also all that is known of the CPU time then."""
 
 _WEIGHT = ("", PROCESS, SAMPLES, ACCOUNTING, CGROUP)
 
@@ -74,7 +74,7 @@ class Use:
         return made
 
     def __repr__(self) -> str:
-        return "<Use {}>".format(self.to_json())
+        return f"<Use {self.to_json()}>"
 
 
 def to_json(used: "Mapping[str, Use]") -> "dict[str, dict[str, Any]]":

@@ -15,8 +15,8 @@ _UNIT = 1 if sys.platform == "darwin" else 1024  # of ru_maxrss
 def of_child(usage: resource.struct_rusage, peak: int = 0) -> "Measured":
     """The field `use` of the event of its end.
 
-    A child starts with the memory of the process that forks it as its highest, so that nothing is known of one
-    that has not used more: its memory is 0 then. Source: getrusage(2), and fs/exec.c of Linux.
+    A child starts with the memory of the process that forks it as its highest, so that nothing is known of
+    one that has not used more: its memory is 0 then. Source: getrusage(2), and fs/exec.c of Linux.
 
     Args:
         usage: of wait4(2), with all descendants that the child has waited for.
@@ -30,7 +30,7 @@ def of_child(usage: resource.struct_rusage, peak: int = 0) -> "Measured":
 
 
 def of_rest(user_s: float, system_s: float) -> "Measured":
-    """The field `use` of the event `quiet`: CPU time of processes that outlived their replica; [] for none."""
+    """The field `use` of the event `quiet`, of processes that outlived their replica; [] for none."""
     return [round(user_s, 3), round(system_s, 3), 0, ""] if user_s + system_s >= 0.001 else []
 
 

@@ -73,8 +73,8 @@ class Attempt:
         message: the reason of the outcome, in a short sentence.
         exit_code: of the replica that decided a failure; None when unknown.
         inputs_changed: the files among `inputs` that changed while it waited or ran, as text; "" for none.
-        used: role → what its runs have used; "" → what processes have used that outlived their replica. {} where
-            that is unknown.
+        used: role → what its runs have used; "" → what processes have used that outlived their replica. {}
+            where that is unknown.
         unstarted: replicas that were never started, of an attempt of which others were.
         drift: a change of its objects by other programs, such as "main/1 was removed by hand"; "" for none.
             Like `unstarted` it is only observed, never recorded.

@@ -38,8 +38,8 @@ class AppRecord:
         num_restarts: of the app, of its roles and of single replicas together.
         output: address of its output folder, a path or the name of a volume; "" for none. It is made when the
             app starts.
-        used: role → what its runs have used; "" → what processes have used that outlived their replica. Not read
-            from the store.
+        used: role → what its runs have used; "" → what processes have used that outlived their replica. Not
+            read from the store.
         replicas, warnings: set by `Scheduler.record` only; not stored.
         own: whether this state folder holds its files. An engine may be shared.
         in_use: whether the client that started it has yet to read the outcome.
