@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -29,20 +30,25 @@ def is_clean(login: Login, slurm: SlurmCluster) -> bool:
     return not hidden and slurm.jobs(below=str(login.job_dir)) == []
 
 
-def killed(login: Login, ops_of: Any) -> list[str]:
-    """App ids, one for each act of a request; its process was killed before that act."""
+def killed(login: Login, ops_of: Any, first: int = 1, step: int = 1) -> tuple[list[str], str]:
+    """Apps of requests whose process was killed, each before another act; and the app of the request that had
+    no such act. Acts count from 1."""
     found: list[str] = []
-    while True:
-        act = len(found) + 1
+    for act in count(first, step):
         if login.kill(act, *ops_of(f"a-{act}")):
-            return found
+            return found, f"a-{act}"
         found.append(f"a-{act}")
+    raise AssertionError
 
 
-@pytest.mark.parametrize("digest", ["one", "two"])
-def test_a_submission_killed_at_any_act_is_finished_by_the_next_client(login, slurm, digest):
-    app_ids = killed(login, lambda app_id: login.submission(app_id, "n1"))
-    assert len(app_ids) > 25
+EACH_SECOND_ACT = pytest.mark.parametrize(("digest", "first"), [("one", 1), ("two", 2)])
+"""The next client submits the same document, or another one; together the two kill at every act."""
+
+
+@EACH_SECOND_ACT
+def test_a_submission_killed_at_any_act_is_finished_by_the_next_client(login, slurm, digest, first):
+    app_ids, whole = killed(login, lambda app_id: login.submission(app_id, "n1"), first, step=2)
+    assert len(app_ids) > 12
     for app_id in app_ids:
         found = login.do(**login.reservation(app_id, "n2", "n1", digest=digest))
         if "error" in found:
@@ -52,24 +58,23 @@ def test_a_submission_killed_at_any_act_is_finished_by_the_next_client(login, sl
         for op in login.submission(app_id, "n2", digest=digest)[1:]:
             found = login.do(**op)
             assert "error" not in found, (app_id, found)
-    login.wait_for(*app_ids, f"a-{len(app_ids) + 1}")
-    assert login.started() == sorted([*app_ids, f"a-{len(app_ids) + 1}"])
+    login.wait_for(*app_ids, whole)
+    assert login.started() == sorted([*app_ids, whole])
     until(lambda: is_clean(login, slurm))
     assert all(login.outcome(app_id)["state"] == "succeeded" for app_id in app_ids)
 
 
-@pytest.mark.parametrize("digest", ["one", "two"])
-def test_an_array_killed_at_any_act_is_finished_by_the_next_client(login, slurm, digest):
+@EACH_SECOND_ACT
+def test_an_array_killed_at_any_act_is_finished_by_the_next_client(login, slurm, digest, first):
     """The next client goes on with the tasks that are in the queue, and submits the others as an array."""
-    act, everything = 1, []
-    while True:
+    everything = []
+    for act in count(first, 2):
         app_ids = [f"a{act}-1", f"b{act}-1"]
         ops = [login.reservation(each, "n1") for each in app_ids]
         ops += [login.array(f"x{act}", "n1", *app_ids), login.start_all("n1", *app_ids)]
         everything += app_ids
         if login.kill(act, *ops):
             break
-        act = act + 1
         found = {each: login.do(**login.reservation(each, "n2", "n1", digest=digest)) for each in app_ids}
         mine = [each for each in app_ids if "error" not in found[each]]
         assert all(found[each]["detail"]["state"] in RELEASED for each in app_ids if each not in mine), found
@@ -108,12 +113,12 @@ def test_an_abort_of_an_array_killed_at_any_act_is_finished_by_the_next_client(l
 
 def test_a_submission_killed_at_any_act_can_be_cancelled(login, slurm):
     """By a client that knows only the app id; what was only reserved, a later reservation removes."""
-    app_ids = killed(login, lambda app_id: login.submission(app_id, "n1"))
+    app_ids, whole = killed(login, lambda app_id: login.submission(app_id, "n1"))
     for app_id in app_ids:
         assert login.do("cancel", app_id=app_id)["is"] in ("unknown", "pending", "running", "ended")
     there = [app_id for app_id in app_ids if login.folder(app_id).exists()]
     until(lambda: all({"started", "outcome"} & login.names(app_id) for app_id in there))
-    login.wait_for(f"a-{len(app_ids) + 1}")
+    login.wait_for(whole)
     until(lambda: is_clean(login, slurm))
 
 
