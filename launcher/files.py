@@ -96,13 +96,20 @@ def project_file(folder: str) -> str | None:
 
 
 def write_whole(
-    path: str, text: str, *, mode: int = 0o666, errors: str = "strict", keeps_mode: bool = False
+    path: str,
+    text: str,
+    *,
+    mode: int = 0o666,
+    errors: str = "strict",
+    keeps_mode: bool = False,
+    is_public: bool = False,
 ) -> None:
     """Write a file by renaming one beside it: another process finds the old text or the new one.
 
     Args:
         mode: permissions of the new file, less the umask.
         keeps_mode: whether the new file gets those of the old one, and its owner where we may set it.
+        is_public: whether all users may read the new file, whatever the umask.
         errors: how text that is not Unicode is encoded, as `open` takes it.
 
     Raises OSError; the file is then as it was, and nothing is left beside it.
@@ -112,6 +119,8 @@ def write_whole(
         with open(_new_file(beside, mode), "w", encoding="utf-8", errors=errors, newline="\n") as file:
             if keeps_mode and os.path.exists(path):
                 make_like(path, beside)
+            if is_public:
+                os.chmod(beside, 0o644)
             file.write(text)
         os.replace(beside, path)
     except BaseException:

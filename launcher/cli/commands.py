@@ -40,6 +40,7 @@ COMMANDS: tuple[tuple[str, dict[str, str]], ...] = (
             "cancel": "stop apps",
             "queue": "show what apps hold of this machine, and who is in line",
             "start": "start apps in line at once",
+            "metrics": "print metrics for Prometheus, or write them to a file",
             "gc": "remove logs, records and containers of ended apps",
         },
     ),

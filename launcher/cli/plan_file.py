@@ -72,10 +72,10 @@ def _not_json(path: str, error: ValueError) -> LauncherError:
     )
 
 
-def write_text(path: str, text: str) -> None:
-    """Write a file atomically. Raises LauncherError."""
+def write_text(path: str, text: str, *, is_public: bool = False) -> None:
+    """Write a file atomically; see `write_whole`. Raises LauncherError."""
     try:
-        write_whole(path, text)
+        write_whole(path, text, is_public=is_public)
     except OSError as error:
         raise LauncherError(f"cannot write {path}: {error.strerror or error}") from error
 

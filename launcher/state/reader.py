@@ -224,6 +224,22 @@ SELECT {APP_RECORD} FROM apps WHERE job IS NULL AND app_id GLOB :pattern AND :ta
 _ASKED = "json_each(?) AS asked CROSS JOIN {table} ON {table}.app_id = json_extract(asked.value, '$[0]')"
 _APPS_OF = f"SELECT {APP_RECORD} FROM {_ASKED.format(table='apps')}"
 _ATTEMPTS_OF = f"SELECT {ATTEMPT_RECORD} FROM {_ASKED.format(table='attempts')} ORDER BY attempts.id"
+_END_COUNTS = f"""
+SELECT project, target, scheduler, state, count(*) FROM attempts WHERE NOT ({LIVE}) GROUP BY 1, 2, 3, 4
+"""
+# The rows of jobs that are left out are grouped, and not read.
+_LAST_ENDS = f"""
+WITH last AS (
+    SELECT job, project, target, ended_at AS ended, max(number) AS number, count(*) OVER () AS jobs
+    FROM attempts WHERE NOT ({LIVE}) GROUP BY job, project, target
+    HAVING coalesce(ended_at, 0) >= :since ORDER BY ended DESC LIMIT :limit
+)
+SELECT {ATTEMPT_RECORD}, (
+    SELECT good.ended_at FROM attempts AS good
+    WHERE (good.job, good.project, good.target) = (last.job, last.project, last.target)
+        AND good.state = 'succeeded' ORDER BY good.number DESC LIMIT 1
+), last.jobs FROM last JOIN attempts USING (job, project, target, number)
+"""
 _MATCHING_IDS = f"""
 SELECT {ATTEMPT_RECORD} FROM attempts WHERE app_id GLOB :pattern
 UNION ALL
@@ -312,6 +328,18 @@ class Reader(StoreFile):
         wanted = "json_each(?) CROSS JOIN attempts ON app_id = json_extract(value, '$[0]')"
         sql = f"SELECT app_id, origin, attempts.path FROM {wanted}"
         return {row[0]: row[1:] for row in self._rows(sql, (json_rows([app_id] for app_id in app_ids),))}
+
+    def end_counts(self) -> list[tuple[str, str, str, str, int]]:
+        """Project, target, scheduler and state of attempts that ended, with their number."""
+        return self._rows(_END_COUNTS)
+
+    def last_ends(self, limit: int, since: float = 0.0) -> tuple[list[tuple[AppRecord, float | None]], int]:
+        """The last ended attempts of the `limit` jobs that ended last, and how many jobs ended.
+
+        With each: when its job succeeded last. Only of jobs that ended after `since`.
+        """
+        rows = self._rows(_LAST_ENDS, {"limit": limit, "since": since})
+        return [(to_record(row[:-2]), row[-2]) for row in rows], rows[0][-1] if rows else 0
 
     def live(self) -> list[AppRecord]:
         """The apps that have no recorded end, newest first."""
