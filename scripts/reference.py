@@ -1,4 +1,4 @@
-"""Write the generated pages of docs/: every field of job files, every run option of schedulers.
+"""Write the generated pages of docs/: every field of job files, every run option of schedulers, llms.txt.
 
 `scripts/reference` runs it; the tests compare the pages with what it would write.
 """
@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -20,34 +21,12 @@ from pydantic.fields import FieldInfo  # noqa: E402
 from launcher.jobfile import job_schema  # noqa: E402
 from launcher.jobfile.diagnostics.diagnostic import CODES, WARNINGS  # noqa: E402
 from launcher.jobfile.messages.collector import written  # noqa: E402
-from launcher.jobfile.model import job_file as model  # noqa: E402
-from launcher.jobfile.model import role as model_role  # noqa: E402
 from launcher.jobfile.model.base import Model, traits_of  # noqa: E402
+from launcher.jobfile.model.job_file import JobFile  # noqa: E402
+from launcher.jobfile.schema.parts import PARTS  # noqa: E402
 from launcher.schedulers import DEFAULT_SCHEDULERS, get_scheduler  # noqa: E402
 from launcher.specs import get_type_name  # noqa: E402
 
-PARTS: tuple[tuple[str, str, type[Model]], ...] = (
-    ("A job", "The top of the file.", model.JobFile),
-    (
-        "A need",
-        "A value in `needs:`, where it is no list. In the name of a job, `train-$<matrix.lr>`, values of\n"
-        "a matrix and numbers read as in the names that a matrix makes: `train-0p1`. Text reads as it is.",
-        model.NeedSpec,
-    ),
-    ("A role", "`roles:` has one mapping for each, by name.", model_role.RoleSpec),
-    ("Probes", "`ready:` of a role.", model_role.ProbeSpec),
-    ("Resources", "`resource:` of a role, where it is no name of a resource.", model_role.Resources),
-    ("Bind mounts", "An item of `mounts:`.", model_role.BindMount),
-    ("Volume mounts", "An item of `mounts:`.", model_role.VolumeMount),
-    ("Device mounts", "An item of `mounts:`.", model_role.DeviceMount),
-    ("Secrets", "A value in `env:`.", model_role.SecretRef),
-    ("Lifecycle", "`lifecycle:` of a job.", model.LifecycleSpec),
-    ("Triggers", "An item of `lifecycle.rerun_on`.", model.FilesTrigger),
-    ("Variables: whole numbers", "A value in `vars:`.", model.IntVar),
-    ("Variables: numbers", "A value in `vars:`.", model.FloatVar),
-    ("Variables: text", "A value in `vars:`.", model.StrVar),
-    ("Variables: truth values", "A value in `vars:`.", model.BoolVar),
-)
 REFERENCES = {
     "run": "all",
     "bound": "all but run macros",
@@ -119,6 +98,30 @@ def run_options() -> str:
     return "\n".join(lines)
 
 
+def llms_txt() -> str:
+    """docs/llms.txt: the pages that README lists, with its words, in the format of llmstxt.org."""
+    readme = (ROOT / "README.md").read_text()
+    summary = readme.partition("\n\n")[2].partition("\n")[0]
+    lines = ["# launcher\n", f"> {summary}\n"]
+    lines += ["`launcher skill` prints one page for coding agents, with every command and field.\n"]
+    for title, items in re.findall(r"^(To .*?):\n\n(.*?)\n(?=\n)", _documentation(readme), re.M | re.S):
+        lines += [f"## {title}\n", *_links(items), ""]
+    return "\n".join(lines)
+
+
+def _documentation(readme: str) -> str:
+    return readme.partition("\n## Documentation\n")[2].partition("\n## ")[0] + "\n"
+
+
+def _links(items: str) -> Iterator[str]:
+    """A line for each page that a list leads to, with what the list says of it."""
+    for item in items.replace("\n  ", " ").splitlines():
+        for title, path, about in re.findall(r"\[([^]]+)\]\(([^)]+)\)(?:: ((?:(?!; and |\[).)+))?", item):
+            target = Path("..", path) if not path.startswith("docs/") else Path(path).relative_to("docs")
+            note = f": {about.strip(' ,')}" if about.strip(" ,") else ""
+            yield f"- [{title}]({target}){note}"
+
+
 def _macros() -> str:
     from launcher.specs import RUN_MACROS
 
@@ -141,7 +144,7 @@ def _job_schema() -> dict[str, Any]:
 
 def _schema_of(cls: type[Model]) -> dict[str, Any]:
     made = _job_schema()
-    return made if cls is model.JobFile else made["$defs"][cls.__name__]
+    return made if cls is JobFile else made["$defs"][cls.__name__]
 
 
 def _default(info: FieldInfo) -> str:
@@ -173,6 +176,7 @@ def pages() -> Iterator[tuple[Path, str]]:
     """Every generated page and what stands in it."""
     yield ROOT / "docs" / "job-file.md", job_file()
     yield ROOT / "docs" / "run-options.md", run_options()
+    yield ROOT / "docs" / "llms.txt", llms_txt()
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ COMMANDS: tuple[tuple[str, dict[str, str]], ...] = (
     (
         "Job files",
         {
-            "init": "write a first job file; editor, hook and CI settings",
+            "init": "write a first job file; editor, agent and CI settings",
             "fmt": "format job files",
             "validate": "check job files and report every problem",
             "compile": "show the resolved jobs, and where each value comes from",
@@ -52,6 +52,7 @@ COMMANDS: tuple[tuple[str, dict[str, str]], ...] = (
             "schedulers": "list the schedulers",
             "runopts": "list the run options of schedulers",
             "schema": "print the JSON Schema of job files, plans, events",
+            "skill": "print a page for coding agents: plan, ask, apply",
             "completion": "print a completion script for your shell",
             "version": "print the versions of launcher and Python",
         },

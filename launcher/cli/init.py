@@ -1,4 +1,4 @@
-"""`launcher init`: write a first job file, and settings for editors, pre-commit and CI."""
+"""`launcher init`: write a first job file, and settings for editors, pre-commit, agents and CI."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from launcher.cli import init_ci
 from launcher.cli import init_templates as templates
 from launcher.cli.console import Console
 from launcher.cli.init_ci import ENGINES, WORKFLOW, Setup, asked_setup, workflow
-from launcher.cli.init_templates import PROJECT_SCHEMA, SCHEMA
+from launcher.cli.init_templates import PROJECT_SCHEMA, SCHEMA, SKILL
+from launcher.cli.render.skill_text import skill_page
 from launcher.cli.schema import schema as published
 from launcher.errors import LauncherError, UsageError
 from launcher.files import PROJECT_FILE, project_file, read_regular, write_whole
@@ -29,10 +30,13 @@ Write a first job file that runs as it is, launcher.toml, which names the
 project, and .launcherignore, which keeps .venv and caches out of workspaces.
 DIR defaults to the current directory.
 
---editor, --pre-commit and --ci also serve repositories that have job files: if
-DIR has some and --name is not given, init writes only these extras. For files
-that exist, it prints what to add to them. Without --force, it overwrites no
-other file, and leaves a launcher.toml that applies to DIR as it is.
+--editor, --pre-commit, --agents and --ci also serve repositories that have job
+files: if DIR has some and --name is not given, init writes only these extras.
+For files that exist, it prints what to add to them. Without --force, it
+overwrites no other file, and leaves a launcher.toml that applies to DIR as it is.
+
+--agents writes the page of `launcher skill` to .agents/skills/launcher, which
+most coding agents read on demand, and a section of AGENTS.md that leads to it.
 
 --ci github writes a workflow that plans pull requests, applies what is merged,
 and reports how it ended. At a terminal, init asks where jobs run; otherwise
@@ -40,7 +44,7 @@ they are processes of a self-hosted runner, unless --ci-engine says more."""
 EXAMPLES = """\
   launcher init
   launcher init jobs/ --name train --toml
-  launcher init --editor --pre-commit
+  launcher init --editor --pre-commit --agents
   launcher init --ci github --ci-engine docker --ci-host me@gpu1"""
 
 DISTRIBUTION = "launcher-jobs"
@@ -61,6 +65,9 @@ def add_arguments(parser: Any) -> None:
     )
     extras.add_argument(
         "--pre-commit", action="store_true", help="write pre-commit hooks that format and check job files"
+    )
+    extras.add_argument(
+        "--agents", action="store_true", help="write a page for coding agents, and a section of AGENTS.md"
     )
     ci = parser.add_argument_group("Continuous integration")
     ci.add_argument(
@@ -91,7 +98,7 @@ def run(args: Any, console: Console) -> int:
         raise UsageError(f"`{args.name}` is not a valid job name", hint=hint)
     folder = os.path.abspath(args.dir)
     jobs = [found.path for found in find_files([folder], folder)[0]] if os.path.isdir(folder) else []
-    is_extra = args.editor or args.pre_commit or args.ci
+    is_extra = args.editor or args.pre_commit or args.agents or args.ci
     name = "" if jobs and is_extra and args.name is None else args.name or "hello"
     setup = _ci_setup(args, jobs, _top_of(folder), console)
     files = [*_job_files(args, folder, name, has_jobs=bool(jobs))] if name else []
@@ -193,6 +200,9 @@ def _extra_files(args: Any, top: str) -> Iterator[_File]:
         yield _File(
             os.path.join(top, ".pre-commit-config.yaml"), "repos:\n" + indent(hooks, "  "), hooks, marks
         )
+    if args.agents:
+        yield _File(os.path.join(top, SKILL), skill_page(), is_optional=True)
+        yield _File(os.path.join(top, "AGENTS.md"), templates.AGENTS, templates.AGENTS, (SKILL,))
 
 
 def _json(value: Any) -> str:

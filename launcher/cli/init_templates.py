@@ -6,6 +6,8 @@ from typing import Any
 
 SCHEMA = ".launcher/job-v1.schema.json"
 PROJECT_SCHEMA = ".launcher/project-v1.schema.json"
+SKILL = ".agents/skills/launcher/SKILL.md"
+"""Where agents of several vendors look for skills, and read one only when its description fits their task."""
 
 YAML_JOB = """\
 version: 1
@@ -72,6 +74,8 @@ IGNORE = """\
 .vscode
 .github
 .launcher
+.agents
+AGENTS.md
 .pre-commit-config.yaml
 """
 
@@ -83,6 +87,14 @@ VSCODE_SETTINGS: dict[str, Any] = {
     },
 }
 VSCODE_EXTENSIONS: dict[str, Any] = {"recommendations": ["redhat.vscode-yaml", "tamasfe.even-better-toml"]}
+
+AGENTS = f"""\
+## Jobs
+
+Jobs are declared in `*.launcher.yaml` and `*.launcher.toml` files. Before you write, plan, start or look at
+one, read `{SKILL}`; `launcher skill` prints it for the installed version.
+"""
+"""A section of an AGENTS.md, which agents read whole for each task: it leads to the page."""
 
 HOOKS = """\
 - repo: local

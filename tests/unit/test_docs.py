@@ -11,6 +11,7 @@ import pytest
 
 from launcher.cli.arguments import Arguments
 from launcher.cli.commands import command, names
+from launcher.cli.render.skill_text import skill_page
 from launcher.runner import Runner
 from launcher.schedulers import Scheduler, StagedScheduler
 from launcher.schedulers.backend import BackendScheduler
@@ -29,8 +30,11 @@ RECIPES = ("cookbook", "slurm-recipes")
 WALK = "writing-a-scheduler"
 """The page whose Python and TOML are excerpts of an example, which its commands then use."""
 QUOTED = ("python", "toml")
-OF_OTHERS = {"--cleanenv", "--container-image", "--container-mounts", "--overlap"}
-"""Options of Apptainer, pyxis and srun."""
+OF_OTHERS = {
+    "slurm-recipes": {"--cleanenv", "--container-image", "--container-mounts", "--overlap"},
+    "metrics": {"--collector", "--user"},
+}
+"""Options of Apptainer, pyxis and srun; of node-exporter and systemctl."""
 
 
 def stories() -> Iterator[tuple[str, list[Block]]]:
@@ -39,6 +43,7 @@ def stories() -> Iterator[tuple[str, list[Block]]]:
         for title, text in parts.items():
             if story := [block for block in blocks(text) if page.stem != WALK or block[0] not in QUOTED]:
                 yield re.sub(r"\W+", "-", f"{page.stem} {title}").strip("-"), story
+    yield "skill", blocks(skill_page())
 
 
 def uses(scheduler: str, story: list[Block]) -> bool:
@@ -176,5 +181,5 @@ def test_every_option_that_a_page_names_is_one(page):
     prose = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.M | re.S)
     code = " ".join(re.findall(r"`([^`\n]+)`", prose))
     of_sbatch = {f"--{name}" for name in KNOWN} if page.stem.startswith(("slurm", "convert")) else set()
-    of_others = OF_OTHERS if page.stem == "slurm-recipes" else set()
+    of_others = OF_OTHERS.get(page.stem, set())
     assert {*re.findall(r"(?<!\S)--[a-z][a-z-]+", code)} <= known | components | of_sbatch | of_others

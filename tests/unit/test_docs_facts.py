@@ -25,7 +25,12 @@ from tests.unit.test_docs_tables import SET_BY_DDP, keyed, rows
 ROOT = Path(__file__).resolve().parents[2]
 PAPERS = ("ARCHITECTURE.md", "CONTRIBUTING.md")
 PAGES = [*sorted((ROOT / "docs").glob("*.md")), *(ROOT / name for name in PAPERS)]
-PAGES += [ROOT / "README.md", ROOT / "SECURITY.md", ROOT / "CHANGELOG.md"]
+PAGES += [
+    ROOT / "README.md",
+    ROOT / "SECURITY.md",
+    ROOT / "CHANGELOG.md",
+    ROOT / "launcher" / "cli" / "skill.md",
+]
 GENERATED = ROOT / "docs" / "job-file.md"
 every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 

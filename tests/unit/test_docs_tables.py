@@ -10,6 +10,7 @@ import pytest
 
 import launcher.errors
 from launcher.cli import main
+from launcher.cli.exit_codes import EXIT_CODES
 from launcher.errors import NOT_SUCCEEDED, LauncherError
 from launcher.plan.model import FAIL_ON
 from launcher.plan.reasons import REASONS
@@ -78,7 +79,20 @@ def test_every_exit_code_is_there():
     codes = {int(row[0]) for row in rows("exit-codes") if row[0].isdigit()}
     raised = {kind.exit_code for kind in exceptions()}
     pending = 2  # plan --detailed-exitcode
-    assert codes == {0, pending, NOT_SUCCEEDED, main.CLOSED, main.INTERRUPTED, main.TERMINATED} | raised
+    assert (
+        codes
+        == EXIT_CODES.keys()
+        == {0, pending, NOT_SUCCEEDED, main.CLOSED, main.INTERRUPTED, main.TERMINATED} | raised
+    )
+
+
+def test_the_meaning_of_an_exit_code_is_that_of_the_page_for_agents():
+    text = (ROOT / "docs" / "exit-codes.md").read_text().replace("\\|", "|")
+    assert [
+        f"| {code} | {meaning} |"
+        for code, meaning in EXIT_CODES.items()
+        if f"| {code} | {meaning} |" not in text
+    ] == []
 
 
 def test_every_exception_is_there_with_its_code():
