@@ -20,14 +20,25 @@ from launcher.turns.machine import machine
 _MOST = 1000
 _STDOUT = "-"
 _SUFFIX = ".prom"
-_OURS = ("project", "target", "scheduler", "state", "outcome", "job_name", "version")
+_OURS = (
+    "project",
+    "target",
+    "scheduler",
+    "state",
+    "outcome",
+    "job_name",
+    "role",
+    "mode",
+    "source",
+    "version",
+)
 
 USAGE = "metrics [--textfile FILE] [OPTIONS]"
 HELP = """\
 Print metrics in the text format of Prometheus, or write them to a file that the
 textfile collector of node-exporter reads: apps by project, target, scheduler
-and state, how each job ended last, when and after how long, who is in line, and
-what apps hold of this machine. Run it from a timer, as the user whose apps they
+and state, how each job ended last, when, after how long and what it used, who is
+in line, and what apps hold of this machine. Run it from a timer, as the user whose apps they
 are.
 
 It looks at live apps as `launcher list` does, so that ends are recorded which

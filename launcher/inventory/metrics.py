@@ -1,4 +1,4 @@
-"""Measures of recorded apps, for a monitoring system: how many in which state, and how each job ended last."""
+"""Metrics of recorded apps: how many are in which state, how each job ended last, and what that used."""
 
 from __future__ import annotations
 
@@ -61,7 +61,8 @@ def families(
         "Jobs that have no metrics of their own, being too many.",
         {(): jobs - len(last)},
     )
-    yield from _of_jobs([app for app, _ in last])
+    of_jobs = [app for app, _ in last]
+    yield from (*_of_jobs(of_jobs), *_used(of_jobs))
     yield Family(
         "job_last_success_timestamp_seconds",
         "gauge",
@@ -105,6 +106,33 @@ def _of_jobs(last: list[AppRecord]) -> Iterator[Family]:
             for app in last
             if app.ended_at and app.started_at
         },
+    )
+
+
+def _used(last: list[AppRecord]) -> Iterator[Family]:
+    """What the last ended attempts of jobs have used, where that is recorded."""
+    uses = [((*_job(app), ("role", role)), use) for app in last for role, use in app.used.items()]
+    yield Family(
+        "job_last_cpu_seconds",
+        "gauge",
+        "CPU time of the last ended attempt, of all runs of a role.",
+        {
+            (*labels, ("mode", mode)): value
+            for labels, use in uses
+            for mode, value in (("user", use.user_s), ("system", use.system_s))
+        },
+    )
+    yield Family(
+        "job_last_run_seconds",
+        "gauge",
+        "How long the runs of a role took in the last ended attempt, summed.",
+        {labels: use.wall_s for labels, use in uses},
+    )
+    yield Family(
+        "job_last_memory_bytes",
+        "gauge",
+        "Memory of the largest run of a role in the last ended attempt, by how it was measured.",
+        {(*labels, ("source", use.source)): use.memory for labels, use in uses if use.memory},
     )
 
 

@@ -17,6 +17,7 @@ from launcher.state.rows import (
     UPGRADES,
     VERSION,
     from_record,
+    read_used,
     to_record,
 )
 
@@ -238,7 +239,7 @@ SELECT {ATTEMPT_RECORD}, (
     SELECT good.ended_at FROM attempts AS good
     WHERE (good.job, good.project, good.target) = (last.job, last.project, last.target)
         AND good.state = 'succeeded' ORDER BY good.number DESC LIMIT 1
-), last.jobs FROM last JOIN attempts USING (job, project, target, number)
+), used, last.jobs FROM last JOIN attempts USING (job, project, target, number)
 """
 _MATCHING_IDS = f"""
 SELECT {ATTEMPT_RECORD} FROM attempts WHERE app_id GLOB :pattern
@@ -336,10 +337,18 @@ class Reader(StoreFile):
     def last_ends(self, limit: int, since: float = 0.0) -> tuple[list[tuple[AppRecord, float | None]], int]:
         """The last ended attempts of the `limit` jobs that ended last, and how many jobs ended.
 
-        With each: when its job succeeded last. Only of jobs that ended after `since`.
+        With what each has used, and with when its job succeeded last. Only of jobs that ended after `since`.
         """
+        from contextlib import suppress
+
         rows = self._rows(_LAST_ENDS, {"limit": limit, "since": since})
-        return [(to_record(row[:-2]), row[-2]) for row in rows], rows[0][-1] if rows else 0
+        found = []
+        for *record, success, used, _ in rows:
+            app = to_record(tuple(record))
+            with suppress(ValueError, TypeError, KeyError, AttributeError):  # damaged: it is only left out
+                app.used = read_used(used)
+            found.append((app, success))
+        return found, rows[0][-1] if rows else 0
 
     def live(self) -> list[AppRecord]:
         """The apps that have no recorded end, newest first."""

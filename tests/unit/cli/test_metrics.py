@@ -1,14 +1,19 @@
 """`launcher metrics`: Prometheus reads it, whatever the names of jobs are, and it says what is recorded."""
 
 import os
+import re
+import sqlite3
 import stat
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from launcher import paths
+from launcher.holding.use import Use
 from launcher.state.store import Store
 from tests.processes import gone
 from tests.unit.cli.worlds import attempt, launch
+from tests.unit.test_docs_tables import keyed
 
 HOSTILE = 'a"} 1\nlauncher_apps{state="x\\'
 Samples = dict[tuple[str, str], float]
@@ -77,6 +82,46 @@ def test_the_last_ended_attempt_of_a_job_has_outcome_times_and_exit_code(scenari
         "job_last_success_timestamp_seconds": 110,
     }
     assert ("job_last_outcome", "vision default train failed") in shown(scenario)
+
+
+def test_the_use_of_the_last_attempt_is_that_of_its_roles(scenario, ledger):
+    used = {"main": Use((3.5, 0.5, 4096, "cgroup"), 2.0, 2), "side": Use((1.0, 0.0, 0, ""), 1.0)}
+    record(ledger, "train", "succeeded", used=used)
+    found = {key: value for key, value in shown(scenario).items() if "main" in key[1] or "side" in key[1]}
+    job = "vision default train"
+    assert found == {
+        ("job_last_cpu_seconds", f"{job} main user"): 3.5,
+        ("job_last_cpu_seconds", f"{job} main system"): 0.5,
+        ("job_last_cpu_seconds", f"{job} side user"): 1,
+        ("job_last_cpu_seconds", f"{job} side system"): 0,
+        ("job_last_run_seconds", f"{job} main"): 2,
+        ("job_last_run_seconds", f"{job} side"): 1,
+        ("job_last_memory_bytes", f"{job} main cgroup"): 4096,
+    }
+
+
+def test_a_damaged_record_of_use_hides_no_other_metric(scenario, ledger):
+    record(ledger, "train", "succeeded", used={"main": Use()})
+    for damaged in ("{", "[]", '{"main": 3}', '{"main": {}}'):
+        with sqlite3.connect(paths.ledger()) as db:
+            db.execute("UPDATE attempts SET used = ?", (damaged,))
+        db.close()
+        assert shown(scenario)["job_last_attempt", "vision default train"] == 1
+
+
+def test_the_page_lists_every_metric_with_its_type_labels_and_help(scenario, ledger):
+    use = Use((1.0, 1.0, 1, "cgroup"), 1.0)
+    record(ledger, "train", "failed", 1, exit_code=1, used={"main": use})
+    record(ledger, "eval", "succeeded")
+    record(ledger, "live", "running")
+    families = text_string_to_metric_families(scenario.launcher("metrics", "--offline").out)
+    listed = {
+        name: [row[0], *re.findall(r"`(\w+)`", row[1]), row[2]]
+        for name, row in keyed("metrics", "The metrics").items()
+    }
+    assert listed == {
+        each.samples[0].name: [each.type, *each.samples[0].labels, each.documentation] for each in families
+    }
 
 
 def test_only_the_jobs_that_ended_last_have_metrics_of_their_own(scenario, ledger):
