@@ -15,7 +15,7 @@ and field of this version. It is a SKILL.md of the Agent Skills format, which
 `launcher init --agents` writes to .agents/skills/launcher."""
 EXAMPLES = """\
   launcher skill
-  launcher skill >.claude/skills/launcher/SKILL.md    for an agent that looks there"""
+  launcher skill >.claude/skills/launcher/SKILL.md   where agents find skills"""
 
 
 def add_arguments(parser: Any) -> None:

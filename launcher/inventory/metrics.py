@@ -45,14 +45,15 @@ def families(
     live = recorded.live() if offline else listing.live(warn=warn)
     with open_reader() as store:
         ends, (last, jobs) = store.end_counts(), store.last_ends(limit, since)
-    states = Counter((*_place(app), ("state", str(app.state))) for app in live)
+    states: Counter[Labels] = Counter()
     outcomes: dict[Labels, float] = {}
+    for app in live:
+        states[_place(app.project or "", app.target or "", app.scheduler, "state", app.state)] += 1
     for project, target, scheduler, state, count in ends:
-        place = ("project", project), ("target", target), ("scheduler", scheduler)
         if state in FINAL:
-            outcomes[(*place, ("outcome", state))] = count
+            outcomes[_place(project, target, scheduler, "outcome", state)] = count
         else:
-            states[(*place, ("state", state))] += count
+            states[_place(project, target, scheduler, "state", state)] += count
     yield Family("apps", "gauge", "Apps that have not ended, or are lost, by state.", states)
     yield Family("attempts_total", "counter", "Attempts of jobs that ended, by outcome.", outcomes)
     yield Family(
@@ -136,8 +137,8 @@ def _used(last: list[AppRecord]) -> Iterator[Family]:
     )
 
 
-def _place(app: AppRecord) -> Labels:
-    return ("project", app.project or ""), ("target", app.target or ""), ("scheduler", app.scheduler)
+def _place(project: str, target: str, scheduler: str, name: str, value: str) -> Labels:
+    return ("project", project), ("target", target), ("scheduler", scheduler), (name, value)
 
 
 def _job(app: AppRecord) -> Labels:

@@ -2,7 +2,6 @@
 
 import re
 
-import pytest
 from ruamel.yaml import YAML
 
 from launcher.cli.commands import names
@@ -39,11 +38,6 @@ def test_agents_find_the_page_by_its_front_matter():
 def test_the_page_is_the_same_on_every_terminal(scenario, monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
     assert scenario.launcher("skill").out == PAGE
-
-
-@pytest.mark.parametrize("name", names())
-def test_every_command_of_the_page_explains_itself(scenario, name):
-    assert scenario.launcher(name, "--help").out.startswith(f"Usage: launcher {name}")
 
 
 def test_init_writes_the_page_and_a_section_that_leads_to_it(scenario):
