@@ -1,0 +1,30 @@
+"""`launcher metrics` alone sees an app run and end, on every engine: no other command looks meanwhile."""
+
+import time
+
+from tests.unit.cli.test_metrics import Samples, read
+
+END_S = 60.0
+
+
+def metrics(scenario) -> Samples:
+    scenario.launcher("metrics", "--textfile", "m.prom")
+    return read((scenario.folder / "m.prom").read_text())
+
+
+def value(samples: Samples, name: str, *labels: str) -> float:
+    """The sum of the samples of a name whose labels have all these values."""
+    return sum(each for (one, text), each in samples.items() if one == name and {*labels} <= {*text.split()})
+
+
+def test_an_app_is_running_and_then_has_ended_with_its_exit_code(scenario):
+    _, gate = scenario.running("exit 3")
+    assert value(metrics(scenario), "apps", "running") == 1
+    gate.open()
+    deadline = time.monotonic() + END_S
+    while not value(found := metrics(scenario), "attempts_total", "failed") and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert value(found, "apps") == 0
+    assert value(found, "job_last_outcome", "job", "failed") == 1
+    assert value(found, "job_last_exit_code", "job") == 3
+    assert value(found, "job_last_duration_seconds", "job") > 0
