@@ -97,7 +97,7 @@ def run(args: Any, console: Console) -> int:
     if args.textfile != _STDOUT:
         _check(args.textfile)
     found = [
-        Family("build_info", "gauge", "The version of launcher; always 1.", {(("version", __version__),): 1}),
+        Family("build_info", "The version of launcher; always 1.", {(("version", __version__),): 1}),
         *families(limit=args.limit, since=args.since, offline=args.offline, warn=console.warn),
         *of_machine(queue_json(machine(with_gpus=True), Tables.read(), {})),
     ]
@@ -115,8 +115,7 @@ def _check(path: str) -> None:
         place = os.path.join(path, f"launcher{_SUFFIX}")
         raise UsageError(f"{path} is a folder", hint=f"name a file in it: `--textfile {place}`")
     if not path.endswith(_SUFFIX):
-        meant = f"name it `{os.path.splitext(path)[0]}{_SUFFIX}`"
         raise UsageError(
             f"node-exporter reads files that end in {_SUFFIX}, and {path} does not",
-            hint=f"{meant}, or print the metrics: `--textfile {_STDOUT}`",
+            hint=f"name it `{os.path.splitext(path)[0]}{_SUFFIX}`; `--textfile {_STDOUT}` prints the metrics",
         )

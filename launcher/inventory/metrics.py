@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from launcher.inventory import listing, recorded
 from launcher.schedulers.appstore import open_reader
@@ -13,11 +13,13 @@ from launcher.state.records import AppRecord
 FINAL = ("succeeded", "failed", "cancelled", "skipped")
 """The end states that do not change again; "lost" may."""
 
+_MODES = ("user", "system")
+
 Labels = tuple[tuple[str, str], ...]
 
 
 class Family(NamedTuple):
-    """The samples of one metric.
+    """The samples of one metric, which is a counter where its name ends so, else a gauge.
 
     Attributes:
         name: with its unit, as Prometheus wants it.
@@ -25,9 +27,12 @@ class Family(NamedTuple):
     """
 
     name: str
-    kind: Literal["gauge", "counter"]
     help: str
     samples: Mapping[Labels, float]
+
+    @property
+    def kind(self) -> str:
+        return "counter" if self.name.endswith("_total") else "gauge"
 
 
 def families(
@@ -54,87 +59,39 @@ def families(
             outcomes[_place(project, target, scheduler, "outcome", state)] = count
         else:
             states[_place(project, target, scheduler, "state", state)] += count
-    yield Family("apps", "gauge", "Apps that have not ended, or are lost, by state.", states)
-    yield Family("attempts_total", "counter", "Attempts of jobs that ended, by outcome.", outcomes)
+    yield Family("apps", "Apps that have not ended, or are lost, by state.", states)
+    yield Family("attempts_total", "Attempts of jobs that ended, by outcome.", outcomes)
     yield Family(
-        "jobs_left_out",
-        "gauge",
-        "Jobs that have no metrics of their own, being too many.",
-        {(): jobs - len(last)},
+        "jobs_left_out", "Jobs that have no metrics of their own, being too many.", {(): jobs - len(last)}
     )
-    of_jobs = [app for app, _ in last]
-    yield from (*_of_jobs(of_jobs), *_used(of_jobs))
-    yield Family(
-        "job_last_success_timestamp_seconds",
-        "gauge",
-        "When the job succeeded last.",
-        {_job(app): success for app, success in last if success},
-    )
+    yield from _of_jobs({_job(app): app for app, _ in last})
+    successes = {_job(app): success for app, success in last if success}
+    yield Family("job_last_success_timestamp_seconds", "When the job succeeded last.", successes)
 
 
-def _of_jobs(last: list[AppRecord]) -> Iterator[Family]:
+def _of_jobs(last: Mapping[Labels, AppRecord]) -> Iterator[Family]:
     """The metrics of the last ended attempts of jobs."""
+    outcomes = {(*job, ("outcome", str(app.state))): 1 for job, app in last.items()}
+    yield Family("job_last_outcome", "How the last ended attempt of the job ended; always 1.", outcomes)
+    numbers = {job: app.number or 0 for job, app in last.items()}
+    yield Family("job_last_attempt", "The number of the last ended attempt of the job.", numbers)
+    codes = {job: app.exit_code for job, app in last.items() if app.exit_code is not None}
     yield Family(
-        "job_last_outcome",
-        "gauge",
-        "How the last ended attempt of the job ended; always 1.",
-        {(*_job(app), ("outcome", str(app.state))): 1 for app in last},
+        "job_last_exit_code", "The exit code that decided a failure of the last ended attempt.", codes
     )
-    yield Family(
-        "job_last_attempt",
-        "gauge",
-        "The number of the last ended attempt of the job.",
-        {_job(app): app.number or 0 for app in last},
-    )
-    yield Family(
-        "job_last_exit_code",
-        "gauge",
-        "The exit code that decided a failure of the last ended attempt.",
-        {_job(app): app.exit_code for app in last if app.exit_code is not None},
-    )
-    yield Family(
-        "job_last_end_timestamp_seconds",
-        "gauge",
-        "When the last ended attempt of the job ended.",
-        {_job(app): app.ended_at for app in last if app.ended_at},
-    )
-    yield Family(
-        "job_last_duration_seconds",
-        "gauge",
-        "How long the last ended attempt of the job ran.",
-        {
-            _job(app): max(0.0, app.ended_at - app.started_at)
-            for app in last
-            if app.ended_at and app.started_at
-        },
-    )
-
-
-def _used(last: list[AppRecord]) -> Iterator[Family]:
-    """What the last ended attempts of jobs have used, where that is recorded."""
-    uses = [((*_job(app), ("role", role)), use) for app in last for role, use in app.used.items()]
-    yield Family(
-        "job_last_cpu_seconds",
-        "gauge",
-        "CPU time of the last ended attempt, of all runs of a role.",
-        {
-            (*labels, ("mode", mode)): value
-            for labels, use in uses
-            for mode, value in (("user", use.user_s), ("system", use.system_s))
-        },
-    )
-    yield Family(
-        "job_last_run_seconds",
-        "gauge",
-        "How long the runs of a role took in the last ended attempt, summed.",
-        {labels: use.wall_s for labels, use in uses},
-    )
-    yield Family(
-        "job_last_memory_bytes",
-        "gauge",
-        "Memory of the largest run of a role in the last ended attempt, by how it was measured.",
-        {(*labels, ("source", use.source)): use.memory for labels, use in uses if use.memory},
-    )
+    ends = {job: app.ended_at for job, app in last.items() if app.ended_at}
+    yield Family("job_last_end_timestamp_seconds", "When the last ended attempt of the job ended.", ends)
+    took = {job: max(0.0, end - start) for job, end in ends.items() if (start := last[job].started_at)}
+    yield Family("job_last_duration_seconds", "How long the last ended attempt of the job ran.", took)
+    used = {(*job, ("role", role)): use for job, app in last.items() for role, use in app.used.items()}
+    cpu = {(*of, ("mode", mode)): getattr(use, f"{mode}_s") for of, use in used.items() for mode in _MODES}
+    yield Family("job_last_cpu_seconds", "CPU time of the last ended attempt, of all runs of a role.", cpu)
+    walls = {of: use.wall_s for of, use in used.items()}
+    about = "How long the runs of a role took in the last ended attempt, summed."
+    yield Family("job_last_run_seconds", about, walls)
+    memory = {(*of, ("source", use.source)): use.memory for of, use in used.items() if use.memory}
+    about = "Memory of the largest run of a role in the last ended attempt, by how it was measured."
+    yield Family("job_last_memory_bytes", about, memory)
 
 
 def _place(project: str, target: str, scheduler: str, name: str, value: str) -> Labels:

@@ -15,6 +15,11 @@ def test_a_page_is_up_to_date(path, text):
     assert path.read_text() == text, "run scripts/reference"
 
 
+def test_the_list_for_programs_has_a_line_on_every_page_of_the_docs():
+    listed = re.findall(r"^- \[[^]]+\]\(([^)]+)\): \S", (ROOT / "docs" / "llms.txt").read_text(), re.M)
+    assert {page.name for page in (ROOT / "docs").glob("*.md")} - {*listed} == set()
+
+
 @pytest.mark.slow
 def test_the_picture_shows_what_the_commands_print():
     script = runpy.run_path(str(ROOT / "scripts" / "picture.py"))

@@ -36,7 +36,7 @@ def of_machine(queue: Mapping[str, Any]) -> list[Family]:
         ("machine_gpus", "GPUs that apps share.", len(gpus)),
         ("machine_held_gpus", "GPUs that apps hold.", sum(bool(each["held_by"]) for each in gpus)),
     )
-    return [Family(name, "gauge", about, {(): value}) for name, about, value in found]
+    return [Family(name, about, {(): value}) for name, about, value in found]
 
 
 def _family(family: Family, labels: Labels) -> str:
