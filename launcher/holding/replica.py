@@ -148,9 +148,9 @@ class Replica:
         self.message = stop_reason if self.is_stopped else self.lost
         self.has_succeeded = self.code == 0 and not (self.late or self.is_stopped or self.why)
         if event.get("use"):
-            self._count_use(event["use"], at)
+            self.count_use(event["use"], at)
 
-    def _count_use(self, measured: "Any", at: float) -> None:
+    def count_use(self, measured: "Any", at: float) -> None:
         """Take over what the run has used that has ended."""
         self.use = Use(measured, max(0.0, at - (self.started_at or at)))
         if self.role.used is None:

@@ -11,8 +11,8 @@ one run of a replica has its container, and the start of the run by the engine's
     {"e": "kill", "id": ID, "at": T}        another program, or the engine as it stops, signals it
     {"e": "reaped"}                         the ledger has the outcome
 
-and fields: `by: engine` of a `restart` that the engine made, `removed` of the `exit` of a replica whose
-container is gone, `drift` of `ended`.
+and fields: `by: engine` of a `restart` that the engine made, with the `use` of the run before it; `removed`
+of the `exit` of a replica whose container is gone; `drift` of `ended`. Only a watcher knows the `use` of a run.
 """
 
 from __future__ import annotations
@@ -179,6 +179,8 @@ class HeldApp(App):
         if event.get("by") == "engine":
             where = event["role"], event["k"]
             self.of_engine[where] = self.of_engine.get(where, 0) + 1
+            if event.get("use"):
+                self.replica(event).count_use(event["use"], at)
 
     def _on_ended(self, event: Event, at: float) -> None:
         super()._on_ended(event, at)

@@ -283,6 +283,7 @@ def test_all_that_a_view_is_asked_is_sent_as_get_or_head(tmp_path: Path):
         "volume": ("x",),
         "executed": ("x",),
         "past_events": ("x", 1.0),
+        "usage": ("x",),
     }
     unasked = ("close", "volumes", "inspect_within", "environment")  # which ask as `inspect` does
     try:

@@ -19,6 +19,7 @@ from launcher.schedulers.docker.client.objects import (
     image,
     labelled,
     path_stat,
+    usage_of,
 )
 
 TYPE_CHECKING = False
@@ -125,6 +126,11 @@ class EngineView:
             return self.inspect(listed.id) if time.monotonic() < deadline else listed
 
         return [found for found in run_parallel(inspect, containers, INSPECTIONS) if found is not None]
+
+    def usage(self, container: str) -> tuple[float, float, int] | None:
+        """A sample of a run, see `usage_of`; None when there is no such container."""
+        path, doing = f"/containers/{quoted(container)}/stats", f"sample the use of {container}"
+        return self._wire.find(path, doing, usage_of, params={"stream": "false", "one-shot": "true"})
 
     def events(self, *labels: str, since: float | None = None) -> EventStream:
         """Events of containers with these labels from now on, or from `since` on (epoch seconds).

@@ -89,10 +89,10 @@ class Wire:
         found: T = self.send(method, path, doing, decode=decode, **options)
         return found
 
-    def find(self, path: str, doing: str, read: Callable[[Any], T]) -> T | None:
+    def find(self, path: str, doing: str, read: Callable[[Any], T], **options: Any) -> T | None:
         """As `json`; None when there is no such thing."""
         try:
-            return self.json(path, doing, read)
+            return self.json(path, doing, read, **options)
         except NotFound:
             return None
 

@@ -27,6 +27,7 @@ from launcher.schedulers.docker.status import view
 from launcher.schedulers.docker.watching import ends
 from launcher.schedulers.docker.watching.actions import Actions
 from launcher.schedulers.docker.watching.observer import AppObserver, EventQueue
+from launcher.schedulers.docker.watching.samples import AppSamples
 from launcher.schedulers.docker.watching.steps import Process, Rest
 from launcher.schedulers.docker.watching.stream import SharedStream
 
@@ -70,6 +71,7 @@ class WatchedApp:
         self._events = EventQueue(self._app_dir)
         self._observer = AppObserver(self._engine, self.app_id, self._events)
         self._prober: Prober | None = None  # only apps with probes have one
+        self._samples = AppSamples(process.sampler)
         self._hold: Hold | None = None
         self._found: list[Container] = []
         self._recorder = _Recorder(self._app_dir, self._write_end)
@@ -110,7 +112,8 @@ class WatchedApp:
         return self._follow()
 
     def close(self) -> None:
-        """Give up the app's share, and end its probes. A later step is none."""
+        """Give up the app's share, and end its probes and samples. A later step is none."""
+        self._samples.close()
         if self._prober is not None:
             self._prober.close()
         if self.place is not None:
@@ -274,6 +277,7 @@ class WatchedApp:
             self._observer.invalidate()
             return False
         self._probe(app, labels)
+        self._samples.follow(found)
         self._wait(app, is_written=is_written)
         return False
 
@@ -296,6 +300,7 @@ class WatchedApp:
             ):
                 if fact.get("by") == "engine":
                     fact["code"] = self._events.code_of_last_end(fact["id"])
+                self._samples.add_use(fact)
                 self._take(app, fact)
 
     def _take(self, app: HeldApp, fact: dict[str, Any]) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from launcher.schedulers.docker.client.engine import Engine
+from launcher.schedulers.docker.watching.samples import Sampler
 from launcher.specs.needs import StoodOn
 
 
@@ -32,9 +33,14 @@ OnEnd = Callable[["tuple[str, str] | Exception"], None]
 
 
 class Process(Protocol):
-    """The process that watches apps. All methods may be called from any thread."""
+    """The process that watches apps. All methods may be called from any thread.
+
+    Attributes:
+        sampler: None for an engine behind ssh, where each request costs a process there.
+    """
 
     engine: Engine
+    sampler: Sampler | None
 
     def submit(self, call: Callable[[], object]) -> None:
         """Run a call in a thread that may block."""

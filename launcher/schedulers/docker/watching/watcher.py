@@ -37,6 +37,7 @@ from launcher.schedulers.docker.watching.app import WatchedApp
 from launcher.schedulers.docker.watching.client import CONTROL_FD, LISTENER_FD
 from launcher.schedulers.docker.watching.connection import Connection
 from launcher.schedulers.docker.watching.pool import Pool
+from launcher.schedulers.docker.watching.samples import Sampler
 from launcher.schedulers.docker.watching.steps import OnEnd, Rest
 from launcher.schedulers.docker.watching.stream import SharedStream
 from launcher.schedulers.loop import Loop
@@ -86,6 +87,7 @@ class Watcher:
         self._loop = Loop()
         self._pool = Pool(self._loop.after)
         self._stream = SharedStream(engine, self)
+        self.sampler = None if engine.host.startswith("ssh://") else Sampler(engine, self.post)
         self._reader: Thread | None = None
         self._needs: Needs | None = None
         self._tasks: dict[str, _Task] = {}
