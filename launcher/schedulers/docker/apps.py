@@ -233,8 +233,8 @@ def _view(
         view = shown(engine_started_at=engine.started_at())
     if view is None:
         return None
-    if stone is not None and view.started_at is None:
-        view = replace(view, started_at=stone.started_at)
+    if stone is not None and (view.started_at is None or not view.used):
+        view = replace(view, started_at=view.started_at or stone.started_at, used=view.used or stone.used)
     is_gone = not (found or view.final or lock_held) and view.message == status.GONE
     if is_gone and record.is_locked(record.folder(labels.app_id)):
         return DockerAppView(state="waiting")  # its watcher is about to record that

@@ -12,7 +12,7 @@ one run of a replica has its container, and the start of the run by the engine's
     {"e": "reaped"}                         the ledger has the outcome
 
 and fields: `by: engine` of a `restart` that the engine made, with the `use` of the run before it; `removed`
-of the `exit` of a replica whose container is gone; `drift` of `ended`. Only a watcher knows the `use` of a run.
+of the `exit` of a replica whose container is gone; `drift` of `ended`. Only watchers know the `use` of a run.
 """
 
 from __future__ import annotations

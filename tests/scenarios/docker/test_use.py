@@ -1,0 +1,140 @@
+"""The CPU time and memory of containers: sampled while they run, and on record everywhere after their end."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.engines.proxy import Proxy, everything
+
+PATIENCE_S = 120.0
+HANGS_S = 600.0
+
+
+class Samples:
+    """The engine behind a proxy that sees the samples. One that a later one follows was answered."""
+
+    def __init__(self, proxy: Proxy) -> None:
+        self.proxy = proxy
+        self.most_s = 0.0
+
+    def asked(self, container: str) -> int:
+        return sum(f"/containers/{container}/stats?" in each for each in list(self.proxy.seen))
+
+    def taken(self, container: str, count: int) -> None:
+        """Wait until this many were taken from now on."""
+        first = self.asked(container)  # which may not be answered yet
+        until(lambda: self.asked(container) > first + count)
+
+    def delay_s(self, _method: str, path: str) -> float:
+        return self.most_s if "/stats?" in path else 0.0
+
+
+def until(holds: Callable[[], object]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def samples(scenario, tmp_path) -> Iterator[Samples]:
+    with Proxy(tmp_path / "p.sock", everything) as proxy, pytest.MonkeyPatch.context() as behind:
+        behind.setenv("DOCKER_HOST", proxy.host)
+        made = Samples(proxy)
+        proxy.delay_s = made.delay_s
+        yield made
+        for each in scenario.apps():
+            scenario.cancel(each, code=None)
+
+
+def used(scenario: Any, job: str = "job") -> dict[str, Any]:
+    found: dict[str, Any] = scenario.status(job)["used"]
+    return found
+
+
+def burn(scenario: Any) -> str:
+    return f"until test -e {scenario.folder}/go; do :; done"
+
+
+def container(scenario: Any) -> str:
+    return str(scenario.containers()[0].id)
+
+
+def open_gate(scenario: Any, name: str = "go") -> None:
+    (scenario.folder / name).touch()
+
+
+def test_the_use_of_a_job_is_on_record_also_for_other_state_folders(scenario, samples, monkeypatch, tmp_path):
+    scenario.apply(scenario.job(burn(scenario)))
+    samples.taken(container(scenario), 3)
+    open_gate(scenario)
+    scenario.wait("job")
+    found = used(scenario)
+    [use] = found.values()
+    cpu_s = use["cpu_user_s"] + use["cpu_system_s"]
+    assert (
+        0.1 < cpu_s <= 1.05 * use["wall_s"]
+    )  # it keeps one core busy, as far as the machine has that to give
+    assert use["memory_bytes"] > 10_000
+    assert (list(found), use["memory_source"], use["runs"]) == (["main"], "samples", 1)
+    scenario.launcher("gc", "--older-than", "0", "-s", "local_docker")
+    assert scenario.containers() == []
+    monkeypatch.setenv("LAUNCHER_HOME", str(tmp_path / "other"))
+    assert used(scenario) == found
+
+
+@pytest.mark.parametrize("policy", ["replica", "replica\nretry_delay: 1s", "application"])
+def test_each_run_of_a_replica_counts(scenario, samples, policy):
+    """Whether the engine or launcher starts it again."""
+    folder = scenario.folder
+    wait = "until test -e {}; do sleep 0.05; done"
+    first, second = wait.format(folder / "first"), wait.format(folder / "second")
+    script = f"if mkdir {folder}/once; then {first}; exit 3; fi; {second}"
+    scenario.apply(scenario.job(script, role=f"max_retries: 1\nretry_policy: {policy}"))
+    for run in ("first", "second"):
+        samples.taken(container(scenario), 2)
+        open_gate(scenario, run)
+    scenario.wait("job")
+    assert (scenario.status("job")["num_restarts"], used(scenario)["main"]["runs"]) == (1, 2)
+
+
+def test_the_next_watcher_goes_on_with_the_samples(scenario, samples):
+    scenario.apply(scenario.job(burn(scenario)))
+    samples.taken(container(scenario), 1)
+    scenario.kill_watchers()
+    assert scenario.status("job")["state"] == "RUNNING"
+    samples.taken(container(scenario), 1)
+    open_gate(scenario)
+    scenario.wait("job")
+    use = used(scenario)["main"]
+    assert use["cpu_user_s"] + use["cpu_system_s"] > 0.1
+    assert (use["memory_source"], use["runs"]) == ("samples", 1)
+
+
+def test_a_removed_or_cancelled_replica_has_its_use(scenario, samples):
+    for name in ("cancelled", "removed"):
+        scenario.apply(scenario.job("exec sleep 1000", name=name))
+        [own] = [each for each in scenario.containers() if name in each.name]
+        samples.taken(own.id, 1)
+        if name == "cancelled":
+            scenario.cancel(name)
+        else:
+            scenario.remove_by_hand([own])
+            scenario.wait(name, code=None)
+        assert used(scenario, name)["main"]["memory_bytes"] > 0
+
+
+def test_samples_without_an_answer_keep_no_app_and_no_watcher_waiting(scenario, samples):
+    samples.most_s = HANGS_S
+    sleep = scenario.job("exec sleep 1000", name="sleep", replicas=6)
+    scenario.apply(sleep)
+    until(lambda: sum("/stats?" in each for each in list(samples.proxy.seen)) == 4)
+    scenario.run_to_end(scenario.job("exit 3", role="max_retries: 1"), code=None)
+    assert scenario.status("job")["num_restarts"] == 1
+    scenario.cancel("sleep")
+    until(lambda: scenario.watchers() == [])
+    assert sum("/stats?" in each for each in list(samples.proxy.seen)) == 4
+    assert json.loads(scenario.launcher("list", "--json").out)
