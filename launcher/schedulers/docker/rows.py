@@ -114,6 +114,8 @@ def read(app_id: str) -> AppRecord | None:
         outcome = journal.outcome
         found.state, found.message, found.exit_code = outcome.state, outcome.message, outcome.code
         found.ended_at = outcome.at
+        found.inputs_changed = outcome.inputs_changed or journal.app.inputs_changed
+        found.used = journal.app.used
     return found
 
 

@@ -67,6 +67,24 @@ def test_a_lost_store_is_filled_from_the_records(launcher_home: Path) -> None:
         assert (launcher_home / "ledger.db").exists() is not readonly
 
 
+def test_the_record_of_an_ended_app_has_its_use_and_its_changed_inputs() -> None:
+    """`launcher list` copies it into the store, where the first end counts."""
+    run = {"role": "main", "k": 0, "id": "c", "start": 1.0}
+    use = [2.0, 1.0, 4096, "samples"]
+    make_record(
+        "ended",
+        ("starting", {}),
+        ("spawn", {**run, "t": 1_000_000_000}),
+        ("exit", {**run, "code": 0, "use": use, "t": 4_000_000_000}),
+        ("inputs", {"changed": "data.csv"}),
+        ("ended", {"state": "succeeded", "message": "", "code": 0, "t": 4_000_000_000}),
+    )
+    app = rows.read("ended")
+    assert app is not None
+    assert (app.inputs_changed, list(app.used)) == ("data.csv", ["main"])
+    assert (app.used["main"].cpu_s, app.used["main"].wall_s, app.used["main"].memory) == (3.0, 3.0, 4096)
+
+
 def test_rows_and_records_are_matched() -> None:
     rows.add(LABELS)
     make_record("unlisted")
