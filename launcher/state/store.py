@@ -59,6 +59,9 @@ SET state = :state, ended_at = :ended_at, started_at = coalesce(:started_at, sta
 WHERE app_id = :app_id AND {_OPEN.format(table="attempts", live=LIVE, new=":state")}
 """
 
+# Clients see the end of a container before its watcher has recorded what it has used.
+_ADD_USED = "UPDATE attempts SET used = :used WHERE app_id = :app_id AND state = :state AND used = ''"
+
 _END_APP = f"""
 UPDATE apps
 SET state = :state, ended_at = :ended_at, started_at = coalesce(:started_at, started_at),
@@ -306,5 +309,7 @@ def _end(db: sqlite3.Connection, app: AppRecord) -> bool:
     end = {**{name: getattr(app, name) for name in fields}, "used": used_text(app.used)}
     changed = db.execute(_END if known else _END_APP, end).rowcount > 0
     if known:
+        if end["used"] and not changed:
+            db.execute(_ADD_USED, end)
         db.execute(_COPY_END, (app.app_id,))
     return changed

@@ -1,6 +1,8 @@
 """The CPU time and memory of containers: sampled while they run, and on record everywhere after their end."""
 
 import json
+import os
+import signal
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -125,6 +127,23 @@ def test_a_removed_or_cancelled_replica_has_its_use(scenario, samples):
             scenario.remove_by_hand([own])
             scenario.wait(name, code=None)
         assert used(scenario, name)["main"]["memory_bytes"] > 0
+
+
+def test_an_apply_in_the_moment_of_the_end_leaves_the_record_to_the_watcher(scenario, samples):
+    """The containers show the end, but not the use."""
+    file = scenario.job(burn(scenario))
+    scenario.apply(file)
+    samples.taken(container(scenario), 1)
+    [watcher] = scenario.watchers()
+    os.kill(watcher, signal.SIGSTOP)
+    open_gate(scenario)
+    until(lambda: scenario.containers()[0].state == "exited")
+    scenario.apply(file)
+    os.kill(watcher, signal.SIGCONT)
+    scenario.wait("job")
+    scenario.apply(file)
+    [attempt] = scenario.attempts()
+    assert (attempt.state, list(attempt.used)) == ("succeeded", ["main"])
 
 
 def test_samples_without_an_answer_keep_no_app_and_no_watcher_waiting(scenario, samples):

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from launcher.errors import StateError
+from launcher.holding.use import Use
 from launcher.specs.needs import StoodOn
 from launcher.state.store import Store
 from tests.unit.state.attempts import attempt, digest, end_of, key
@@ -110,6 +111,21 @@ def test_an_end_can_add_a_start_that_was_not_recorded(store: Store):
     store.record(attempt())
     store.end(end_of(attempt().app_id, "succeeded", 9.0, started_at=8.0))
     assert store.app(attempt().app_id).started_at == 8.0
+
+
+def test_a_use_that_was_not_known_at_the_end_is_added_once(store: Store):
+    def end(state: str, *measured: object):
+        app = end_of(attempt().app_id, state, 9.0)
+        app.used = {"main": Use(measured, 8.0)} if measured else {}
+        return app
+
+    store.record(attempt(state="running", started_at=1.0))
+    assert store.end(end("succeeded")) is True
+    assert store.end(end("failed", 9.0, 9.0, 9, "samples")) is False
+    assert store.attempts(key())[0].used == {}
+    for memory in (4096, 1):
+        assert store.end(end("succeeded", 1.0, 0.5, memory, "samples")) is False
+        assert store.attempts(key())[0].used["main"].memory == 4096
 
 
 def test_ending_an_unknown_app_does_nothing(store: Store):

@@ -90,6 +90,8 @@ def _end_of(engine: Engine, app: DockerApp) -> Attempt | None:
         current = apps.find(engine, app.app_id, previous=app)
         if current is None or not current.view.ended:
             return None
+        if (current.journal is None or current.journal.outcome is None) and record.is_locked(app.app_dir):
+            return None  # its watcher is about to record the end, and knows more: what it said and has used
         attempt = apps.attempt_of(current)
         if attempt is not None and attempt.is_live:
             return None  # its watcher is about to record how it ended
