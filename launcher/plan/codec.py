@@ -37,11 +37,14 @@ _FAULTS_SHOWN = 20
 class PlanFileError(LauncherError):
     """A file is no saved plan, or one of a newer version."""
 
+    code = "plan-file"
+
 
 class SealError(PlanFileError):
     """A saved plan was edited, or an older version saved it without a seal. It is refused as stale."""
 
     exit_code = 4
+    code = "stale"
 
 
 def dumps(plan: Plan) -> str:
