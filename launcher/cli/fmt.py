@@ -53,6 +53,8 @@ def add_arguments(parser: Any) -> None:
 
 def run(args: Any, console: Console) -> int:
     found, refused = prepare(args.files or ["."])
+    if args.json and not found and len(refused) == 1:
+        raise refused[0][1]
     changed = [rewrite for rewrite in found if rewrite.is_change]
     written: list[Rewrite] = []
     for rewrite in changed:

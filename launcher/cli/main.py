@@ -35,6 +35,7 @@ def main(argv: Sequence[str]) -> int:
         code = CLOSED
     except FileNotFoundError as error:
         if error.filename is not None:
+            _report_fault(error, console)
             raise
         missing = LauncherError(  # os.getcwd() is the only call that fails without a file name
             "the current directory no longer exists", hint="change to an existing directory and try again"
@@ -44,6 +45,9 @@ def main(argv: Sequence[str]) -> int:
         code = _report_interrupt(INTERRUPTED, console)
     except Terminated:
         code = _report_interrupt(TERMINATED, console)
+    except Exception as error:
+        _report_fault(error, console)
+        raise
     return code
 
 
@@ -122,14 +126,13 @@ def report(error: LauncherError, console: Console) -> int:
         console.flush()  # keeps the order of output where both streams are one terminal
     except (LauncherError, OutputClosed):
         console.silence()
+    if isinstance(error, JobFileError) and error.diagnostics:
+        error = _in_short(error, console)
     if console.as_json:
         from launcher.cli.render.failures import failure
 
         _print_json(failure(error), console)
-    if isinstance(error, JobFileError) and error.diagnostics:
-        _show_diagnostics(error, console)
-    else:
-        console.error(error)
+    console.error(error)
     return error.exit_code
 
 
@@ -142,6 +145,14 @@ def _report_interrupt(code: int, console: Console) -> int:
     return code
 
 
+def _report_fault(error: Exception, console: Console) -> None:
+    """Print the object of an unexpected error, whose traceback follows, where JSON is asked for."""
+    if console.as_json:
+        from launcher.cli.render.failures import fault
+
+        _print_json(fault(error), console)
+
+
 def _print_json(value: Any, console: Console) -> None:
     """Print an object on one line, as `--format jsonl` and `logs` want it."""
     from json import dumps
@@ -152,15 +163,15 @@ def _print_json(value: Any, console: Console) -> None:
         console.silence()  # the error of the command is reported, not that of its output
 
 
-def _show_diagnostics(error: JobFileError, console: Console) -> None:
-    """Show every diagnostic, unless stdout has them, and their number."""
+def _in_short(error: JobFileError, console: Console) -> JobFileError:
+    """Show every diagnostic, unless stdout gets them; return the error that counts them."""
     from launcher.cli.render.findings import in_short
 
     if not console.as_json:
         from launcher.jobfile import render
 
         console.note(render(error.diagnostics, color=console.err_color) + "\n")
-    console.error(JobFileError(in_short(error.diagnostics)))
+    return JobFileError(in_short(error.diagnostics), diagnostics=error.diagnostics)
 
 
 def _help(argv: Sequence[str], console: Console) -> int:

@@ -8,8 +8,8 @@ from typing import Any
 
 from launcher.apply.event_schema import event_schema
 from launcher.cli.console import Console
-from launcher.cli.render.failures import error_schema, result_schema
 from launcher.cli.render.findings import findings_schema
+from launcher.cli.render.schemas import error_schema, result_schema
 from launcher.jobfile import job_schema
 from launcher.jobfile.schema.options import Declared
 from launcher.jobfile.schema.project import project_schema

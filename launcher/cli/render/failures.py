@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from json import dumps
+from typing import Any
 
+from launcher.cli.render.apps import app_json
 from launcher.errors import JobFileError, LauncherError
+from launcher.state.records import AppRecord
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import Any
-
-    from launcher.state.records import AppRecord
-
-    Problem = tuple[str, LauncherError]
-    """What an error is about (a handle, a file, an engine), and the error."""
+Problem = tuple[str, LauncherError]
+"""What an error is about (a handle, a file, an engine), and the error."""
 
 _INTERRUPTS = {130: ("interrupted", "interrupted by Ctrl-C"), 143: ("terminated", "ended by SIGTERM")}
 _LEFT = "apps that have started keep running, except that of `launcher run`: `launcher status` shows them"
@@ -23,14 +20,11 @@ _LEFT = "apps that have started keep running, except that of `launcher run`: `la
 def failure(error: LauncherError) -> dict[str, Any]:
     """The object of an error, as `launcher schema error` describes it."""
     found = error.diagnostics if isinstance(error, JobFileError) else ()
-    message, hint = str(error), error.hint
-    if found:
-        from launcher.cli.render.findings import in_short
-
-        message, hint = in_short(found), f"launcher explain {found[0].code}"
+    codes = [each.code for each in found if each.severity == "error"] or [each.code for each in found]
+    hint = f"launcher explain {codes[0]}" if codes else error.hint
     return {
         "code": error.code,
-        "message": message,
+        "message": str(error),
         "hint": hint or None,
         "exit": error.exit_code,
         **({"diagnostics": [each.to_json() for each in found]} if found else {}),
@@ -43,6 +37,12 @@ def interruption(exit_code: int) -> dict[str, Any]:
     return {"code": code, "message": message, "hint": _LEFT, "exit": exit_code}
 
 
+def fault(error: BaseException) -> dict[str, Any]:
+    """The object of an error that launcher did not expect. Its text may be anything, so it is left out."""
+    message = f"launcher has failed unexpectedly: {type(error).__name__}"
+    return {"code": "internal", "message": message, "hint": "the traceback is on stderr", "exit": 1}
+
+
 def problems_json(problems: Iterable[Problem]) -> list[dict[str, Any]]:
     """The errors of a command that has gone on after them, each with what it is about."""
     return [{"what": what, **failure(error)} for what, error in problems]
@@ -50,8 +50,6 @@ def problems_json(problems: Iterable[Problem]) -> list[dict[str, Any]]:
 
 def apps_result(apps: Iterable[AppRecord], problems: Iterable[Problem], exit_code: int) -> str:
     """The result of a command that acts on apps: what became of each."""
-    from launcher.cli.render.apps import app_json
-
     found = list(map(app_json, apps))
     value = {"exit": exit_code, "apps": found, "problems": problems_json(problems)}
     return dumps(value, indent=2, ensure_ascii=False)
@@ -68,59 +66,3 @@ ERROR_FIELDS: dict[str, dict[str, Any]] = {
     "exit": {"type": "integer", "minimum": 1, "description": "The exit code of the command."},
 }
 """The schemas of the fields that every error has."""
-
-
-def error_schema() -> dict[str, Any]:
-    """The schema of an error; the published file is this one, byte for byte. Later versions may add codes."""
-    from launcher.cli.render.findings import findings_schema, object_schema
-
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": "urn:launcher:error-v1",
-        "title": "launcher error",
-        "description": "What a command that fails prints with --json.",
-        **object_schema(
-            "diagnostics",
-            **ERROR_FIELDS,
-            diagnostics={
-                "type": "array",
-                "items": {"$ref": "#/$defs/diagnostic"},
-                "description": "Every problem of job files, as `launcher validate --json` prints them.",
-            },
-        ),
-        "$defs": findings_schema()["$defs"],
-    }
-
-
-def result_schema() -> dict[str, Any]:
-    """The schema of the result of an apply; the published file is this one, byte for byte."""
-    from launcher.cli.render.findings import object_schema
-    from launcher.plan.step import MARKS
-
-    text, absent = {"type": "string"}, {"type": ["string", "null"]}
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": "urn:launcher:result-v1",
-        "title": "launcher result",
-        "description": "What `launcher apply --json` prints when it is done.",
-        **object_schema(
-            exit={"type": "integer", "description": "The exit code: 0, 1, or 5 with --wait."},
-            jobs={"type": "array", "items": {"$ref": "#/$defs/job"}},
-            problems={"type": "array", "items": {"$ref": "#/$defs/problem"}},
-        ),
-        "$defs": {
-            "job": object_schema(
-                **dict.fromkeys(("project", "target", "job"), text),
-                action={"enum": [*MARKS]},
-                attempt={"type": ["integer", "null"]},
-                **dict.fromkeys(("app_id", "handle", "state"), absent),
-                message=text,
-                **dict.fromkeys(("output", "error", "hint"), absent),
-                warnings={"type": "array", "items": text},
-            ),
-            "problem": {
-                "description": "A job that could not be applied, and why.",
-                **object_schema(what={**text, "description": "The name of the job."}, **ERROR_FIELDS),
-            },
-        },
-    }

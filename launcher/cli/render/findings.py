@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
+from launcher.cli.render.failures import ERROR_FIELDS, failure
 from launcher.errors import JobFileError
 from launcher.text import plural
 
@@ -19,7 +20,6 @@ _POSITION = {"type": "integer", "minimum": 1}
 
 def findings_schema() -> dict[str, Any]:
     """The schema; the published file is this one, byte for byte. Later versions may add fields."""
-    from launcher.cli.render.failures import ERROR_FIELDS
     from launcher.jobfile.diagnostics.diagnostic import CODES
 
     return {
@@ -110,10 +110,8 @@ def _json(value: object) -> str:
 
 def envelope(found: Sequence[Diagnostic], jobs: int, *, strict: bool = False) -> dict[str, object]:
     """The JSON document: the error, if files are wrong; counts, and every diagnostic in file order."""
-    from launcher.cli.render.failures import ERROR_FIELDS, failure
-
     is_refused = exit_code(found, strict=strict) != 0
-    error = failure(JobFileError("", diagnostics=found)) if is_refused else {}
+    error = failure(JobFileError(in_short(found), diagnostics=found)) if is_refused else {}
     return {
         "version": VERSION,
         **{name: error[name] for name in ERROR_FIELDS if is_refused},
