@@ -77,12 +77,14 @@ class LogRequest:
 
     def shaper(self, app: AppRecord, number: int) -> Shaper:
         """What makes lines of the output of a replica: it gets pieces with their times."""
-        from launcher.cli.render.log_lines import JsonShaper, Shaper
-
         if self.as_json:
+            from launcher.cli.render.log_json import JsonShaper
+
             role, k = self.replicas[number]
             facts = {"job": app.job, "attempt": app.number, "app_id": app.app_id, "role": role, "replica": k}
             return JsonShaper(facts, regex=self.regex)
+        from launcher.cli.render.log_lines import Shaper
+
         return Shaper(self.prefix(number), regex=self.regex, timestamps=self.timestamps)
 
 
