@@ -114,12 +114,7 @@ def run(args: Any, console: Console) -> int:
             f"{', '.join(taken)} {exist}", hint="nothing was written; --force overwrites files"
         )
     written = [file.path for action, file in steps if action == "write"]
-    shown = console.aside() if args.json else console
-    for action, file in steps:
-        if action == "write":
-            _write(file)
-            shown.print(f"wrote {os.path.relpath(file.path)}")
-    console.flush()
+    _write_files([file for action, file in steps if action == "write"], args, console)
     kept = [_kept(action, file, folder) for action, file in steps if action != "write"]
     for line in kept:
         console.note(line)
@@ -136,6 +131,14 @@ def run(args: Any, console: Console) -> int:
         value = {"written": list(map(os.path.relpath, written)), "kept": kept, "next": steps_left}
         console.print(json.dumps(value, indent=2, ensure_ascii=False))
     return 0
+
+
+def _write_files(files: Sequence[_File], args: Any, console: Console) -> None:
+    shown = console.aside() if args.json else console
+    for file in files:
+        _write(file)
+        shown.print(f"wrote {os.path.relpath(file.path)}")
+    console.flush()
 
 
 def _ci_setup(args: Any, jobs: Sequence[str], top: str, console: Console) -> Setup | None:

@@ -76,15 +76,12 @@ def add_arguments(parser: Any) -> None:
         "-d", "--detach", action="store_true", help="start the app, print its handle and exit"
     )
     parser.add_argument(
-        "--json",
-        action="store_true",
-        help="print the app as `launcher status --json` does, once it has ended; its output goes to stderr",
-    )
-    parser.add_argument(
         "--queue",
         action="store_true",
         help="wait in line for the cores, memory and GPUs that the app asks for (default: take them at once)",
     )
+    text = "print the app as JSON, as `launcher status` does, when it has ended; its output goes to stderr"
+    parser.add_argument("--json", action="store_true", help=text)
 
 
 def divide(words: Sequence[str], declared: Any) -> tuple[Sequence[str], Sequence[str] | None]:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from launcher.cli.console import Console
     from launcher.cli.render.failures import Problem
+    from launcher.errors import LauncherError
     from launcher.state.records import AppRecord
 
 USAGE = "start APP… --now [-t TARGET] [--json]"
@@ -69,16 +70,12 @@ def run(args: Any, console: Console) -> int:
                 raise
             console.error(error)
             problems.append((app.handle, error))
-    late = _show_starts(asked, console.aside() if args.json else console)
-    for app in late:
-        late_error = LauncherError(
-            f"{app.handle} has left the line and not started within {_STARTED_S:g} s",
-            hint=f"launcher status {app.app_id}",
-        )
+    for app in _show_starts(asked, console.aside() if args.json else console):
+        late = _late(app)
         if len(apps) == 1:
-            raise late_error
-        console.error(late_error)
-        problems.append((app.handle, late_error))
+            raise late
+        console.error(late)
+        problems.append((app.handle, late))
     code = int(bool(problems))
     if args.json:
         from launcher.cli.render.failures import apps_result
@@ -86,6 +83,13 @@ def run(args: Any, console: Console) -> int:
 
         console.print(apps_result(current(seen), problems, code))
     return code
+
+
+def _late(app: AppRecord) -> LauncherError:
+    from launcher.errors import LauncherError
+
+    problem = f"{app.handle} has left the line and not started within {_STARTED_S:g} s"
+    return LauncherError(problem, hint=f"launcher status {app.app_id}")
 
 
 def _seen(apps: list[AppRecord]) -> list[AppRecord]:

@@ -3,13 +3,9 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from jsonschema import Draft202012Validator
 
-from launcher.cli.render.schemas import result_schema
-from launcher.plan.codec import plan_schema
 from launcher.specs import JobKey
 from launcher.state.store import Store
 from tests.github.fake import FakeGitHub
@@ -432,23 +428,3 @@ def test_a_merge_that_started_nothing_is_reported_without_a_comment(
     repo.report()
     assert github.bodies(1) == []
     assert len([each for each in github.checks if each["name"].startswith("launcher report")]) == 2
-
-
-@pytest.mark.slow
-def test_each_step_has_its_result_in_json(repo: Repository, github: FakeGitHub, scenario: Scenario) -> None:
-    def result() -> Any:
-        return json.loads(repo.printed)
-
-    repo.pull_request(1, {"train.launcher.yaml": job("train")})
-    repo.plan(1, "--json")
-    Draft202012Validator(plan_schema()).validate(result())
-    repo.pull_request(2, {"bad.launcher.yaml": job("bad", more="nope: 1\n")})
-    repo.plan(2, "--json", code=6)
-    assert [found["code"] for found in result()["diagnostics"]] == ["unknown-field"]
-    repo.merge(1)
-    repo.apply("--json")
-    Draft202012Validator(result_schema()).validate(result())
-    assert [each["action"] for each in result()["jobs"]] == ["keep", "create"]
-    scenario.wait("train")
-    repo.report("--json")
-    assert result() == {"reported": ["#1 (default, default): 1 succeeded"]}
