@@ -54,16 +54,14 @@ def run(args: Any, console: Console) -> int:
     found = [find_apps(text, args.target) for text in args.apps]
     of_groups = {app.handle for each in found if each.is_group for app in each.apps}
     apps = {app.handle: app for each in found for app in each.apps}
-    asked: list[AppRecord] = []
     problems: list[Problem] = []
     seen = _seen([*apps.values()])
     in_line = [app.app_id for app in seen if app.state == "queued" and not app.abandoned]
     started = start_now(in_line) if in_line else set()
+    asked = [app for app in seen if app.app_id in started]
     for app in seen:
         try:
-            if app.app_id in started:
-                asked.append(app)
-            else:
+            if app.app_id not in started:
                 _say_why_not(app, console, is_picked=app.handle not in of_groups)
         except LauncherError as error:
             if len(apps) == 1:
@@ -76,13 +74,12 @@ def run(args: Any, console: Console) -> int:
             raise late
         console.error(late)
         problems.append((app.handle, late))
-    code = int(bool(problems))
     if args.json:
         from launcher.cli.render.failures import apps_result
         from launcher.inventory.listing import current
 
-        console.print(apps_result(current(seen), problems, code))
-    return code
+        console.print(apps_result(current(seen), problems, int(bool(problems))))
+    return int(bool(problems))
 
 
 def _late(app: AppRecord) -> LauncherError:
