@@ -75,6 +75,8 @@ class AppName:
         """Raises UsageError."""
         if len(text) > _LONGEST:
             raise UsageError(f"`{text[:20]}…` is too long for the name of an app", hint=SYNTAX)
+        if any("\ud800" <= char <= "\udfff" for char in text + target):  # bytes that are no UTF-8
+            raise malformed(text)
         self.scheduler = self.session = ""
         self.target = target
         rest = text

@@ -213,6 +213,12 @@ def test_a_stream_of_events_ends_with_the_error(world):
     ERROR.validate(json.loads(done.out))
 
 
+def test_a_name_of_any_bytes_is_an_error_that_says_so(world):
+    for name in ("\udcff", "\udcff*", "good@\udcff"):
+        found = json.loads(world.launcher("status", "--json", name, code=64).out)
+        assert "is not a valid name of an app" in found["message"]
+
+
 def test_two_formats_are_refused_in_json(world):
     done = world.launcher("plan", "--json", "--format", "markdown", code=64)
     assert "cannot be combined" in json.loads(done.out)["message"]
