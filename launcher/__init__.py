@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from launcher.apply.plans import Choices
     from launcher.components.image import IMAGE
     from launcher.errors import (
+        AppNotFoundError,
         BlockedError,
         CommandError,
         JobFileError,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 __all__ = [
     "IMAGE",
     "AppDef",
+    "AppNotFoundError",
     "AppState",
     "BlockedError",
     "Choices",
@@ -67,8 +69,8 @@ _NAMES = {
     "launcher.apply.plans": "Choices",
     "launcher.components.image": "IMAGE",
     "launcher.errors": (
-        "BlockedError CommandError JobFileError LauncherError LockTimeoutError SchedulerError SecretError "
-        "StaleError StartError StateError UsageError"
+        "AppNotFoundError BlockedError CommandError JobFileError LauncherError LockTimeoutError "
+        "SchedulerError SecretError StaleError StartError StateError UsageError"
     ),
     "launcher.jobfile": "load_job load_jobs",
     "launcher.plan.model": "Plan",

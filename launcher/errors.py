@@ -1,4 +1,4 @@
-"""The exceptions of launcher. Each has an exit code, and may have a hint.
+"""The exceptions of launcher. Each has an exit code and, for programs, a code; and it may have a hint.
 
 ::
 
@@ -9,6 +9,7 @@
     ├── BlockedError             3   approval is needed, or a policy forbids the step
     ├── StaleError               4   attempts or engines are not those that the plan was made for
     ├── LockTimeoutError         7   another apply held the lock for too long
+    ├── AppNotFoundError         1   no job or app has that name
     ├── StateError               1   LAUNCHER_HOME cannot be read or written
     │   └── DamagedError         1   a file of it is no sound database
     ├── SecretError              1   a secret cannot be read; names it, never its value
@@ -40,9 +41,14 @@ class LauncherError(Exception):
     Args:
         message: the problem, in one or more lines, without a trailing full stop.
         hint: the correct form, or what to do next. Tracebacks show it as well, on Python 3.11 and above.
+
+    Attributes:
+        exit_code: of a command that fails with it.
+        code: names the kind of error in JSON. Stable; a class without one has that of the class above it.
     """
 
     exit_code = 1
+    code = "error"
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message)
@@ -66,6 +72,7 @@ class UsageError(LauncherError):
     """The command line is wrong."""
 
     exit_code = 64
+    code = "usage"
 
 
 class JobFileError(LauncherError):
@@ -76,6 +83,7 @@ class JobFileError(LauncherError):
     """
 
     exit_code = 6
+    code = "job-file"
 
     def __init__(self, message: str, *, diagnostics: Sequence[Any] = (), hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
@@ -86,46 +94,69 @@ class BlockedError(LauncherError):
     """A step needs approval, or a policy of the job forbids it."""
 
     exit_code = 3
+    code = "blocked"
 
 
 class StaleError(LauncherError):
     """Attempts or engines are not those that the plan was made for."""
 
     exit_code = 4
+    code = "stale"
 
 
 class LockTimeoutError(LauncherError):
     """Another apply held the lock for longer than the given timeout."""
 
     exit_code = 7
+    code = "lock-timeout"
+
+
+class AppNotFoundError(LauncherError):
+    """No job or app has that name, or it has no such attempt."""
+
+    code = "app-not-found"
 
 
 class StateError(LauncherError):
     """LAUNCHER_HOME cannot be used: unwritable, full, or written by a newer version."""
 
+    code = "state"
+
 
 class DamagedError(StateError):
     """A file in LAUNCHER_HOME is no sound database."""
+
+    code = "damaged"
 
 
 class SecretError(LauncherError):
     """A secret cannot be read. The message names its reference, never its value."""
 
+    code = "secret"
+
 
 class CommandError(LauncherError):
     """An external command failed. The message shows argv, exit code, stdout and stderr."""
+
+    code = "command"
 
 
 class SchedulerError(LauncherError):
     """An engine refused a request, or failed."""
 
+    code = "scheduler"
+
 
 class StartError(SchedulerError):
     """A replica could not be started; the whole attempt was removed."""
 
+    code = "start"
+
 
 class ReservedError(SchedulerError):
     """The app id belongs to another client: `owner`. `state` is the state of that app."""
+
+    code = "reserved"
 
     def __init__(self, app_id: str, state: str, owner: str = "") -> None:
         super().__init__(

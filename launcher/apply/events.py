@@ -8,7 +8,7 @@ from time import monotonic, sleep, time
 from typing import Any, Literal
 
 from launcher.dataclass import dataclass
-from launcher.errors import NOT_SUCCEEDED
+from launcher.errors import NOT_SUCCEEDED, LauncherError
 from launcher.plan.step import ActionKind
 from launcher.specs.launch import JobKey
 from launcher.state.records import AppRecord
@@ -162,6 +162,7 @@ class Outcome:
         kind: the plan's action.
         app: the job's attempt as it was when the apply returned; None when there is none.
         error: why the job could not be applied; "" when it was.
+        code: of the error; see `LauncherError.code`.
         overtaken: another client took the attempt's number first: the job's step is to be planned again.
         disabled: nothing was done, because the job file says `enabled: false`.
         held: why a job that should run was not started, as the plan says; "" for any other one.
@@ -172,6 +173,7 @@ class Outcome:
     kind: ActionKind
     app: AppRecord | None = None
     error: str = ""
+    code: str = LauncherError.code
     hint: str = ""
     overtaken: bool = False
     disabled: bool = False

@@ -244,8 +244,14 @@ def _of(key: JobKey, outcomes: Callable[[], Mapping[JobKey, Outcome]]) -> Outcom
 
 
 def _failed(step: Step, error: LauncherError, *, overtaken: bool = False) -> Outcome:
-    hint = error.hint or ""
-    return Outcome(key=step.key, kind=step.kind, error=str(error), hint=hint, overtaken=overtaken)
+    return Outcome(
+        key=step.key,
+        kind=step.kind,
+        error=str(error),
+        code=error.code,
+        hint=error.hint or "",
+        overtaken=overtaken,
+    )
 
 
 def _without(step: Step, needed: Sequence[Outcome], events: Events) -> Outcome | None:

@@ -49,6 +49,8 @@ class GitHubError(LauncherError):
         permission: the one that the token lacks, such as `checks: write`; "" where that is not the reason.
     """
 
+    code = "github"
+
     def __init__(self, message: str, *, status: int = 0, permission: str = "", hint: str = "") -> None:
         super().__init__(message, hint=hint)
         self.status = status

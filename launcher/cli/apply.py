@@ -8,7 +8,7 @@ from typing import Any
 from launcher.apply import apply_launches, apply_plan, make_plan
 from launcher.apply.approval import check_approved, check_secrets, unapproved_stops
 from launcher.cli import jobs, plan_options
-from launcher.cli.arguments import duration, positive
+from launcher.cli.arguments import choose_format, duration, positive
 from launcher.cli.console import Console
 from launcher.cli.interrupts import terminate_with_exception
 from launcher.cli.plan_file import read_approval, read_plan
@@ -96,9 +96,13 @@ def _add_progress(group: Any) -> None:
         default="text",
         help="text, json (the result) or jsonl (one event per line, as it happens)",
     )
+    group.add_argument(
+        "--json", action="store_true", help="print the result as one JSON object: --format json"
+    )
 
 
 def run(args: Any, console: Console) -> int:
+    choose_format(args)
     _check_arguments(args)
     terminate_with_exception()
     if jobs.is_saved_plan(args.files[0]):

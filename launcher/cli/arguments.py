@@ -200,6 +200,16 @@ def add_target(parser: Arguments, *names: str) -> None:
     )
 
 
+def choose_format(args: Any) -> None:
+    """Let --json choose the format of a command that has several. Raises UsageError for another --format."""
+    if args.json and args.format not in ("text", "json"):
+        raise UsageError(
+            f"--json and --format {args.format} cannot be combined", hint="leave one of them out"
+        )
+    args.format = "json" if args.json else args.format
+    args.json = args.format == "json"
+
+
 # Functions for `type=`: each raises ValueError with a text for the user.
 
 

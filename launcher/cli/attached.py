@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from json import dumps
+from signal import SIGTERM
 from typing import Any
 
 from launcher import outages
@@ -10,6 +12,7 @@ from launcher.cli.console import Console
 from launcher.cli.interrupts import Attached, terminate_with_exception
 from launcher.cli.live_display import LiveDisplay
 from launcher.cli.log_reader import LogRequest, display, note, show
+from launcher.cli.render.apps import status_json
 from launcher.cli.render.log_lines import prefixes
 from launcher.errors import NOT_SUCCEEDED, SchedulerError, Terminated
 from launcher.inventory.find import find
@@ -19,6 +22,9 @@ from launcher.inventory.status import cause, inspect, wait_for
 from launcher.runner import Runner
 from launcher.specs.jobkey import DEFAULT_TARGET, JobKey
 
+SIGNALLED = 128
+"""The exit code of a command that a signal has ended is this and the signal's number."""
+
 
 def run_attached(info: Any, name: str, args: Any, runner: Runner, console: Console) -> int:
     """Submit the request and show the output of the app until it has ended; returns the exit code.
@@ -26,29 +32,36 @@ def run_attached(info: Any, name: str, args: Any, runner: Runner, console: Conso
     With `--dryrun` the request is only printed; with `--detach` the app is left running.
     """
     if args.dryrun:
-        console.print(repr(info))
+        request = {"scheduler": info.scheduler, "request": repr(info)}
+        console.print(dumps(request, indent=2, ensure_ascii=False) if args.json else repr(info))
         return 0
     terminate_with_exception()
     try:
-        return _run(info, name, args, runner, console)
+        handle, code = _run(info, name, args, runner, console.aside() if args.json else console)
     except (KeyboardInterrupt, Terminated):
         # Closing the runner cancels it, and waits until its processes have exited.
         console.note(f"cancelling {name}")
         raise
+    if args.json and code > SIGNALLED:
+        raise Terminated if code == SIGNALLED + SIGTERM else KeyboardInterrupt
+    if args.json:
+        console.print(dumps(status_json(inspect(find(handle).app)), indent=2, ensure_ascii=False))
+    return code
 
 
-def _run(info: Any, name: str, args: Any, runner: Runner, console: Console) -> int:
+def _run(info: Any, name: str, args: Any, runner: Runner, console: Console) -> tuple[str, int]:
+    """Run the app to its end, or start it; return its handle and the exit code."""
     key = JobKey("", DEFAULT_TARGET, name)
     with LiveDisplay(console) as images:
         runner.on_progress = lambda _, kind, facts: images.image(key, kind, facts)
         handle = runner.schedule(info)
     if args.detach:
         console.print(handle)
-        return 0
+        return handle, 0
     if args.queue:
         _show_place(handle, console)
     try:
-        return _follow(handle, console)
+        return handle, _follow(handle, console)
     except SchedulerError as error:
         runner.leave(handle)
         raise SchedulerError(

@@ -11,9 +11,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from launcher.cli.console import Console
+    from launcher.cli.render.failures import Problem
     from launcher.state.records import AppRecord
 
-USAGE = "cancel APP… [-t TARGET] [--grace TIME] [--yes]"
+USAGE = "cancel APP… [-t TARGET] [--grace TIME] [--yes] [--json]"
 HELP = """\
 Stop apps. Every replica and its child processes get SIGTERM, and SIGKILL after
 the grace period. Returns when all of them have exited. A local supervisor that
@@ -46,6 +47,7 @@ def add_arguments(parser: Any) -> None:
         help="time between SIGTERM and SIGKILL: 0, 30s, 2m (default: the app's own, or 10s)",
     )
     parser.add_argument("-y", "--yes", action="store_true", help="stop several apps without asking")
+    parser.add_argument("--json", action="store_true", help="print one JSON object when done")
 
 
 def run(args: Any, console: Console) -> int:
@@ -56,7 +58,8 @@ def run(args: Any, console: Console) -> int:
     found = [find_apps(text, args.target) for text in args.apps]
     of_groups = {app.handle for each in found if each.is_group for app in each.apps}
     apps = {app.handle: app for each in found for app in each.apps}
-    seen = _inspected(list(apps.values()), console)
+    problems: list[Problem] = []
+    seen = _inspected(list(apps.values()), problems, console)
     live = [app for app in seen if app.is_live]
     ended = [app for app in seen if not app.is_live]
     for app in ended:
@@ -69,12 +72,22 @@ def run(args: Any, console: Console) -> int:
         console.note(in_short(left, "had already ended"))
     if len(live) > 1 and not args.yes and not of_groups.isdisjoint(app.handle for app in live):
         _ask(live, console)
-    stopped = _cancel_all(live, args.grace, console)
-    return stopped or int(len(seen) < len(apps))
+    _cancel_all(live, args.grace, problems, console)
+    code = int(bool(problems))
+    if args.json:
+        from launcher.cli.render.failures import apps_result
+        from launcher.inventory.listing import current
+
+        console.print(apps_result(current(seen), problems, code))
+    return code
 
 
-def _inspected(apps: Sequence[AppRecord], console: Console) -> list[AppRecord]:
-    """The current records of apps. Of several, apps that cannot be read are reported and left out."""
+def _inspected(apps: Sequence[AppRecord], problems: list[Problem], console: Console) -> list[AppRecord]:
+    """The current records of apps. Of several, apps that cannot be read are reported and left out.
+
+    Args:
+        problems: gets the errors.
+    """
     from launcher.errors import LauncherError
     from launcher.inventory.status import inspect
 
@@ -91,6 +104,7 @@ def _inspected(apps: Sequence[AppRecord], console: Console) -> list[AppRecord]:
             if len(apps) == 1:
                 raise
             console.error(error)
+            problems.append((app.handle, error))
     return seen
 
 
@@ -115,8 +129,14 @@ def _ask(apps: Sequence[AppRecord], console: Console) -> None:
         raise BlockedError("not approved; nothing was stopped")
 
 
-def _cancel_all(apps: Sequence[AppRecord], grace_s: float | None, console: Console) -> int:
-    """Stop apps together. Of several, those that cannot be stopped are reported; many others are counted."""
+def _cancel_all(
+    apps: Sequence[AppRecord], grace_s: float | None, problems: list[Problem], console: Console
+) -> None:
+    """Stop apps together. Of several, those that cannot be stopped are reported; many others are counted.
+
+    Args:
+        problems: gets the errors.
+    """
     from launcher.errors import LauncherError
     from launcher.inventory.listing import current
     from launcher.inventory.status import inspect, stop
@@ -130,7 +150,6 @@ def _cancel_all(apps: Sequence[AppRecord], grace_s: float | None, console: Conso
         elif len(waiting) == FEW + 1:
             console.note("waiting for more apps to stop")
 
-    code = 0
     stopped = []
     for app, error in stop(apps, grace_s, waits):
         try:
@@ -144,9 +163,8 @@ def _cancel_all(apps: Sequence[AppRecord], grace_s: float | None, console: Conso
             if len(apps) == 1:
                 raise
             console.error(found)
-            code = 1
+            problems.append((app.handle, found))
     if stopped:
         from launcher.cli.render.apps import in_short
 
         console.note(in_short(current(stopped)))
-    return code

@@ -53,10 +53,12 @@ def run(args: Any, console: Console) -> int:
         console.print(table(["NAME", "DESCRIPTION"], rows, color=console.color))
         return 0
     component = get_component(args.name)
-    if args.source:
+    if args.json:
+        about = {**_listed(component), "arguments": _arguments(component.fn)}
+        source = {"source": get_builtin_source(args.name)} if args.source else {}
+        console.print(dumps({**about, **source}, indent=2))
+    elif args.source:
         console.data(get_builtin_source(args.name))
-    elif args.json:
-        console.print(dumps({**_listed(component), "arguments": _arguments(component.fn)}, indent=2))
     else:
         defaults = component_defaults().get(component.name)
         text = component_help(args.name, component.fn, defaults, width=console.width())

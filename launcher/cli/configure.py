@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
+from json import dumps
 from typing import Any
 
 from launcher.cli.console import Console
 from launcher.errors import LauncherError
 from launcher.runner.config import CONFIG_FILE, dump
 
-USAGE = "configure [-s NAME,…] [-a] [--print]"
+USAGE = "configure [-s NAME,…] [-a] [--print] [--json]"
 HELP = """\
 Write ./launcher.toml with a table for each scheduler: its required options, or
 with --all every option and its default. An existing file is not changed."""
@@ -22,22 +23,31 @@ def add_arguments(parser: Any) -> None:
         "-a", "--all", action="store_true", help="write every option, not only the required ones"
     )
     parser.add_argument("--print", action="store_true", help="print the file instead of writing it")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def run(args: Any, console: Console) -> int:
     text = io.StringIO()
     chosen = [name.strip() for name in args.schedulers.split(",")] if args.schedulers else None
     dump(text, chosen, required_only=not args.all)  # a misspelt name is found before a file is touched
-    if args.print:
+    if not args.print:
+        _write(text.getvalue())
+        console.note(f"wrote {CONFIG_FILE}")
+    if args.json:
+        value = {"file": CONFIG_FILE, "written": not args.print, "text": text.getvalue()}
+        console.print(dumps(value, indent=2, ensure_ascii=False))
+    elif args.print:
         console.print(text.getvalue(), end="")
-        return 0
+    return 0
+
+
+def _write(text: str) -> None:
+    """Write the file. Raises LauncherError if it exists or cannot be written."""
     try:
         with open(CONFIG_FILE, "x", encoding="utf-8") as file:
-            file.write(text.getvalue())
+            file.write(text)
     except FileExistsError:
         hint = "print the new content with --print"
         raise LauncherError(f"{CONFIG_FILE} already exists", hint=hint) from None
     except OSError as error:
         raise LauncherError(f"cannot write {CONFIG_FILE}: {error.strerror}") from error
-    console.note(f"wrote {CONFIG_FILE}")
-    return 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+from codecs import register_error
 
 from launcher.errors import LauncherError
 from launcher.text import RESET, STYLES, paint
@@ -32,6 +33,19 @@ def _escapes() -> dict[int, str]:
 
 
 _ESCAPES: dict[int, str] = {}  # filled when a text has characters to look up
+
+_ESCAPED = "launcher-escaped"
+
+
+def _escape(error: UnicodeError) -> tuple[str, int]:
+    """Escape what an encoding lacks as JSON does; `backslashreplace` would write `\xe9`, which is no JSON."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    units = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[n : n + 4]}" for n in range(0, len(units), 4)), error.end
+
+
+register_error(_ESCAPED, _escape)
 
 
 def visible(text: str, *, color: bool = False) -> str:
@@ -82,9 +96,10 @@ class Console:
 
     Attributes:
         color: whether to colour text on stdout; `err_color` likewise for stderr.
+        as_json: whether the command prints JSON, so that its errors are JSON too.
     """
 
-    __slots__ = ("_err", "_in_workflow", "_out", "_silent", "color", "err_color")
+    __slots__ = ("_err", "_in_workflow", "_out", "_silent", "as_json", "color", "err_color")
 
     def __init__(
         self, out: TextIO | None = None, err: TextIO | None = None, environ: Mapping[str, str] | None = None
@@ -92,6 +107,7 @@ class Console:
         self._out = sys.stdout if out is None else out
         self._err = sys.stderr if err is None else err
         self._silent = False
+        self.as_json = False
         env = os.environ if environ is None else environ
         self._in_workflow = env.get("GITHUB_ACTIONS") == "true"
         plain = bool(env.get("NO_COLOR")) or env.get("TERM") == "dumb"
@@ -100,7 +116,13 @@ class Console:
         for stream in (self._out, self._err):
             # Invalid UTF-8 in a name, or a locale without "→", must not raise.
             if hasattr(stream, "reconfigure"):
-                stream.reconfigure(errors="backslashreplace")
+                stream.reconfigure(errors=_ESCAPED)
+
+    def aside(self) -> Console:
+        """Return a console whose data goes to stderr, too: for what is shown beside a JSON document."""
+        other = Console(self._err, self._err)
+        other._out, other._silent = self._err, self._err is None
+        return other
 
     @property
     def is_terminal(self) -> bool:

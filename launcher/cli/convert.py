@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from json import dumps
 from typing import Any
 
 from launcher.cli.component_words import words_of
@@ -14,7 +15,7 @@ from launcher.cli.init import label
 from launcher.cli.render.job_text import role_fields
 from launcher.cli.run_component import called
 from launcher.components import Component, ComponentArgs
-from launcher.convert.convert import KINDS, convert, is_file
+from launcher.convert.convert import KINDS, Converted, convert, is_file
 from launcher.errors import JobFileError, LauncherError, UsageError
 from launcher.jobfile.compile.build import script_of
 from launcher.jobfile.compile.files import compile_text
@@ -67,6 +68,9 @@ def add_arguments(parser: Any) -> None:
         help="run option of the scheduler (see `launcher runopts`); may be repeated",
     )
     parser.add_argument("--workspace", metavar="FOLDER", help="workspace folder of the job")
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON object, with the text of the file"
+    )
 
 
 def divide(words: Sequence[str], declared: Any) -> tuple[Sequence[str], Sequence[str] | None]:
@@ -88,7 +92,7 @@ def run(args: Any, console: Console) -> int:
         text = _text({"name": args.name or _label(app), **common, **what})
         why = _disproof(text, app)
         if why is None:
-            console.data(text)
+            _print(Converted(text, {}, (), ()), 0, args, console)
             return 0
         whys.append(why)
     message = f"{args.component} cannot be written as a job file: {whys[1]}"
@@ -107,7 +111,8 @@ def _convert_file(args: Any, console: Console) -> int:
         scheduler=args.scheduler or "",
         more=partial(_common, args),
     )
-    console.data(made.text)
+    code = JobFileError.exit_code if args.strict and not made.is_whole else 0
+    _print(made, code, args, console)
     console.flush()
     width = max((len(row.option) for row in made.rows), default=0)
     for row in made.rows:
@@ -118,7 +123,21 @@ def _convert_file(args: Any, console: Console) -> int:
             console.note(f"! {what}: {why}")
     for found in made.warnings:
         console.note(f"! {found.message}" + (f": {found.label}" if found.label else ""))
-    return JobFileError.exit_code if args.strict and not made.is_whole else 0
+    return code
+
+
+def _print(made: Converted, code: int, args: Any, console: Console) -> None:
+    if not args.json:
+        console.data(made.text)
+        return
+    value = {
+        "exit": code,
+        "text": made.text,
+        "options": [{"option": row.option, "kept": row.is_kept, "fate": row.fate} for row in made.rows],
+        "lost": [{"what": what, "why": why} for what, why in made.lost.items()],
+        "warnings": [found.to_json() for found in made.warnings],
+    }
+    console.print(dumps(value, indent=2, ensure_ascii=False))
 
 
 def _common(args: Any, scheduler: str) -> dict[str, Any]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from json import dumps
+from typing import TYPE_CHECKING, Any
 
 from launcher.cli.console import Console
+from launcher.cli.render.failures import problems_json
 from launcher.dataclass import dataclass
 from launcher.errors import JobFileError, LauncherError
 from launcher.files import PROJECT_FILE, make_like
@@ -19,7 +21,10 @@ from launcher.jobfile.text.source import Source, read_source
 from launcher.specs import canonical
 from launcher.text import paint, plural
 
-USAGE = "fmt [FILE…] [--check]"
+if TYPE_CHECKING:
+    from launcher.cli.render.failures import Problem
+
+USAGE = "fmt [FILE…] [--check] [--json]"
 HELP = """\
 Format job files: keys in a fixed order, one kind of quotes, two spaces of
 indentation. Comments stay, and so does the order of roles, arguments and other
@@ -43,35 +48,47 @@ def add_arguments(parser: Any) -> None:
         action="store_true",
         help="write nothing; show the changes and exit with 1 if there are any",
     )
+    parser.add_argument("--json", action="store_true", help="print one JSON object, with the changes")
 
 
 def run(args: Any, console: Console) -> int:
     found, refused = prepare(args.files or ["."])
+    if args.json and not found and len(refused) == 1:
+        raise refused[0][1]
     changed = [rewrite for rewrite in found if rewrite.is_change]
     written: list[Rewrite] = []
     for rewrite in changed:
         if args.check:
-            _show_diff(rewrite, console)
+            if not args.json:
+                _show_diff(rewrite, console)
             continue
         try:
             write(rewrite)
         except LauncherError as error:
-            refused.append(error)
+            refused.append((rewrite.file, error))
             continue
         written.append(rewrite)
-        console.print(f"formatted {rewrite.file}")
+        if not args.json:
+            console.print(f"formatted {rewrite.file}")
     unchanged = len(found) - len(changed)
-    _report(len(changed) if args.check else len(written), unchanged, refused, console, is_check=args.check)
+    done = changed if args.check else written
+    _report(len(done), unchanged, refused, console, is_check=args.check)
+    code = WOULD_CHANGE if args.check and changed else 0
     if refused:
-        return max(error.exit_code for error in refused)
-    return WOULD_CHANGE if args.check and changed else 0
+        code = max(error.exit_code for _, error in refused)
+    if args.json:
+        changes = [{"file": each.file, "diff": "\n".join(_diff(each))} for each in done]
+        value = {"exit": code, "written": not args.check, "changed": changes, "unchanged": unchanged}
+        value |= {"problems": problems_json(refused)}
+        console.print(dumps(value, indent=2, ensure_ascii=False))
+    return code
 
 
 def _report(
-    changed: int, unchanged: int, refused: Sequence[LauncherError], console: Console, *, is_check: bool
+    changed: int, unchanged: int, refused: Sequence[Problem], console: Console, *, is_check: bool
 ) -> None:
     console.flush()
-    for error in refused:
+    for _, error in refused:
         if isinstance(error, JobFileError):
             console.note(render(error.diagnostics, color=console.err_color) + "\n")
         else:
@@ -83,16 +100,22 @@ def _report(
         console.note(", ".join(parts))
 
 
-def _show_diff(rewrite: Rewrite, console: Console) -> None:
+def _diff(rewrite: Rewrite) -> Iterator[str]:
+    """The lines of the change, without their ends."""
     from difflib import unified_diff
 
-    styles = {"---": "bold", "+++": "bold", "@@ ": "cyan", "+": "green", "-": "red"}
     old, new = rewrite.before.splitlines(keepends=True), rewrite.after.splitlines(keepends=True)
     for line in unified_diff(old, new, rewrite.file, f"{rewrite.file} (formatted)"):
-        style = next((style for start, style in styles.items() if line.startswith(start)), "")
-        console.print(paint(line.rstrip("\r\n"), style, console.color))
+        yield line.rstrip("\r\n")
         if not line.endswith("\n"):
-            console.print(r"\ no newline at the end of the file")
+            yield r"\ no newline at the end of the file"
+
+
+def _show_diff(rewrite: Rewrite, console: Console) -> None:
+    styles = {"---": "bold", "+++": "bold", "@@ ": "cyan", "+": "green", "-": "red"}
+    for line in _diff(rewrite):
+        style = next((style for start, style in styles.items() if line.startswith(start)), "")
+        console.print(paint(line, style, console.color))
 
 
 BOM = b"\xef\xbb\xbf"
@@ -112,8 +135,8 @@ class Rewrite:
         return self.before != self.after
 
 
-def prepare(paths: Sequence[str]) -> tuple[list[Rewrite], list[LauncherError]]:
-    """Format every job file in `paths`; return the results, and the errors of files that cannot be formatted.
+def prepare(paths: Sequence[str]) -> tuple[list[Rewrite], list[Problem]]:
+    """Format every job file in `paths`; return the results, and the files that cannot be formatted, with why.
 
     Raises JobFileError for a directory without
     job files.
@@ -122,12 +145,12 @@ def prepare(paths: Sequence[str]) -> tuple[list[Rewrite], list[LauncherError]]:
     if missing:
         raise JobFileError(missing[0].message, diagnostics=missing)
     done: list[Rewrite] = []
-    refused: list[LauncherError] = []
+    refused: list[Problem] = []
     for found in files:
         try:
             done.append(_prepared(found.file, found.path))
         except LauncherError as error:
-            refused.append(error)
+            refused.append((found.file, error))
     return done, refused
 
 

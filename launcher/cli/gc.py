@@ -11,6 +11,7 @@ from launcher.apply.engines import Engines
 from launcher.apply.gc import Collected, Rule, collect, ended
 from launcher.cli.arguments import count, duration
 from launcher.cli.console import Console
+from launcher.cli.render.failures import problems_json
 from launcher.cli.render.tables import Cell, table
 from launcher.cli.render.values import ago, iso
 from launcher.inventory.recorded import with_apps_here
@@ -84,15 +85,16 @@ def run(args: Any, console: Console) -> int:
         )
     if args.scheduler is not None and [name for name, _ in done.problems] == names:
         raise done.problems[0][1]
-    _show(done, args, console, now)
-    return 1 if any("://" in what for what, _ in done.problems) else 0
+    code = 1 if any("://" in what for what, _ in done.problems) else 0
+    _show(done, code, args, console, now)
+    return code
 
 
-def _show(done: Collected, args: Any, console: Console, now: float) -> None:
+def _show(done: Collected, code: int, args: Any, console: Console, now: float) -> None:
     for what, error in done.problems:
         console.warn(f"{what}: {'not removed' if '://' in what else 'skipped'}: {error}")
     if args.json:
-        console.print(_json(done))
+        console.print(_json(done, code))
         return
     if done.removed:
         console.print(_table(done.removed, now, color=console.color))
@@ -109,8 +111,8 @@ def _table(apps: Sequence[AppRecord], now: float, *, color: bool) -> str:
     return table(["NAME", "ENDED", "APP"], rows, color=color)
 
 
-def _json(done: Collected) -> str:
+def _json(done: Collected, code: int) -> str:
     removed = [{"handle": app.handle, "name": app.name, "ended_at": iso(ended(app))} for app in done.removed]
-    problems = [{"what": what, "message": str(error)} for what, error in done.problems]
     kept = [{"what": what, "why": why} for what, why in done.kept]
-    return dumps({"removed": removed, "shared": done.shared, "kept": kept, "problems": problems}, indent=2)
+    value = {"exit": code, "removed": removed, "shared": done.shared, "kept": kept}
+    return dumps({**value, "problems": problems_json(done.problems)}, indent=2, ensure_ascii=False)

@@ -89,6 +89,7 @@ def add_arguments(parser: Any) -> None:
         help="a secret that jobs read (default: those that job files name)",
     )
     parser.add_argument("--force", action="store_true", help="overwrite existing files")
+    parser.add_argument("--json", action="store_true", help="print one JSON object, and ask nothing")
 
 
 def run(args: Any, console: Console) -> int:
@@ -113,14 +114,10 @@ def run(args: Any, console: Console) -> int:
             f"{', '.join(taken)} {exist}", hint="nothing was written; --force overwrites files"
         )
     written = [file.path for action, file in steps if action == "write"]
-    for action, file in steps:
-        if action == "write":
-            _write(file)
-            console.print(f"wrote {os.path.relpath(file.path)}")
-    console.flush()
-    for action, file in steps:
-        if action != "write":
-            console.note(_kept(action, file, folder))
+    _write_files([file for action, file in steps if action == "write"], args, console)
+    kept = [_kept(action, file, folder) for action, file in steps if action != "write"]
+    for line in kept:
+        console.note(line)
     if name and jobs and not os.path.lexists(os.path.join(folder, _IGNORE_FILE)):
         console.note(
             f"did not write {_IGNORE_FILE}: it would change the jobs that have this folder as workspace"
@@ -128,8 +125,20 @@ def run(args: Any, console: Console) -> int:
     if not name:
         _advise_for_jobs(args, jobs, written, _top_of(folder), console)
     is_new = setup is not None and any(path.endswith(WORKFLOW) for path in written)
-    _show_next_steps(args, name, files[0].path if name else folder, setup if is_new else None, console)
+    steps_left = _next_steps(args, name, files[0].path if name else folder, setup if is_new else None)
+    _show_next_steps(steps_left, console)
+    if args.json:
+        value = {"written": list(map(os.path.relpath, written)), "kept": kept, "next": steps_left}
+        console.print(json.dumps(value, indent=2, ensure_ascii=False))
     return 0
+
+
+def _write_files(files: Sequence[_File], args: Any, console: Console) -> None:
+    shown = console.aside() if args.json else console
+    for file in files:
+        _write(file)
+        shown.print(f"wrote {os.path.relpath(file.path)}")
+    console.flush()
 
 
 def _ci_setup(args: Any, jobs: Sequence[str], top: str, console: Console) -> Setup | None:
@@ -308,7 +317,8 @@ def _advise_for_jobs(
         console.note(f"new files in a job's workspace change the job: list unneeded ones in {_IGNORE_FILE}")
 
 
-def _show_next_steps(args: Any, name: str, path: str, setup: Setup | None, console: Console) -> None:
+def _next_steps(args: Any, name: str, path: str, setup: Setup | None) -> list[str]:
+    """Commands, and notes of what is left to do."""
     file = shlex.quote(os.path.relpath(path))
     lines = [f"launcher plan {file}"]
     if name:
@@ -317,6 +327,10 @@ def _show_next_steps(args: Any, name: str, path: str, setup: Setup | None, conso
         lines.append("pre-commit install")
     if setup:
         lines += init_ci.next_steps(setup)
+    return lines
+
+
+def _show_next_steps(lines: Sequence[str], console: Console) -> None:
     console.note("\n" + paint("Next:", "bold", console.err_color))
     for line in lines:
         console.note(f"  {line}")

@@ -78,7 +78,7 @@ def asked_setup(args: Any, jobs: Iterable[str], branch: str, requirement: str, c
 
     Raises UsageError.
     """
-    can_ask = not console.cannot_ask and args.ci_engine is None
+    can_ask = not (console.cannot_ask or args.json) and args.ci_engine is None
     kinds = ", ".join(f"{name} ({engine.title})" for name, engine in ENGINES.items())
     name = args.ci_engine or (
         _answer(console, f"Where do jobs run: {kinds}?", "local") if can_ask else "local"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from json import dumps
 
 from launcher.cli.console import Console
 from launcher.cli.interrupts import terminate_with_exception
-from launcher.cli.render.apps import apps_table, in_short, ran_for
+from launcher.cli.render.apps import apps_table, in_short, ran_for, status_json
 from launcher.cli.render.progress import Progress
 from launcher.cli.render.status_text import status_text
 from launcher.cli.render.values import state_cell
@@ -29,13 +30,14 @@ _AWAY_S = 600.0  # how long an engine may be away that has answered before
 _SHARE = 4  # refreshing takes at most 1/4 of the time: many apps are refreshed less often
 
 
-def watch(first: Sequence[AppRecord], more: More, console: Console) -> int:
-    """Show apps until none of them is live, then their outcomes. Ctrl-C leaves them running.
+def watch(first: Sequence[AppRecord], more: More, console: Console, *, as_json: bool = False) -> int:
+    """Show apps on stderr until none of them is live, then print their outcomes. Ctrl-C leaves them running.
 
-    Without a terminal, prints a line for each change of state.
+    Shows a live table or, without a terminal, a line for each change of state.
 
     Args:
         more: returns apps to add; called at every refresh.
+        as_json: print the outcomes as a JSON array.
 
     Returns 0 if all have succeeded, else 5; 1 if the schedulers of some could not be reached.
     Raises LauncherError if there is only one app, and its scheduler cannot be reached.
@@ -53,8 +55,7 @@ def watch(first: Sequence[AppRecord], more: More, console: Console) -> int:
             )
     else:
         unreached = _refresh(apps, more, lambda app, is_new: _line(app, is_new, console), console.warn)
-    if console.is_terminal or console.err_is_terminal:
-        _print_ends(list(apps.values()), console)
+    _print_ends(list(apps.values()), console, as_json=as_json)
     if unreached:
         return 1
     return 0 if all(app.state == "succeeded" for app in apps.values()) else NOT_SUCCEEDED
@@ -134,10 +135,13 @@ def _show(app: AppRecord, is_new: bool, progress: Progress, console: Console) ->
 def _line(app: AppRecord, is_new: bool, console: Console) -> None:
     if is_new:
         why = f": {app.message}" if app.message and (app.is_held or not app.is_live) else ""
-        console.print(f"{app.handle} {app.state.upper()}{why}", flush=True)
+        console.note(f"{app.handle} {app.state.upper()}{why}")
 
 
-def _print_ends(apps: Sequence[AppRecord], console: Console) -> None:
+def _print_ends(apps: Sequence[AppRecord], console: Console, *, as_json: bool) -> None:
+    if as_json:
+        console.print(dumps(list(map(status_json, apps)), indent=2, ensure_ascii=False))
+        return
     if len(apps) == 1:
         console.print(status_text(apps[0], color=console.color))
         return

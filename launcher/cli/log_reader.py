@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from launcher.cli.console import Console
     from launcher.cli.render.live_frames import LiveFrames
+    from launcher.cli.render.log_lines import Shaper
     from launcher.schedulers.api import OnRestart
     from launcher.schedulers.logs import LogRecord
     from launcher.state.records import AppRecord
@@ -29,6 +30,7 @@ class LogRequest:
         since, until: seconds since the epoch.
         prefixes: one per replica, or empty.
         runs: replica → when the run of it began and ended whose output is wanted; None for all output.
+        as_json: whether each line is a JSON object.
         raw: whether control sequences reach a terminal as they are.
         is_held: whether the app has not started, and its start is to be waited for.
         on_restart: called with the app id and each restart while the logs are followed.
@@ -36,6 +38,7 @@ class LogRequest:
     """
 
     __slots__ = (
+        "as_json",
         "follow",
         "is_held",
         "live",
@@ -60,6 +63,7 @@ class LogRequest:
         self.tail: int | None = None
         self.follow = False
         self.raw = False
+        self.as_json = False
         self.is_held = False
         self.regex: str | None = None
         self.timestamps = False
@@ -70,6 +74,18 @@ class LogRequest:
 
     def prefix(self, number: int) -> bytes:
         return self.prefixes[number] if self.prefixes else b""
+
+    def shaper(self, app: AppRecord, number: int) -> Shaper:
+        """What makes lines of the output of a replica: it gets pieces with their times."""
+        if self.as_json:
+            from launcher.cli.render.log_json import JsonShaper
+
+            role, k = self.replicas[number]
+            facts = {"job": app.job, "attempt": app.number, "app_id": app.app_id, "role": role, "replica": k}
+            return JsonShaper(facts, regex=self.regex)
+        from launcher.cli.render.log_lines import Shaper
+
+        return Shaper(self.prefix(number), regex=self.regex, timestamps=self.timestamps)
 
 
 def display(logs: Logs, console: Console) -> None:
@@ -129,7 +145,9 @@ def read(app: AppRecord, request: LogRequest) -> Iterator[bytes]:
     if request.runs is not None:
         return _of_runs(app, request)
     merged = len(request.replicas) > 1 and request.tail is None and not request.follow
-    by_time = request.timestamps or (merged and allow_open_files(_FILES * len(request.replicas)))
+    by_time = (
+        request.as_json or request.timestamps or (merged and allow_open_files(_FILES * len(request.replicas)))
+    )
     if by_time:
         return _with_times([(app, request)])
     scheduler = scheduler_of(app)
@@ -156,7 +174,7 @@ def _from_start(app: AppRecord, request: LogRequest) -> Iterator[bytes]:
 
 def _of_runs(app: AppRecord, request: LogRequest) -> Iterator[bytes]:
     """The output of one run of each replica. Read by record: its last line may have no newline."""
-    if len(request.replicas) > 1 or request.prefixes or request.timestamps:
+    if len(request.replicas) > 1 or request.prefixes or request.timestamps or request.as_json:
         return _with_times([(app, request)])
     from launcher.schedulers.logs import tail
 
@@ -222,16 +240,15 @@ def _several(app_id: str, chunks: Iterable[tuple[str, int, bytes]], request: Log
 
 
 def _with_times(logs: Logs) -> Iterator[bytes]:
-    """Logs by record: merged by time, or with the time before each line."""
-    from launcher.cli.render.log_lines import Shaper, last_lines, shaped
+    """Logs by record: merged by time, or with the time of each line."""
+    from launcher.cli.render.log_lines import last_lines, shaped
 
     sources: list[Iterator[tuple[int, bytes]]] = []
     follow = logs[0][1].follow
     for app, request in logs:
         for number, where in enumerate(request.replicas):
             found = _records(app, where, request)
-            shaper = Shaper(request.prefix(number), regex=request.regex, timestamps=request.timestamps)
-            pieces = shaped(found, shaper)
+            pieces = shaped(found, request.shaper(app, number))
             sources.append(pieces if request.tail is None or follow else last_lines(pieces, request.tail))
     if not allow_open_files(_FILES * len(sources)):
         if follow:

@@ -32,7 +32,8 @@ EXAMPLES = """\
   launcher logs train@2 --stream stderr --regex 'error|warn'
   launcher logs 'sweep-*/trainer/0' --follow   of several jobs
   launcher logs train/trainer/0 --restart 0  before its first restart
-  launcher logs train --since 10m --timestamps"""
+  launcher logs train --since 10m --timestamps
+  launcher logs train --tail 100 --json | jq -r .text"""
 
 STREAMS = ("combined", "stdout", "stderr")
 
@@ -61,6 +62,7 @@ def add_arguments(parser: Any) -> None:
     parser.add_argument("--timestamps", action="store_true", help="print the time of each line")
     parser.add_argument("--no-prefix", action="store_true", help="do not prefix lines with their replica")
     parser.add_argument("--raw", action="store_true", help="let control sequences through to a terminal")
+    parser.add_argument("--json", action="store_true", help="print a JSON object for each line, on one line")
 
 
 def run(args: Any, console: Console) -> int:
@@ -143,12 +145,13 @@ def _requests(args: Any, found: Selection, console: Console) -> Logs:
             args.follow,
         )
         request.regex, request.timestamps, request.raw = args.regex, args.timestamps, args.raw
+        request.as_json = args.json
         logs.append((selected.app, request))
     if not logs:
         raise errors[0]
     for left_out in errors:
         console.warn(str(left_out))
-    if not args.no_prefix and (found.is_group or len(logs[0][1].replicas) > 1):
+    if not (args.no_prefix or args.json) and (found.is_group or len(logs[0][1].replicas) > 1):
         _set_prefixes(logs, found.is_group, console)
     return logs
 

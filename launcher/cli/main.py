@@ -1,7 +1,8 @@
 """Find the command, parse its arguments, run it, and turn errors into exit codes.
 
 The only place that catches errors for the user: a LauncherError is shown as `error: …` and sets the exit
-code; a closed stdout ends the command silently; Ctrl-C gives 130 and SIGTERM 143.
+code; a closed stdout ends the command silently; Ctrl-C gives 130 and SIGTERM 143. Of a command that prints
+JSON, stdout gets the object of the error.
 """
 
 from __future__ import annotations
@@ -34,23 +35,26 @@ def main(argv: Sequence[str]) -> int:
         code = CLOSED
     except FileNotFoundError as error:
         if error.filename is not None:
+            _report_fault(error, console)
             raise
         missing = LauncherError(  # os.getcwd() is the only call that fails without a file name
             "the current directory no longer exists", hint="change to an existing directory and try again"
         )
         code = report(missing, console)
     except KeyboardInterrupt:
-        code = INTERRUPTED
+        code = _report_interrupt(INTERRUPTED, console)
     except Terminated:
-        code = TERMINATED
+        code = _report_interrupt(TERMINATED, console)
+    except Exception as error:
+        _report_fault(error, console)
+        raise
     return code
 
 
 def dispatch(argv: Sequence[str], console: Console) -> int:
     """Run the command that `argv` names."""
     if sys.platform == "win32":
-        console.note("error: launcher runs on Linux and macOS; on Windows, use it inside WSL")
-        return 1
+        raise LauncherError("launcher runs on Linux and macOS", hint="on Windows, use it inside WSL")
     if not argv or argv[0] in ("-h", "--help", "help"):
         return _help(argv, console)
     if list(argv) == ["--version"]:
@@ -59,6 +63,7 @@ def dispatch(argv: Sequence[str], console: Console) -> int:
         console.print(f"launcher {__version__}")
         return 0
     name, words = ALIASES.get(argv[0], argv[0]), argv[1:]
+    console.as_json = _ask_for_json(argv)
     if name not in names():
         raise unknown_command(name)
     module = command(name)
@@ -69,6 +74,7 @@ def dispatch(argv: Sequence[str], console: Console) -> int:
     rest = None
     if hasattr(module, "divide"):
         words, rest = module.divide(words, arguments)
+        console.as_json = _ask_for_json(words)
     try:
         args: Any = arguments.parse(words)
     except HelpRequested:
@@ -77,11 +83,23 @@ def dispatch(argv: Sequence[str], console: Console) -> int:
         console.print(help_text(module, arguments), end="")
         return 0
     args.component_args = rest
+    console.as_json = getattr(args, "json", False) or getattr(args, "format", "") in _JSON
     try:
         code: int = module.run(args, console)
     finally:
         _warn_of_damage(name, console)
     return code
+
+
+_JSON = ("json", "jsonl")  # values of --format
+_FOR_JSON = {"--json", *(f"--format={format}" for format in _JSON)}
+
+
+def _ask_for_json(words: Sequence[str]) -> bool:
+    """Whether the words of a command line, which may be wrong, ask for JSON."""
+    own = [*words[: words.index("--")]] if "--" in words else [*words]
+    pairs = [f"{own[n]}={own[n + 1]}" for n in range(len(own) - 1)]
+    return not _FOR_JSON.isdisjoint([*own, *pairs])
 
 
 def _warn_of_damage(command: str, console: Console) -> None:
@@ -109,19 +127,51 @@ def report(error: LauncherError, console: Console) -> int:
     except (LauncherError, OutputClosed):
         console.silence()
     if isinstance(error, JobFileError) and error.diagnostics:
-        _show_diagnostics(error, console)
-    else:
-        console.error(error)
+        error = _in_short(error, console)
+    if console.as_json:
+        from launcher.cli.render.failures import failure
+
+        _print_json(failure(error), console)
+    console.error(error)
     return error.exit_code
 
 
-def _show_diagnostics(error: JobFileError, console: Console) -> None:
-    """Show every diagnostic, and their number."""
-    from launcher.cli.render.findings import in_short
-    from launcher.jobfile import render
+def _report_interrupt(code: int, console: Console) -> int:
+    """Print the object of an interrupt where JSON is asked for; return the exit code."""
+    if console.as_json:
+        from launcher.cli.render.failures import interruption
 
-    console.note(render(error.diagnostics, color=console.err_color) + "\n")
-    console.error(JobFileError(in_short(error.diagnostics)))
+        _print_json(interruption(code), console)
+    return code
+
+
+def _report_fault(error: Exception, console: Console) -> None:
+    """Print the object of an unexpected error, whose traceback follows, where JSON is asked for."""
+    if console.as_json:
+        from launcher.cli.render.failures import fault
+
+        _print_json(fault(error), console)
+
+
+def _print_json(value: Any, console: Console) -> None:
+    """Print an object on one line, as `--format jsonl` and `logs` want it."""
+    from json import dumps
+
+    try:
+        console.print(dumps(value, ensure_ascii=False), flush=True)
+    except (LauncherError, OutputClosed):
+        console.silence()  # the error of the command is reported, not that of its output
+
+
+def _in_short(error: JobFileError, console: Console) -> JobFileError:
+    """Show every diagnostic, unless stdout gets them; return the error that counts them."""
+    from launcher.cli.render.findings import in_short
+
+    if not console.as_json:
+        from launcher.jobfile import render
+
+        console.note(render(error.diagnostics, color=console.err_color) + "\n")
+    return JobFileError(in_short(error.diagnostics), diagnostics=error.diagnostics)
 
 
 def _help(argv: Sequence[str], console: Console) -> int:

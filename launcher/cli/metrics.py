@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+from json import dumps
 from typing import Any
 
 from launcher import __version__
 from launcher.cli.arguments import key_value, moment, positive
 from launcher.cli.console import Console
 from launcher.cli.plan_file import write_text
-from launcher.cli.render.metrics_text import metrics_text, of_machine
+from launcher.cli.render.metrics_text import metrics_json, metrics_text, of_machine
 from launcher.cli.render.queue_text import queue_json
 from launcher.errors import UsageError
 from launcher.inventory.metrics import Family, families
@@ -81,6 +82,7 @@ def add_arguments(parser: Any) -> None:
         help="add a label to every metric; tells users or state folders of one machine apart",
     )
     parser.add_argument("--offline", action="store_true", help="read records alone; ask no engine")
+    parser.add_argument("--json", action="store_true", help="print one JSON object with the samples")
 
 
 def label(text: str) -> tuple[str, str]:
@@ -101,11 +103,14 @@ def run(args: Any, console: Console) -> int:
         *families(limit=args.limit, since=args.since, offline=args.offline, warn=console.warn),
         *of_machine(queue_json(machine(with_gpus=True), Tables.read(), {})),
     ]
-    text = metrics_text(found, tuple(dict(args.label).items()))
-    if args.textfile == _STDOUT:
-        console.print(text, end="")
-    else:
+    labels = tuple(dict(args.label).items())
+    text = metrics_text(found, labels)
+    if args.textfile != _STDOUT:
         write_text(args.textfile, text, is_public=True)
+    if args.json:
+        console.print(dumps({"metrics": metrics_json(found, labels)}, indent=2, ensure_ascii=False))
+    elif args.textfile == _STDOUT:
+        console.print(text, end="")
     return 0
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from launcher.apply import make_plan
 from launcher.apply.approval import check_plan
 from launcher.cli import jobs, plan_options
-from launcher.cli.arguments import count
+from launcher.cli.arguments import choose_format, count
 from launcher.cli.console import Console
 from launcher.cli.plan_file import document, write_text
 from launcher.cli.plan_options import empty_state_warning, matched
@@ -31,6 +31,7 @@ EXAMPLES = """\
   launcher plan jobs/train.launcher.yaml --var epochs=5
   launcher plan jobs/ --out plan.json && launcher apply plan.json
   launcher plan jobs/ --detailed-exitcode     exit code 2 if there are changes
+  launcher plan jobs/ --json | jq .effects    for programs
   launcher plan jobs/ --format github         in a GitHub workflow
   launcher plan jobs/ --rerun train           plan running train again
   launcher plan jobs/ --explain train         show what its success stands on"""
@@ -68,6 +69,7 @@ def _add_output(group: Any) -> None:
         help="text, json (the plan document), markdown (for a pull request), github (annotations, step "
         "summary and outputs) or sarif (the diagnostics)",
     )
+    group.add_argument("--json", action="store_true", help="print the plan document: --format json")
     group.add_argument("--json-into", metavar="PATH", help="also write the plan document to PATH")
     group.add_argument(
         "--max-bytes",
@@ -89,6 +91,7 @@ def _add_output(group: Any) -> None:
 
 
 def run(args: Any, console: Console) -> int:
+    choose_format(args)
     _check_arguments(args)
     launches = _launches(args, console)
     if args.offline:
@@ -105,18 +108,26 @@ def run(args: Any, console: Console) -> int:
     plan = make_plan(launches, choices=plan_options.choices(launches, args))
     if args.base is not None:
         plan = attributed(plan, _base(args, console), args.base, "this change")
-    text = document(plan) if args.out or args.json_into or args.format == "json" else ""
+    text = document(plan) if args.out or args.json_into or args.json else ""
+    if args.json:  # stdout gets the plan, or why there is none
+        check_plan(plan)
+        _write_files(text, args)
     _show(plan, text, args, console)
     check_plan(plan)
     if args.format == "github":
         from launcher.cli.render.github import publish
 
         publish(plan, max_bytes=args.max_bytes, warning=unknown)
-    for path in filter(None, (args.out, args.json_into)):
-        write_text(path, text)
+    if not args.json:
+        _write_files(text, args)
     if args.out:
         console.note(f"saved; to apply it: launcher apply {args.out}")
     return _exit_code(plan, args, console)
+
+
+def _write_files(text: str, args: Any) -> None:
+    for path in filter(None, (args.out, args.json_into)):
+        write_text(path, text)
 
 
 def _base(args: Any, console: Console) -> tuple[Launch, ...]:
@@ -188,7 +199,7 @@ def _launches(args: Any, console: Console) -> tuple[Launch, ...]:
     result = jobs.compiled(args.files, args)
     found = result.diagnostics
     is_refused = exit_code(found, strict=args.strict) != 0
-    if args.format not in ("sarif", "github") and not (is_refused and args.format == "json"):
+    if args.format not in ("sarif", "github"):
         return jobs.accepted(result, args, console)
     text = findings(found, args.format)
     if text:
@@ -206,7 +217,9 @@ def _show(plan: Plan, document: str, args: Any, console: Console) -> None:
     """Print the plan in its format; to stderr if stdout is for diagnostics only."""
     requests = _requests(plan) if args.show_request else ""
     if args.format == "json":
-        console.print(document + requests, end="")
+        console.print(document, end="")
+        if requests:
+            console.note(requests.rstrip("\n"))
     elif args.format == "markdown":
         from launcher.cli.render.markdown import plan_markdown
 

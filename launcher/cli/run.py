@@ -80,6 +80,8 @@ def add_arguments(parser: Any) -> None:
         action="store_true",
         help="wait in line for the cores, memory and GPUs that the app asks for (default: take them at once)",
     )
+    text = "print the app as JSON, as `launcher status` does, when it has ended; its output goes to stderr"
+    parser.add_argument("--json", action="store_true", help=text)
 
 
 def divide(words: Sequence[str], declared: Any) -> tuple[Sequence[str], Sequence[str] | None]:

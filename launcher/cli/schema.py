@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from json import dumps
 from typing import Any
 
 from launcher.apply.event_schema import event_schema
 from launcher.cli.console import Console
 from launcher.cli.render.findings import findings_schema
+from launcher.cli.render.schemas import error_schema, result_schema
 from launcher.jobfile import job_schema
 from launcher.jobfile.schema.options import Declared
 from launcher.jobfile.schema.project import project_schema
@@ -15,7 +17,7 @@ from launcher.plan.codec import plan_schema
 from launcher.schedulers import DEFAULT_SCHEDULERS, get_scheduler
 from launcher.schedulers.registry import imported
 
-USAGE = "schema job|project|plan|event|diagnostics"
+USAGE = "schema job|project|plan|event|result|error|diagnostics"
 HELP = """\
 Print a JSON Schema (draft 2020-12).
 
@@ -23,16 +25,31 @@ job          job files: for editors that check and complete YAML and TOML
 project      launcher.toml: for editors
 plan         saved plans: what `launcher plan --out` writes
 event        a line of `launcher apply --format jsonl`
-diagnostics  what `launcher validate --format json` prints"""
+result       what `launcher apply --json` prints
+error        what any command with --json prints when it fails
+diagnostics  what `launcher validate --json` prints"""
 EXAMPLES = "  launcher schema job >schemas/job-v1.schema.json"
 
-KINDS = ("job", "project", "plan", "event", "diagnostics")
+_SCHEMAS: dict[str, Callable[[], dict[str, Any]]] = {
+    "job": lambda: job_schema(declared_schedulers()),
+    "project": lambda: project_schema(declared_schedulers()),
+    "plan": plan_schema,
+    "event": event_schema,
+    "result": result_schema,
+    "error": error_schema,
+    "diagnostics": findings_schema,
+}
+KINDS = tuple(_SCHEMAS)
 
 
 def add_arguments(parser: Any) -> None:
     parser.add_argument(
-        "kind", metavar="KIND", choices=KINDS, help="job, project, plan, event or diagnostics"
+        "kind",
+        metavar="KIND",
+        choices=KINDS,
+        help="job, project, plan, event, result, error or diagnostics",
     )
+    parser.add_argument("--json", action="store_true", help="print errors as JSON too")
 
 
 def run(args: Any, console: Console) -> int:
@@ -41,15 +58,7 @@ def run(args: Any, console: Console) -> int:
 
 
 def schema(kind: str) -> dict[str, Any]:
-    if kind == "plan":
-        return plan_schema()
-    if kind == "event":
-        return event_schema()
-    if kind == "diagnostics":
-        return findings_schema()
-    if kind == "project":
-        return project_schema(declared_schedulers())
-    return job_schema(declared_schedulers())
+    return _SCHEMAS[kind]()
 
 
 def declared_schedulers() -> dict[str, Declared]:

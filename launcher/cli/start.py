@@ -9,9 +9,11 @@ if TYPE_CHECKING:
     from typing import Any
 
     from launcher.cli.console import Console
+    from launcher.cli.render.failures import Problem
+    from launcher.errors import LauncherError
     from launcher.state.records import AppRecord
 
-USAGE = "start APP… --now [-t TARGET]"
+USAGE = "start APP… --now [-t TARGET] [--json]"
 HELP = """\
 Start apps that are in line (`launcher queue`) at once: each leaves the line and
 takes its cores, memory and GPUs, also where that is more than this machine has.
@@ -36,6 +38,7 @@ def add_arguments(parser: Any) -> None:
     )
     add_target(parser)
     parser.add_argument("--now", action="store_true", help="do not wait for their turns")
+    parser.add_argument("--json", action="store_true", help="print one JSON object when done")
 
 
 def run(args: Any, console: Console) -> int:
@@ -51,31 +54,39 @@ def run(args: Any, console: Console) -> int:
     found = [find_apps(text, args.target) for text in args.apps]
     of_groups = {app.handle for each in found if each.is_group for app in each.apps}
     apps = {app.handle: app for each in found for app in each.apps}
-    asked, code = [], 0
+    problems: list[Problem] = []
     seen = _seen([*apps.values()])
     in_line = [app.app_id for app in seen if app.state == "queued" and not app.abandoned]
     started = start_now(in_line) if in_line else set()
+    asked = [app for app in seen if app.app_id in started]
     for app in seen:
         try:
-            if app.app_id in started:
-                asked.append(app)
-            else:
+            if app.app_id not in started:
                 _say_why_not(app, console, is_picked=app.handle not in of_groups)
         except LauncherError as error:
             if len(apps) == 1:
                 raise
             console.error(error)
-            code = 1
-    late = _show_starts(asked, console)
-    for app in late:
-        late_error = LauncherError(
-            f"{app.handle} has left the line and not started within {_STARTED_S:g} s",
-            hint=f"launcher status {app.app_id}",
-        )
+            problems.append((app.handle, error))
+    for app in _show_starts(asked, console.aside() if args.json else console):
+        late = _late(app)
         if len(apps) == 1:
-            raise late_error
-        console.error(late_error)
-    return 1 if late else code
+            raise late
+        console.error(late)
+        problems.append((app.handle, late))
+    if args.json:
+        from launcher.cli.render.failures import apps_result
+        from launcher.inventory.listing import current
+
+        console.print(apps_result(current(seen), problems, int(bool(problems))))
+    return int(bool(problems))
+
+
+def _late(app: AppRecord) -> LauncherError:
+    from launcher.errors import LauncherError
+
+    problem = f"{app.handle} has left the line and not started within {_STARTED_S:g} s"
+    return LauncherError(problem, hint=f"launcher status {app.app_id}")
 
 
 def _seen(apps: list[AppRecord]) -> list[AppRecord]:

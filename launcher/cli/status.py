@@ -47,7 +47,11 @@ def add_arguments(parser: Any) -> None:
     parser.add_argument(
         "-a", "--all", action="store_true", help="show every app of a large matrix on a line of its own"
     )
-    parser.add_argument("--json", action="store_true", help="print JSON; an array for several apps")
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="print JSON: an object; for several apps, and with --watch, an array",
+    )
 
 
 def run(args: Any, console: Console) -> int:
@@ -126,20 +130,17 @@ def _running(args: Any, warn: Warn | None) -> list[AppRecord]:
 
 
 def _watch(args: Any, console: Console) -> int:
-    from launcher.errors import UsageError
+    from launcher.cli.live_table import watch
     from launcher.inventory.find import find_apps
 
-    if args.json:
-        raise UsageError("--watch and --json cannot be combined")
-    from launcher.cli.live_table import watch
-
     if args.app is not None:
-        return watch(find_apps(args.app, args.target).apps, list, console)
+        return watch(find_apps(args.app, args.target).apps, list, console, as_json=args.json)
     apps = _running(args, None)  # the watch warns about apps that it cannot read, once
     if not apps:
         console.note(_NONE_RUNNING)
+    if not apps and not args.json:
         return 0
-    return watch(apps, lambda: _running(args, None), console)
+    return watch(apps, lambda: _running(args, None), console, as_json=args.json)
 
 
 def _table(console: Console, apps: Sequence[AppRecord], *, in_full: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from launcher.cli.arguments import choose_format
 from launcher.cli.console import Console
 from launcher.cli.jobs import add_arguments as add_job_files
 from launcher.cli.jobs import compiled, is_saved_plan, note_left_out
@@ -31,7 +32,7 @@ Exit code 6 if there is an error; `launcher explain CODE` explains a code."""
 EXAMPLES = """\
   launcher validate jobs/train.launcher.yaml
   launcher validate jobs/ --var dataset=/data/mnist
-  launcher validate --format json jobs/ | jq .diagnostics
+  launcher validate --json jobs/ | jq .diagnostics
   launcher validate --format github --strict      in a GitHub workflow
   launcher validate --no-components --no-env-vars   files that you do not trust
   launcher validate --format sarif jobs/ >launcher.sarif"""
@@ -46,9 +47,11 @@ def add_arguments(parser: Any) -> None:
         default="text",
         help="text (with source lines), json, sarif (2.1.0) or github (annotations)",
     )
+    parser.add_argument("--json", action="store_true", help="print one JSON object: --format json")
 
 
 def run(args: Any, console: Console) -> int:
+    choose_format(args)
     plans = [path for path in args.files if is_saved_plan(path)]
     files = [path for path in args.files if path not in plans]
     found: list[Diagnostic] = []
@@ -67,7 +70,7 @@ def run(args: Any, console: Console) -> int:
 
 def _show(found: Sequence[Diagnostic], args: Any, console: Console, good: Sequence[tuple[int, str]]) -> None:
     """Print the diagnostics to stdout, and counts to stderr."""
-    text = findings(found, args.format, jobs=good[0][0], color=console.color)
+    text = findings(found, args.format, jobs=good[0][0], color=console.color, strict=args.strict)
     if text:
         console.print(text)
     if args.format in ("json", "sarif"):

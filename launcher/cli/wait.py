@@ -12,9 +12,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from launcher.cli.console import Console
+    from launcher.cli.render.failures import Problem
     from launcher.state.records import AppRecord
 
-USAGE = "wait APP… [-t TARGET] [--timeout TIME]"
+USAGE = "wait APP… [-t TARGET] [--timeout TIME] [--json]"
 HELP = """\
 Wait until apps have ended, and print the outcome of each, with the first error
 of its replicas. The kernel or the engine wakes the command: it does not poll.
@@ -40,6 +41,7 @@ def add_arguments(parser: Any) -> None:
     parser.add_argument(
         "--timeout", metavar="TIME", type=duration, help="stop waiting after this time: 90, 10s, 1h30m"
     )
+    parser.add_argument("--json", action="store_true", help="print one JSON object when done")
 
 
 def run(args: Any, console: Console) -> int:
@@ -51,18 +53,32 @@ def run(args: Any, console: Console) -> int:
     outages.report = console.note
     terminate_with_exception()
     apps = {app.handle: app for text in args.apps for app in find_apps(text, args.target).apps}
+    shown = console.aside() if args.json else console
+    seen: list[AppRecord] = []
+    problems: list[Problem] = []
     if len(apps) == 1:
-        return _show(wait_for(next(iter(apps.values())), args.timeout), console, in_full=True)
-    codes = set()
-    for number, (app, error) in enumerate(wait_for_all([*apps.values()], args.timeout)):
-        if error is not None:
-            console.error(error)
-        codes.add(1 if error is not None else _show(app, console, in_full=number < FEW and not app.is_held))
-    return min(codes - {0}, default=0)  # 1 is worse than 5
+        seen = [wait_for(next(iter(apps.values())), args.timeout)]
+        codes = {_show(seen[0], shown, in_full=True)}
+    else:
+        codes = set()
+        for number, (app, error) in enumerate(wait_for_all([*apps.values()], args.timeout)):
+            if error is not None:
+                console.error(error)
+                problems.append((app.handle, error))
+                codes.add(1)
+            else:
+                seen.append(app)
+                codes.add(_show(app, shown, in_full=number < FEW and not app.is_held))
+    code = min(codes - {0}, default=0)  # 1 is worse than 5
+    if args.json:
+        from launcher.cli.render.failures import apps_result
+
+        console.print(apps_result(seen, problems, code))
+    return code
 
 
 def _show(app: AppRecord, console: Console, *, in_full: bool) -> int:
-    """Print the outcome of an app; returns the exit code.
+    """Print the outcome of an app, and keep its reason; returns the exit code.
 
     Args:
         in_full: with the first error of its replicas and its warnings, for which its scheduler is asked.
@@ -73,7 +89,7 @@ def _show(app: AppRecord, console: Console, *, in_full: bool) -> int:
     state, why, warnings = app.state, app.message, app.warnings
     if in_full and state in _EXPLAINED:
         found = inspect(app)
-        why = with_cause(found.message, cause(found))
+        app.message = why = with_cause(found.message, cause(found))
     shown = f": {why}" if why and state in _EXPLAINED else ""
     console.print(f"{app.handle} {state.upper()}{shown}", flush=True)
     for warning in scheduler_of(app).warnings(app.app_id) if in_full else warnings:

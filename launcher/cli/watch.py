@@ -17,7 +17,14 @@ from launcher.cli.console import Console, OutputClosed, OutputError
 from launcher.cli.live_display import LiveDisplay
 from launcher.cli.render.image_text import IMAGE_EVENTS
 from launcher.cli.render.log_lines import Shaper, prefixes, terminal_text
-from launcher.cli.render.outcomes import errors_text, event_line, outcomes_text, outputs_text, result_json
+from launcher.cli.render.outcomes import (
+    errors_text,
+    event_line,
+    outcome_json,
+    outcomes_text,
+    outputs_text,
+    result_json,
+)
 from launcher.cli.render.plan_text import plan_text
 from launcher.inventory import recorded
 from launcher.inventory.find import shortest_name
@@ -121,7 +128,8 @@ class Watch:
         if self._format == "json":
             self._json(result_json(result), indent=2)
         elif self._format == "jsonl":
-            self._json(event("done", **result_json(result)))
+            jobs = list(map(outcome_json, result.outcomes))
+            self._json(event("done", exit_code=result.exit_code, jobs=jobs))
         else:
             self._show(result.outcomes)
         for outcome in result.outcomes:
@@ -219,7 +227,7 @@ class Watch:
             shaper = self._shapers.get(where)
             if shaper is None:
                 front = self._fronts.get(where) or next(prefixes([(role, k)], self._console.color))
-                shaper = self._shapers[where] = Shaper(front if self._format == "text" else b"")
+                shaper = self._shapers[where] = Shaper(b"" if self._format == "jsonl" else front)
             self._lines(where, shaper.feed(0, "", data))
 
     def _finish_line(self, where: tuple[JobKey, str, int]) -> None:
@@ -240,7 +248,9 @@ class Watch:
         key, role, k = where
         if self._format == "text":
             self._write(lines)
-        elif self._format == "jsonl":
+        elif self._format == "json":
+            self._console.note(lines.decode("utf-8", "replace").removesuffix("\n"))
+        else:
             text = lines.decode("utf-8", "replace")
             self._json(event("log", **of_job(key), role=role, replica=k, text=text))
 

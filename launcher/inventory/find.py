@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from launcher.errors import LauncherError, UsageError
+from launcher.errors import AppNotFoundError, LauncherError, UsageError
 from launcher.inventory import recorded
 from launcher.inventory.groups import held_by_engines, with_newer
 from launcher.inventory.project import declared_here, project_here, projects_here
@@ -75,6 +75,8 @@ class AppName:
         """Raises UsageError."""
         if len(text) > _LONGEST:
             raise UsageError(f"`{text[:20]}…` is too long for the name of an app", hint=SYNTAX)
+        if any("\ud800" <= char <= "\udfff" for char in text + target):  # bytes that are no UTF-8
+            raise malformed(text)
         self.scheduler = self.session = ""
         self.target = target
         rest = text
@@ -216,7 +218,7 @@ def _by_name(given: AppName) -> tuple[list[AppRecord], bool]:
         jobs = with_newer(jobs, [each for each in held if each.key.job == given.name])
     apps += [app for key, app in jobs.items() if key[0] == project]
     if jobs and not apps:
-        raise LauncherError(
+        raise AppNotFoundError(
             f"project `{project}`, the one of this directory, has no job `{given.name}`",
             hint=f"give the handle of a job of another project: {_listed(list(jobs.values()))}",
         )
@@ -306,26 +308,26 @@ def _unknown(given: AppName, unreached: str) -> LauncherError:
 _MOST = 1000  # newest apps whose names are suggested
 
 
-def no_match(pattern: str, unreached: str) -> LauncherError:
+def no_match(pattern: str, unreached: str) -> AppNotFoundError:
     """The error for a pattern. `unreached`: the text of `held_by_engines` about unreachable engines."""
     hint = _did_you_mean(pattern.strip("*?[]"), unreached)
-    return LauncherError(f"`{pattern}` matches no job or app", hint=hint)
+    return AppNotFoundError(f"`{pattern}` matches no job or app", hint=hint)
 
 
-def no_app(name: str, number: int | None, target: str, unreached: str) -> LauncherError:
+def no_app(name: str, number: int | None, target: str, unreached: str) -> AppNotFoundError:
     """The error for a name, with a number and a target ("" for any) if given; `unreached` as above."""
     attempts = recorded.find(name)
     latest = [each for each in attempts if target in ("", each.target)]
     if attempts and not latest:
         hint = f"it has attempts in {', '.join(sorted({each.target or '' for each in attempts}))}"
-        return LauncherError(f"job `{name}` has no attempt in target `{target}`", hint=hint)
+        return AppNotFoundError(f"job `{name}` has no attempt in target `{target}`", hint=hint)
     if latest and number is not None:
         hint = f"its latest recorded attempt is {latest[0].number}"
-        return LauncherError(f"job `{name}` has no attempt {number}", hint=hint)
+        return AppNotFoundError(f"job `{name}` has no attempt {number}", hint=hint)
     hint = _did_you_mean(name, unreached)
     if os.path.exists(name):
         hint = "it is a file here; quote patterns, such as 'train*', so that the shell does not expand them"
-    return LauncherError(
+    return AppNotFoundError(
         f"no job or app is named `{name}{'' if number is None else f'@{number}'}`", hint=hint
     )
 

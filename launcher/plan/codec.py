@@ -37,11 +37,14 @@ _FAULTS_SHOWN = 20
 class PlanFileError(LauncherError):
     """A file is no saved plan, or one of a newer version."""
 
+    code = "plan-file"
+
 
 class SealError(PlanFileError):
     """A saved plan was edited, or an older version saved it without a seal. It is refused as stale."""
 
     exit_code = 4
+    code = "stale"
 
 
 def dumps(plan: Plan) -> str:
@@ -110,9 +113,8 @@ def _of_other_version(data: Mapping[str, Any], name: str) -> PlanFileError | Non
     version = data.get("version")
     if not isinstance(version, str) or not version.startswith("launcher.plan/") or version in READ:
         return None
-    return PlanFileError(
-        f"{name} is a {version}, and this version reads {VERSION}", hint="make a new plan, or update"
-    )
+    problem = f"{name} is a {version}, and this version reads {VERSION}"
+    return PlanFileError(problem, hint="make a new plan, or update")
 
 
 def decode(data: Any, *, name: str = "plan.json") -> Plan:
@@ -120,11 +122,9 @@ def decode(data: Any, *, name: str = "plan.json") -> Plan:
 
     Raises PlanFileError with every fault; also for a document or effects that do not match their digests.
     """
-    other = _of_other_version(data, name) if isinstance(data, dict) else None
-    if other is not None:
+    if isinstance(data, dict) and (other := _of_other_version(data, name)) is not None:
         raise other
-    faults = list(PLAN.faults(data, "")) or list(_cross_faults(data))
-    if faults:
+    if faults := list(PLAN.faults(data, "")) or list(_cross_faults(data)):
         raise _refusal(name, faults)
     plan = _plan(data)
     digest = plan.plan_digest if data["version"] == VERSION else digest_of_v2(plan)

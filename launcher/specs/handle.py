@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 
-from launcher.errors import LauncherError, UsageError
+from launcher.errors import AppNotFoundError, UsageError
 from launcher.text import name_hint
 
 TYPE_CHECKING = False
@@ -52,7 +52,7 @@ class UnknownSchedulerException(UsageError, KeyError, ValueError):
         self.scheduler_backend = scheduler_backend
 
 
-class UnknownAppException(LauncherError):
+class UnknownAppException(AppNotFoundError):
     """The scheduler knows no such app, or has forgotten it."""
 
     def __init__(self, app_handle: AppHandle) -> None:

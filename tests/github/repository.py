@@ -19,14 +19,18 @@ def git(folder: Path, *args: str) -> str:
 
 
 class Repository:
-    """Branches, pull requests, merges and workflow runs, each run in a fresh clone."""
+    """Branches, pull requests, merges and workflow runs, each run in a fresh clone.
+
+    Attributes:
+        printed: the standard output of the last run.
+    """
 
     def __init__(self, folder: Path, github: FakeGitHub, home: Path) -> None:
         self.github, self.home, self._folder = github, home, folder
         self.remote, self.work = folder / "remote.git", folder / "work"
         self._runs = 0
         self.depth = 0
-        self._printed = ""
+        self.printed = ""
         git(folder, "init", "-q", "--bare", str(self.remote))
         git(folder, "clone", "-q", str(self.remote), str(self.work))
         git(self.work, "checkout", "-qb", "main")
@@ -82,14 +86,14 @@ class Repository:
         """Run `ci doctor` on main; its standard output."""
         clone = self._clone(git(self.work, "rev-parse", "main"))
         shown = self._run(clone, "push", {}, ["doctor", *args], code)
-        assert self._printed, shown
-        return self._printed
+        assert self.printed, shown
+        return self.printed
 
-    def report(self, *, private: bool = False) -> str:
+    def report(self, *args: str, private: bool = False) -> str:
         """Run `ci report` as on a schedule."""
         commit = git(self.work, "rev-parse", "main")
         payload = {"repository": {"default_branch": "main", "private": private}}
-        return self._run(self._clone(commit), "schedule", payload, ["report"], 0)
+        return self._run(self._clone(commit), "schedule", payload, ["report", *args], 0)
 
     def _commit(self, branch: str, files: dict[str, str | None], message: str) -> str:
         for name, text in files.items():
@@ -141,6 +145,6 @@ class Repository:
             capture_output=True,
             text=True,
         )
-        self._printed, shown = done.stdout, done.stdout + done.stderr
+        self.printed, shown = done.stdout, done.stdout + done.stderr
         assert code is None or done.returncode == code, f"exit {done.returncode}\n{shown}"
         return shown

@@ -79,7 +79,7 @@ def test_one_apply_starts_all_three_in_order(scenario, pipeline):
     waited = scenario.launcher("wait", "train", "--timeout", "1ms", code=5)
     assert waited.out.endswith(" WAITING: waits for prepare (running)\n")
     watching = scenario.start("status", "train", "--watch")
-    assert until_line(watching.stdout, "train").endswith(" WAITING: waits for prepare (running)\n")
+    assert until_line(watching.stderr, "train").endswith(" WAITING: waits for prepare (running)\n")
     pipeline.open()
     assert watching.wait() == 0
     scenario.wait("evaluate")

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from json import dumps
 from typing import Any
 
-from launcher.ci.runner import runner_of
+from launcher.ci.runner import Runner, runner_of
 from launcher.cli import jobs
+from launcher.cli.arguments import choose_format
 from launcher.cli.ci.apply import apply_merged
 from launcher.cli.ci.doctor import diagnose
 from launcher.cli.ci.plan import plan_pull_request
@@ -35,7 +38,14 @@ EXAMPLES = """\
 Exit codes of apply: 0 done, 1 a job could not be started, 4 a job is held for
 want of an approval, 6 an invalid job file."""
 
-_STEPS = {"plan": plan_pull_request, "apply": apply_merged, "report": report_ends, "doctor": diagnose}
+_Step = Callable[[Any, Runner, Console], tuple[int, Any]]
+"""Returns the exit code, and the result as a JSON value."""
+_STEPS: dict[str, _Step] = {
+    "plan": plan_pull_request,
+    "apply": apply_merged,
+    "report": report_ends,
+    "doctor": diagnose,
+}
 _TOKENS = ("GITHUB_TOKEN", "GH_TOKEN")
 
 
@@ -55,12 +65,17 @@ def add_arguments(parser: Any) -> None:
     group.add_argument(
         "--format", metavar="FORMAT", choices=("text", "json"), default="text", help="text or json"
     )
+    parser.add_argument("--json", action="store_true", help="print the result as JSON, all text to stderr")
 
 
 def run(args: Any, console: Console) -> int:
+    choose_format(args)
     if args.step != "apply" and (args.digest or args.without_review):
         raise UsageError("--digest and --without-review are for `launcher ci apply`")
     runner = runner_of(os.environ)
     for name in _TOKENS:  # jobs of this machine inherit the environment
         os.environ.pop(name, None)
-    return _STEPS[args.step](args, runner, console)
+    code, result = _STEPS[args.step](args, runner, console.aside() if args.json else console)
+    if args.json:
+        console.print(dumps(result, indent=2, ensure_ascii=False))
+    return code

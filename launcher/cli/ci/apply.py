@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from time import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from launcher.apply import apply_launches, make_plan
 from launcher.apply.approval import check_plan
-from launcher.apply.events import Outcome
+from launcher.apply.events import Outcome, Result
 from launcher.apply.plans import Choices
 from launcher.ci.apply import MOST_COMMITS, History, Merged, applied_check, applied_words, withheld, without
 from launcher.ci.approvals import Scope
@@ -17,7 +17,9 @@ from launcher.ci.plan import mark_of, with_applied
 from launcher.ci.runner import Runner
 from launcher.cli.ci.common import compiled_launches, degraded, work_tree
 from launcher.cli.console import Console
+from launcher.cli.render.failures import problems_json
 from launcher.cli.render.github import shielded, warning
+from launcher.cli.render.outcomes import result_json
 from launcher.cli.render.plan_text import plan_text
 from launcher.cli.watch import Watch
 from launcher.errors import StaleError
@@ -27,27 +29,40 @@ from launcher.schedulers.registry import get_scheduler
 from launcher.schedulers.staged import StagedScheduler
 from launcher.specs import Launch
 
+if TYPE_CHECKING:
+    from launcher.cli.render.failures import Problem
 
-def apply_merged(args: Any, runner: Runner, console: Console) -> int:
-    """Carry out what merged pull requests approve, project by project, and leave a check run for each."""
+
+def apply_merged(args: Any, runner: Runner, console: Console) -> tuple[int, dict[str, Any]]:
+    """Carry out what merged pull requests approve, project by project, and leave a check run for each.
+
+    The result has the jobs of all projects, as `launcher apply --json` prints them.
+    """
     launches, choices = compiled_launches(args, console)
     github = GitHub(runner.api_url, runner.repository, runner.token)
     digest = args.digest or runner.inputs.get("digest", "")
     by_hand = _by_hand(launches, choices, digest, runner) if digest or args.without_review else None
     history = _history(github, runner)
     code = 0
+    outcomes: list[Outcome] = []
+    stale: list[Problem] = []
     for scope in sorted({Scope(*launch.key[:2]) for launch in launches}):
         mine = [launch for launch in launches if launch.key[:2] == scope]
         try:
             merged = by_hand or history.merged(scope)
         except StaleError as error:
             console.error(error)
+            stale.append((str(scope), error))
             code = max(code, error.exit_code)
             continue
-        code = max(code, _carry_out(mine, choices, merged, scope, github, runner, console))
+        ended, done = _carry_out(mine, choices, merged, scope, github, runner, console)
+        outcomes += done
+        code = max(code, ended)
     if code == StaleError.exit_code:
         _show_left(make_plan(launches, choices=choices), console)
-    return code
+    result = result_json(Result(outcomes=tuple(outcomes)))
+    problems = [*result["problems"], *problems_json(stale)]
+    return code, {"exit": code, "jobs": result["jobs"], "problems": problems}
 
 
 def _show_left(plan: Plan, console: Console) -> None:
@@ -83,7 +98,7 @@ def _carry_out(
     github: GitHub,
     runner: Runner,
     console: Console,
-) -> int:
+) -> tuple[int, Sequence[Outcome]]:
     plans: list[Plan] = []
     kept = withheld(launches, _remote_engines(launches)) if runner.is_hosted else {}
 
@@ -110,7 +125,7 @@ def _carry_out(
         console.print(warning(f"`launcher ci plan` has left no plan on the last commit of #{number}"))
     for refusal in plan.unapproved:
         console.print(warning(str(refusal._replace(why=kept.get(refusal.effect.key, refusal.why)))))
-    return max(code, StaleError.exit_code if plan.unapproved else 0)
+    return max(code, StaleError.exit_code if plan.unapproved else 0), result.outcomes
 
 
 def _remote_engines(launches: Sequence[Launch]) -> dict[str, str]:

@@ -45,7 +45,8 @@ def compiled_launches(args: Any, console: Console) -> tuple[tuple[Launch, ...], 
         console.print(text)
     if exit_code(result.diagnostics, strict=args.strict):
         publish_refusal(result.diagnostics, in_short(result.diagnostics))
-        raise JobFileError(in_short(result.diagnostics))
+        found = result.diagnostics if args.json else ()  # as text, they were shown
+        raise JobFileError(in_short(result.diagnostics), diagnostics=found)
     jobs.note_left_out(result, args, console)
     scopes = plan_options.scopes_of(result.launches, args.files or ["."])
     return result.launches, Choices(prune=result.prunes, scopes=scopes, declared_in=jobs.declared_in)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from json import dumps
 from typing import Any
 
 from launcher.apply import make_plan
@@ -27,8 +26,8 @@ _LOOKED_BACK = 30
 """First parents that the doctor asks whether they were applied."""
 
 
-def diagnose(args: Any, runner: Runner, console: Console) -> int:
-    """Show what is missing; 1 where something is."""
+def diagnose(args: Any, runner: Runner, console: Console) -> tuple[int, list[dict[str, Any]]]:
+    """Show what is missing; 1 where something is. The result has all that was looked at."""
     launches = jobs.launches(args.files, args, console)
     choices = Choices(declared_in=jobs.declared_in)
     github, tree = GitHub(runner.api_url, runner.repository, runner.token), work_tree()
@@ -40,11 +39,9 @@ def diagnose(args: Any, runner: Runner, console: Console) -> int:
         attempts = sum(bool(step.guard.attempt) for step in steps)
     facts = doctor.Facts(launches, engines, attempts, _was_applied(github, tree, launches), _workflows(tree))
     found = list(doctor.findings(facts, github, tree, runner.default_branch, runner.sha))
-    if args.format == "json":
-        console.print(dumps([each._asdict() for each in found], indent=2))
-    else:
-        console.print(shielded("\n".join(map(str, found))))
-    return 1 if any(each.state == "missing" for each in found) else 0
+    console.print(shielded("\n".join(map(str, found))))
+    code = 1 if any(each.state == "missing" for each in found) else 0
+    return code, [each._asdict() for each in found]
 
 
 def _was_applied(github: GitHub, tree: Repository, launches: Sequence[Launch]) -> bool | None:

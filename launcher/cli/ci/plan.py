@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from json import loads
 from time import time
 from typing import Any
 from uuid import uuid4
@@ -18,18 +19,22 @@ from launcher.ci.runner import Runner
 from launcher.cli.base import compiled_at
 from launcher.cli.ci.common import SUMMARY_BYTES, compiled_launches, degraded, work_tree
 from launcher.cli.console import Console
-from launcher.cli.render.comparison import comparison_markdown, comparison_text
+from launcher.cli.render.comparison import comparison_json, comparison_markdown, comparison_text
 from launcher.cli.render.github import publish, publish_text, shielded, warning
 from launcher.cli.render.markdown import plan_markdown
 from launcher.cli.render.plan_text import plan_text
 from launcher.files import PROJECT_FILE
 from launcher.git import Repository
 from launcher.plan.attribution import attributed, compared
+from launcher.plan.codec import dumps
 from launcher.specs import Launch
 
 
-def plan_pull_request(args: Any, runner: Runner, console: Console) -> int:
-    """Show the plan of a pull request, and leave its effects in check runs."""
+def plan_pull_request(args: Any, runner: Runner, console: Console) -> tuple[int, dict[str, Any]]:
+    """Show the plan of a pull request, and leave its effects in check runs. The result is the plan document.
+
+    Of a fork's pull request, it is what `launcher plan --offline` shows.
+    """
     tree = work_tree()
     args.no_components = args.no_components or not _allows_components(tree, runner.base_sha)
     launches, choices = compiled_launches(args, console)
@@ -50,17 +55,19 @@ def plan_pull_request(args: Any, runner: Runner, console: Console) -> int:
             text = plan_markdown(part, max_bytes=SUMMARY_BYTES)
             with degraded(console, "the plan is in the summary of this run"):
                 publish_comment(github, runner.pull_request, mark_of(scope), text, is_news=not part.is_empty)
-    return 0
+    return 0, loads(dumps(plan))
 
 
-def _compare(head: Sequence[Launch], base: Sequence[Launch], runner: Runner, console: Console) -> int:
+def _compare(
+    head: Sequence[Launch], base: Sequence[Launch], runner: Runner, console: Console
+) -> tuple[int, dict[str, Any]]:
     """Show what the pull request of a fork changes: its run may write nothing."""
     found = compared(head, base)
     name = runner.base_ref or runner.base_sha
     console.print(shielded(comparison_text(found, name)))
     publish_text(comparison_markdown(found, name, max_bytes=SUMMARY_BYTES))
     console.print(warning("a pull request of a fork: approve its effects by hand, or through a merge queue"))
-    return 0
+    return 0, comparison_json(found, name)
 
 
 def _allows_components(tree: Repository, base: str) -> bool:

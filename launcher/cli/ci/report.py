@@ -27,17 +27,18 @@ _LINES = 20
 """Of the output of a failed job."""
 
 
-def report_ends(args: Any, runner: Runner, console: Console) -> int:
-    """Tell pull requests what became of the jobs that their merges have started."""
+def report_ends(args: Any, runner: Runner, console: Console) -> tuple[int, dict[str, Any]]:
+    """Tell pull requests what became of the jobs that their merges have started. The result has the lines."""
     github = GitHub(runner.api_url, runner.repository, runner.token)
     commits = [sha for sha, _ in work_tree().first_parents(report.MOST_COMMITS)]
 
     def look(entry: Mapping[str, Any]) -> report.Ended:
         return _ended(entry, hides_output=runner.is_public)
 
-    for line in report.report(github, commits, look):
+    lines = report.report(github, commits, look)
+    for line in lines:
         console.print(shielded(line))
-    return 0
+    return 0, {"reported": lines}
 
 
 def _ended(entry: Mapping[str, Any], *, hides_output: bool) -> report.Ended:

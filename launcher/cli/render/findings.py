@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
+from launcher.cli.render.failures import ERROR_FIELDS, failure
+from launcher.errors import JobFileError
 from launcher.text import plural
 
 if TYPE_CHECKING:
@@ -25,15 +27,17 @@ def findings_schema() -> dict[str, Any]:
         "$id": "urn:launcher:diagnostics-v1",
         "title": "launcher diagnostics",
         "description": "What is wrong with job files, every problem at once, in file order.",
-        **_object(
+        **object_schema(
+            " ".join(ERROR_FIELDS),
             version={"const": VERSION},
+            **ERROR_FIELDS,
             jobs={**_COUNT, "description": "The jobs of the files that are right."},
             errors=_COUNT,
             warnings=_COUNT,
             diagnostics={"type": "array", "items": {"$ref": "#/$defs/diagnostic"}},
         ),
         "$defs": {
-            "diagnostic": _object(
+            "diagnostic": object_schema(
                 "label hint related",
                 file={**_TEXT, "description": "The path as it was typed, or as it was found below one."},
                 span={"anyOf": [{"$ref": "#/$defs/span"}, {"type": "null"}]},
@@ -44,18 +48,18 @@ def findings_schema() -> dict[str, Any]:
                 hint={**_TEXT, "description": "More help."},
                 related={"type": "array", "items": {"$ref": "#/$defs/related"}},
             ),
-            "related": _object(
+            "related": object_schema(
                 file=_TEXT, span={"anyOf": [{"$ref": "#/$defs/span"}, {"type": "null"}]}, message=_TEXT
             ),
             "span": {
                 "description": "Positions count from 1, columns in characters; the end is exclusive.",
-                **_object(line=_POSITION, column=_POSITION, end_line=_POSITION, end_column=_POSITION),
+                **object_schema(line=_POSITION, column=_POSITION, end_line=_POSITION, end_column=_POSITION),
             },
         },
     }
 
 
-def _object(optional: str = "", **properties: Any) -> dict[str, Any]:
+def object_schema(optional: str = "", /, **properties: Any) -> dict[str, Any]:
     required = [name for name in properties if name not in optional.split()]
     return {
         "type": "object",
@@ -70,10 +74,16 @@ VERSION = "launcher.diagnostics/v1"
 INVALID = 6
 
 
-def findings(found: Sequence[Diagnostic], format: str, *, jobs: int = 0, color: bool = False) -> str:
-    """The diagnostics as text without a final newline; "" if there are none to print."""
+def findings(
+    found: Sequence[Diagnostic], format: str, *, jobs: int = 0, color: bool = False, strict: bool = False
+) -> str:
+    """The diagnostics as text without a final newline; "" if there are none to print.
+
+    Args:
+        jobs, strict: for JSON: the number of jobs, and whether warnings are errors.
+    """
     if format == "json":
-        return _json(envelope(found, jobs))
+        return _json(envelope(found, jobs, strict=strict))
     if format == "sarif":
         from launcher.cli.render.sarif import sarif_log
 
@@ -98,10 +108,13 @@ def _json(value: object) -> str:
     return out.getvalue()
 
 
-def envelope(found: Sequence[Diagnostic], jobs: int) -> dict[str, object]:
-    """The JSON document: a version, counts, and every diagnostic in file order."""
+def envelope(found: Sequence[Diagnostic], jobs: int, *, strict: bool = False) -> dict[str, object]:
+    """The JSON document: the error, if files are wrong; counts, and every diagnostic in file order."""
+    is_refused = exit_code(found, strict=strict) != 0
+    error = failure(JobFileError(in_short(found), diagnostics=found)) if is_refused else {}
     return {
         "version": VERSION,
+        **{name: error[name] for name in ERROR_FIELDS if is_refused},
         "jobs": jobs,
         "errors": _count(found, "error"),
         "warnings": _count(found, "warning"),

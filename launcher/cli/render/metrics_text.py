@@ -21,6 +21,22 @@ def metrics_text(families: Iterable[Family], labels: Labels = ()) -> str:
     return "".join(_family(each, labels) for each in families if each.samples)
 
 
+def metrics_json(families: Iterable[Family], labels: Labels = ()) -> list[dict[str, Any]]:
+    """The same as JSON objects, one for each metric."""
+    return [
+        {
+            "name": PREFIX + each.name,
+            "kind": each.kind,
+            "help": each.help,
+            "samples": [
+                {"labels": dict((*own, *labels)), "value": value} for own, value in each.samples.items()
+            ],
+        }
+        for each in families
+        if each.samples
+    ]
+
+
 def of_machine(queue: Mapping[str, Any]) -> list[Family]:
     """What apps hold of this machine, from the JSON of `queue`."""
     cores, memory_mb, gpus = (queue["slots"][name] for name in ("cpu", "memory_mb", "gpus"))

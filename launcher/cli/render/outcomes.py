@@ -106,11 +106,25 @@ def errors_text(outcomes: Sequence[Outcome], *, color: bool = False) -> list[str
 
 
 def result_json(result: Result) -> dict[str, Any]:
-    """The result as a JSON object."""
-    return {"exit_code": result.exit_code, "jobs": [_outcome_json(outcome) for outcome in result.outcomes]}
+    """The result as a JSON object, as `launcher schema result` describes it."""
+    failed = [outcome for outcome in result.outcomes if outcome.error]
+    return {
+        "exit": result.exit_code,
+        "jobs": list(map(outcome_json, result.outcomes)),
+        "problems": [
+            {
+                "what": outcome.key.job,
+                "code": outcome.code,
+                "message": outcome.error,
+                "hint": outcome.hint or None,
+                "exit": result.exit_code,
+            }
+            for outcome in failed
+        ],
+    }
 
 
-def _outcome_json(outcome: Outcome) -> dict[str, Any]:
+def outcome_json(outcome: Outcome) -> dict[str, Any]:
     return {
         "project": outcome.key.project,
         "target": outcome.key.target,

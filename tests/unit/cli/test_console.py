@@ -92,6 +92,25 @@ def test_a_json_document_stays_one():
     assert loads(console._out.getvalue()) == [value]
 
 
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_a_json_document_stays_one_in_any_encoding(encoding):
+    from json import dumps, loads
+
+    value = "é → 😀"
+    stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    console = Console(stream, io.StringIO(), {})
+    console.print(dumps([value], ensure_ascii=False), flush=True)
+    assert loads(stream.buffer.getvalue().decode(encoding)) == [value]
+
+
+def test_what_is_shown_beside_a_document_goes_to_stderr():
+    out, err = io.StringIO(), io.StringIO()
+    aside = Console(out, err, {}).aside()
+    aside.print("text")
+    aside.note("message")
+    assert (out.getvalue(), err.getvalue()) == ("", "text\nmessage\n")
+
+
 def test_messages_drive_no_runner_of_github():
     console = Console(io.StringIO(), io.StringIO(), {"GITHUB_ACTIONS": "true"})
     console.error(UsageError("a\n  ::add-mask::b ::c\nx ##[error]y"))

@@ -70,6 +70,10 @@ def test_the_envelope_has_a_version_and_counts():
     found = [diagnostic(), diagnostic(severity="warning")]
     assert envelope(found, 2) == {
         "version": "launcher.diagnostics/v1",
+        "code": "job-file",
+        "message": "1 problem in 1 file",
+        "hint": "launcher explain wrong-type",
+        "exit": 6,
         "jobs": 2,
         "errors": 1,
         "warnings": 1,

@@ -135,7 +135,7 @@ def test_apply_answers_with_every_job_as_json(scenario):
     document = json.loads(
         scenario.launcher("apply", *files, "--yes", "--wait", "--format", "json", code=5).out
     )
-    assert document["exit_code"] == 5
+    assert document["exit"] == 5
     assert {job["job"]: job["state"] for job in document["jobs"]} == {"good": "succeeded", "bad": "failed"}
 
 

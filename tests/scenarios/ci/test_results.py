@@ -1,0 +1,42 @@
+"""`ci STEP --json` on a bare remote, with local jobs."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from launcher.cli.render.schemas import result_schema
+from launcher.plan.codec import plan_schema
+from tests.github.fake import FakeGitHub
+from tests.github.repository import Repository
+from tests.scenario import Scenario
+from tests.scenarios.ci.test_stories import BY_HAND, job
+
+
+@pytest.mark.slow
+def test_each_step_has_its_result_in_json(tmp_path: Path, scenario: Scenario) -> None:
+    with FakeGitHub() as github:
+        _tell(Repository(tmp_path, github, scenario.home), scenario)
+
+
+def _tell(repo: Repository, scenario: Scenario) -> None:
+    def result() -> Any:
+        return json.loads(repo.printed)
+
+    repo.push({"base.launcher.yaml": job("base")})
+    repo.apply(BY_HAND, event="workflow_dispatch")
+    repo.pull_request(1, {"train.launcher.yaml": job("train")})
+    repo.plan(1, "--json")
+    Draft202012Validator(plan_schema()).validate(result())
+    repo.pull_request(2, {"bad.launcher.yaml": job("bad", more="nope: 1\n")})
+    repo.plan(2, "--json", code=6)
+    assert [found["code"] for found in result()["diagnostics"]] == ["unknown-field"]
+    repo.merge(1)
+    repo.apply("--json")
+    Draft202012Validator(result_schema()).validate(result())
+    assert [each["action"] for each in result()["jobs"]] == ["keep", "create"]
+    scenario.wait("train")
+    repo.report("--json")
+    assert result() == {"reported": ["#1 (default, default): 1 succeeded"]}
