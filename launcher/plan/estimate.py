@@ -1,0 +1,131 @@
+"""Estimate how long a job runs, and what it takes, by its last successes. Pure.
+
+The range is a prediction interval of log-normal values with unknown mean and deviation: about four of five
+attempts end within it. The newest attempts count most, since jobs drift. A few attempts say little about how
+far the next one is off, so a usual deviation counts as if two attempts had shown it.
+
+Attempts of the document that is to be started count alone where there are two of them; else those of other
+documents count, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import exp, log, sqrt
+from typing import Final, NamedTuple
+
+from launcher.holding.use import Use
+from launcher.plan.cost import Estimate, Range
+from launcher.plan.model import Plan
+from launcher.plan.step import Step
+from launcher.specs.launch import JobKey, Launch
+from launcher.turns.asking import total
+
+MOST: Final = 10
+"""The last successes of a job that are looked at."""
+LEAST: Final = 2
+_FADING: Final = 0.85
+"""The weight of an attempt, relative to that of the next newer one."""
+_USUAL_DEVIATION: Final = 0.15
+_USUAL_WEIGHT: Final = 2.0
+"""How many attempts the usual deviation of logarithms counts for."""
+_TENTH: Final = 1.2815515655446004
+"""The normal distribution leaves a tenth above it."""
+_SHORTEST_S: Final = 1e-3
+
+
+class Past(NamedTuple):
+    """A success of a job: the digest of its document, its duration, and role → what its runs have used."""
+
+    digest: str
+    took_s: float
+    used: Mapping[str, Use]
+
+
+def jobs_to_estimate(plan: Plan) -> list[JobKey]:
+    """The jobs that the plan starts and that may have successes enough."""
+    return [step.key for step in plan.steps if step.starts and step.launch and step.guard.attempt >= LEAST]
+
+
+def with_estimates(plan: Plan, history: Mapping[JobKey, Sequence[Past]]) -> Plan:
+    """The plan with an estimate of each job that it starts, as far as there is one.
+
+    Args:
+        history: the last successes of jobs, each the newest first.
+    """
+    return replace(plan, steps=tuple(_estimated(step, history) for step in plan.steps))
+
+
+def _estimated(step: Step, history: Mapping[JobKey, Sequence[Past]]) -> Step:
+    if not step.starts or step.launch is None or step.key not in history:
+        return step
+    return replace(step, estimate=estimate(step.launch, step.digest, history[step.key]))
+
+
+def estimate(launch: Launch, digest: str, past: Sequence[Past]) -> Estimate | None:
+    """The estimate of an attempt of a document with that digest; None with fewer than two successes.
+
+    Args:
+        past: the last successes, the newest first.
+    """
+    same = [each for each in past if each.digest == digest]
+    counted = same if len(same) >= LEAST else list(past)
+    if len(counted) < LEAST:
+        return None
+    duration = range_of([each.took_s for each in counted])
+    if launch.timeout_s is not None:  # an attempt that takes longer fails
+        duration = Range(*(min(each, launch.timeout_s) for each in duration))
+    gpus = total(launch.app).gpus
+    return Estimate(
+        attempts=len(counted),
+        same_document=counted is same,
+        duration_s=duration,
+        core_hours=_core_hours(launch, duration, counted, is_same=counted is same),
+        gpu_hours=duration.times(gpus / 3600) if gpus else None,
+    )
+
+
+def _core_hours(launch: Launch, duration: Range, past: Sequence[Past], *, is_same: bool) -> Range | None:
+    cores = total(launch.app).cpu
+    others = {role.name: role.num_replicas for role in launch.app.roles if role.resource.cpu <= 0}
+    if not others:
+        return duration.times(cores / 3600)
+    measured = [each for each in past if all(role in each.used for role in others)]
+    if len(measured) < LEAST:
+        return None
+
+    def core_s(each: Past) -> float:
+        """Under another document a role may have had another number of replicas."""
+        uses = ((each.used[role], replicas) for role, replicas in others.items())
+        used = sum(use.cpu_s if is_same else use.cpu_s / max(use.runs, 1) * count for use, count in uses)
+        return cores * each.took_s + used
+
+    return range_of([core_s(each) for each in measured]).times(1 / 3600)
+
+
+def range_of(values: Sequence[float]) -> Range:
+    """The range of the next value, by at least two earlier ones, the newest first."""
+    logs = [log(max(value, _SHORTEST_S)) for value in values]
+    weights = [_FADING**age for age in range(len(logs))]
+    whole = sum(weights)
+    count = whole**2 / sum(weight**2 for weight in weights)
+    mean = sum(weight * each for weight, each in zip(weights, logs, strict=True)) / whole
+    spread = sum(weight * (each - mean) ** 2 for weight, each in zip(weights, logs, strict=True)) / whole
+    freedom = _USUAL_WEIGHT + count - 1
+    variance = (_USUAL_WEIGHT * _USUAL_DEVIATION**2 + count * spread) / freedom
+    reach = _student(freedom) * sqrt(variance * (1 + 1 / count))
+    ordered = sorted(logs)
+    median = (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
+    return Range(exp(median), exp(min(mean - reach, median)), exp(max(mean + reach, median)))
+
+
+def _student(freedom: float) -> float:
+    """Where Student's distribution leaves a tenth above; off by less than 1 % from 2 degrees of freedom on.
+
+    Source: Cornish and Fisher's expansion; Abramowitz and Stegun, 26.7.5.
+    """
+    z = _TENTH
+    first, second = (z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96
+    third = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
+    return z + first / freedom + second / freedom**2 + third / freedom**3
