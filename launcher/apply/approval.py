@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from launcher import secrets
 from launcher.errors import BlockedError, LauncherError, SecretError, StaleError
-from launcher.plan.cost import overruns
+from launcher.plan.budget import overruns
 from launcher.plan.model import Plan
 from launcher.plan.reasons import Reason
 from launcher.specs.binding import BoundLaunch

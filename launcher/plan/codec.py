@@ -12,7 +12,8 @@ from datetime import datetime, timezone
 from typing import Any
 
 from launcher.errors import LauncherError
-from launcher.plan.cost import overruns, to_estimate, total_of
+from launcher.plan.budget import overruns, total_of
+from launcher.plan.cost import to_estimate
 from launcher.plan.diff import Change
 from launcher.plan.effects import Approval
 from launcher.plan.effects_codec import (

@@ -7,7 +7,7 @@ from dataclasses import field, replace
 from typing import Final, Literal
 
 from launcher.dataclass import dataclass
-from launcher.plan.cost import overruns
+from launcher.plan.budget import overruns
 from launcher.plan.effects import Effect, Refusal, covers, effects_of, plan_digest
 from launcher.plan.reasons import ReasonCode
 from launcher.plan.step import MARKS, ActionKind, Guard, Step

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from launcher.cli.render.values import duration
-from launcher.plan.cost import UNITS, Estimate, Total, in_hours
+from launcher.plan.budget import Total
+from launcher.plan.cost import UNITS, Estimate, in_hours
 from launcher.text import plural
 
 _LEAST_CORE_HOURS = 0.1

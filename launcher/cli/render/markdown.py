@@ -12,7 +12,7 @@ from launcher.cli.render.families import Family, families, folded_rows
 from launcher.cli.render.plan_text import action, edited_lines, namer
 from launcher.cli.render.tables import text_of
 from launcher.cli.render.values import asked_for, listing
-from launcher.plan.cost import overruns, total_of
+from launcher.plan.budget import overruns, total_of
 from launcher.plan.model import Plan
 from launcher.plan.notation import field
 from launcher.plan.step import Step

@@ -10,7 +10,7 @@ from launcher.cli.render.cost import about, by_attempts, in_total
 from launcher.cli.render.families import BELOW, Family, families, family_of, folded_rows
 from launcher.cli.render.tables import wrapped
 from launcher.cli.render.values import listing
-from launcher.plan.cost import overruns, total_of
+from launcher.plan.budget import overruns, total_of
 from launcher.plan.diff import Change
 from launcher.plan.model import Plan
 from launcher.plan.step import Guard, Step
