@@ -40,8 +40,9 @@ class Row(NamedTuple):
         change = self.new - self.old
         if not change:
             return "0"
-        share = f" ({100 * change / abs(self.old):+.3g} %)" if self.old else ""
-        return f"{change:+.4g}{share}"
+        share = 100 * change / abs(self.old) if self.old else math.inf
+        of_old = f" ({share:+.3g} %)" if math.isfinite(share) else ""
+        return f"{change:+.4g}{of_old}"
 
 
 def results_of(app: AppRecord) -> list[Row]:

@@ -55,6 +55,10 @@ class Overrun(NamedTuple):
             f"most of it: {most}"
         )
 
+    def to_json(self) -> dict[str, Any]:
+        fields = {name: value for name, value in self._asdict().items() if name != "costly"}
+        return {**fields, "hours": round(self.hours, 6)}
+
     @property
     def remedy(self) -> str:
         where = "budget" if self.target == "default" else f"budget.{self.target}"

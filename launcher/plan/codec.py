@@ -351,10 +351,7 @@ def encode(plan: Plan) -> dict[str, Any]:
 
 def _costs(plan: Plan) -> dict[str, Any]:
     total = total_of(plan.steps)
-    over = [
-        {name: value for name, value in each._asdict().items() if name != "costly"}
-        for each in overruns(plan.steps)
-    ]
+    over = [each.to_json() for each in overruns(plan.steps)]
     return {"estimate": total.to_json() if total.jobs else None, "over_budget": over}
 
 

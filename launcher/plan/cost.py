@@ -19,8 +19,9 @@ class Range(NamedTuple):
     def times(self, factor: float) -> Range:
         return Range(*(factor * each for each in self))
 
-    def to_json(self) -> dict[str, float]:
-        return {name: round(value, 6) for name, value in self._asdict().items()}
+    def rounded(self) -> Range:
+        """As saved plans keep it."""
+        return Range(*(round(each, 6) for each in self))
 
 
 class Estimate(NamedTuple):
@@ -53,7 +54,7 @@ def to_estimate(found: Mapping[str, Any]) -> Estimate:
 
 
 def ranges_json(fields: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: part.to_json() for name, part in fields.items() if isinstance(part, Range)}
+    return {name: part.rounded()._asdict() for name, part in fields.items() if isinstance(part, Range)}
 
 
 def in_hours(value: float) -> str:

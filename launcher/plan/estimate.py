@@ -12,7 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from math import exp, log, sqrt
+from operator import mul
 from typing import Final, NamedTuple
 
 from launcher.holding.use import Use
@@ -76,18 +78,22 @@ def estimate(launch: Launch, digest: str, past: Sequence[Past]) -> Estimate | No
     duration = range_of([each.took_s for each in counted])
     if launch.timeout_s is not None:  # an attempt that takes longer fails
         duration = Range(*(min(each, launch.timeout_s) for each in duration))
-    gpus = total(launch.app).gpus
+    asked = total(launch.app)
+    cores = _core_hours(launch, asked.cpu, duration, counted, is_same=counted is same)
+    gpus = duration.times(asked.gpus / 3600) if asked.gpus else None
     return Estimate(
         attempts=len(counted),
         same_document=counted is same,
-        duration_s=duration,
-        core_hours=_core_hours(launch, duration, counted, is_same=counted is same),
-        gpu_hours=duration.times(gpus / 3600) if gpus else None,
+        duration_s=duration.rounded(),
+        core_hours=cores and cores.rounded(),
+        gpu_hours=gpus and gpus.rounded(),
     )
 
 
-def _core_hours(launch: Launch, duration: Range, past: Sequence[Past], *, is_same: bool) -> Range | None:
-    cores = total(launch.app).cpu
+def _core_hours(
+    launch: Launch, cores: float, duration: Range, past: Sequence[Past], *, is_same: bool
+) -> Range | None:
+    """`cores`: what its roles ask for together."""
     others = {role.name: role.num_replicas for role in launch.app.roles if role.resource.cpu <= 0}
     if not others:
         return duration.times(cores / 3600)
@@ -107,17 +113,23 @@ def _core_hours(launch: Launch, duration: Range, past: Sequence[Past], *, is_sam
 def range_of(values: Sequence[float]) -> Range:
     """The range of the next value, by at least two earlier ones, the newest first."""
     logs = [log(max(value, _SHORTEST_S)) for value in values]
-    weights = [_FADING**age for age in range(len(logs))]
-    whole = sum(weights)
-    count = whole**2 / sum(weight**2 for weight in weights)
-    mean = sum(weight * each for weight, each in zip(weights, logs, strict=True)) / whole
-    spread = sum(weight * (each - mean) ** 2 for weight, each in zip(weights, logs, strict=True)) / whole
+    weights, count = _weights(len(logs))
+    mean = sum(map(mul, weights, logs))
+    spread = sum(map(mul, weights, [(each - mean) ** 2 for each in logs]))
     freedom = _USUAL_WEIGHT + count - 1
     variance = (_USUAL_WEIGHT * _USUAL_DEVIATION**2 + count * spread) / freedom
     reach = _student(freedom) * sqrt(variance * (1 + 1 / count))
-    ordered = sorted(logs)
-    median = (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
+    logs.sort()
+    median = (logs[(len(logs) - 1) // 2] + logs[len(logs) // 2]) / 2
     return Range(exp(median), exp(min(mean - reach, median)), exp(max(mean + reach, median)))
+
+
+@cache
+def _weights(number: int) -> tuple[tuple[float, ...], float]:
+    """The weights of so many attempts, 1 together, and the number of equal ones that say as much."""
+    weights = [_FADING**age for age in range(number)]
+    whole = sum(weights)
+    return tuple(each / whole for each in weights), whole**2 / sum(each**2 for each in weights)
 
 
 def _student(freedom: float) -> float:

@@ -1,4 +1,4 @@
-"""Estimates: the share of attempts that end within the range that a plan prints; and what reading them costs."""
+"""Estimates: the share of attempts that end within the range that a plan prints; and their cost."""
 
 import math
 import random
@@ -66,7 +66,9 @@ def history(kind: Kind, rng: random.Random) -> Iterator[Made]:
             level += rng.gauss(0, kind.jump)
         level += kind.drift + rng.gauss(0, kind.walk)
         delay = rng.uniform(1.5, 4) if kind.slow_nodes and rng.random() < _SLOW_NODE else 1.0
-        yield Made(str(document), delay * math.exp(level + rng.gauss(0, kind.noise)), rng.random() < _SUCCESSES)
+        yield Made(
+            str(document), delay * math.exp(level + rng.gauss(0, kind.noise)), rng.random() < _SUCCESSES
+        )
 
 
 class Score(NamedTuple):
@@ -115,9 +117,12 @@ def _row(what: str, found: Score) -> Row:
 
 
 def _reading(count: int) -> Row:
-    """Reading and judging the history of many jobs, against reading their latest attempts, as each plan does."""
+    """Reading and judging the history of many jobs, against reading their latest attempts."""
     launches = [job(f"job-{number}", "x" * 500) for number in range(count)]
-    with world() as folder, Store(str(folder / "ledger.sqlite"), readonly=False, durable=False, source=None) as store:
+    with (
+        world() as folder,
+        Store(str(folder / "ledger.sqlite"), readonly=False, durable=False, source=None) as store,
+    ):
         store.record_all(_attempt(each, number) for each in launches for number in range(1, MOST + 1))
         keys = [each.key for each in launches]
         begin = perf_counter()
