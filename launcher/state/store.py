@@ -260,7 +260,7 @@ class Store(Reader):
         asked = list(keys)
         found: dict[JobKey, list[tuple[str, float, dict[str, Use]]]] = {}
         for index, digest, took_s, used in self._rows(_SUCCESSES, {"keys": json_rows(asked), "most": most}):
-            found.setdefault(asked[index], []).append((digest, took_s, read_used(used)))
+            found.setdefault(asked[index], []).append((digest, took_s, _used_or_nothing(used)))
         return found
 
     def by_app_id(self, app_id: str) -> Attempt | None:
@@ -322,6 +322,14 @@ class Store(Reader):
         holes = ", ".join("?" * len(schedulers))
         ((found,),) = self._rows(f"SELECT count(*) FROM apps WHERE scheduler IN ({holes})", tuple(schedulers))
         return int(found)
+
+
+def _used_or_nothing(text: str) -> dict[str, Use]:
+    """A damaged record says nothing about what jobs use."""
+    try:
+        return read_used(text)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return {}
 
 
 def _end(db: sqlite3.Connection, app: AppRecord) -> bool:

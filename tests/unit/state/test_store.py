@@ -324,3 +324,10 @@ def test_successes_of_many_jobs_are_one_query_by_index(store: Store):
     (sql,) = seen
     assert "document" not in sql
     assert "SCAN attempts" not in plan_of(store, sql)
+
+
+@pytest.mark.parametrize("used", ["{", "[]", '{"main": 3}', '{"main": {}}', "3"])
+def test_a_damaged_record_of_use_is_none(store: Store, used: str):
+    store.record(attempt(state="succeeded", started_at=1.0, ended_at=2.0))
+    store._connection.execute("UPDATE attempts SET used = ?", (used,))
+    assert store.successes([key()], 10)[key()][0][2] == {}
