@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from launcher import secrets
 from launcher.errors import BlockedError, LauncherError, SecretError, StaleError
+from launcher.plan.budget import overruns
 from launcher.plan.model import Plan
 from launcher.plan.reasons import Reason
 from launcher.specs.binding import BoundLaunch
@@ -27,13 +28,14 @@ def check_plan(plan: Plan) -> None:
 
 
 def check_approved(plan: Plan, *, allow_destructive: bool, holds_alone: bool = False) -> None:
-    """Raise BlockedError when a job is protected or can never start on this machine, or when stopping a live
-    attempt was not approved.
+    """Raise BlockedError when a job is protected or can never start on this machine, when the plan exceeds a
+    budget, or when stopping a live attempt was not approved.
 
     Args:
         holds_alone: a job that is protected or can never start is held, and blocks no other.
     """
     check_plan(plan)
+    _check_budgets(plan)
     if not holds_alone:
         _check_blocked(plan)
     destructive = unapproved_stops(plan)
@@ -44,6 +46,13 @@ def check_approved(plan: Plan, *, allow_destructive: bool, holds_alone: bool = F
             f"the plan stops running attempts: {', '.join(destructive)}",
             hint=f"pass --allow-destructive{lifecycle}",
         )
+
+
+def _check_budgets(plan: Plan) -> None:
+    if over := overruns(plan.steps):
+        lines = "".join(f"\n  {each}" for each in over)
+        hints = "; ".join(dict.fromkeys(each.remedy for each in over))
+        raise BlockedError(f"the plan exceeds its budget; nothing was changed:{lines}", hint=hints)
 
 
 def _check_blocked(plan: Plan) -> None:

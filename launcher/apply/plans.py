@@ -111,6 +111,7 @@ def plan_launches(
         from launcher.apply.batches import with_notes
 
         checked = with_notes(checked, engines, limits)
+    checked = _with_estimates(checked, store)
     if room is None:
         return checked, snapshot
     from launcher.plan.turns import with_turns
@@ -150,7 +151,17 @@ def plan_rest(
     if (room := _room(starting.values(), engines, ())) is not None:
         lacks = {key: room.lack(launch) for key, launch in starting.items()}
         check_capacity({key: lack for key, lack in lacks.items() if lack is not None})
-    return bind_plan(checked.plan, engines)
+    return _with_estimates(bind_plan(checked.plan, engines), store)
+
+
+def _with_estimates(plan: Plan, store: Store) -> Plan:
+    """The plan with estimates of the jobs that it starts; nothing is read where no job has run twice."""
+    if not any(step.starts and step.guard.attempt > 1 for step in plan.steps):
+        return plan
+    from launcher.plan.estimate import MOST, Past, jobs_to_estimate, with_estimates
+
+    history = store.successes(jobs_to_estimate(plan), MOST)
+    return with_estimates(plan, {key: [Past(*each) for each in found] for key, found in history.items()})
 
 
 def explain_success(launches: Sequence[Launch], job: str, *, choices: Choices = NO_CHOICES) -> Explanation:

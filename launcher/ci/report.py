@@ -11,11 +11,12 @@ import json
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from launcher.ci.approvals import Scope, names, plain
 from launcher.ci.github import MOST_CHARACTERS, Check, CheckRun
+from launcher.inventory.results import Row, shown
 from launcher.text import fenced, plural
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 MOST_COMMITS: Final = 50
 """First parents of the branch that are looked at."""
+_MOST_RESULTS: Final = 20
 _MOST_OF_TABLE: Final = MOST_CHARACTERS // 2
 _APPLIED: Final = re.compile(r"launcher apply \((?P<project>[^,()]+), (?P<target>[^,()]+)\)")
 _BAD: Final = frozenset({"failed", "lost", "cancelled", "skipped"})
@@ -37,6 +39,7 @@ class Ended(NamedTuple):
         asked: the resources of the job file, as text.
         message: the root cause.
         output: the last lines of a failed job; "" where they must not be shown.
+        results: what it has left in its metrics.json, beside the values of the success before it.
     """
 
     job: str
@@ -47,6 +50,7 @@ class Ended(NamedTuple):
     asked: str = ""
     message: str = ""
     output: str = ""
+    results: Sequence[Row] = ()
 
 
 Look = Callable[[Mapping[str, Any]], Ended]
@@ -138,18 +142,42 @@ def comment_text(mark: str, sha: str, jobs: Sequence[Ended], url: str = "") -> s
     head = [mark, f"### {_verdict(jobs)}", "", f"Started by the merge `{sha[:7]}`{link}.", ""]
     head += ["| Job | State | Took | Asked for | Why |", "|---|---|---|---|---|"]
     lines = [*head, *rows[:shown], *more]
-    return "\n".join([*lines, *_outputs(ordered, MOST_CHARACTERS - sum(map(len, lines)) - len(lines))]) + "\n"
+    parts = chain(map(_results, ordered), map(_last_lines, ordered))
+    return "\n".join([*lines, *_fitting(parts, MOST_CHARACTERS - sum(map(len, lines)) - len(lines))]) + "\n"
 
 
-def _outputs(jobs: Iterable[Ended], room: int) -> Iterator[str]:
-    """The last lines of each job, folded; whole jobs, as many as there is room for."""
-    for job in jobs:
-        text = (
-            f"\n<details><summary>Last lines of {html.escape(job.job)}@{job.attempt}</summary>\n\n"
-            f"{fenced(job.output, 'text')}\n\n</details>"
-        )
-        if job.output and (room := room - len(text) - 1) > 0:
-            yield text
+def _results(job: Ended) -> str:
+    """A table of its results; "" without any."""
+    if not job.results:
+        return ""
+    rows = [
+        f"| {plain(each.name)} | {shown(each.old)} | {shown(each.new)} | {each.change} |"
+        for each in job.results[:_MOST_RESULTS]
+    ]
+    left = len(job.results) - len(rows)
+    head = [
+        f"\n**Results of {plain(job.job)}@{job.attempt}**\n",
+        "| | Before | Now | Change |",
+        "|---|--:|--:|--:|",
+    ]
+    return "\n".join([*head, *rows, *([f"\n{left} more"] if left else [])])
+
+
+def _last_lines(job: Ended) -> str:
+    """The last lines of its output, folded; "" without any."""
+    if not job.output:
+        return ""
+    return (
+        f"\n<details><summary>Last lines of {html.escape(job.job)}@{job.attempt}</summary>\n\n"
+        f"{fenced(job.output, 'text')}\n\n</details>"
+    )
+
+
+def _fitting(parts: Iterable[str], room: int) -> Iterator[str]:
+    """The parts that are not empty, whole ones, as many as there is room for."""
+    for part in parts:
+        if part and (room := room - len(part) - 1) > 0:
+            yield part
 
 
 def _verdict(jobs: Sequence[Ended]) -> str:

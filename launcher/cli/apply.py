@@ -34,9 +34,9 @@ EXAMPLES = """\
   launcher apply jobs/ --yes --rerun train            run a finished job again
   launcher plan jobs/ --out plan.json && launcher apply plan.json
 
-Exit codes: 0 done, 1 a job could not be applied, 3 approval needed,
-4 the plan is stale or was edited, 5 with --wait: a job did not succeed,
-6 an invalid job file, 7 another apply held the lock."""
+Exit codes: 0 done, 1 a job could not be applied, 3 approval needed, or over
+budget, 4 the plan is stale or was edited, 5 with --wait: a job did not
+succeed, 6 an invalid job file, 7 another apply held the lock."""
 
 FORMATS = ("text", "json", "jsonl")
 

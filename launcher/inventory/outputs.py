@@ -17,7 +17,7 @@ from launcher.specs.handle import UnknownAppException
 from launcher.specs.jobkey import DEFAULT_TARGET
 from launcher.specs.outputs import own_output
 from launcher.state.records import AppRecord
-from launcher.unpacking import Unpacked, check_free, unpack
+from launcher.unpacking import Member, Unpacked, check_free, first_file, unpack
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +60,20 @@ def copy_output(app: AppRecord, found: Output, folder: str) -> Unpacked:
     pieces, top = _attempt(app)[1].output_archive(found.attempt)
     with closing(pieces):  # type: ignore[type-var]  # a generator
         return unpack(pieces, folder, top=top)
+
+
+def read_output(app: AppRecord, name: str, most: int) -> Member | None:
+    """Read one file at the top of the output folder of an app.
+
+    None where there is no such file, for a link, and for a file of more than `most` bytes. Raises
+    LauncherError for an app without an output folder, and where it cannot be read.
+    """
+    found = output_of(app)
+    if found.unseen:
+        raise LauncherError(found.unseen)
+    pieces, _ = _attempt(app)[1].output_archive(found.attempt, name)
+    with closing(pieces):  # type: ignore[type-var]  # a generator
+        return first_file(pieces, name, most)
 
 
 def _attempt(app: AppRecord) -> tuple[Attempt, StagedScheduler[Any]]:

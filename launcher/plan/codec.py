@@ -12,6 +12,8 @@ from datetime import datetime, timezone
 from typing import Any
 
 from launcher.errors import LauncherError
+from launcher.plan.budget import overruns, total_of
+from launcher.plan.cost import to_estimate
 from launcher.plan.diff import Change
 from launcher.plan.effects import Approval
 from launcher.plan.effects_codec import (
@@ -27,7 +29,7 @@ from launcher.plan.schema import EFFECTS_VERSION, PLAN, READ, VERSION, plan_sche
 from launcher.plan.shapes import Fault
 from launcher.plan.step import Guard, Step
 from launcher.specs import canonical
-from launcher.specs.launch import Caps, JobKey, Launch, Lifecycle, Trigger
+from launcher.specs.launch import Budget, Caps, JobKey, Launch, Lifecycle, Trigger
 from launcher.specs.needs import Need, StoodOn
 
 __all__ = ["PlanFileError", "SealError", "decode", "dumps", "encode", "loads", "plan_schema"]
@@ -235,6 +237,7 @@ def _to_step(job: Mapping[str, Any]) -> Step:
         edited=tuple(job.get("edited", ())),
         notes=tuple(job.get("notes", ())),
         place=job.get("place", 0),
+        estimate=to_estimate(job["estimate"]) if "estimate" in job else None,
     )
 
 
@@ -261,6 +264,7 @@ def _to_launch(key: JobKey, launch: Mapping[str, Any]) -> Launch:
         matrix=launch.get("matrix", ""),
         max_parallel=launch.get("max_parallel"),
         caps=Caps(**launch.get("caps", {})),
+        budget=Budget(**launch.get("budget", {})),
         review_digest=launch.get("review_digest", ""),
         trigger_digest=launch.get("trigger_digest", ""),
         inputs=tuple(launch.get("inputs", ())),
@@ -336,12 +340,19 @@ def encode(plan: Plan) -> dict[str, Any]:
         **_filled(
             {
                 "effects": effects_json(plan),
+                **_costs(plan),
                 "orphans": orphans,
                 "problems": problems,
                 **{key: list(getattr(plan, key)) for key in ("turns", "shared")},
             }
         ),
     }
+
+
+def _costs(plan: Plan) -> dict[str, Any]:
+    total = total_of(plan.steps)
+    over = [each.to_json() for each in overruns(plan.steps)]
+    return {"estimate": total.to_json() if total.jobs else None, "over_budget": over}
 
 
 def _step(step: Step, *, with_place: bool) -> dict[str, Any]:
@@ -362,6 +373,7 @@ def _step(step: Step, *, with_place: bool) -> dict[str, Any]:
         "edited": list(step.edited),
         "notes": list(step.notes),
         "place": step.place if with_place else 0,
+        "estimate": step.estimate and step.estimate.to_json(),
     }
     return {
         "key": step.key._asdict(),
@@ -388,7 +400,8 @@ def _launch(step: Step, launch: Launch) -> dict[str, Any]:
         "unresolved": dict(launch.unresolved),
         "matrix": launch.matrix,
         "max_parallel": launch.max_parallel,
-        "caps": {name: value for name, value in launch.caps._asdict().items() if value is not None},
+        "caps": _given(launch.caps._asdict()),
+        "budget": _given(launch.budget._asdict()),
         "review_digest": launch.review_digest,
         "trigger_digest": launch.trigger_digest,
         "inputs": list(launch.inputs),
@@ -403,6 +416,10 @@ def _launch(step: Step, launch: Launch) -> dict[str, Any]:
         "path": launch.file,
         **_filled(optional),
     }
+
+
+def _given(limits: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in limits.items() if value is not None}
 
 
 def _trigger(trigger: Trigger) -> str | dict[str, list[str]]:

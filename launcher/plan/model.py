@@ -7,6 +7,7 @@ from dataclasses import field, replace
 from typing import Final, Literal
 
 from launcher.dataclass import dataclass
+from launcher.plan.budget import overruns
 from launcher.plan.effects import Effect, Refusal, covers, effects_of, plan_digest
 from launcher.plan.reasons import ReasonCode
 from launcher.plan.step import MARKS, ActionKind, Guard, Step
@@ -184,13 +185,13 @@ def matches(plan: Plan, fail_on: Collection[str]) -> dict[FailOn, list[JobKey]]:
 
 
 def plan_exit_code(plan: Plan, *, detailed: bool = False, fail_on: Collection[str] = ()) -> int:
-    """1 with problems, 3 when `fail_on` matches, 2 for pending changes when `detailed`, else 0.
+    """1 with problems, 3 over a budget or when `fail_on` matches, 2 for changes when `detailed`, else 0.
 
     A job that is held is no change.
     """
     if plan.problems:
         return 1
-    if matches(plan, fail_on):
+    if matches(plan, fail_on) or overruns(plan.steps):
         return 3
     return 2 if detailed and not plan.is_empty else 0
 

@@ -9,9 +9,22 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any, Final, get_args
 
+from launcher.plan.cost import UNITS
 from launcher.plan.diff import Op
 from launcher.plan.reasons import REASONS
-from launcher.plan.shapes import Anything, Choice, Either, Flag, Items, Record, Shape, Table, Text, Whole
+from launcher.plan.shapes import (
+    Anything,
+    Choice,
+    Either,
+    Flag,
+    Items,
+    Number,
+    Record,
+    Shape,
+    Table,
+    Text,
+    Whole,
+)
 from launcher.plan.step import MARKS, Blocked, GuardState
 from launcher.specs.probe import Condition
 from launcher.specs.rolefields import (
@@ -228,6 +241,11 @@ _LAUNCH = Record(
             },
             "How much of a machine the jobs of the project take together.",
         ),
+        "budget": Record(
+            {},
+            {"gpu_hours": Number(), "core_hours": Number()},
+            "What the jobs that one plan starts for the project and target may take together.",
+        ),
         "review_digest": Text(
             "Digest of the document with the values of `$<git.…>` left symbolic, where that is another one.",
             pattern=r"lr\d+:sha256:[0-9a-f]{64}",
@@ -240,6 +258,43 @@ _LAUNCH = Record(
 )
 
 _KEY = Record({"project": Text(), "target": Text(), "job": Text()}, {}, "Which job it is.")
+
+_RANGE = Record(
+    {"median": Number(), "low": Number(), "high": Number()},
+    {},
+    "A median, and the bounds within which about four of five attempts end.",
+)
+
+_ESTIMATE = Record(
+    {
+        "attempts": Whole("How many of the last successes it goes by.", least=2),
+        "same_document": Flag("They ran the document that is started; else other ones."),
+        "duration_s": _RANGE,
+    },
+    {"core_hours": _RANGE, "gpu_hours": _RANGE},
+    "How long the attempt runs and what it takes. No digest covers it.",
+)
+
+_TOTAL = Record(
+    {
+        "jobs": Whole("How many of the jobs that start have an estimate.", least=0),
+        "unknown": Whole("How many have none.", least=0),
+    },
+    {"core_hours": _RANGE, "gpu_hours": _RANGE},
+    "What the jobs that start take together, as far as that is known.",
+)
+
+_OVERRUN = Record(
+    {
+        "project": Text(),
+        "target": Text(),
+        "unit": Text(choices=tuple(UNITS)),
+        "hours": Number("The estimate: a sum of medians."),
+        "budget": Number(),
+    },
+    {},
+    "A budget that the plan exceeds. It is not applied.",
+)
 
 _JOB = Record(
     {
@@ -264,6 +319,7 @@ _JOB = Record(
         "waits_for": Text("Who was submitting the job when the plan was made."),
         "edited": Items(Text(), "Files of the checkout, below its root, that differ from what ran."),
         "notes": Items(Text()),
+        "estimate": _ESTIMATE,
         "place": Whole("Its place in the order of turns, where that is not the order of jobs.", least=1),
     },
 )
@@ -346,6 +402,8 @@ PLAN: Final = Record(
     },
     {
         "effects": EFFECTS,
+        "estimate": _TOTAL,
+        "over_budget": Items(_OVERRUN),
         "orphans": Items(_ORPHAN),
         "problems": Items(_PROBLEM),
         "turns": Items(Text(), "Where jobs that it starts have to take turns on this machine."),

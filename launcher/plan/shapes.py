@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from launcher.dataclass import dataclass
 from launcher.text import nearest
 
+_TOO_LARGE = 1e15
 Fault = tuple[str, str]
 """A path (`jobs[0].guard.state`) and the fault there."""
 
@@ -96,6 +97,22 @@ class Whole:
     def schema(self) -> dict[str, Any]:
         limit = {} if self.least is None else {"minimum": self.least}
         return _described({"type": "integer", **limit}, self.doc)
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A finite number that is not negative."""
+
+    doc: str = ""
+
+    def faults(self, value: Any, path: str) -> Iterator[Fault]:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            yield path, f"want a number, got {_kind(value)}"
+        elif not 0 <= value < _TOO_LARGE:
+            yield path, f"want a number of at least 0, got {value}"
+
+    def schema(self) -> dict[str, Any]:
+        return _described({"type": "number", "minimum": 0, "exclusiveMaximum": _TOO_LARGE}, self.doc)
 
 
 @dataclass(frozen=True, slots=True)

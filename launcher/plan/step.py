@@ -8,6 +8,7 @@ from graphlib import TopologicalSorter
 from typing import Any, Final, Literal
 
 from launcher.dataclass import dataclass
+from launcher.plan.cost import Estimate
 from launcher.plan.diff import Change
 from launcher.plan.reasons import Reason
 from launcher.specs.attempt import WAITING_STATES, Attempt
@@ -117,6 +118,8 @@ class Step:
             leftover of another document; not saved.
         bound: `launch` bound to this machine, where the step starts it; not saved.
         approval, pull_request: under which it starts (`launcher.plan.approved`); not saved.
+        estimate: how long it runs and what it takes, by its last successes; None where there are not enough.
+            Outside of all digests.
         attribution: which commit its effects are from (`launcher.plan.attribution`), "" where that was not
             asked; not saved.
     """
@@ -147,6 +150,7 @@ class Step:
     approval: str = field(default="", compare=False)
     pull_request: str = field(default="", compare=False)
     attribution: str = field(default="", compare=False)
+    estimate: Estimate | None = field(default=None, compare=False)
 
     @property
     def mark(self) -> str:

@@ -14,24 +14,24 @@ BLOCK = 1 << 18
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
-def packed(folder: str) -> Iterator[bytes]:
-    """The pieces of a tar archive of what is in a folder, a block in memory at a time.
+def packed(folder: str, only: str = "") -> Iterator[bytes]:
+    """The pieces of a tar archive of what is in a folder, or of one entry, a block in memory at a time.
 
     Links are packed as links. What goes away meanwhile is left out; a file that grows is packed as long as it
     was. Raises OSError, and ValueError for what is no file, folder or link, or is cut while it is read.
     """
     fd = os.open(folder, _FLAGS | os.O_DIRECTORY)
     try:
-        yield from _below(fd, "")
+        yield from _below(fd, "", only)
     except RecursionError:
         raise ValueError("its folders are too deep") from None
     yield bytes(2 * tarfile.BLOCKSIZE)
 
 
-def _below(fd: int, path: str) -> Iterator[bytes]:
+def _below(fd: int, path: str, only: str = "") -> Iterator[bytes]:
     """The members of the folder that is open at `fd`, which is closed."""
     try:
-        for name in sorted(os.listdir(fd)):
+        for name in [only] if only else sorted(os.listdir(fd)):
             try:
                 found = os.stat(name, dir_fd=fd, follow_symlinks=False)
                 yield from _member(fd, name, path + name, found)
@@ -81,7 +81,7 @@ def main() -> None:
     folder = os.path.join(os.path.expanduser(about["job_dir"]), "outputs", about["name"])
     out = sys.stdout.buffer
     try:
-        for piece in packed(folder):
+        for piece in packed(folder, about["only"]):
             out.write(piece)
         out.flush()
     except (OSError, ValueError) as error:

@@ -91,9 +91,13 @@ class OutputFolders:
         """
         return set()
 
-    def archive(self, attempt: Attempt) -> tuple[Iterator[bytes], str]:
+    def archive(self, attempt: Attempt, only: str = "") -> tuple[Iterator[bytes], str]:
         """The files of the attempt's output folder as a tar archive, in pieces, and the folder of the archive
         that has them ("" for all of it).
+
+        Args:
+            only: the name of a file in the folder that is all the archive has, at its top; without that file
+                it is empty, or cannot be read.
 
         Raises SchedulerError; while the pieces are read, too.
         """
@@ -352,9 +356,9 @@ class StagedScheduler(Scheduler[T]):
         """As `OutputFolders.lost` does."""
         return self.output_folders.lost(attempts)
 
-    def output_archive(self, attempt: Attempt) -> tuple[Iterator[bytes], str]:
+    def output_archive(self, attempt: Attempt, only: str = "") -> tuple[Iterator[bytes], str]:
         """As `OutputFolders.archive` does."""
-        return self.output_folders.archive(attempt)
+        return self.output_folders.archive(attempt, only)
 
     def output_folder(self, name: str) -> str:
         """As `OutputFolders.path` does."""

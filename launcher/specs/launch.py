@@ -15,6 +15,7 @@ from launcher.specs.needs import Need
 __all__ = [
     "DEFAULT_PROJECT",
     "DEFAULT_TARGET",
+    "Budget",
     "Caps",
     "InputRef",
     "JobKey",
@@ -132,6 +133,17 @@ class Caps(NamedTuple):
 NO_CAPS = Caps()
 
 
+class Budget(NamedTuple):
+    """What the jobs that one plan starts for a project and target may take together (`[budget]` of
+    launcher.toml); None for no limit."""
+
+    gpu_hours: float | None = None
+    core_hours: float | None = None
+
+
+NO_BUDGET = Budget()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
     """One job, compiled: an AppDef with everything that is needed to run it.
@@ -160,6 +172,8 @@ class Launch:
     """How many jobs of its matrix run at once; None for any number."""
     caps: Caps = NO_CAPS
     """The caps of its project."""
+    budget: Budget = NO_BUDGET
+    """The budget of its project and target."""
     trigger_digest: str = ""
     """Hash of all files that the globs of `lifecycle.rerun_on` match; "" where there are none."""
     inputs: tuple[str, ...] = ()

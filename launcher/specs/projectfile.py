@@ -13,12 +13,16 @@ TABLES = ("schedulers", "components", "cli")
 SHARED = ("vars", "defaults", "targets")
 """The tables of a project's launcher.toml that lie below its job files."""
 
-FIELDS = ("project", "target", "lifecycle", *SHARED, "queue", "ci", "exclude", *TABLES)
+FIELDS = ("project", "target", "lifecycle", *SHARED, "queue", "budget", "ci", "exclude", *TABLES)
 DEFAULTS = ("role", "scheduler", "workspace", "timeout", "metadata")
 """What the table `[defaults]` may hold: fields of every job that does not say otherwise."""
 
 QUEUE = ("cpu", "memory", "gpus", "max_parallel")
 """What the table `[queue]` may hold: how much of a machine the jobs of the project take together."""
+
+BUDGET = ("gpu_hours", "core_hours")
+"""What the table `[budget]` may hold, beside a table of the same for single targets: what the jobs that one
+plan starts may take together."""
 
 CI = ("prune", "components")
 """What the table `[ci]` may hold: whether merges stop the apps of removed jobs, and whether plans of pull
@@ -72,6 +76,7 @@ def faults(
             yield Fault(("targets", name), "wrong-type", f"`targets.{name}` must be a table")
     yield from _of_table("defaults", DEFAULTS, value.get("defaults", {}))
     yield from _of_table("queue", QUEUE, value.get("queue", {}))
+    yield from _of_budget(value.get("budget", {}))
     yield from _of_table("ci", CI, value.get("ci", {}))
     table = value.get("ci", {})
     for key in CI if isinstance(table, dict) else ():
@@ -88,6 +93,22 @@ def _of_table(name: str, fields: tuple[str, ...], table: Any) -> Iterator[Fault]
     for key in table:
         if key not in fields and not key.startswith("x-"):
             yield Fault((name, key), "unknown-field", f"`{name}` has no `{key}`", fields)
+
+
+def _of_budget(table: Any) -> Iterator[Fault]:
+    """Every table in it has the amounts of a target."""
+    if not isinstance(table, dict):
+        yield from _of_table("budget", BUDGET, table)
+        return
+    targets = {
+        key: part
+        for key, part in table.items()
+        if isinstance(part, dict) and key not in BUDGET and not key.startswith("x-")
+    }
+    yield from _of_table("budget", BUDGET, {key: table[key] for key in table if key not in targets})
+    for target, part in targets.items():
+        for fault in _of_table(f"budget.{target}", BUDGET, part):
+            yield fault._replace(path=("budget", target, *fault.path[1:]))
 
 
 def _of_section(section: str, tables: Any, schedulers: Collection[str] | None) -> Iterator[Fault]:

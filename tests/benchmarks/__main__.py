@@ -24,6 +24,7 @@ BENCHMARKS = {
     "bulk": "P13  commands on many queued apps, and a matrix of many jobs",
     "slurm": "P9, P14  apps on a Slurm cluster",
     "unchanged": "P15  job files that have not changed",
+    "estimates": "     estimates of plans: the share of attempts within the printed range, and their cost",
     "watchers": "P12b  watchers of many apps in containers",
     "docker": "P4 to P7  containers: started, listed, finished, noticed, read back, followed",
 }

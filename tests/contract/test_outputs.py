@@ -15,7 +15,7 @@ from launcher.specs.attempt import Attempt
 from launcher.specs.launch import JobKey
 from launcher.specs.needs import StoodOn
 from launcher.specs.outputs import own_output
-from launcher.unpacking import unpack
+from launcher.unpacking import first_file, unpack
 from tests.contract.conftest import Case
 from tests.contract.test_staged import attempt_of
 
@@ -160,6 +160,28 @@ def test_the_files_of_an_output_folder_can_be_copied(case: Case, staged: Staged,
     assert (got / "deep" / "er" / "big").stat().st_size == 3_000_000
     staged.remove(attempt.app_id)  # and nothing of the copy keeps the folder in use
     assert os.listdir(copied(staged, attempt, tmp_path / "again")) != []
+    staged.remove_output(own_output(attempt))
+
+
+def only(staged: Staged, attempt: Attempt, name: str) -> bytes | None:
+    """One file of the output folder; None where the archive has no such file, or cannot be made."""
+    pieces, top = staged.output_archive(attempt, name)
+    assert top == ""
+    try:
+        found = first_file(pieces, name, most=100)
+    except SchedulerError:
+        return None
+    return None if found is None else found.data
+
+
+def test_one_file_of_an_output_folder_can_be_read(case: Case, staged: Staged) -> None:
+    big = "head -c 101 /dev/zero >big"
+    write = f'cd "$LAUNCHER_OUTPUT_DIR"; echo x >a; {big}; mkdir d; echo y >d/a; ln -s a link; mkfifo pipe'
+    attempt = prepare(case, app := case.app(write), 1)
+    ran(case, staged, app, attempt)
+    assert only(staged, attempt, "a") == b"x\n"
+    assert [only(staged, attempt, name) for name in ("none", "big", "d", "link", "pipe")] == [None] * 5
+    staged.remove(attempt.app_id)
     staged.remove_output(own_output(attempt))
 
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from launcher.inventory.find import find_app
+from launcher.inventory.results import Row, results_of
 from tests.scenario import Scenario
 
 WRITE = "echo data >$LAUNCHER_OUTPUT_DIR/lines"
@@ -204,3 +206,33 @@ class TestTheCommand:
         (folder_of(scenario, "prepare") / "huge").unlink()
         scenario.launcher("output", "prepare", "--copy", "got")
         assert sorted(os.listdir(scenario.folder)) == sorted([*before, "got"])
+
+
+class TestResults:
+    """Numbers in metrics.json."""
+
+    def write(self, scenario: Scenario, loss: float, then: str = "true") -> None:
+        script = f"""echo '{{"loss": {loss}}}' >$LAUNCHER_OUTPUT_DIR/metrics.json; {then}"""
+        scenario.job(script, name="train")
+
+    def results(self, attempt: int) -> list[Row]:
+        return results_of(find_app(f"train@{attempt}"))
+
+    def test_they_stand_beside_those_of_the_success_before(self, scenario):
+        for number, (loss, then) in enumerate([(0.5, "true"), (0.4, "exit 3"), (0.25, "true")], 1):
+            self.write(scenario, loss, then)
+            scenario.launcher("apply", ".", "--yes", "--wait", code=None)
+            assert scenario.attempts("train")[-1].number == number
+        assert self.results(1) == [Row("loss", None, 0.5)]
+        assert self.results(3) == [Row("loss", 0.5, 0.25)]
+        shutil.rmtree(folder_of(scenario, "train@1"))
+        assert self.results(3) == [Row("loss", None, 0.25)]
+
+    def test_a_file_of_another_attempt_in_the_same_folder_is_not_read(self, scenario):
+        self.write(scenario, 0.5)
+        scenario.run_to_end(".")
+        file = folder_of(scenario, "train") / "metrics.json"
+        written_at = file.stat().st_mtime
+        for moment in (written_at - 3600, written_at + 3600):
+            os.utime(file, (moment, moment))
+            assert self.results(1) == []

@@ -35,8 +35,8 @@ EXAMPLES = """\
   launcher ci apply
   launcher ci apply --digest lp3:sha256:…    what no pull request approves
 
-Exit codes of apply: 0 done, 1 a job could not be started, 4 a job is held for
-want of an approval, 6 an invalid job file."""
+Exit codes of apply: 0 done, 1 a job could not be started, 3 the plan exceeds
+its budget, 4 a job is held for want of an approval, 6 an invalid job file."""
 
 _Step = Callable[[Any, Runner, Console], tuple[int, Any]]
 """Returns the exit code, and the result as a JSON value."""

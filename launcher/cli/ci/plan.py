@@ -20,13 +20,15 @@ from launcher.cli.base import compiled_at
 from launcher.cli.ci.common import SUMMARY_BYTES, compiled_launches, degraded, work_tree
 from launcher.cli.console import Console
 from launcher.cli.render.comparison import comparison_json, comparison_markdown, comparison_text
-from launcher.cli.render.github import publish, publish_text, shielded, warning
+from launcher.cli.render.github import error, publish, publish_text, shielded, warning
 from launcher.cli.render.markdown import plan_markdown
 from launcher.cli.render.plan_text import plan_text
 from launcher.files import PROJECT_FILE
 from launcher.git import Repository
 from launcher.plan.attribution import attributed, compared
+from launcher.plan.budget import overruns
 from launcher.plan.codec import dumps
+from launcher.plan.model import plan_exit_code
 from launcher.specs import Launch
 
 
@@ -55,7 +57,9 @@ def plan_pull_request(args: Any, runner: Runner, console: Console) -> tuple[int,
             text = plan_markdown(part, max_bytes=SUMMARY_BYTES)
             with degraded(console, "the plan is in the summary of this run"):
                 publish_comment(github, runner.pull_request, mark_of(scope), text, is_news=not part.is_empty)
-    return 0, loads(dumps(plan))
+    for each in overruns(plan.steps):
+        console.print(error(f"over budget: {each}; to go on, {each.remedy}"))
+    return plan_exit_code(plan), loads(dumps(plan))
 
 
 def _compare(

@@ -17,6 +17,7 @@ from launcher.cli.render.values import asked_for, took
 from launcher.errors import LauncherError
 from launcher.inventory.find import find_app
 from launcher.inventory.recorded import scheduler_of
+from launcher.inventory.results import results_of
 from launcher.inventory.status import about, inspect, root_cause
 from launcher.schedulers.last_line import last_lines
 from launcher.secrets import resolve
@@ -60,6 +61,7 @@ def _ended(entry: Mapping[str, Any], *, hides_output: bool) -> report.Ended:
         asked=asked_for(document),
         message=message,
         output=output,
+        results=results_of(app) if app.has_ended else (),
     )
 
 

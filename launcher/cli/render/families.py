@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 
 from launcher.cli.render.folds import named
 from launcher.dataclass import dataclass
@@ -45,6 +46,11 @@ class Family:
     def summary(self) -> str:
         """`12 create, 988 unchanged`."""
         return in_words(self.counts)
+
+    @property
+    def members(self) -> Iterator[Step]:
+        """The steps that plans show, quiet ones left out."""
+        return chain(*self.alike, self.alone, self.further)
 
     @property
     def first(self) -> Step:

@@ -39,6 +39,11 @@ def warning(text: str) -> str:
     return f"::warning title=launcher::{_data(text)}"
 
 
+def error(text: str) -> str:
+    """As `warning`, of what makes the run fail."""
+    return f"::error title=launcher::{_data(text)}"
+
+
 def shielded(text: str, token: str | None = None) -> str:
     """Return `text` with workflow commands disabled: text of a job file must not control the runner.
 

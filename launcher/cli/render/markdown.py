@@ -6,11 +6,13 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 from launcher.cli.render.changes import diff_lines
+from launcher.cli.render.cost import about, in_total
 from launcher.cli.render.document import flat
 from launcher.cli.render.families import Family, families, folded_rows
 from launcher.cli.render.plan_text import action, edited_lines, namer
 from launcher.cli.render.tables import text_of
 from launcher.cli.render.values import asked_for, listing
+from launcher.plan.budget import overruns, total_of
 from launcher.plan.model import Plan
 from launcher.plan.notation import field
 from launcher.plan.step import Step
@@ -21,7 +23,8 @@ MAX_BYTES = 60_000  # GitHub refuses comments beyond 65,536 characters
 _COLUMNS = 100
 """Width of diff lines of long texts."""
 
-_TABLE_HEAD = ["| | Job | Action | Engine | Asks for | Why |", "|---|---|---|---|---|---|"]
+_TABLE_HEAD = ("| | Job | Action | Engine | Asks for | Why |", "|---|---|---|---|---|---|")
+_WITH_ESTIMATES = ("| | Job | Action | Engine | Asks for | Takes | Why |", "|---|---|---|---|---|---|---|")
 
 
 def plan_markdown(plan: Plan, *, max_bytes: int = MAX_BYTES, in_full: bool = False) -> str:
@@ -35,16 +38,20 @@ def plan_markdown(plan: Plan, *, max_bytes: int = MAX_BYTES, in_full: bool = Fal
     steps = [step for step in plan.steps if step.kind != "keep" or step.waits_for]
     name = namer(plan)
     folded = {} if in_full else families(plan.steps, steps, lambda step: ())
+    has_estimates = bool(total_of(steps).jobs)
+    blank = "| " if has_estimates else ""
     rows, shown = [], []
     for shows, label in folded_rows(((step, 0) for step in steps), folded, name):
         if isinstance(shows, Step):
-            rows.append(_row(shows, label.strip()))
+            rows.append(_row(shows, label.strip(), has_estimates, is_folded=shows.key in folded))
             shown.append((shows, label.strip()))
         else:
             title, summary = (shows.title, shows.summary) if isinstance(shows, Family) else ("", shows)
-            rows.append(f"| | {_cell(title)} | {_cell(summary)} | | | |".replace("|  |", "| |"))
+            takes = in_total(total_of(shows.members)) if isinstance(shows, Family) else ""
+            cost = f"| {takes} " if takes else blank
+            rows.append(f"| | {_cell(title)} | {_cell(summary)} | | {cost}| |".replace("|  |", "| |"))
     rows += [
-        f"| `?` | {_cell(str(orphan.key))} | orphan | {_cell(orphan.guard.scheduler)} | | "
+        f"| `?` | {_cell(str(orphan.key))} | orphan | {_cell(orphan.guard.scheduler)} | | {blank}"
         f"{_cell(str(orphan.guard))} |"
         for orphan in plan.orphans
     ]
@@ -66,11 +73,15 @@ def plan_markdown(plan: Plan, *, max_bytes: int = MAX_BYTES, in_full: bool = Fal
 
 def _page(plan: Plan, rows: Sequence[str], details: Sequence[str], left_out: str) -> str:
     sessions = sorted({step.key.session for step in plan.steps})
-    lines = [f"<!-- launcher plan: {', '.join(sessions)} -->", f"### {_verdict(plan)}", ""]
+    total = in_total(total_of(plan.steps))
+    verdict = f"{_verdict(plan)}; {total}" if total else _verdict(plan)
+    lines = [f"<!-- launcher plan: {', '.join(sessions)} -->", f"### {verdict}", ""]
     if left_out:
         lines += [f"> Shortened: {left_out} left out at the end.", ""]
+    for each in overruns(plan.steps):
+        lines += [f"> **Blocked**: {_html(str(each))}. To go on, {_html(each.remedy)}.", ""]
     if rows:
-        lines += [*_TABLE_HEAD, *rows, ""]
+        lines += [*(_WITH_ESTIMATES if total_of(plan.steps).jobs else _TABLE_HEAD), *rows, ""]
     edited = edited_lines([step for step in plan.steps if step.is_edited], plan.steps, namer(plan))
     lines += [line for text in edited for line in (f"- {_html(text)}", "")]
     lines += details
@@ -83,14 +94,16 @@ def _page(plan: Plan, rows: Sequence[str], details: Sequence[str], left_out: str
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _row(step: Step, name: str) -> str:
+def _row(step: Step, name: str, has_estimates: bool, *, is_folded: bool) -> str:
     paths = listing(list(dict.fromkeys(field(change.path) for change in step.changes)), 3)
     reason = step.why(f"changed: {paths}")
     words = _cell(action(step))
     words = words.replace(step.kind, f"**{step.kind}**", 1) if step.destructive else words
     engine = step.launch.scheduler if step.launch is not None else step.guard.scheduler
     asks = asked_for(step.document)
-    cells = [f"`{step.mark}`", _cell(name), words, _cell(engine), _cell(asks), _cell(reason)]
+    known = step.estimate if step.starts and not is_folded else None
+    takes = [about(known) if known is not None else ""] if has_estimates else []
+    cells = [f"`{step.mark}`", _cell(name), words, _cell(engine), _cell(asks), *takes, _cell(reason)]
     return f"| {' | '.join(cells)} |".replace("|  |", "| |")
 
 

@@ -6,13 +6,16 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from launcher.cli.render.changes import role_lines
+from launcher.cli.render.cost import about, by_attempts, in_total
 from launcher.cli.render.families import BELOW, Family, families, family_of, folded_rows
 from launcher.cli.render.tables import wrapped
 from launcher.cli.render.values import listing
+from launcher.plan.budget import overruns, total_of
 from launcher.plan.diff import Change
 from launcher.plan.model import Plan
 from launcher.plan.step import Guard, Step
 from launcher.plan.why import ran, some_files
+from launcher.specs.launch import JobKey
 from launcher.text import paint, plural
 
 _MOST_NAMED = 3
@@ -86,7 +89,7 @@ def plan_text(plan: Plan, *, color: bool = False, columns: int | None = None, in
     shown = [step for step in plan.steps if step.key not in quiet]
     folded = {} if in_full else families(plan.steps, shown, lambda step: _own_notes(step, shared))
     rows = list(folded_rows(_tree(shown), folded, name))
-    page = _Page(name, max((len(label) for _, label in rows), default=0), shared, color, columns)
+    page = _Page(name, max((len(label) for _, label in rows), default=0), shared, color, columns, folded)
     lines = [line for shows, label in rows for line in page.row(shows, label)]
     lines += [f"{paint('?', 'yellow', color)}   {orphan}" for orphan in plan.orphans]
     counted = {family_of(step) for step in shown if step.key in folded}
@@ -104,9 +107,19 @@ def plan_text(plan: Plan, *, color: bool = False, columns: int | None = None, in
         lines += [paint(line, "dim", color) for line in _note(f"turns: {each}", columns)]
     lines += [""] if lines else []
     lines.append(paint(plan.summary(), "bold", color))
+    lines += _costs(plan, color, columns)
     if not plan.is_empty:
         lines += [paint(line, "dim", color) for line in ("Digest:", plan.plan_digest)]
     return "\n".join(lines)
+
+
+def _costs(plan: Plan, color: bool, columns: int | None) -> Iterator[str]:
+    """The lines about what all jobs that it starts take, and the budgets that this exceeds."""
+    if total := in_total(total_of(plan.steps)):
+        yield from (paint(line, "dim", color) for line in _note(f"Takes {total}", columns))
+    for each in overruns(plan.steps):
+        yield from (paint(line, "red", color) for line in _note(f"blocked: {each}", columns))
+        yield from _note(f"to go on: {each.remedy}", columns)
 
 
 def action(step: Step) -> str:
@@ -157,6 +170,7 @@ class _Page:
         shared: Mapping[str, Sequence[Step]],
         color: bool,
         columns: int | None,
+        folded: Mapping[JobKey, Family],
     ) -> None:
         self._name = name
         self._size = size
@@ -164,6 +178,7 @@ class _Page:
         self._color = color
         self._terminal = columns and columns - len(_INDENT)
         self._columns = (columns or COLUMNS) - len(_INDENT)
+        self._folded = folded
         self._shown: dict[str, Step] = {}
 
     def row(self, shows: Step | Family | str, label: str) -> Iterator[str]:
@@ -172,7 +187,9 @@ class _Page:
         elif isinstance(shows, Family):
             first = shows.first
             mark = paint(first.mark.ljust(3), f"bold {STYLES[first.kind]}", self._color)
-            yield f"{mark} {paint(shows.title, 'bold', self._color)}: {shows.summary}"
+            cost = in_total(total_of(shows.members))
+            summary = f"{shows.summary}, {cost}" if cost else shows.summary
+            yield f"{mark} {paint(shows.title, 'bold', self._color)}: {summary}"
         else:
             yield from self.step(shows, label)
 
@@ -204,6 +221,9 @@ class _Page:
         if first is step:
             for change in step.changes:
                 yield from self._change(change)
+        if step.starts and step.estimate is not None and step.key not in self._folded:
+            text = f"{about(step.estimate)} {by_attempts(step.estimate)}"
+            yield from ((line, "dim") for line in _note(text, self._terminal))
         if step.waits_for:
             yield f"waits for {step.waits_for}", ""
         if step.has_effects:

@@ -11,7 +11,7 @@ _HOMES = {
     "launcher.jobfile.diagnostics.frame": "Span",
     "launcher.specs.app": "AppDef Resource RetryPolicy Role",
     "launcher.specs.jobkey": "JobKey",
-    "launcher.specs.launch": "Caps Launch Lifecycle ProjectRef Trigger WorkspaceRef",
+    "launcher.specs.launch": "Budget Caps Launch Lifecycle ProjectRef Trigger WorkspaceRef",
     "launcher.specs.mounts": "BindMount DeviceMount VolumeMount",
     "launcher.specs.needs": "Need",
     "launcher.specs.probe": "Probe",

@@ -210,6 +210,7 @@ def _launch(job: JobFile, name: str, target: str, work: Work, problems: Collecto
         inputs=tuple(job.inputs),
         inputs_digest=work.folders.inputs_digest(job.inputs, work.directory, home.root, problems),
         caps=home.config.caps,
+        budget=home.config.budget_of(target),
         enabled=job.enabled,
         description=job.description,
         root=home.root,

@@ -24,13 +24,13 @@ from launcher.jobfile.messages.names import got
 from launcher.jobfile.messages.wording import report
 from launcher.jobfile.messages.wording_fields import LABEL_RULE
 from launcher.jobfile.model.base import LABEL, Model
-from launcher.jobfile.model.job_file import LifecycleSpec, QueueSpec
-from launcher.jobfile.text.document import Document, Spot
+from launcher.jobfile.model.job_file import BudgetSpec, LifecycleSpec, QueueSpec
+from launcher.jobfile.text.document import Document, Path, Spot
 from launcher.jobfile.text.parse import parse_values
 from launcher.jobfile.text.source import leads_out, read_source
 from launcher.specs import DEFAULT_PROJECT
-from launcher.specs.launch import NO_CAPS, Caps
-from launcher.specs.projectfile import DEFAULTS, QUEUE, faults
+from launcher.specs.launch import NO_BUDGET, NO_CAPS, Budget, Caps
+from launcher.specs.projectfile import BUDGET, DEFAULTS, QUEUE, faults
 
 GIT_NAMES = ("git.sha", "git.short_sha", "git.branch")
 _SHORT = 7  # not git's own length, which grows with the repository: one commit has one digest everywhere
@@ -111,6 +111,7 @@ class Config:
         options: scheduler → run options that `cfg` of a job file lies over.
         lifecycle: policies that those of a job file lie over.
         caps: how much of a machine its jobs take together.
+        budgets: target → what the jobs that one plan starts for it may take together; "" → of all others.
         prunes: `launcher ci apply` stops the apps of jobs that no file declares any more.
         shared: the variables, fields and targets that job files have in common, as a layer below them.
         document: gives the places of all that; None where there is no file.
@@ -122,10 +123,16 @@ class Config:
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     lifecycle: LifecycleSpec = field(default_factory=LifecycleSpec.model_construct)
     caps: Caps = NO_CAPS
+    budgets: Mapping[str, Budget] = field(default_factory=dict)
     prunes: bool = False
     shared: Document | None = None
     document: Document | None = None
     problems: tuple[Diagnostic, ...] = ()
+
+    def budget_of(self, target: str) -> Budget:
+        """The budget of a target: each amount of its own table, else the common one."""
+        own, common = self.budgets.get(target, NO_BUDGET), self.budgets.get("", NO_BUDGET)
+        return Budget(*(all_ if one is None else one for one, all_ in zip(own, common, strict=True)))
 
 
 def read_config(file: str, path: str, schedulers: Schedulers | None, *, components: bool = True) -> Config:
@@ -144,21 +151,39 @@ def read_config(file: str, path: str, schedulers: Schedulers | None, *, componen
     value = document.value or {}
     _check_fields(value, schedulers, problems, components)
     _check_exclude(value.get("exclude", []), problems)
-    asked = value.get("queue", {})
-    # `_check_fields` notes the keys that are none.
-    known = {key: asked[key] for key in QUEUE if key in asked} if isinstance(asked, dict) else {}
-    queue = _part(QueueSpec, "queue", known, problems)
+    queue = _part(QueueSpec, "queue", _known(value.get("queue"), QUEUE), problems)
     return Config(
         project=_label("project", value, problems),
         target=_label("target", value, problems),
         options=dict(_options(value.get("schedulers", {}), schedulers, problems)),
         lifecycle=_part(LifecycleSpec, "lifecycle", value.get("lifecycle", {}), problems),
         caps=Caps(queue.cpu, queue.memory, queue.gpus, queue.max_parallel),
+        budgets=dict(_budgets(value.get("budget"), problems)),
         prunes=isinstance(ci := value.get("ci"), dict) and ci.get("prune") is True,
         shared=_shared(document),
         document=document,
         problems=tuple(problems.found),
     )
+
+
+def _known(table: Any, keys: tuple[str, ...]) -> dict[str, Any]:
+    """The keys of a table that it may have; `_check_fields` notes the others."""
+    return {key: table[key] for key in keys if key in table} if isinstance(table, dict) else {}
+
+
+def _budgets(table: Any, problems: Collector) -> Iterator[tuple[str, Budget]]:
+    """The common budget, under "", and those of targets."""
+    parts = {"": table, **table} if isinstance(table, dict) else {}
+    for target, part in parts.items():
+        if not isinstance(part, dict) or target in BUDGET or target.startswith("x-"):
+            continue
+        if target and not re.fullmatch(LABEL[1:-1], target):
+            message = f"`{target[:80]}` cannot name a target"
+            problems.add(("budget", target), "invalid-name", message, hint=LABEL_RULE, at="key")
+        else:
+            path = ("budget", target) if target else ("budget",)
+            found = _part(BudgetSpec, path, _known(part, BUDGET), problems)
+            yield target, Budget(found.gpu_hours, found.core_hours)
 
 
 def _shared(document: Document) -> Document | None:
@@ -249,12 +274,12 @@ def _options(
             )
 
 
-def _part(model: type[T], key: str, value: Any, problems: Collector) -> T:
+def _part(model: type[T], path: str | Path, value: Any, problems: Collector) -> T:
     """A part of the file by its model; an empty one where it is wrong, which is noted."""
     try:
         return model.model_validate(value)
     except ValidationError as error:
-        report(error.errors(include_url=False), value, problems, (key,))
+        report(error.errors(include_url=False), value, problems, (path,) if isinstance(path, str) else path)
         return model()
 
 

@@ -355,6 +355,16 @@ class QueueSpec(Model):
     max_parallel: Attempts | None = Field(None, description="A number of jobs.", examples=[4])
 
 
+Hours = Annotated[float, Field(ge=0, le=1_000_000_000)]
+
+
+class BudgetSpec(Model):
+    """`[budget]` of launcher.toml, and its tables of targets: what the jobs that one plan starts may take."""
+
+    gpu_hours: Hours | None = Field(None, description="GPUs times hours.", examples=[100])
+    core_hours: Hours | None = Field(None, description="Cores times hours.", examples=[2000])
+
+
 def _all_traits() -> Iterator[tuple[str, Traits]]:
     for model in model_classes():
         for name, info in model.model_fields.items():

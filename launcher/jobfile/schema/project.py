@@ -7,7 +7,7 @@ from typing import Any
 
 from launcher.jobfile.messages.collector import entry
 from launcher.jobfile.model.base import LABEL
-from launcher.jobfile.model.job_file import LifecycleSpec, QueueSpec
+from launcher.jobfile.model.job_file import BudgetSpec, LifecycleSpec, QueueSpec
 from launcher.jobfile.schema.components import arguments
 from launcher.jobfile.schema.job import language, plain_model, whole
 from launcher.jobfile.schema.options import Schedulers, options_of
@@ -92,8 +92,20 @@ def _own() -> dict[str, Schema]:
             **_words("lifecycle", lifecycle, {"on_failed": "rerun", "max_attempts": 3}),
         },
         "queue": {**plain_model(QueueSpec), **_words("queue", queue, {"gpus": 2, "max_parallel": 4})},
+        "budget": _budget(),
         "ci": _mapping("ci", "What `launcher ci` does with pull requests and merges.", {"prune": True}, ci),
     }
+
+
+def _budget() -> Schema:
+    """Amounts, and tables of amounts by target."""
+    text = (
+        "What the jobs that one plan starts for a target may take, by their last attempts. More is refused."
+    )
+    limits = plain_model(BudgetSpec)
+    target = {**limits, "title": "a target", "description": "What those of this target may take instead."}
+    made = _mapping("budget", text, {"gpu_hours": 100}, limits["properties"])
+    return {**made, "patternProperties": {LABEL: target, **_NOTES}}
 
 
 def _shared(job: Mapping[str, Schema], scheduler: str) -> dict[str, Schema]:

@@ -173,10 +173,11 @@ class DockerOutputs(OutputFolders):
             return set()
         return {each.app_id for each in recorded if each.output not in there}
 
-    def archive(self, attempt: Attempt) -> tuple[Iterator[bytes], str]:
+    def archive(self, attempt: Attempt, only: str = "") -> tuple[Iterator[bytes], str]:
         """Made with a container of one of the attempt's images or, where the engine has none, of any one."""
         images = [str(role["image"]) for role in attempt.document.get("roles", ()) if role.get("image")]
-        return _archive(writable(self._engine), own_output(attempt), images), ARCHIVED
+        pieces = _archive(writable(self._engine), own_output(attempt), images, only)
+        return pieces, "" if only else ARCHIVED
 
     def unreadable(self, other: str) -> str:
         if other not in LOCAL:
@@ -194,8 +195,8 @@ class DockerOutputs(OutputFolders):
             raise SchedulerError(f"the output folder {name} is in use: {error.cause}") from error
 
 
-def _archive(engine: Engine, name: str, images: Iterable[str]) -> Iterator[bytes]:
-    """The files of an output folder as a tar archive, in pieces, below the folder `ARCHIVED`.
+def _archive(engine: Engine, name: str, images: Iterable[str], only: str) -> Iterator[bytes]:
+    """The files of an output folder as a tar archive, in pieces, below the folder `ARCHIVED`, or one of them.
 
     A container that is never started mounts the volume: no image is pulled for it, and nothing runs.
 
@@ -222,7 +223,7 @@ def _archive(engine: Engine, name: str, images: Iterable[str]) -> Iterator[bytes
     }
     made = engine.create(f"{volume}-{random_id()}", body)
     try:
-        yield from engine.archive(made, OUTPUT)
+        yield from engine.archive(made, f"{OUTPUT}/{only}" if only else OUTPUT)
     finally:
         engine.remove(made)
 

@@ -47,8 +47,8 @@ class LocalOutputs(OutputFolders):
         """An output folder that cannot be looked at is not lost."""
         return {each.app_id for each in attempts if each.output and _is_gone(self.path(own_output(each)))}
 
-    def archive(self, attempt: Attempt) -> tuple[Iterator[bytes], str]:
-        return _packed(self.path(own_output(attempt))), ""
+    def archive(self, attempt: Attempt, only: str = "") -> tuple[Iterator[bytes], str]:
+        return _packed(self.path(own_output(attempt)), only), ""
 
     def unreadable(self, other: str) -> str:
         return "" if other in rundir.SCHEDULERS else super().unreadable(other)
@@ -86,11 +86,11 @@ def _is_gone(path: str) -> bool:
         return False
 
 
-def _packed(path: str) -> Iterator[bytes]:
-    """The files of a folder as a tar archive, in pieces. Raises SchedulerError."""
+def _packed(path: str, only: str) -> Iterator[bytes]:
+    """The files of a folder, or one of them, as a tar archive, in pieces. Raises SchedulerError."""
     from launcher.schedulers.packing import packed
 
     try:
-        yield from packed(path)
+        yield from packed(path, only)
     except (OSError, ValueError) as error:
         raise SchedulerError(f"cannot read {path}: {error}") from error

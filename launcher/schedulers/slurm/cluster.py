@@ -118,15 +118,16 @@ class Cluster:
         header = json.dumps({"job_dir": self.job_dir, "app_id": app_id}).encode() + b"\n"
         self._ssh.run(source("unpack"), _chained(header, archive))
 
-    def pack(self, output: str) -> Iterator[bytes]:
-        """The files of an output folder as a tar archive, in pieces. Raises SchedulerError."""
+    def pack(self, output: str, only: str = "") -> Iterator[bytes]:
+        """The files of an output folder, or one, as a tar archive, in pieces. Raises SchedulerError."""
         if self._ssh is None:
+            folder = os.path.join(os.path.expanduser(self.job_dir), "outputs", output)
             try:
-                yield from packing.packed(os.path.join(os.path.expanduser(self.job_dir), "outputs", output))
+                yield from packing.packed(folder, only)
             except (OSError, ValueError) as error:
                 raise SchedulerError(f"cannot read the output folder: {error}") from error
             return
-        about = json.dumps({"job_dir": self.job_dir, "name": output}).encode() + b"\n"
+        about = json.dumps({"job_dir": self.job_dir, "name": output, "only": only}).encode() + b"\n"
         program = resources.files("launcher.schedulers").joinpath("packing.py").read_bytes()
         yield from self._ssh.stream(program, [about])
 

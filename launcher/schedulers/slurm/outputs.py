@@ -42,8 +42,8 @@ class SlurmOutputs(OutputFolders):
                 lost.add(each.app_id)
         return lost
 
-    def archive(self, attempt: Attempt) -> tuple[Iterator[bytes], str]:
-        return self._clusters.at(_place_of(attempt)).pack(own_output(attempt)), ""
+    def archive(self, attempt: Attempt, only: str = "") -> tuple[Iterator[bytes], str]:
+        return self._clusters.at(_place_of(attempt)).pack(own_output(attempt), only), ""
 
     def path(self, name: str) -> str:
         here = (expanduser(job_dir) for host, job_dir in known.places() if not host)

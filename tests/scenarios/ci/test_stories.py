@@ -428,3 +428,39 @@ def test_a_merge_that_started_nothing_is_reported_without_a_comment(
     repo.report()
     assert github.bodies(1) == []
     assert len([each for each in github.checks if each["name"].startswith("launcher report")]) == 2
+
+
+@pytest.mark.slow
+def test_a_report_shows_results_beside_those_of_the_success_before(
+    repo: Repository, github: FakeGitHub, scenario: Scenario
+) -> None:
+    for number, loss in enumerate((0.5, 0.25), 1):
+        script = f"""echo {{\\"loss\\": {loss}}} >$LAUNCHER_OUTPUT_DIR/metrics.json"""
+        text = f"version: 1\nname: train\nroles: {{main: {{entrypoint: sh, args: [-c, '{script}']}}}}\n"
+        repo.pull_request(number, {"train.launcher.yaml": text})
+        repo.plan(number)
+        repo.merge(number)
+        repo.apply()
+        scenario.wait("train")
+        repo.report()
+    assert "| loss | - | 0.5 |  |" in github.bodies(1)[-1]
+    assert "| loss | 0.5 | 0.25 | -0.25 (-50 %) |" in github.bodies(2)[-1]
+
+
+@pytest.mark.slow
+def test_a_plan_over_budget_fails_on_the_pull_request_and_is_not_applied(
+    repo: Repository, github: FakeGitHub, scenario: Scenario
+) -> None:
+    budget = {"launcher.toml": "[budget]\ncore_hours = 0\n"}
+    for number in (1, 2):
+        repo.pull_request(number, {"train.launcher.yaml": job("train", f"v{number}", more="timeout: 5m\n")})
+        repo.plan(number)
+        repo.merge(number)
+        repo.apply()
+        scenario.wait("train")
+    repo.pull_request(3, {**budget, "train.launcher.yaml": job("train", "v3", more="timeout: 5m\n")})
+    assert "::error title=launcher::over budget: default: about" in repo.plan(3, code=3)
+    assert "> **Blocked**" in github.bodies(3)[0]
+    repo.merge(3)
+    assert "the plan exceeds its budget" in repo.apply(code=3)
+    assert ran(scenario)["train"] == ["1", "2"]

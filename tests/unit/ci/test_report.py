@@ -1,14 +1,16 @@
 """The comment that `ci report` writes."""
 
 import re
+from typing import Any
 
 import pytest
 
 from launcher.ci.github import MOST_CHARACTERS
 from launcher.ci.report import Ended, comment_text
+from launcher.inventory.results import Row
 
 
-def ended(job: str, state: str = "failed", **more: str) -> Ended:
+def ended(job: str, state: str = "failed", **more: Any) -> Ended:
     return Ended(job, 1, state, has_ended=True, **more)
 
 
@@ -37,3 +39,21 @@ def test_output_stays_within_its_fence():
     text = comment_text("<!-- mark -->", "a" * 40, [ended("a<b", output="```\n</details> @team")])
     assert "````text\n```\n</details> @team\n````" in text
     assert "Last lines of a&lt;b@1" in text
+
+
+def test_results_stand_beside_those_of_the_success_before():
+    results = [Row("loss", 0.5, 0.25), Row("new", None, 3.0)]
+    text = comment_text("<!-- mark -->", "a" * 40, [ended("train", "succeeded", results=results)])
+    assert "**Results of train@1**" in text
+    assert "| loss | 0.5 | 0.25 | -0.25 (-50 %) |\n| new | - | 3 |  |\n" in text
+
+
+def test_results_are_bounded_and_their_names_are_data():
+    hostile = [Row("a|b <img> @team `x`\n#1", 1.0, 2.0), *(Row(f"m{n}", None, 1.0) for n in range(500))]
+    jobs = [ended(f"job-{n}", "succeeded", results=hostile, output="line\n" * 100) for n in range(300)]
+    text = comment_text("<!-- mark -->", "a" * 40, jobs)
+    assert len(text) <= MOST_CHARACTERS
+    assert "| a\\|b \\<img\\> \\@team \\`x\\` \\#1 | 1 | 2 |" in text
+    assert "| m18 |" in text
+    assert "| m19 |" not in text
+    assert text.count("\n481 more") == text.count("**Results of ")

@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 from launcher.cli import schema as published
 from launcher.jobfile.compile.project import read_config
 from launcher.runner.config import dump
-from launcher.specs.projectfile import CI, COMMANDS, DEFAULTS, FIELDS, QUEUE, SHARED
+from launcher.specs.projectfile import BUDGET, CI, COMMANDS, DEFAULTS, FIELDS, QUEUE, SHARED
 from tests.unit.jobfile.test_schema import OBEYED, WORDS, schemas
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -40,6 +40,7 @@ def test_only_keywords_that_every_engine_obeys():
 def test_it_has_the_fields_that_the_readers_of_the_file_know():
     assert FIELDS_OF.keys() == {*FIELDS}
     assert FIELDS_OF["queue"]["properties"].keys() == {*QUEUE}
+    assert FIELDS_OF["budget"]["properties"].keys() == {*BUDGET}
     assert FIELDS_OF["ci"]["properties"].keys() == {*CI}
     assert FIELDS_OF["defaults"]["properties"].keys() == {*DEFAULTS}
     assert {
@@ -86,6 +87,13 @@ WRONG = {
     "[schedulers.local_docker]\nlog_max_files = 0": "out-of-range",
     "[queue]\nmemory = 32": "wrong-type",
     "[queue]\ngpu = 2": "unknown-field",
+    '[budget]\ngpu_hours = "100"': "wrong-type",
+    "[budget]\ngpuhours = 100": "unknown-field",
+    "[budget]\ncore_hours = -1": "out-of-range",
+    "[budget.prod]\ncores = 1": "unknown-field",
+    "[budget.prod]\ngpu_hours = true": "wrong-type",
+    "[budget.gpu_hours]\nprod = 1": "wrong-type",
+    '[budget."not a label"]\ngpu_hours = 1': "invalid-name",
     '[ci]\nprune = "yes"': "wrong-type",
     '[cli.run]\nsheduler = "slurm"': "unknown-field",
     "[lifecycle]\nmax_attempts = 0": "out-of-range",
@@ -110,7 +118,7 @@ def test_what_is_wrong_is_wrong_for_both(text, tmp_path):
 def test_its_page_names_every_entry():
     page = (ROOT / "docs" / "launcher-toml.md").read_text()
     table = page[page.index("## Every table") :]
-    inner = [key for name in ("queue", "ci", "defaults") for key in FIELDS_OF[name]["properties"]]
+    inner = [key for name in ("queue", "budget", "ci", "defaults") for key in FIELDS_OF[name]["properties"]]
     inner += [key for command in FIELDS_OF["cli"]["properties"].values() for key in command["properties"]]
     assert [key for key in FIELDS_OF if not re.search(rf"^\| `\[?{key}\b", table, re.M)] == []
     assert [key for key in inner if f"`{key}`" not in table] == []

@@ -1,5 +1,6 @@
-"""How job files and launcher.toml limit what runs at once: `max_parallel`, `lifecycle.queue`, `[queue]`."""
+"""How job files and launcher.toml limit what runs: `max_parallel`, `queue`, `[queue]`, `[budget]`."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 import launcher
 from launcher.errors import JobFileError
 from launcher.specs import canonical
-from launcher.specs.launch import Caps, Launch
+from launcher.specs.launch import Budget, Caps, Launch
 
 HEAD = "version: 1\nname: train\n"
 ROLES = "roles: {main: {entrypoint: echo, resource: {cpu: 2}}}\n"
@@ -106,6 +107,30 @@ def test_a_wrong_cap_is_refused_where_it_stands(line: str, message: str) -> None
     assert "memMB" not in found
 
 
+def test_each_target_has_a_budget() -> None:
+    project = "[budget]\ngpu_hours = 100\ncore_hours = 10\nx-why = 1\n[budget.prod]\ngpu_hours = 500\n"
+    targets = "targets: {prod: {}}\n"
+    assert launches(HEAD + targets + ROLES, project)[0].budget == Budget(100, 10)
+    assert launches(HEAD + targets + ROLES, project, target="prod")[0].budget == Budget(500, 10)
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ("[budget]\ngpuhours = 3", "did you mean `gpu_hours`?"),
+        ('[budget]\ngpu_hours = "3"', "must be a number"),
+        ("[budget]\ncore_hours = -1", "want at least 0"),
+        ("[budget]\ncore_hours = nan", "`core_hours` of `budget` is nan"),
+        ("[budget.prod]\ncores = 1", "`budget.prod` has no `cores`"),
+        ('[budget."a b"]\ncore_hours = 1', "cannot name a target"),
+    ],
+)
+def test_a_wrong_budget_is_refused_where_it_stands(table: str, message: str) -> None:
+    found = refusal(HEAD + ROLES, f"{table}\n")
+    assert re.search(r"launcher.toml:[12]:", found)
+    assert message in found
+
+
 def test_caps_are_a_table() -> None:
     found = refusal(HEAD + ROLES, "queue = 3\n")
     assert "`queue` must be a table" in found
@@ -115,5 +140,5 @@ def test_caps_are_a_table() -> None:
 def test_no_limit_is_a_part_of_the_document() -> None:
     [plain, _] = launches(HEAD + MATRIX + ROLES)
     limited = f"{HEAD}{MATRIX}max_parallel: 1\nlifecycle: {{queue: off}}\n{ROLES}"
-    [one, _] = launches(limited, "[queue]\ncpu = 1\n")
+    [one, _] = launches(limited, "[queue]\ncpu = 1\n[budget]\ncore_hours = 1\n")
     assert canonical.digest(canonical.document(one)) == canonical.digest(canonical.document(plain))

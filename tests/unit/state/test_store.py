@@ -306,3 +306,43 @@ def test_a_waiting_attempt_is_live_and_can_be_skipped(store: Store):
     assert store.end(end_of(waiting.app_id, "skipped", 9.0, "prepare failed"))
     assert store.live() == []
     assert store.record(attempt(state="running")) is False
+
+
+# Successes, for estimates
+
+
+def test_the_last_successes_of_each_job_come_newest_first_with_their_durations_and_use(store: Store):
+    used = {"main": Use((1.5, 0.5, 0, ""), 2.0)}
+    for number in range(1, 6):
+        ends = {
+            "state": "succeeded" if number != 4 else "failed",
+            "started_at": 100.0,
+            "ended_at": 100.0 + number,
+        }
+        store.record(attempt(number=number, digest=digest(str(number)), used=used, **ends))
+    store.record(attempt("waits", state="waiting"))
+    found = store.successes([key(), key("waits"), key("none")], 3)
+    assert [*found] == [key()]
+    assert [each[:2] for each in found[key()]] == [(digest(str(number)), number) for number in (5, 3, 2)]
+    assert found[key()][0][2]["main"].cpu_s == 2.0
+
+
+def test_successes_without_a_duration_are_left_out(store: Store):
+    for number, times in enumerate([(None, 5.0), (5.0, None), (5.0, 5.0), (9.0, 5.0)], 1):
+        store.record(attempt(number=number, state="succeeded", started_at=times[0], ended_at=times[1]))
+    assert store.successes([key()], 10) == {}
+
+
+def test_successes_of_many_jobs_are_one_query_by_index(store: Store):
+    seen = statements(store)
+    store.successes([key(f"job-{number}") for number in range(100)], 10)
+    (sql,) = seen
+    assert "document" not in sql
+    assert "SCAN attempts" not in plan_of(store, sql)
+
+
+@pytest.mark.parametrize("used", ["{", "[]", '{"main": 3}', '{"main": {}}', "3"])
+def test_a_damaged_record_of_use_is_none(store: Store, used: str):
+    store.record(attempt(state="succeeded", started_at=1.0, ended_at=2.0))
+    store._connection.execute("UPDATE attempts SET used = ?", (used,))
+    assert store.successes([key()], 10)[key()][0][2] == {}
