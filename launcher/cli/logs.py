@@ -191,11 +191,10 @@ def _set_prefixes(logs: Logs, is_group: bool, console: Console) -> None:
 
 def check_regex(regex: str) -> None:
     """Raises UsageError for an invalid regular expression."""
-    import re
-
     from launcher.errors import UsageError
+    from launcher.schedulers.logs import LineSearch
 
     try:
-        re.compile(regex)
-    except re.error as error:
-        raise UsageError(f"--regex: `{regex}` is not a regular expression: {error}") from error
+        LineSearch(regex)
+    except UsageError as error:
+        raise UsageError(f"--regex: {error}") from error

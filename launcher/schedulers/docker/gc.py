@@ -67,16 +67,11 @@ def remove(engine: Engine, app_id: str) -> None:
     """
     if not is_id(app_id):
         return
-    app = apps.find(engine, app_id)
-    if app is not None and not is_over(app):
-        raise SchedulerError(f"{app_id} has not ended: {app.view.state}", hint=f"launcher cancel {app_id}")
+    app = _ended(engine, app_id)
     app_dir = record.folder(app_id)
     lock = _claim(app_dir) if record.exists(app_dir) else None
     try:
-        if app is not None and app.containers:
-            # Clients with other state folders know its end from its containers alone.
-            tombstones.write(engine, app.containers[0].labels, app.view)
-        run_parallel(lambda container: engine.remove(container.id), app.containers if app else ())
+        _remove_containers(engine, app)
         run_parallel(lambda volume: engine.remove_volume(volume.name), engine.volumes(f"{APP_ID}={app_id}"))
         if lock is not None:
             record.remove(app_dir)
@@ -84,6 +79,35 @@ def remove(engine: Engine, app_id: str) -> None:
     finally:
         if lock is not None:
             lock.release()
+
+
+def remove_logs(engine: Engine, app_id: str, *, dry_run: bool = False) -> str:
+    """Remove the containers of an ended app, which have its logs; see `StagedScheduler.remove_logs`."""
+    app = _ended(engine, app_id) if is_id(app_id) else None
+    if app is not None and (app.journal is None or app.journal.outcome is None):
+        return "only their containers know how they ended: their records are elsewhere"
+    if app is not None and not dry_run:
+        lock = _claim(app.app_dir)
+        try:
+            _remove_containers(engine, app)
+        finally:
+            lock.release()
+    return ""
+
+
+def _ended(engine: EngineView, app_id: str) -> DockerApp | None:
+    """The app; None for an unknown one. Raises SchedulerError when it has not ended."""
+    app = apps.find(engine, app_id)
+    if app is not None and not is_over(app):
+        raise SchedulerError(f"{app_id} has not ended: {app.view.state}", hint=f"launcher cancel {app_id}")
+    return app
+
+
+def _remove_containers(engine: Engine, app: DockerApp | None) -> None:
+    if app is not None and app.containers:
+        # Clients with other state folders know its end from its containers alone.
+        tombstones.write(engine, app.containers[0].labels, app.view)
+        run_parallel(lambda container: engine.remove(container.id), app.containers)
 
 
 def _claim(app_dir: str) -> RecordLock:

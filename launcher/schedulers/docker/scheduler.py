@@ -326,6 +326,11 @@ class DockerScheduler(BackendScheduler["DockerJob"]):
 
         gc.remove(self.engine, app_id)
 
+    def remove_logs(self, app_id: str, *, dry_run: bool = False) -> str:
+        from launcher.schedulers.docker import gc
+
+        return gc.remove_logs(self.engine, app_id, dry_run=dry_run)
+
     def outcomes(self) -> list[Attempt]:
         from launcher.schedulers.docker import tombstones
 
