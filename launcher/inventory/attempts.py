@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from launcher.errors import LauncherError, UsageError
 from launcher.inventory import recorded
 from launcher.inventory.find import AppName, Selected, find_all
 from launcher.inventory.history import attempts_of
+from launcher.inventory.listing import current
 from launcher.inventory.recorded import scheduler_of
 from launcher.state.records import AppRecord, of_attempt
+
+_BATCH = 200
+_NOT_BEGUN = ("reserved", "created", "waiting", "queued", "skipped")
 
 Ranges = Collection[tuple[int, int]]
 """The first and the last number of each range of attempts."""
@@ -88,6 +93,27 @@ def attempts_of_job(part: Selected, numbers: Ranges, since: float | None = None)
         ]
         found.sort(key=lambda each: each.created_at, reverse=True)
     return found
+
+
+def present(
+    candidates: Iterable[Candidate], on_removed: Callable[[str], None] | None = None
+) -> Iterator[Selected]:
+    """The candidates that have begun to run, in their present state; few at a time.
+
+    Args:
+        on_removed: called with the id of each app of which only the outcome is left, in place of yielding it.
+    """
+    left = iter(candidates)
+    while batch := list(islice(left, _BATCH)):
+        wanted = [each.app_id for each in batch if each.app is None and (each.is_kept or on_removed is None)]
+        known = recorded.apps(wanted)
+        known |= {app.app_id: app for app in current([app for app in known.values() if app.is_live])}
+        for each in batch:
+            app = each.app or known.get(each.app_id)
+            if app is None and on_removed is not None:
+                on_removed(each.app_id)
+            elif app is not None and app.state not in _NOT_BEGUN:
+                yield Selected(app, each.part.role, each.part.replicas) if each.part else Selected(app)
 
 
 def _of_engine(app: AppRecord) -> Iterable[AppRecord]:

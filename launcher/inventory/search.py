@@ -6,14 +6,13 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import islice
 from typing import Any
 
 from launcher.dataclass import dataclass
 from launcher.errors import LauncherError
 from launcher.inventory import recorded
-from launcher.inventory.attempts import Candidate
-from launcher.inventory.listing import current
+from launcher.inventory.attempts import Candidate, present
+from launcher.inventory.find import Selected
 from launcher.inventory.recorded import scheduler_of
 from launcher.schedulers.api import LogsRemoved, Scheduler
 from launcher.schedulers.logs import LineSearch, LogBlock
@@ -22,8 +21,6 @@ from launcher.state.records import AppRecord
 Written = Callable[[int], tuple[int, str, int]]
 """See `LogBlock`."""
 REMOVED = "their logs were removed"
-_BATCH = 200
-_NOT_BEGUN = ("reserved", "created", "waiting", "queued", "skipped")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +94,8 @@ def search(
     """
     away: dict[str, str] = {}  # engine → why it cannot be asked
     schedulers: dict[tuple[str, str], Scheduler[Any]] = {}
-    for app, part in _apps(candidates, unread):
+    for selected in present(candidates, lambda app_id: unread.add(REMOVED, app_id)):
+        app = selected.app
         try:
             scheduler = schedulers.get((app.scheduler, app.session)) or scheduler_of(app)
             schedulers[app.scheduler, app.session] = scheduler
@@ -105,7 +103,7 @@ def search(
             if engine in away:
                 unread.add(away[engine], app.app_id)
                 continue
-            wanted = partial(_is_wanted, query, part)
+            wanted = partial(_is_wanted, query, selected)
             found = scheduler.log_blocks(app.app_id, wanted, stream=query.stream, since=query.since)
             for role, k, blocks in found:
                 yield app, role, k, lines_of(blocks, query)
@@ -118,23 +116,9 @@ def search(
             unread.add(reason.replace(app.app_id, "it"), app.app_id)
 
 
-def _is_wanted(query: Query, part: Any, role: str, k: int) -> bool:
-    is_named = part is None or (part.role in ("", role) and (not part.replicas or k in part.replicas))
+def _is_wanted(query: Query, part: Selected, role: str, k: int) -> bool:
+    is_named = part.role in ("", role) and (not part.replicas or k in part.replicas)
     return is_named and query.role in ("", role)
-
-
-def _apps(candidates: Iterable[Candidate], unread: Unread) -> Iterator[tuple[AppRecord, Any]]:
-    """The apps that have begun to run, with the part of each that is wanted; few at a time."""
-    left = iter(candidates)
-    while batch := list(islice(left, _BATCH)):
-        known = recorded.apps(each.app_id for each in batch if each.is_kept and each.app is None)
-        live = {app.app_id: app for app in current([app for app in known.values() if app.is_live])}
-        for each in batch:
-            app = each.app or live.get(each.app_id) or known.get(each.app_id)
-            if app is None:
-                unread.add(REMOVED, each.app_id)
-            elif app.state not in _NOT_BEGUN:
-                yield app, each.part
 
 
 # -- the lines of one replica ------------------------------------------------------------------------------
