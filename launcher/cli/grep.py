@@ -13,7 +13,7 @@ from launcher.cli.render.matches import Names, Text, json_attempt, json_lines, u
 from launcher.errors import UsageError
 from launcher.inventory.attempts import select
 from launcher.inventory.project import projects_here
-from launcher.inventory.search import Line, Query, Unread, search
+from launcher.inventory.search import Line, Query, Report, search
 from launcher.schedulers.logs import LineSearch
 from launcher.state.records import AppRecord
 from launcher.text import plural
@@ -72,20 +72,21 @@ def run(args: Any, console: Console) -> int:
     found = select(
         args.jobs, target=args.target, project=args.project, numbers=args.attempt, since=args.since
     )
-    unread = Unread()
+    report = Report()
     names = Names({*projects_here()}, args.target)
-    replicas = search(found, query, unread)
+    replicas = search(found, query, report)
     try:
         if args.list or args.count:
             has_match = _print_attempts(replicas, args, names, console)
         else:
             has_match = _print_lines(replicas, args, query, names, console)
     finally:
-        for line in unread_lines(unread, names):
+        for line in unread_lines(report, names):
             console.note(line)
     if not has_match:
-        searched = len(found) - sum(unread.counts.values())
-        console.note(f"no line matches in {plural(searched, 'attempt')}")
+        searched = plural(len(found) - sum(report.counts.values()), "attempt")
+        has_role = report.replicas or not args.role
+        console.note(f"no line matches in {searched}" if has_role else f"no role `{args.role}` in {searched}")
     return 0 if has_match else 1
 
 

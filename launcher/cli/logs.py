@@ -112,7 +112,7 @@ def _of_attempts(args: Any, console: Console) -> int:
     failed = 0
     for number, selected in enumerate(found):
         if not args.no_prefix:
-            console.print(("\n" if number else "") + _heading(selected.app, names, console))
+            console.print(("\n" if number else "") + _heading(selected.app, names, console), flush=True)
         try:
             _of_apps(args, Selection([selected], is_group=False), console)
         except LauncherError as error:

@@ -64,12 +64,18 @@ class Line:
         return self.text.count(b"\n") + (not self.text.endswith(b"\n"))
 
 
-class Unread:
-    """The attempts that could not be searched, by reason. Keeps few names of each."""
+class Report:
+    """What a search could read.
+
+    Attributes:
+        replicas: how many were searched.
+        counts: reason → how many attempts could not be searched. Few names of each are kept.
+    """
 
     MOST = 3
 
     def __init__(self) -> None:
+        self.replicas = 0
         self.counts: dict[str, int] = {}
         self._ids: dict[str, list[str]] = {}
 
@@ -86,34 +92,35 @@ class Unread:
 
 
 def search(
-    candidates: Sequence[Candidate], query: Query, unread: Unread
+    candidates: Sequence[Candidate], query: Query, report: Report
 ) -> Iterator[tuple[AppRecord, str, int, Iterator[Line]]]:
     """The app, role and number of each replica whose output can be read, and its lines that match.
 
-    Lines are searched for as they are taken. What cannot be read is added to `unread`.
+    Lines are searched for as they are taken. What cannot be read is added to the report.
     """
     away: dict[str, str] = {}  # engine → why it cannot be asked
     schedulers: dict[tuple[str, str], Scheduler[Any]] = {}
-    for selected in present(candidates, lambda app_id: unread.add(REMOVED, app_id)):
+    for selected in present(candidates, lambda app_id: report.add(REMOVED, app_id)):
         app = selected.app
         try:
             scheduler = schedulers.get((app.scheduler, app.session)) or scheduler_of(app)
             schedulers[app.scheduler, app.session] = scheduler
             engine = scheduler.engine_of(app.app_id)
             if engine in away:
-                unread.add(away[engine], app.app_id)
+                report.add(away[engine], app.app_id)
                 continue
             wanted = partial(_is_wanted, query, selected)
             found = scheduler.log_blocks(app.app_id, wanted, stream=query.stream, since=query.since)
             for role, k, blocks in found:
+                report.replicas += 1
                 yield app, role, k, lines_of(blocks, query)
         except LogsRemoved:
-            unread.add(REMOVED, app.app_id)
+            report.add(REMOVED, app.app_id)
         except LauncherError as error:
             reason = str(error)
             if app.app_id not in reason:  # it is not about the app
                 away[scheduler.engine_of(app.app_id)] = reason
-            unread.add(reason.replace(app.app_id, "it"), app.app_id)
+            report.add(reason.replace(app.app_id, "it"), app.app_id)
 
 
 def _is_wanted(query: Query, part: Selected, role: str, k: int) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 from launcher.cli.console import visible
 from launcher.cli.render.log_lines import stamp, terminal_text
 from launcher.cli.render.values import ago, iso, state_cell
-from launcher.inventory.search import Line, Unread
+from launcher.inventory.search import Line, Report
 from launcher.state.records import AppRecord
 from launcher.text import DEFAULT_TARGET, RESET, paint
 
@@ -145,10 +145,10 @@ def _about(app: AppRecord) -> dict[str, Any]:
     return known | {"attempt": app.number, "state": app.state}
 
 
-def unread_lines(unread: Unread, names: Names) -> Iterator[str]:
+def unread_lines(report: Report, names: Names) -> Iterator[str]:
     """`not searched: train@1, train@2 and 7 more: their logs were removed`, for each reason."""
-    for reason, count in unread.counts.items():
-        known = [each if isinstance(each, str) else names.of(each) for each in unread.examples(reason)]
+    for reason, count in report.counts.items():
+        known = [each if isinstance(each, str) else names.of(each) for each in report.examples(reason)]
         yield f"not searched: {', '.join(known)}{_more(count - len(known))}: {reason}"
 
 

@@ -81,18 +81,22 @@ def remove(engine: Engine, app_id: str) -> None:
             lock.release()
 
 
-def remove_logs(engine: Engine, app_id: str, *, dry_run: bool = False) -> str:
-    """Remove the containers of an ended app, which have its logs; see `StagedScheduler.remove_logs`."""
+def why_logs_stay(engine: EngineView, app_id: str) -> str:
+    """See `StagedScheduler.remove_logs`. Raises SchedulerError for an app that has not ended."""
     app = _ended(engine, app_id) if is_id(app_id) else None
-    if app is not None and (app.journal is None or app.journal.outcome is None):
-        return "only their containers know how they ended: their records are elsewhere"
-    if app is not None and not dry_run:
+    is_recorded = app is None or (app.journal is not None and app.journal.outcome is not None)
+    return "" if is_recorded else "only their containers know how they ended: their records are elsewhere"
+
+
+def remove_logs(engine: Engine, app_id: str) -> None:
+    """Remove the containers of an app that has ended, which have its logs."""
+    app = _ended(engine, app_id)
+    if app is not None:
         lock = _claim(app.app_dir)
         try:
             _remove_containers(engine, app)
         finally:
             lock.release()
-    return ""
 
 
 def _ended(engine: EngineView, app_id: str) -> DockerApp | None:

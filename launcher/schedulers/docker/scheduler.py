@@ -329,7 +329,10 @@ class DockerScheduler(BackendScheduler["DockerJob"]):
     def remove_logs(self, app_id: str, *, dry_run: bool = False) -> str:
         from launcher.schedulers.docker import gc
 
-        return gc.remove_logs(self.engine, app_id, dry_run=dry_run)
+        why = gc.why_logs_stay(self.view, app_id)
+        if not why and not dry_run:
+            gc.remove_logs(self.engine, app_id)
+        return why
 
     def outcomes(self) -> list[Attempt]:
         from launcher.schedulers.docker import tombstones
