@@ -94,6 +94,7 @@ def remove_logs(engine: Engine, app_id: str) -> None:
     if app is not None:
         lock = _claim(app.app_dir)
         try:
+            record.append(app.app_dir, "logs-removed")  # first: a record without containers goes, too
             _remove_containers(engine, app)
         finally:
             lock.release()

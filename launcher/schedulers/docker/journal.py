@@ -87,6 +87,11 @@ class Journal:
         return self._has("reaped")
 
     @property
+    def logs_removed(self) -> bool:
+        """Whether `gc --logs` has removed the containers, and the record is to stay without them."""
+        return self._has("logs-removed")
+
+    @property
     def adopted(self) -> bool:
         """Whether the record was lost: this one has no earlier restarts."""
         return self._has("adopted")
