@@ -219,6 +219,8 @@ class LineSearch:
 
     def _hits(self, chunk: bytes) -> tuple[Sequence[str] | Sequence[bytes], list[int]]:
         """The lines of a chunk, and the numbers of those that match."""
+        if not chunk:
+            return [], []
         body = chunk.removesuffix(b"\n")
         texts = body.decode("utf-8", "replace").split("\n")
         search = self.pattern.search
