@@ -119,7 +119,7 @@ def present(
 def _of_engine(app: AppRecord) -> Iterable[AppRecord]:
     try:
         return [of_attempt(each) for each in attempts_of(app)]
-    except LauncherError:  # the engine is away: whoever reads the recorded ones learns it
+    except LauncherError:  # the engine is away, as reading the recorded ones will say
         return []
 
 
