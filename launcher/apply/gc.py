@@ -84,6 +84,7 @@ def collect(
     *,
     now: float,
     dry_run: bool = False,
+    logs: bool = False,
     tombstones: bool = False,
     outputs: bool = False,
 ) -> Collected:
@@ -93,6 +94,7 @@ def collect(
 
     Args:
         dry_run: change nothing; shared objects are not examined.
+        logs: of the apps, remove the logs alone; their records stay, and so do shared objects.
         tombstones: also remove the engines' records of outcomes, by the age in `rule`.
         outputs: also remove the output folders that no job stands on any more, whatever their age.
     """
@@ -102,7 +104,10 @@ def collect(
             if not dry_run:
                 record_ends(store, engines, [name])
             scheduler = engines.get(name)
-            _collect(scheduler, store, rule, done, now=now, dry_run=dry_run)
+            if logs:
+                _collect_logs(scheduler, store, rule, done, now=now, dry_run=dry_run)
+            else:
+                _collect(scheduler, store, rule, done, now=now, dry_run=dry_run)
             if tombstones:
                 done.shared += _forget(scheduler, store, rule, now=now, dry_run=dry_run)
             if outputs:
@@ -197,14 +202,39 @@ def _collect(
     scheduler: StagedScheduler[Any], store: Store, rule: Rule, done: Collected, *, now: float, dry_run: bool
 ) -> None:
     """Remove the apps of a scheduler, and its shared objects."""
-    found = [app for app in scheduler.finished() if rule.concerns(app.project)]
-    own = [app for app in found if _is_ours(app, store)]
-    judged = reasons(own, rule, now=now, needed=_needed(store))
-    _remove([app for app, why in judged if not why][::-1], scheduler, store, done, dry_run=dry_run)
-    done.kept += _kept(Counter(why for _, why in judged if why), len(found) - len(own))
+    chosen = _chosen(scheduler.finished(), store, rule, done, now=now)
+    _remove(chosen, scheduler, store, done, dry_run=dry_run)
     if not dry_run:
         done.shared += scheduler.sweep()
         done.kept += scheduler.leftovers()
+
+
+def _collect_logs(
+    scheduler: StagedScheduler[Any], store: Store, rule: Rule, done: Collected, *, now: float, dry_run: bool
+) -> None:
+    """Remove the logs of the apps of a scheduler."""
+    with_logs = [app for app in scheduler.finished() if not app.logs_removed and app.state != "skipped"]
+    stay: Counter[str] = Counter()
+    for app in _chosen(with_logs, store, rule, done, now=now):
+        try:
+            if why := scheduler.remove_logs(app.app_id, dry_run=dry_run):
+                stay[why] += 1
+            else:
+                done.removed.append(app)
+        except LauncherError as error:
+            done.problems.append((app.handle, error))
+    done.kept += _kept(stay, 0)
+
+
+def _chosen(
+    found: Iterable[AppRecord], store: Store, rule: Rule, done: Collected, *, now: float
+) -> list[AppRecord]:
+    """The ended apps that a rule does not keep, the oldest first. The others are added to `done.kept`."""
+    concerned = [app for app in found if rule.concerns(app.project)]
+    own = [app for app in concerned if _is_ours(app, store)]
+    judged = reasons(own, rule, now=now, needed=_needed(store))
+    done.kept += _kept(Counter(why for _, why in judged if why), len(concerned) - len(own))
+    return [app for app, why in judged if not why][::-1]
 
 
 def _remove(

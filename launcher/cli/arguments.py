@@ -250,6 +250,26 @@ def positive(text: str) -> int:
     return number
 
 
+_MOST_ATTEMPTS = 10**9
+
+
+def attempts(text: str) -> tuple[tuple[int, int], ...]:
+    """The first and the last number of each range in `3`, `1,3`, `1..5`, `3..` (from 3 on)."""
+    found = []
+    for part in text.split(","):
+        first, dots, last = part.strip().partition("..")
+        numbers = (first, last or first) if not dots else (first, last or str(_MOST_ATTEMPTS))
+        if not all(each.isascii() and each.isdigit() and len(each) <= len("1000000000") for each in numbers):
+            raise ValueError(f"expected numbers of attempts such as 3, 1,3, 1..5 or 3.., got `{text}`")
+        low, high = map(int, numbers)
+        if low < 1:
+            raise ValueError(f"attempts are numbered from 1, got `{text}`")
+        if high < low:
+            raise ValueError(f"`{part.strip()}` ends before it begins: did you mean `{high}..{low}`?")
+        found.append((low, high))
+    return tuple(found)
+
+
 def key_value(text: str) -> tuple[str, str]:
     """`KEY=VALUE`; the value may be empty and may hold further `=`."""
     key, equals, value = text.partition("=")

@@ -35,6 +35,7 @@ COMMANDS: tuple[tuple[str, dict[str, str]], ...] = (
             "history": "list the attempts of a job, and why each ran",
             "diff": "show what differs between two attempts",
             "logs": "show the output of an app's replicas",
+            "grep": "search the logs of all attempts",
             "output": "print where a job's output folder is, or copy its files",
             "wait": "wait until apps have ended",
             "cancel": "stop apps",

@@ -14,6 +14,7 @@ from launcher.cli.console import Console
 from launcher.cli.render.failures import problems_json
 from launcher.cli.render.tables import Cell, table
 from launcher.cli.render.values import ago, iso
+from launcher.errors import UsageError
 from launcher.inventory.recorded import with_apps_here
 from launcher.schedulers.appstore import open_store
 from launcher.state.records import AppRecord
@@ -28,11 +29,16 @@ reason.
 
 The outcome of every job stays recorded, here and on the Docker engine (an
 empty volume per job), so gc never makes a job run again. Only --tombstones
-removes these volumes, for all users of the engine. By default, gc removes apps that ended
-more than a week ago."""
+removes these volumes, for all users of the engine.
+
+--logs removes the logs of apps and keeps their records: `status`, `history` and
+`describe` show the same as before. A container goes with its log.
+
+By default, gc removes what ended more than a week ago."""
 EXAMPLES = """\
   launcher gc --dry-run             show what would be removed
   launcher gc --older-than 1d       apps that ended more than a day ago
+  launcher gc --logs --older-than 7d   logs, and no records
   launcher gc --keep 3              all but the newest three apps of every job
   launcher gc -s local_docker --older-than 0"""
 
@@ -52,6 +58,9 @@ def add_arguments(parser: Any) -> None:
     parser.add_argument("-s", "--scheduler", metavar="SCHEDULER", help="only apps of this scheduler")
     parser.add_argument("--project", metavar="PROJECT", help="only apps and outcomes of this project's jobs")
     parser.add_argument(
+        "--logs", action="store_true", help="remove only logs: attempts keep their records and their status"
+    )
+    parser.add_argument(
         "--tombstones",
         action="store_true",
         help="also remove the outcomes stored on the engine, and list the jobs that will run again",
@@ -66,6 +75,9 @@ def add_arguments(parser: Any) -> None:
 
 
 def run(args: Any, console: Console) -> int:
+    if args.logs and (args.tombstones or args.outputs):
+        other = "--tombstones" if args.tombstones else "--outputs"
+        raise UsageError(f"--logs and {other} cannot be combined", hint="run gc twice")
     older_than_s = args.older_than
     if older_than_s is None:
         older_than_s = WEEK_S if args.keep is None else 0.0
@@ -80,6 +92,7 @@ def run(args: Any, console: Console) -> int:
             rule,
             now=now,
             dry_run=args.dry_run,
+            logs=args.logs,
             tombstones=args.tombstones,
             outputs=args.outputs,
         )
@@ -101,7 +114,11 @@ def _show(done: Collected, code: int, args: Any, console: Console, now: float) -
     for line in done.shared:
         console.print(f"{'would remove' if args.dry_run else 'removed'} {line}")
     word = "would be removed" if args.dry_run else "removed"
-    console.note(f"{plural(len(done.removed), 'app')} {word}" if done.removed else "no apps to remove")
+    number = len(done.removed)
+    if args.logs:
+        console.note(f"logs of {plural(number, 'app')} {word}" if number else "no logs to remove")
+    else:
+        console.note(f"{plural(number, 'app')} {word}" if number else "no apps to remove")
     for what, why in done.kept:
         console.note(f"kept {what}: {why}")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from launcher.cli.arguments import add_target, count, moment
+from launcher.cli.arguments import add_target, attempts, count, moment
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from launcher.cli.console import Console
     from launcher.cli.log_reader import LogRequest, Logs
+    from launcher.cli.render.matches import Names
     from launcher.inventory.find import Selection
     from launcher.schedulers.api import OnRestart
     from launcher.state.records import AppRecord
@@ -30,6 +31,7 @@ EXAMPLES = """\
   launcher logs train                        all replicas, so far
   launcher logs train/trainer/0,1 --follow   two replicas, as they write
   launcher logs train@2 --stream stderr --regex 'error|warn'
+  launcher logs train --attempt 1..3 --tail 5   three attempts
   launcher logs 'sweep-*/trainer/0' --follow   of several jobs
   launcher logs train/trainer/0 --restart 0  before its first restart
   launcher logs train --since 10m --timestamps
@@ -43,6 +45,13 @@ def add_arguments(parser: Any) -> None:
     add_target(parser, "--target")
     parser.add_argument("-f", "--follow", action="store_true", help="keep printing until the app has ended")
     parser.add_argument("-t", "--tail", metavar="N", type=count, help="only the last N lines of each replica")
+    parser.add_argument(
+        "--attempt",
+        metavar="N",
+        type=attempts,
+        default=(),
+        help="several attempts of a job, one after the other: 1,3, 1..5, or 3.. for 3 and later",
+    )
     parser.add_argument("--regex", metavar="REGEX", help="only lines that match this regular expression")
     parser.add_argument("--since", metavar="TIME", type=moment, help="only output written since TIME")
     parser.add_argument("--until", metavar="TIME", type=moment, help="only output written until TIME")
@@ -66,9 +75,7 @@ def add_arguments(parser: Any) -> None:
 
 
 def run(args: Any, console: Console) -> int:
-    from launcher.cli.log_reader import display, note, show
     from launcher.inventory.find import find_all
-    from launcher.inventory.recorded import scheduler_of
 
     if args.follow:
         from launcher.cli.interrupts import terminate_with_exception
@@ -76,7 +83,61 @@ def run(args: Any, console: Console) -> int:
         terminate_with_exception()
     if args.regex is not None:
         check_regex(args.regex)
+    if args.attempt:
+        return _of_attempts(args, console)
     found = find_all(args.app, args.target)
+    return _of_apps(args, found, console)
+
+
+def _of_attempts(args: Any, console: Console) -> int:
+    """Print the logs of several attempts, the oldest first, each below a heading."""
+    from launcher.cli.render.matches import Names
+    from launcher.errors import LauncherError, UsageError
+    from launcher.inventory.attempts import present, select
+    from launcher.inventory.find import Selection
+    from launcher.inventory.project import projects_here
+
+    found = [*present(select([args.app], target=args.target, numbers=args.attempt))][::-1]
+    found.sort(key=lambda selected: selected.app.key)
+    if not found:
+        raise LauncherError(
+            f"`{args.app}` has no such attempt", hint=f"`launcher history {args.app}` lists its attempts"
+        )
+    if args.follow and len(found) > 1:
+        raise UsageError("--follow shows one attempt", hint="without --attempt, it is the latest one")
+    for first, last in args.attempt:
+        if not any(first <= (selected.app.number or 0) <= last for selected in found):
+            console.warn(f"`{args.app}` has no attempt {first if first == last else f'{first}..{last}'}")
+    if len(found) == 1:
+        return _of_apps(args, Selection(found, is_group=False), console)
+    names = Names({*projects_here()}, args.target)
+    failed = 0
+    for number, selected in enumerate(found):
+        if not args.no_prefix:
+            console.print(("\n" if number else "") + _heading(selected.app, names, console), flush=True)
+        try:
+            _of_apps(args, Selection([selected], is_group=False), console)
+        except LauncherError as error:
+            console.flush()
+            console.warn(str(error))
+            failed += 1
+    return 1 if failed == len(found) else 0
+
+
+def _heading(app: AppRecord, names: Names, console: Console) -> str:
+    """`==> train@2  SUCCEEDED  2025-03-01 12:30:05 +0100`"""
+    from launcher.cli.render.values import state_cell, timestamp
+    from launcher.text import paint
+
+    state, style = state_cell(app.state)
+    name, state = paint(names.of(app), "bold", console.color), paint(state, style, console.color)
+    return f"==> {name}  {state}  {timestamp(app.started_at or app.created_at)}"
+
+
+def _of_apps(args: Any, found: Selection, console: Console) -> int:
+    from launcher.cli.log_reader import display, note, show
+    from launcher.inventory.recorded import scheduler_of
+
     held = _held(found, console, follow=args.follow)
     if not found.selected:
         return 0
@@ -194,11 +255,10 @@ def _set_prefixes(logs: Logs, is_group: bool, console: Console) -> None:
 
 def check_regex(regex: str) -> None:
     """Raises UsageError for an invalid regular expression."""
-    import re
-
     from launcher.errors import UsageError
+    from launcher.schedulers.logs import LineSearch
 
     try:
-        re.compile(regex)
-    except re.error as error:
-        raise UsageError(f"--regex: `{regex}` is not a regular expression: {error}") from error
+        LineSearch(regex)
+    except UsageError as error:
+        raise UsageError(f"--regex: {error}") from error

@@ -83,6 +83,19 @@ def matching_ids(pattern: str) -> list[AppRecord]:
         return store.matching_ids(pattern)
 
 
+def since(
+    moment: float | None,
+    *,
+    key: tuple[str, str, str] | None = None,
+    project: str | None = None,
+    target: str | None = None,
+    numbers: Collection[tuple[int, int]] = (),
+) -> list[tuple[float, str, bool]]:
+    """The apps that may have run since then, the newest first: see `Reader.since`."""
+    with open_reader() as store:
+        return store.since(moment, key=key, project=project, target=target, numbers=numbers)
+
+
 def files(app_ids: Collection[str]) -> dict[str, tuple[str, str]]:
     """App id → origin and path of the job file; see `Attempt`. Apps without a job are left out."""
     with open_reader() as store:

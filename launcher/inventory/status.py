@@ -45,6 +45,8 @@ def inspect(app: AppRecord) -> AppRecord:
         from launcher.specs.handle import UnknownAppException
 
         raise UnknownAppException(app.handle)
+    else:
+        _mark_removed(found)
     return found
 
 
@@ -164,6 +166,11 @@ def stop(
             scheduler.on_wait = on_wait
             asked.append(scheduler.cancel_all(ids, grace_s))
     return ((known[app_id], error) for app_id, error in merged(asked))
+
+
+def _mark_removed(app: AppRecord) -> None:
+    """Mark the logs of an app that only the store knows as removed, if it had any."""
+    app.logs_removed = app.has_ended and app.started_at is not None
 
 
 def _mark_lost(app: AppRecord) -> None:

@@ -16,11 +16,11 @@ from launcher.schedulers.staged import Reservation, StagedScheduler
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from typing import Any, TypeVar
 
     from launcher.errors import LauncherError
-    from launcher.schedulers.logs import LogRecord, Where
+    from launcher.schedulers.logs import LogBlock, LogRecord, Where
     from launcher.schedulers.readback import AppLogs
     from launcher.schedulers.record import SeenApp
     from launcher.schedulers.responses import DescribeAppResponse, ListAppResponse, Stream
@@ -269,6 +269,25 @@ class BackendScheduler(StagedScheduler[T]):
             stream_of(stream)  # says what there is
         return self.logs(app_id).chunks(replicas, LogPart(stream, since, until, tail, follow=follow))
 
+    def log_blocks(
+        self,
+        app_id: str,
+        wanted: Callable[[str, int], bool],
+        *,
+        stream: str = "combined",
+        since: float | None = None,
+    ) -> Iterator[tuple[str, int, Iterator[LogBlock]]]:
+        from launcher.schedulers.logs import LogPart
+
+        logs = self.logs(app_id)
+        known = logs.replicas()
+        if known is None:
+            yield from super().log_blocks(app_id, wanted, stream=stream, since=since)
+            return
+        for where in known:
+            if wanted(*where):
+                yield *where, logs.blocks(where, LogPart(stream, since))
+
     def run_starts(
         self, app_id: str, replicas: Sequence[Where]
     ) -> Mapping[Where, Sequence[tuple[int, float]]]:
@@ -312,6 +331,9 @@ class EngineApps(ABC):
 
     @abstractmethod
     def remove(self, app_id: str) -> None: ...
+
+    @abstractmethod
+    def remove_logs(self, app_id: str, *, dry_run: bool = False) -> str: ...
 
     def finished(self) -> list[AppRecord]:
         return [each for each in self.records() if each.has_ended]
@@ -357,6 +379,9 @@ class EngineScheduler(BackendScheduler[T]):
     def remove(self, app_id: str) -> None:
         if is_id(app_id):
             self.apps.remove(app_id)
+
+    def remove_logs(self, app_id: str, *, dry_run: bool = False) -> str:
+        return self.apps.remove_logs(app_id, dry_run=dry_run) if is_id(app_id) else ""
 
     def finished(self) -> list[AppRecord]:
         return self.apps.finished()

@@ -9,10 +9,13 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import re
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from launcher.schedulers.responses import Stream
+
+    Written = Callable[[int], tuple[int, str, int]]
+    """See `LogBlock`."""
 
 STDOUT = "stdout"
 STDERR = "stderr"
@@ -101,6 +104,55 @@ class LogRecord:
         return f"LogRecord({self.time_ns}, {self.stream!r}, {self.data!r})"
 
 
+class LogBlock:
+    """Output of a replica, cut anywhere, that knows the times of its bytes.
+
+    Attributes:
+        written: an offset in `data` → when the byte there was read from the replica, in nanoseconds since the
+            epoch, its stream, and up to which offset both are the same.
+    """
+
+    __slots__ = ("data", "written")
+
+    def __init__(self, data: bytes, written: Written) -> None:
+        self.data = data
+        self.written = written
+
+
+_BLOCK = 1 << 18  # bytes
+
+
+def in_blocks(records: Iterable[LogRecord]) -> Iterator[LogBlock]:
+    """The output of records, which may be small, in blocks that are not."""
+    from bisect import bisect_right
+
+    parts: list[bytes] = []
+    starts: list[int] = []
+    known: list[tuple[int, str]] = []
+    size = 0
+
+    def block() -> LogBlock:
+        ends, about = [*starts[1:], size], known
+
+        def written(offset: int) -> tuple[int, str, int]:
+            number = min(bisect_right(ends, offset), len(ends) - 1)
+            return *about[number], ends[number]
+
+        return LogBlock(b"".join(parts), written)
+
+    for record in records:
+        if record.data:
+            parts.append(record.data)
+            starts.append(size)
+            known.append((record.time_ns, record.stream))
+            size += len(record.data)
+        if size >= _BLOCK:
+            yield block()
+            parts, starts, known, size = [], [], [], 0
+    if parts:
+        yield block()
+
+
 def whole_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """The same bytes in chunks that end at a newline; only the very last may not."""
     held: list[bytes] = []  # a line longer than a chunk is joined once, not at every chunk
@@ -116,33 +168,104 @@ def whole_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
         yield rest
 
 
+class LineSearch:
+    """Finds the lines in which a regular expression is found, as text (UTF-8), in chunks of whole lines.
+
+    Attributes:
+        pattern: the compiled expression.
+
+    Raises UsageError for an invalid one.
+    """
+
+    __slots__ = ("_dense", "_in_bytes", "pattern")
+
+    def __init__(self, regex: str, *, ignore_case: bool = False) -> None:
+        import re
+
+        from launcher.errors import UsageError
+
+        flags = re.IGNORECASE if ignore_case else 0
+        try:
+            self.pattern = re.compile(regex, flags)
+        except (re.error, OverflowError, RecursionError) as error:
+            raise UsageError(f"`{regex}` is not a regular expression: {error}") from error
+        is_plain = _stays_in_line(regex)
+        self._in_bytes = re.compile(regex.encode(), flags | re.MULTILINE).search if is_plain else None
+        self._dense = False  # most lines match: then going from match to match costs more than testing each
+
+    def found(self, chunk: bytes) -> bytes:
+        """The matching lines of a chunk, together."""
+        if (spans := self._spans_in_bytes(chunk)) is not None:
+            found = b"".join([chunk[start:end] for start, end in spans])
+        else:
+            found = _joined(*self._hits(chunk), is_ended=chunk.endswith(b"\n"))
+        self._dense = len(found) * 8 > len(chunk)
+        return found
+
+    def spans(self, chunk: bytes) -> list[tuple[int, int]]:
+        """Where the matching lines of a chunk begin and end, each with its newline."""
+        spans = self._spans_in_bytes(chunk)
+        if spans is None:
+            lines, hits = self._hits(chunk)
+            spans = _spans_of(lines, hits, len(chunk))
+        self._dense = sum(end - start for start, end in spans) * 8 > len(chunk)
+        return spans
+
+    def _spans_in_bytes(self, chunk: bytes) -> list[tuple[int, int]] | None:
+        """The search skips the lines between two matches at its own speed. None where it does not apply."""
+        if self._in_bytes is None or self._dense or not chunk.isascii():
+            return None
+        return list(_found_in_chunk(chunk, self._in_bytes))
+
+    def _hits(self, chunk: bytes) -> tuple[Sequence[str] | Sequence[bytes], list[int]]:
+        """The lines of a chunk, and the numbers of those that match."""
+        if not chunk:
+            return [], []
+        body = chunk.removesuffix(b"\n")
+        texts = body.decode("utf-8", "replace").split("\n")
+        search = self.pattern.search
+        hits = [number for number, text in enumerate(texts) if search(text)]
+        # A newline byte is never part of a longer UTF-8 sequence, so bytes and text split alike.
+        return (texts if chunk.isascii() else body.split(b"\n")), hits
+
+
+def _joined(lines: Sequence[str] | Sequence[bytes], hits: Sequence[int], *, is_ended: bool) -> bytes:
+    if not hits:
+        return b""
+    kept = [lines[number] for number in hits]
+    found = "\n".join(kept).encode() if isinstance(kept[0], str) else b"\n".join(kept)  # type: ignore[arg-type]
+    return found if not is_ended and hits[-1] == len(lines) - 1 else found + b"\n"
+
+
+def _spans_of(
+    lines: Sequence[str] | Sequence[bytes], hits: Sequence[int], size: int
+) -> list[tuple[int, int]]:
+    """Where some lines begin and end in their chunk of that size."""
+    if not hits:
+        return []
+    from itertools import accumulate
+
+    ends = list(accumulate(map(len, lines)))  # without the newlines before
+    return [
+        ((ends[number - 1] if number else 0) + number, min(ends[number] + number + 1, size))
+        for number in hits
+    ]
+
+
 def grep(chunks: Iterable[bytes], regex: str) -> Iterator[bytes]:
     """The lines in which `regex` is found (as text, UTF-8), several at a time where they come so.
 
     Raises UsageError for an invalid `regex`.
     """
-    import re
-
-    from launcher.errors import UsageError
-
-    try:
-        search = re.compile(regex).search
-    except re.error as error:
-        raise UsageError(f"`{regex}` is no regular expression: {error}") from error
-    in_bytes = re.compile(regex.encode(), re.MULTILINE).search if _stays_in_line(regex) else None
-    dense = False  # most lines match: then going from match to match costs more than testing each line
+    search = LineSearch(regex)
     for chunk in whole_lines(chunks):
-        if in_bytes is not None and not dense and chunk.isascii():
-            found = b"".join(_found_in_chunk(chunk, in_bytes))
-        else:
-            found = _found_by_line(chunk, search)
-        dense = len(found) * 8 > len(chunk)
-        if found:
+        if found := search.found(chunk):
             yield found
 
 
-def _found_in_chunk(chunk: bytes, search: Callable[[bytes, int], re.Match[bytes] | None]) -> Iterator[bytes]:
-    """The lines with a match: the search skips the lines between at its own speed."""
+def _found_in_chunk(
+    chunk: bytes, search: Callable[[bytes, int], re.Match[bytes] | None]
+) -> Iterator[tuple[int, int]]:
     at = 0
     while at < len(chunk):
         match = search(chunk, at)
@@ -151,30 +274,14 @@ def _found_in_chunk(chunk: bytes, search: Callable[[bytes, int], re.Match[bytes]
         start = chunk.rfind(b"\n", at, match.start()) + 1 or at
         at = chunk.find(b"\n", match.start()) + 1 or len(chunk)
         if start < at:
-            yield chunk[start:at]
-
-
-def _found_by_line(chunk: bytes, search: Callable[[str], object]) -> bytes:
-    unfinished = not chunk.endswith(b"\n")
-    body = chunk if unfinished else chunk[:-1]
-    texts = body.decode("utf-8", "replace").split("\n")
-    if chunk.isascii():
-        kept = [text for text in texts if search(text)]
-        found, count = "\n".join(kept).encode(), len(kept)
-    else:
-        # A newline byte is never part of a longer UTF-8 sequence, so bytes and text split alike.
-        raw = [line for line, text in zip(body.split(b"\n"), texts, strict=True) if search(text)]
-        found, count = b"\n".join(raw), len(raw)
-    if not count:
-        return b""
-    return found if unfinished and search(texts[-1]) else found + b"\n"
+            yield start, at
 
 
 def _stays_in_line(regex: str) -> bool:
     r"""Whether searching many ASCII lines at once finds the same as searching each of them.
 
     True for patterns whose parts neither match a newline nor inspect the text beyond a match:
-    letters, digits, escaped signs, `.`, `^`, `$`, `|`, plain groups, and plain classes.
+    letters, digits, escaped signs, `\b`, `\d`, `\w`, `.`, `^`, `$`, `|`, plain groups, and plain classes.
     """
     import re
 
@@ -182,7 +289,7 @@ def _stays_in_line(regex: str) -> bool:
 
 
 _PLAIN = (
-    r"(?:[\w \-/:,=@#%\"'<>!&;~^$|)]|\((?!\?)|\\[.\[\](){}*+?|^$\\/\-]"
+    r"(?:[\w \-/:,=@#%\"'<>!&;~^$|)]|\((?!\?)|\\[.\[\](){}*+?|^$\\/\-bdw]"
     r"|\[[\w \-/:,=@#%\"'<>!&;~.]+\]|\.|[*+?](?![*+?]))*"
 )
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from launcher.schedulers.api import OnRestart
-    from launcher.schedulers.logs import LogPart, LogRecord, Where
+    from launcher.schedulers.logs import LogBlock, LogPart, LogRecord, Where
     from launcher.schedulers.restarts import Event, Restart, RestartNotes, RestartReader
 
     T = TypeVar("T")
@@ -37,6 +37,16 @@ class AppLogs(ABC):
             found = (record.data for record in self.records(where, part))
             for data in found if part.tail is None or part.follow else tail(found, part.tail):
                 yield *where, data
+
+    def blocks(self, where: Where, part: LogPart) -> Iterator[LogBlock]:
+        """The present output of one replica."""
+        from launcher.schedulers.logs import in_blocks
+
+        return in_blocks(self.records(where, part))
+
+    def replicas(self) -> Sequence[Where] | None:
+        """The replicas that may have logs. None where only the record of the app names them."""
+        return None
 
     def run_starts(self, replicas: Sequence[Where]) -> Mapping[Where, Sequence[tuple[int, float]]] | None:
         """None where the times of restarts are not known."""

@@ -339,6 +339,13 @@ class StagedScheduler(Scheduler[T]):
         Raises SchedulerError when it has not ended.
         """
 
+    def remove_logs(self, app_id: str, *, dry_run: bool = False) -> str:
+        """Remove the logs of an ended app and keep its record; returns why they stay, "" for removed ones.
+
+        Raises SchedulerError when it has not ended.
+        """
+        return f"{self.backend} removes logs only together with records"
+
     @property
     def output_folders(self) -> OutputFolders:
         """The folders that the methods on output folders read; None in this class."""

@@ -222,6 +222,13 @@ SELECT {RECORD} FROM (
 UNION ALL
 SELECT {APP_RECORD} FROM apps WHERE job IS NULL AND app_id GLOB :pattern AND :target IS NULL
 """
+_SINCE = f"""
+SELECT created_at, app_id, EXISTS (SELECT 1 FROM apps WHERE apps.app_id = attempts.app_id)
+FROM attempts WHERE {{where}}
+UNION ALL
+SELECT created_at, app_id, 1 FROM apps WHERE {{where}} AND NOT {_HAS_ATTEMPT.format(app="apps")}
+ORDER BY 1 DESC, 2
+"""
 _ASKED = "json_each(?) AS asked CROSS JOIN {table} ON {table}.app_id = json_extract(asked.value, '$[0]')"
 _APPS_OF = f"SELECT {APP_RECORD} FROM {_ASKED.format(table='apps')}"
 _ATTEMPTS_OF = f"SELECT {ATTEMPT_RECORD} FROM {_ASKED.format(table='attempts')} ORDER BY attempts.id"
@@ -323,6 +330,34 @@ class Reader(StoreFile):
     def matching_ids(self, pattern: str) -> list[AppRecord]:
         """Every app whose id `pattern` matches, newest first."""
         return newest_first(self._rows(_MATCHING_IDS, {"pattern": _glob(pattern)}))
+
+    def since(
+        self,
+        since: float | None,
+        *,
+        key: tuple[str, str, str] | None = None,
+        project: str | None = None,
+        target: str | None = None,
+        numbers: Collection[tuple[int, int]] = (),
+    ) -> list[tuple[float, str, bool]]:
+        """(created at, app id, whether its scheduler still has it) of all apps that may have run since then,
+        the newest first. Skipped ones never ran.
+
+        Args:
+            since: seconds since the epoch; None for all.
+            key, project, target: only attempts of this job, or of jobs of these.
+            numbers: only attempts with a number between two of these; all when empty.
+        """
+        values = {"since": since, "project": project, "target": target}
+        clauses = ["state <> 'skipped'", "(:since IS NULL OR ended_at IS NULL OR ended_at >= :since)"]
+        if key is not None:
+            values |= dict(zip(("project", "target", "job"), key, strict=True))
+            clauses.append("job = :job")
+        clauses += [f"{name} = :{name}" for name in ("project", "target") if values[name] is not None]
+        if numbers:
+            of_each = [f"number BETWEEN {int(first)} AND {int(last)}" for first, last in numbers]
+            clauses.append(f"({' OR '.join(of_each)})")
+        return self._rows(_SINCE.format(where=" AND ".join(clauses)), values)
 
     def files(self, app_ids: Collection[str]) -> dict[str, tuple[str, str]]:
         """App id → origin and path of its job file; see `Attempt`. Apps without a job are left out."""

@@ -43,13 +43,14 @@ class AppRecord:
         replicas, warnings: set by `Scheduler.record` only; not stored.
         own: whether this state folder holds its files. An engine may be shared.
         in_use: whether the client that started it has yet to read the outcome.
+        logs_removed: whether its logs were removed after its end, alone or with its files. Not stored.
         abandoned: whether it waits for others and the process that would start it has died.
     """
 
     __slots__ = (
         "abandoned", "actor", "app_id", "commit", "created_at", "digest", "ended_at", "exit_code", "in_use",
-        "inputs_changed", "job", "message", "name", "num_restarts", "number", "output", "own", "plan_id",
-        "project", "replicas",
+        "inputs_changed", "job", "logs_removed", "message", "name", "num_restarts", "number", "output", "own",
+        "plan_id", "project", "replicas",
         "scheduler", "session", "started_at", "state", "target", "used", "warnings",
     )  # fmt: skip
 
@@ -98,6 +99,7 @@ class AppRecord:
         self.warnings: Sequence[str] = ()
         self.own = True
         self.in_use = False
+        self.logs_removed = False
         self.abandoned = False
 
     @property
@@ -147,7 +149,7 @@ class AppRecord:
         self.ended_at, self.message, self.exit_code = seen.ended_at, seen.message, seen.exit_code
         self.inputs_changed, self.used = seen.inputs_changed, seen.used
         self.num_restarts, self.warnings, self.replicas = seen.num_restarts, seen.warnings, seen.replicas
-        self.abandoned = seen.abandoned
+        self.abandoned, self.logs_removed = seen.abandoned, seen.logs_removed
 
     def __repr__(self) -> str:
         return f"<AppRecord {self.handle} {self.state}>"

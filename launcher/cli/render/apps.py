@@ -125,6 +125,7 @@ def status_json(app: AppRecord) -> dict[str, Any]:
         "num_restarts": app.num_restarts,
         "warnings": list(app.warnings),
         "used": {role: use.to_json() for role, use in app.used.items()},
+        "logs_removed": app.logs_removed,
         "root_cause": cause and {"role": cause.role, "replica": cause.k, **(_error_json(cause) or {})},
         "replicas": [_replica_json(replica) for replica in app.replicas],
     }

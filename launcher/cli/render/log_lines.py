@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 
 from launcher.cli.console import visible
-from launcher.schedulers.logs import LogRecord, grep
+from launcher.schedulers.logs import LineSearch, LogRecord
 from launcher.text import paint
 
 _DRIVES = re.compile(
@@ -79,11 +79,11 @@ class Shaper:
         timestamps: whether to print the time after the prefix.
     """
 
-    __slots__ = ("_partial", "_prefix", "_regex", "_stamp")
+    __slots__ = ("_partial", "_prefix", "_search", "_stamp")
 
     def __init__(self, prefix: bytes = b"", *, regex: str | None = None, timestamps: bool = False) -> None:
         self._prefix = prefix
-        self._regex = regex
+        self._search = None if regex is None else LineSearch(regex)
         self._stamp = timestamps
         self._partial: dict[str, list[bytes]] = {}  # joined once: a line may come in many small pieces
 
@@ -129,8 +129,8 @@ class Shaper:
         """`text` holds whole lines."""
         if self._prefix and b"\r" in text:
             text = last_frames(text)
-        if self._regex is not None:
-            text = b"".join(grep((text,), self._regex))
+        if self._search is not None:
+            text = self._search.found(text)
         front = self._prefix + stamp(time_ns) if self._stamp else self._prefix
         if not front or not text:
             return text

@@ -68,6 +68,8 @@ def _facts(app: AppRecord, now: float) -> Iterator[tuple[str, str]]:
         yield "exit code", str(app.exit_code)
     if app.message:
         yield "why", app.message
+    if app.logs_removed:
+        yield "logs", "removed"
     for warning in app.warnings:
         yield "warning", warning
 

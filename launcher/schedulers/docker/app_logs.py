@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from launcher.errors import SchedulerError
 from launcher.holding.journal import read_events
 from launcher.schedulers import logs
-from launcher.schedulers.api import LogsUnsupported
+from launcher.schedulers.api import LogsRemoved, LogsUnsupported
 from launcher.schedulers.docker import apps, record, rows
 from launcher.schedulers.docker.apps import DockerApp
 from launcher.schedulers.docker.client.objects import Container
@@ -87,9 +87,18 @@ class DockerLogs(RecordedLogs):
         finally:
             app.close()
 
+    def replicas(self) -> Sequence[Where]:
+        return [(each.role, each.k) for each in self._app_with_logs().view.replicas if each.id]
+
+    def _app_with_logs(self) -> DockerApp:
+        app = _app(self._engine, self.app_id)
+        if app.has_no_logs:
+            raise LogsRemoved(self.app_id)
+        return app
+
     def containers(self, replicas: Sequence[Where]) -> dict[Where, str]:
         """Replica → the id of its container."""
-        app = _app(self._engine, self.app_id)
+        app = self._app_with_logs()
         there = {(each.role, each.k): each.id for each in app.view.replicas}
         counts: dict[str, int] = {}
         for role, k in (*app.expected_replicas, *there):

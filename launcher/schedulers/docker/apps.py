@@ -77,10 +77,15 @@ class DockerApp:
         """Whether it waits for others or for its turn, and its watcher has died."""
         return self.view.state in WAITING_STATES and not self.owner
 
+    @property
+    def has_no_logs(self) -> bool:
+        """Whether it has ended and its logs went with its containers, as `gc --logs` removes them."""
+        return self.view.ended and self.view.started_at is not None and not self.containers
+
     def to_record(self) -> AppRecord:
         """The app as a list shows it, without its replicas."""
         found = in_state(of_labels(self.app_id, self.labels), self.view)
-        found.abandoned = self.is_abandoned
+        found.abandoned, found.logs_removed = self.is_abandoned, self.has_no_logs
         return found
 
 

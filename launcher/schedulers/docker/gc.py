@@ -67,16 +67,11 @@ def remove(engine: Engine, app_id: str) -> None:
     """
     if not is_id(app_id):
         return
-    app = apps.find(engine, app_id)
-    if app is not None and not is_over(app):
-        raise SchedulerError(f"{app_id} has not ended: {app.view.state}", hint=f"launcher cancel {app_id}")
+    app = _ended(engine, app_id)
     app_dir = record.folder(app_id)
     lock = _claim(app_dir) if record.exists(app_dir) else None
     try:
-        if app is not None and app.containers:
-            # Clients with other state folders know its end from its containers alone.
-            tombstones.write(engine, app.containers[0].labels, app.view)
-        run_parallel(lambda container: engine.remove(container.id), app.containers if app else ())
+        _remove_containers(engine, app)
         run_parallel(lambda volume: engine.remove_volume(volume.name), engine.volumes(f"{APP_ID}={app_id}"))
         if lock is not None:
             record.remove(app_dir)
@@ -84,6 +79,40 @@ def remove(engine: Engine, app_id: str) -> None:
     finally:
         if lock is not None:
             lock.release()
+
+
+def why_logs_stay(engine: EngineView, app_id: str) -> str:
+    """See `StagedScheduler.remove_logs`. Raises SchedulerError for an app that has not ended."""
+    app = _ended(engine, app_id) if is_id(app_id) else None
+    is_recorded = app is None or (app.journal is not None and app.journal.outcome is not None)
+    return "" if is_recorded else "only their containers know how they ended: their records are elsewhere"
+
+
+def remove_logs(engine: Engine, app_id: str) -> None:
+    """Remove the containers of an app that has ended, which have its logs."""
+    app = _ended(engine, app_id)
+    if app is not None:
+        lock = _claim(app.app_dir)
+        try:
+            record.append(app.app_dir, "logs-removed")  # first: a record without containers goes, too
+            _remove_containers(engine, app)
+        finally:
+            lock.release()
+
+
+def _ended(engine: EngineView, app_id: str) -> DockerApp | None:
+    """The app; None for an unknown one. Raises SchedulerError when it has not ended."""
+    app = apps.find(engine, app_id)
+    if app is not None and not is_over(app):
+        raise SchedulerError(f"{app_id} has not ended: {app.view.state}", hint=f"launcher cancel {app_id}")
+    return app
+
+
+def _remove_containers(engine: Engine, app: DockerApp | None) -> None:
+    if app is not None and app.containers:
+        # Clients with other state folders know its end from its containers alone.
+        tombstones.write(engine, app.containers[0].labels, app.view)
+        run_parallel(lambda container: engine.remove(container.id), app.containers)
 
 
 def _claim(app_dir: str) -> RecordLock:

@@ -10,6 +10,7 @@ one run of a replica has its container, and the start of the run by the engine's
     {"e": "hand", "id": ID, "start": START} another program stopped this run of the container
     {"e": "kill", "id": ID, "at": T}        another program, or the engine as it stops, signals it
     {"e": "reaped"}                         the ledger has the outcome
+    {"e": "logs-removed"}                   `gc --logs` removes the containers; the record stays without them
 
 and fields: `by: engine` of a `restart` that the engine made, with the `use` of the run before it; `removed`
 of the `exit` of a replica whose container is gone; `drift` of `ended`. Only watchers know the `use` of a run.
@@ -85,6 +86,11 @@ class Journal:
     def end_recorded(self) -> bool:
         """Whether the ledger has the outcome."""
         return self._has("reaped")
+
+    @property
+    def logs_removed(self) -> bool:
+        """Whether `gc --logs` has removed the containers, and the record is to stay without them."""
+        return self._has("logs-removed")
 
     @property
     def adopted(self) -> bool:

@@ -326,6 +326,14 @@ class DockerScheduler(BackendScheduler["DockerJob"]):
 
         gc.remove(self.engine, app_id)
 
+    def remove_logs(self, app_id: str, *, dry_run: bool = False) -> str:
+        from launcher.schedulers.docker import gc
+
+        why = gc.why_logs_stay(self.view, app_id)
+        if not why and not dry_run:
+            gc.remove_logs(self.engine, app_id)
+        return why
+
     def outcomes(self) -> list[Attempt]:
         from launcher.schedulers.docker import tombstones
 

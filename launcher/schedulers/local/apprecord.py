@@ -87,6 +87,7 @@ class LocalApp(SeenApp):
         self._view = view
         if whole:
             record.replicas = replica_records(app_dir, view)
+            record.logs_removed = rundir.has_no_logs(app_dir)
 
     @property
     def recorded(self) -> Recorded:

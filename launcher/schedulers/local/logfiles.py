@@ -9,8 +9,10 @@ from __future__ import annotations
 import os
 import stat
 from array import array
+from contextlib import suppress
 
 from launcher.errors import SchedulerError
+from launcher.schedulers.api import LogsRemoved
 from launcher.schedulers.local import appview, rundir
 from launcher.schedulers.logs import RESTART, STDERR, STDOUT, require_replica
 
@@ -108,6 +110,15 @@ class Segment:
         return os.pread(self.fd, size, place - (self.begin or 0))
 
 
+def remove_logs(folders: Iterable[str]) -> None:
+    """Remove the segments of the logs in these folders. Raises OSError."""
+    for folder in folders:
+        for number in numbers(folder):
+            for name in (rundir.COMBINED, rundir.INDEX):
+                with suppress(FileNotFoundError):
+                    os.unlink(rundir.log_file(folder, name, number))
+
+
 # -- the folders of replicas -------------------------------------------------------------------------------
 
 _MOST_APPS = 64
@@ -137,14 +148,23 @@ def folders_of(app_dir: str) -> dict[str, list[str]] | None:
     return folders
 
 
-def folder_of(app_dir: str, role: str, k: int) -> str:
-    """The folder of one replica. Raises SchedulerError when there is no such app, role or replica."""
+def known_folders(app_dir: str) -> dict[str, list[str]]:
+    """As `folders_of`. Raises SchedulerError when there is no such app or it has no logs, LogsRemoved."""
     name = os.path.basename(app_dir)
     folders = folders_of(app_dir)
     if folders is None:
         if not os.path.isdir(app_dir):
             raise SchedulerError(f"there is no app `{name}`", hint="`launcher list` shows what there is")
         raise SchedulerError(f"{name} was not created yet: it has no logs")
+    if rundir.has_no_logs(app_dir):
+        raise LogsRemoved(name)
+    return folders
+
+
+def folder_of(app_dir: str, role: str, k: int) -> str:
+    """The folder of one replica. Raises SchedulerError when there is no such app, role or replica."""
+    name = os.path.basename(app_dir)
+    folders = known_folders(app_dir)
     require_replica(name, {each: len(found) for each, found in folders.items()}, role, k)
     return folders[role][k]
 

@@ -7,8 +7,16 @@ from array import array
 from bisect import bisect_left, bisect_right
 
 from launcher.schedulers.local import rundir
-from launcher.schedulers.local.logfiles import CHUNK, KINDS, Segment, folder_of, marker, numbers
-from launcher.schedulers.logs import COMBINED, since_ns, until_ns
+from launcher.schedulers.local.logfiles import (
+    CHUNK,
+    KINDS,
+    Segment,
+    folder_of,
+    known_folders,
+    marker,
+    numbers,
+)
+from launcher.schedulers.logs import COMBINED, LogBlock, since_ns, until_ns
 from launcher.schedulers.readback import RecordedLogs
 
 TYPE_CHECKING = False
@@ -34,6 +42,22 @@ class LocalLogs(RecordedLogs):
             with LogView(folder, part.stream) as view:
                 for data in view.chunks(*view.selected(part)):
                     yield where, data
+
+    def blocks(self, where: Where, part: LogPart) -> Iterator[LogBlock]:
+        """The blocks read an index only for what is asked of them: most of them hold no match."""
+        from functools import partial
+
+        with LogView(folder_of(self._app_dir, *where), part.stream) as view:
+            start, end = view.selected(part)
+            for data in view.chunks(start, end):
+                yield LogBlock(data, partial(view.written, start))
+                start += len(data)
+            yield LogBlock(
+                b"", partial(view.written, start)
+            )  # the indexes are open until the last line is read
+
+    def replicas(self) -> Sequence[Where]:
+        return [(role, k) for role, found in known_folders(self._app_dir).items() for k in range(len(found))]
 
     def present_records(self, where: Where, part: LogPart) -> Iterator[LogRecord]:
         from launcher.schedulers.local.logrecords import records
@@ -103,6 +127,7 @@ class LogView:
         self._places = array("Q")  # and its place
         self._markers: dict[int, bytes] = {}  # by number of the run
         self._cache = (0, b"")  # place and bytes of the last block
+        self._known = (0, 0, 0, "")  # offsets between which time and stream are the same, and these
         self.size = 0
         self.end = 0
         for number in numbers(folder):
@@ -173,6 +198,23 @@ class LogView:
         if offset >= self.size or run < 0:
             return self.end
         return self._places[run] + (0 if run in self._markers else offset - self._starts[run])
+
+    def written(self, start: int, offset: int) -> tuple[int, str, int]:
+        """When the byte `offset` bytes behind `start` was read from the replica (ns), its stream, and up to
+        which offset both are the same."""
+        at = start + offset
+        if not self._known[0] <= at < self._known[1]:
+            run = max(0, bisect_right(self._starts, at) - 1)
+            place = self.place_of(at)
+            _, last, segment = next(each for each in reversed(self._segments) if each[0] <= place)
+            index = segment.read_index()
+            count = len(index) // 2
+            later = bisect_right(range(count), place, key=lambda number: index[2 * number])
+            value = index[2 * later - 1] if later else 0
+            until = at + (index[2 * later] if later < count else last) - place
+            until = max(at + 1, min(until, self._run_end(run)))
+            self._known = (at, until, value >> 2, KINDS[value & 3])
+        return self._known[2], self._known[3], self._known[1] - start
 
     def _offset_of(self, place: int) -> int:
         """The offset of the first byte at or after a place of the log."""

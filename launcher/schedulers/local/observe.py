@@ -7,13 +7,15 @@ import time
 
 from launcher import paths
 from launcher.errors import SchedulerError, StateError
+from launcher.files import is_below
 from launcher.schedulers import pids
-from launcher.schedulers.appfolder import sweep
+from launcher.schedulers.appfolder import AppFolder, sweep
 from launcher.schedulers.appstore import open_store
 from launcher.schedulers.backend import EngineApps
 from launcher.schedulers.local import appview, rundir
 from launcher.schedulers.local.apprecord import LocalApp, record_end, record_ends
 from launcher.schedulers.local.claim import claimant, discard_ended, discard_ownerless
+from launcher.schedulers.local.logfiles import folders_of, remove_logs
 from launcher.schedulers.record import row_of
 from launcher.state.records import AppRecord
 
@@ -194,6 +196,7 @@ class LocalApps(EngineApps):
         for app in found:
             app.ended_at = app.ended_at or app.created_at
             app.in_use = self._is_in_use(app)
+            app.logs_removed = rundir.has_no_logs(self._dir(app.app_id))
         return found
 
     def _is_in_use(self, row: AppRecord) -> bool:
@@ -209,17 +212,42 @@ class LocalApps(EngineApps):
     def remove(self, app_id: str) -> None:
         """Remove folder and row of an app that has ended. Raises SchedulerError when it has not."""
         app_dir = self._dir(app_id)
-        view = appview.read_state(app_dir)
+        view = self._ended(app_id)
         if view is None:
             with open_store(durable=False) as store:
                 store.remove_void(app_id, app_dir)
             return
-        if not view.has_ended:
+        self._finish(app_id, view)
+        discard_ended(self._state_dir, app_dir)
+
+    def remove_logs(self, app_id: str, *, dry_run: bool = False) -> str:
+        """See `StagedScheduler.remove_logs`. Error files, which lie beside the logs, stay."""
+        app_dir = self._dir(app_id)
+        view = self._ended(app_id)
+        found = [each for of_role in (folders_of(app_dir) or {}).values() for each in of_role]
+        if not all(is_below(os.path.realpath(each), os.path.realpath(app_dir)) for each in found):
+            return "their logs are in a `log_dir`, which launcher leaves to you"
+        if view is not None and not dry_run:
+            self._finish(app_id, view)
+            try:
+                remove_logs(found)
+                AppFolder(app_dir).write(os.path.basename(rundir.logs_removed(app_dir)), "")
+            except OSError as error:
+                raise paths.unusable(error, app_dir) from error
+        return ""
+
+    def _ended(self, app_id: str) -> AppView | None:
+        """The app; None when there is no folder of it. Raises SchedulerError when it has not ended."""
+        view = appview.read_state(self._dir(app_id))
+        if view is not None and not view.has_ended:
             raise SchedulerError(f"{app_id} has not ended: {view.state}", hint=f"launcher cancel {app_id}")
+        return view
+
+    def _finish(self, app_id: str, view: AppView) -> None:
+        """Record the end, and wait until no process writes into the folder of the app."""
         record_end(self._state_dir, app_id, view)  # kills the processes of a lost app
         if view.supervisor and view.lock_held:
             pids.wait_for_exit(*view.supervisor[:2], _PATIENCE_S)
-        discard_ended(self._state_dir, app_dir)
 
 
 def add_missing(store: Store, state_dir: str) -> None:

@@ -10,6 +10,7 @@
         cancel          a request to stop the app: the user, `interrupt USER` if attached to it, and
                         `grace SECONDS` if given
         decision        of an app that waits for others: a link to `start` or `withdrawn`, what came first
+        logs-removed    an empty file: `gc --logs` has removed the logs
         scratch/        LAUNCHER_SCRATCH
         spare           a few blocks that are given back when the disk is full, for the last events
         logs/<role>/<k>/{combined.log,index}
@@ -134,6 +135,15 @@ def decision(app_dir: str) -> str:
         return os.readlink(decision_file(app_dir))
     except OSError:
         return ""
+
+
+def logs_removed(app_dir: str) -> str:
+    return os.path.join(app_dir, "logs-removed")
+
+
+def has_no_logs(app_dir: str) -> bool:
+    """Whether the logs of an app were removed, and the rest of it was not."""
+    return os.path.exists(logs_removed(app_dir))
 
 
 def make_folders(path: str) -> list[str]:

@@ -224,6 +224,12 @@ class SlurmApps(EngineApps):
                     raise
         forget(app_id)
 
+    def remove_logs(self, app_id: str, *, dry_run: bool = False) -> str:
+        """See `StagedScheduler.remove_logs`."""
+        for cluster, _ in () if dry_run else self._clusters.of_apps([app_id]):
+            _remove(cluster, app_id, "remove_logs")
+        return ""
+
     def withdraw_all(self, app_ids: Iterable[str]) -> Iterator[tuple[str, bool | LauncherError]]:
         ids = list(app_ids)
         for app_id in ids:
@@ -282,8 +288,8 @@ def _reaped(cluster: Cluster, row: AppRecord, facts: Facts | None) -> list[Attem
     return []
 
 
-def _remove(cluster: Cluster, app_id: str) -> None:
-    op = {"op": "remove", "app_id": app_id}
+def _remove(cluster: Cluster, app_id: str, what: str = "remove") -> None:
+    op = {"op": what, "app_id": app_id}
     (answer,) = cluster.call(op)
     if answer.get("error") == "live":  # Slurm may have ended it
         apps = settled(cluster, seen(cluster, app_ids=[app_id], ended=True))

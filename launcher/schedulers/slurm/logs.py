@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from launcher.errors import SchedulerError
+from launcher.schedulers.api import LogsRemoved
 from launcher.schedulers.ids import path_names
 from launcher.schedulers.logs import (
     COMBINED,
@@ -23,7 +24,7 @@ from launcher.schedulers.readback import RecordedLogs
 from launcher.schedulers.restarts import Event, RestartNotes, RestartReader
 from launcher.schedulers.slurm.cluster import Cluster
 from launcher.schedulers.slurm.clusters import Clusters, seen, settled
-from launcher.schedulers.slurm.state import Facts, is_removed, names_of
+from launcher.schedulers.slurm.state import Facts, has_no_logs, names_of
 
 if TYPE_CHECKING:
     from launcher.schedulers.api import OnRestart
@@ -38,8 +39,8 @@ def found(clusters: Clusters, app_id: str) -> tuple[Cluster, Facts]:
     answer = clusters.find(app_id)
     if answer is None:
         raise SchedulerError(f"there is no app `{app_id}`", hint="`launcher list` shows what there is")
-    if is_removed(answer[1]):
-        raise SchedulerError(f"the logs of {app_id} were removed", hint="only its outcome is still recorded")
+    if has_no_logs(answer[1]):
+        raise LogsRemoved(app_id)
     return answer
 
 
@@ -205,6 +206,9 @@ class SlurmLogs(RecordedLogs):
 
     def _selected(self, where: Where, part: LogPart) -> Iterator[bytes]:
         return (record.data for record in self._records(where, part, by_line=True) if record.data)
+
+    def replicas(self) -> Sequence[Where]:
+        return [(role, k) for role, count in self._counts.items() for k in range(count)]
 
     def present_records(self, where: Where, part: LogPart) -> Iterator[LogRecord]:
         return self._records(where, part, by_line=False)

@@ -202,6 +202,10 @@ class SlurmScheduler(EngineScheduler["SlurmRequest"]):
 
     # Logs
 
+    def engine_of(self, app_id: str) -> str:
+        host, job_dir = known.place_of_app(app_id) or ("", "")
+        return f"{SLURM} {host} {job_dir}"
+
     def logs(self, app_id: str) -> AppLogs:
         from launcher.schedulers.slurm.logs import SlurmLogs, found
 

@@ -163,6 +163,11 @@ def is_removed(facts: Facts) -> bool:
     return "removed" in (facts.get("outcome") or {})
 
 
+def has_no_logs(facts: Facts) -> bool:
+    """Whether the logs of an app were removed, with the rest of it or alone."""
+    return not (facts.get("outcome") or {}).keys().isdisjoint(("removed", "logs_removed"))
+
+
 def _why_pending(row: Mapping[str, Any]) -> str:
     """`waits in Slurm's queue: Priority; starts about 14:02`."""
     reason = row.get("reason") or ""
@@ -298,7 +303,9 @@ def seen_app(facts: Facts, view: View) -> SeenApp:
 def record_of(facts: Facts, view: View) -> AppRecord:
     """The app without its replicas."""
     recorded = facts.get("attempt") or {}
-    return in_state(row_of(SLURM, str(recorded.get("app_id") or ""), recorded), view)
+    found = in_state(row_of(SLURM, str(recorded.get("app_id") or ""), recorded), view)
+    found.logs_removed = has_no_logs(facts)
+    return found
 
 
 def whole_app(facts: Facts, view: View) -> SeenApp:

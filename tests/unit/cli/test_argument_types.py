@@ -1,9 +1,10 @@
+import re
 import time
 from datetime import datetime, timezone
 
 import pytest
 
-from launcher.cli.arguments import count, duration, key_value, moment, several_of
+from launcher.cli.arguments import attempts, count, duration, key_value, moment, several_of
 
 
 @pytest.mark.parametrize(
@@ -27,6 +28,38 @@ def test_durations(text, seconds):
 def test_what_is_no_duration_is_refused(text):
     with pytest.raises(ValueError, match="expected a duration"):
         duration(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "ranges"),
+    [
+        ("3", [(3, 3)]),
+        ("1,3", [(1, 1), (3, 3)]),
+        ("1..5", [(1, 5)]),
+        ("1..2, 7", [(1, 2), (7, 7)]),
+        ("3..", [(3, 10**9)]),
+    ],
+)
+def test_numbers_of_attempts(text, ranges):
+    assert attempts(text) == tuple(ranges)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "expected numbers of attempts such as 3, 1,3, 1..5 or 3.., got ``"),
+        ("x", "got `x`"),
+        ("..3", "got `..3`"),
+        ("1...3", "got `1...3`"),
+        ("²", "got `²`"),
+        ("1" * 5000, "expected numbers"),
+        ("0..2", "numbered from 1"),
+        ("5..3", "did you mean `3..5`?"),
+    ],
+)
+def test_wrong_numbers_of_attempts_are_refused_with_the_right_form(text, problem):
+    with pytest.raises(ValueError, match=re.escape(problem)):
+        attempts(text)
 
 
 def test_a_duration_in_words_is_shown_in_units():

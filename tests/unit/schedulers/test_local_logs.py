@@ -51,6 +51,19 @@ def test_a_window_holds_the_lines_that_began_in_it(tmp_path: Path) -> None:
     assert between(folder, "combined", 0, 9) == between(folder, "combined")
 
 
+def test_each_byte_of_a_stream_has_its_time(tmp_path: Path) -> None:
+    written = [(1, "stdout", b"one\n"), (2, "stderr", b"oops\n"), (3, "stdout", b"two\nthree\n")]
+    folder = write(tmp_path / "r", *written)
+    with LogView(folder) as view:
+        assert [view.written(0, at) for at in (0, 4, 9)] == [
+            (1 * SECOND, "stdout", 4),
+            (2 * SECOND, "stderr", 9),
+            (3 * SECOND, "stdout", 19),
+        ]
+    with LogView(folder, "stdout") as view:
+        assert [view.written(4, at) for at in (0, 4)] == [(3 * SECOND, "stdout", 10)] * 2
+
+
 def test_windows_side_by_side_share_no_byte_and_miss_none(tmp_path: Path) -> None:
     written = [(n / 10, ("stdout", "stderr")[n % 2], b"x%d\ny" % n) for n in range(50)]
     folder = write(tmp_path / "r", *written)

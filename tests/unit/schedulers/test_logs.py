@@ -87,11 +87,32 @@ def test_grep_gives_the_lines_that_searching_each_would(regex: str, chunks: list
         pytest.skip("this Python does not know the pattern")
     wanted = [line for line in lines_of(chunks) if search(line.decode().removesuffix("\n"))]
     assert b"".join(logs.grep(chunks, regex)) == b"".join(wanted)
+    spans = logs.LineSearch(regex).spans(whole := b"".join(chunks))
+    assert [whole[start:end] for start, end in spans] == wanted
 
 
-def test_a_broken_regex_is_refused() -> None:
+def test_letters_match_in_either_case_where_asked() -> None:
+    search = logs.LineSearch("loss", ignore_case=True)
+    assert search.found(b"Loss\nlo\n\xc3\xa9 LOSS\n") == b"Loss\n\xc3\xa9 LOSS\n"
+
+
+def test_blocks_know_when_each_byte_was_written() -> None:
+    records = [logs.LogRecord(n, ("stdout", "stderr")[n % 2], b"x" * n) for n in range(1, 40)]
+    [block] = logs.in_blocks([*records, logs.LogRecord(99, "restart", b"")])
+    whole = b"".join(record.data for record in records)
+    assert block.data == whole
+    at = 0
+    for record in records:
+        until = at + len(record.data)
+        known = (record.time_ns, record.stream, until)
+        assert block.written(at) == block.written(until - 1) == known
+        at = until
+
+
+@pytest.mark.parametrize("regex", ["(", "a{99999999999999999999}"])
+def test_a_broken_regex_is_refused(regex: str) -> None:
     with pytest.raises(UsageError, match="regular expression"):
-        list(logs.grep([b"x"], "("))
+        list(logs.grep([b"x"], regex))
 
 
 def test_a_line_longer_than_many_chunks_is_joined_once() -> None:

@@ -77,7 +77,7 @@ def record_ends(engine: Engine) -> list[Attempt]:
 
 def _end_of(engine: Engine, app: DockerApp) -> Attempt | None:
     if app.journal is not None and app.journal.end_recorded:
-        if not app.containers:
+        if not app.containers and not app.journal.logs_removed:
             with suppress(record.HeldError):
                 lock = record.claim(app.app_dir)
                 record.remove(app.app_dir)

@@ -17,7 +17,10 @@ MODULES: Dict[str, str] = {
         ("observe", "observe"),
         ("wait", "wait release"),
         ("read", "read tail events"),
-        ("removal", "abort abort_all cancel withdraw end remove sweep outputs make_output remove_output"),
+        (
+            "removal",
+            "abort abort_all cancel withdraw end remove remove_logs sweep outputs make_output remove_output",
+        ),
     )
     for op in ops.split()
 }

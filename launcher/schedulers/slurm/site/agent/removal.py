@@ -139,6 +139,24 @@ def remove(site: Site, op: Json) -> Json:
         return {"removed": True}
 
 
+def remove_logs(site: Site, op: Json) -> Json:
+    """Remove the output of an ended app; its events and its outcome, which says so, stay."""
+    try:
+        folder = site.open(op["app_id"])
+    except OpError as error:
+        if error.kind != "unknown-app":
+            raise
+        return {"removed": False}
+    with folder:
+        outcome = folder.json("outcome")
+        if outcome is None:
+            raise OpError("live", f"{folder.app_id} has not ended", state=state_of(folder))
+        remove_tree(os.path.join(folder.path, "logs"))
+        if not outcome.keys() & {"removed", "logs_removed"}:
+            folder.write("outcome", json.dumps(dict(outcome, logs_removed=time.time())))
+        return {"removed": True}
+
+
 def _strip(folder: Folder) -> None:
     """Leave the record of an app and of its end, and nothing else."""
     outcome = folder.json("outcome") or {}

@@ -1,0 +1,130 @@
+"""Select attempts by job, number and time, without reading more than their index entries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+from launcher.errors import LauncherError, UsageError
+from launcher.inventory import recorded
+from launcher.inventory.find import AppName, Selected, find_all
+from launcher.inventory.history import attempts_of
+from launcher.inventory.listing import current
+from launcher.inventory.recorded import scheduler_of
+from launcher.state.records import AppRecord, of_attempt
+
+_BATCH = 200
+_NOT_BEGUN = ("reserved", "created", "waiting", "queued", "skipped")
+
+Ranges = Collection[tuple[int, int]]
+"""The first and the last number of each range of attempts."""
+
+
+class Candidate(NamedTuple):
+    """An app that may have the wanted output.
+
+    Attributes:
+        is_kept: whether its scheduler still has more of it than its outcome.
+        app: None for one that is recorded here.
+        part: the selected role and replicas; None for all.
+    """
+
+    created_at: float
+    app_id: str
+    is_kept: bool
+    app: AppRecord | None = None
+    part: Selected | None = None
+
+
+def select(
+    words: Sequence[str],
+    *,
+    target: str = "",
+    project: str | None = None,
+    numbers: Ranges = (),
+    since: float | None = None,
+) -> list[Candidate]:
+    """The apps that may have run since a moment, the newest first.
+
+    Args:
+        words: names as `find_all` takes them. A job means all of its attempts; `JOB@2`, an app id or a handle
+            means one. Without a name, all apps are selected.
+        target, project: only of these; "" and None for any.
+        numbers: only attempts with these numbers; all when empty.
+        since: epoch seconds; None for all.
+
+    Raises UsageError, and LauncherError for an unknown name.
+    """
+    if not words:
+        found = recorded.since(since, project=project, target=target or None, numbers=numbers)
+        return [Candidate(at, app_id, bool(kept)) for at, app_id, kept in found]
+    selected: dict[str, Candidate] = {}
+    for word in words:
+        for part in find_all(word, target).selected:
+            if project in (None, part.app.project):
+                selected |= {each.app_id: each for each in _of_word(AppName(word), part, numbers, since)}
+    return sorted(selected.values(), key=lambda each: each.created_at, reverse=True)
+
+
+def _of_word(name: AppName, part: Selected, numbers: Ranges, since: float | None) -> list[Candidate]:
+    app = part.app
+    of_job = app.job and not (name.number is not None or name.scheduler or name.name == app.app_id)
+    if of_job:
+        return attempts_of_job(part, numbers, since)
+    if numbers:
+        raise UsageError(f"--attempt goes with the name of a job, and `{app.app_id}` is one attempt")
+    return [Candidate(app.created_at or 0.0, app.app_id, is_kept=True, app=app, part=part)]
+
+
+def attempts_of_job(part: Selected, numbers: Ranges, since: float | None = None) -> list[Candidate]:
+    """The attempts of the job of an app, the newest first; see `select`."""
+    app = part.app
+    found = [
+        Candidate(at, app_id, bool(kept), None, part)
+        for at, app_id, kept in recorded.since(since, key=app.key, numbers=numbers)
+    ]
+    if scheduler_of(app).shared_engine:  # which may know attempts of other state folders
+        known = {app_id for _, app_id, _ in recorded.since(None, key=app.key)}
+        found += [
+            Candidate(each.created_at or 0.0, each.app_id, is_kept=True, app=each, part=part)
+            for each in _of_engine(app)
+            if each.app_id not in known and _is_wanted(each, numbers, since)
+        ]
+        found.sort(key=lambda each: each.created_at, reverse=True)
+    return found
+
+
+def present(
+    candidates: Iterable[Candidate], on_removed: Callable[[str], None] | None = None
+) -> Iterator[Selected]:
+    """The candidates that have begun to run, in their present state; few at a time.
+
+    Args:
+        on_removed: called with the id of each app of which only the outcome is left, in place of yielding it.
+    """
+    left = iter(candidates)
+    while batch := list(islice(left, _BATCH)):
+        wanted = [each.app_id for each in batch if each.app is None and (each.is_kept or on_removed is None)]
+        known = recorded.apps(wanted)
+        known |= {app.app_id: app for app in current([app for app in known.values() if app.is_live])}
+        for each in batch:
+            app = each.app or known.get(each.app_id)
+            if app is None and on_removed is not None:
+                on_removed(each.app_id)
+            elif app is not None and app.state not in _NOT_BEGUN:
+                yield Selected(app, each.part.role, each.part.replicas) if each.part else Selected(app)
+
+
+def _of_engine(app: AppRecord) -> Iterable[AppRecord]:
+    try:
+        return [of_attempt(each) for each in attempts_of(app)]
+    except LauncherError:  # the engine is away, as reading the recorded ones will say
+        return []
+
+
+def _is_wanted(app: AppRecord, numbers: Ranges, since: float | None) -> bool:
+    is_late = since is None or app.ended_at is None or app.ended_at >= since
+    number = app.number or 0
+    is_named = not numbers or any(first <= number <= last for first, last in numbers)
+    return is_late and is_named and app.state != "skipped"
