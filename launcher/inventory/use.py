@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
@@ -11,13 +12,12 @@ from typing import Any, NamedTuple
 from launcher.database import RESTORE
 from launcher.dataclass import dataclass
 from launcher.errors import DamagedError
-from launcher.holding.use import ACCOUNTING, CGROUP, PROCESS, SAMPLES, Use
+from launcher.holding.use import ACCOUNTING, CGROUP, PROCESS, SAMPLES, Use, from_json
 from launcher.inventory.groups import declared, matrix_of
 from launcher.schedulers.appstore import open_reader
 from launcher.specs.jobkey import JobKey
 from launcher.state.reader import Reader
 from launcher.state.records import ENDED
-from launcher.state.rows import read_used
 
 EXACT = (CGROUP, ACCOUNTING)
 """The sources of memory that a suggestion may stand on."""
@@ -68,7 +68,7 @@ RULES = {
     "timeout_s": Rule(2.0, 0.25, None, _TIME_STEPS, 600),
 }
 """By the name of the amount in a document. Cores are suggested where that halves them, at half more than
-the highest use; memory at a quarter more; twice the longest run as time limit, where that is a quarter or less."""
+the highest use; memory at a quarter more; twice the longest run as a limit, where that is a quarter of it."""
 
 _NO_SUGGESTION = {
     PROCESS: "its largest process alone was measured, and several processes read as one",
@@ -191,7 +191,7 @@ def _documents(store: Reader, runs: Mapping[str, _Run]) -> dict[str, Mapping[str
     """Digest → document of these runs: alike ones are read once."""
     by_digest = {run.digest: run.app_id for run in runs.values()}
     found = store.documents(by_digest.values())
-    return {digest: found[app_id] for digest, app_id in by_digest.items()}
+    return {digest: found[app_id] for digest, app_id in by_digest.items() if app_id in found}
 
 
 _Head = tuple[str, str, str, str, str]  # name, project, target, origin, path
@@ -232,12 +232,11 @@ def _job_use(
 ) -> JobUse:
     name, project, target, origin, path = head
     asked: dict[tuple[str, str, int | None], dict[JobKey, list[Sample]]] = {}
-    ended = 0
+    ended = [run for runs in jobs.values() for run in runs if run.state in ENDED and run.started_at]
+    used = {run.app_id: use for run, use in zip(ended, _used_in(ended), strict=True)}
     for key, runs in jobs.items():
-        over = [run for run in runs if run.state in ENDED and run.started_at]
-        ended += len(over)
-        samples = _samples(over)
-        for role, amount, value in asked_in(documents[runs[0].digest]):
+        samples = _samples([(run, used[run.app_id]) for run in runs if run.app_id in used])
+        for role, amount, value in asked_in(documents.get(runs[0].digest, {})):
             known = samples.get((role, amount.rpartition(".")[2]), [])
             asked.setdefault((amount, role, value), {}).setdefault(key, []).extend(known)
     amounts = [_amount(*what, of_jobs) for what, of_jobs in asked.items()]
@@ -248,14 +247,14 @@ def _job_use(
         origin=origin,
         path=path,
         keys=tuple(jobs),
-        attempts=ended,
+        attempts=len(ended),
         amounts=tuple(amount for amount in amounts if amount.samples),
     )
 
 
 def asked_in(document: Mapping[str, Any]) -> Iterator[tuple[str, str, int | None]]:
     """The role, path and value of each amount that a document may ask for."""
-    for role in document["roles"]:
+    for role in document.get("roles", ()):
         resource = role.get("resource", {})
         for name in ("cpu_millis", "memory_bytes"):
             yield role["name"], f"roles.{role['name']}.resource.{name}", resource.get(name)
@@ -267,15 +266,25 @@ def asked_at(document: Mapping[str, Any], path: str) -> int | None:
     return next((value for _, other, value in asked_in(document) if other == path), None)
 
 
-def _samples(runs: Sequence[_Run]) -> dict[tuple[str, str], list[Sample]]:
+def _used_in(runs: Sequence[_Run]) -> list[dict[str, Use]]:
+    """The use of each run. Raises DamagedError."""
+    try:  # at once, which is twice as fast as one by one
+        found = json.loads(f"[{','.join(run.used or '{}' for run in runs)}]")
+        return [from_json(each) for _, each in zip(runs, found, strict=True)]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        problem = f"the ledger's use of {runs[0].job}, or of a job of its matrix, is damaged: {error!r}"
+        raise DamagedError(problem, hint=RESTORE) from error
+
+
+def _samples(runs: Sequence[tuple[_Run, Mapping[str, Use]]]) -> dict[tuple[str, str], list[Sample]]:
     """Role and name of an amount → the use of it in each attempt where it is known."""
     found: dict[tuple[str, str], list[Sample]] = {}
-    for run in runs:
+    for run, used in runs:
         is_whole = run.state == "succeeded"
         if run.started_at and run.ended_at:
             took = Sample(run.ended_at - run.started_at, "", is_whole)
             found.setdefault(("", "timeout_s"), []).append(took)
-        for role, use in _used(run).items():
+        for role, use in used.items():
             if role and use.wall_s > 0:
                 sample = Sample(use.cores * 1000, "", is_whole)
                 found.setdefault((role, "cpu_millis"), []).append(sample)
@@ -283,14 +292,6 @@ def _samples(runs: Sequence[_Run]) -> dict[tuple[str, str], list[Sample]]:
                 sample = Sample(use.memory, use.source, is_whole)
                 found.setdefault((role, "memory_bytes"), []).append(sample)
     return found
-
-
-def _used(run: _Run) -> dict[str, Use]:
-    try:
-        return read_used(run.used)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        problem = f"the ledger's use of {run.job}, attempt {run.number}, is damaged: {error!r}"
-        raise DamagedError(problem, hint=RESTORE) from error
 
 
 def _amount(path: str, role: str, asked: int | None, of_jobs: Mapping[JobKey, Sequence[Sample]]) -> Amount:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from _thread import allocate_lock
 
 from launcher import database, paths
+from launcher.database import RESTORE
 from launcher.errors import DamagedError, StateError
 from launcher.state.rows import (
     APP_COLUMNS,
@@ -364,13 +365,16 @@ class Reader(StoreFile):
         return self._rows(_RUNS, {"since": since, "project": project})
 
     def documents(self, app_ids: Iterable[str]) -> dict[str, Mapping[str, Any]]:
-        """App id → the document of its attempt. Ids without any are absent."""
+        """App id → the document of its attempt. Ids without any are absent. Raises DamagedError."""
         import json
         import zlib
 
         sql = f"SELECT app_id, document FROM {_ASKED.format(table='attempts')}"
         rows = self._rows(sql, (json_rows([app_id] for app_id in app_ids),))
-        return {app_id: json.loads(zlib.decompress(packed)) for app_id, packed in rows}
+        try:
+            return {app_id: json.loads(zlib.decompress(packed)) for app_id, packed in rows}
+        except (zlib.error, ValueError, TypeError, RecursionError) as error:
+            raise DamagedError(f"a document of the ledger is damaged: {error}", hint=RESTORE) from error
 
     def live(self) -> list[AppRecord]:
         """The apps that have no recorded end, newest first."""
