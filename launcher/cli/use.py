@@ -12,7 +12,7 @@ from launcher.cli.console import Console
 from launcher.cli.fmt import show_diff, write
 from launcher.cli.render.use_text import job_use_json, reasons, use_text
 from launcher.cli.use_edits import Edits, edits
-from launcher.errors import BlockedError, UsageError
+from launcher.errors import BlockedError, LauncherError, UsageError
 from launcher.inventory import recorded
 from launcher.inventory.find import find_apps
 from launcher.inventory.listing import present
@@ -111,11 +111,17 @@ def _write(found: Sequence[JobUse], args: Any, console: Console) -> int:
         for note in each.notes:
             console.note(note)
     _ask(made, args, console)
+    failed = bool(refused)
     for each in made:
-        write(each.rewrite, each.check)
+        try:
+            write(each.rewrite, each.check)
+        except LauncherError as error:
+            console.error(error)
+            failed = True
+            continue
         file = each.rewrite.file
         console.note(f"edited {file}; `launcher plan {file}` shows what runs again")
-    return int(bool(refused))
+    return int(failed)
 
 
 def _ask(made: Sequence[Edits], args: Any, console: Console) -> None:

@@ -132,7 +132,7 @@ class _File:
             {name for name in targets if isinstance(name, str)} if isinstance(targets, dict | list) else ()
         )
         for target in {*wanted, *names, DEFAULT_TARGET}:
-            made = _compiled(self.path, target)
+            made = _compiled(self.file, target)
             if target in wanted:
                 if made.errors:
                     raise Refused(f"{self.file} has errors: `launcher validate {self.file}` shows them")
@@ -188,8 +188,10 @@ class _File:
         if not self._is_own(at):
             raise Refused(f"it is written in {origin}, for other jobs, too; write `{name}: {wanted}` there")
         found = _VALUE.fullmatch(at.text)
-        if found is None or not origin.file:
-            raise Refused(f"{origin} has `{at.text}`, which is no amount; write `{name}: {wanted}`")
+        if not origin.file or not _is_written(trace, where):
+            raise Refused(f"{origin} has no `{name}` of its own, but `{at.text}`; write `{name}: {wanted}`")
+        if found is None:
+            raise Refused(f"{origin} has `{at.text}`, which is no plain amount; write `{name}: {wanted}`")
         text = wanted
         if where[-1] == "memMB":
             text = str(suggested // _MIB)
@@ -235,12 +237,18 @@ def _path(trace: Trace, path: str) -> Path:
     if path == "timeout_s":
         return ("timeout",)
     where: Path = tuple(field(path).split("."))
-    if where[-1] != "memory":
-        return where
-    value: Any = trace.document.value or {}
-    for key in where[:-1]:
-        value = value.get(key) if isinstance(value, dict) else None
-    return (*where[:-1], "memMB") if isinstance(value, dict) and "memMB" in value else where
+    in_mib = (*where[:-1], "memMB")
+    return in_mib if where[-1] == "memory" and _is_written(trace, in_mib) else where
+
+
+def _is_written(trace: Trace, where: Path) -> bool:
+    """Whether a job file has a value at a path, which is no part of a text."""
+    value: Any = trace.document.value
+    for key in where:
+        if not isinstance(value, dict) or key not in value:
+            return False
+        value = value[key]
+    return True
 
 
 def _set(made: dict[str, Any], path: str, value: int) -> None:
