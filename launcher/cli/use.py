@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from json import dumps
 from typing import Any
 
-from launcher.cli.arguments import add_target, count, moment
+from launcher.cli.arguments import add_target, moment, positive
 from launcher.cli.console import Console
 from launcher.cli.fmt import show_diff, write
 from launcher.cli.render.use_text import job_use_json, reasons, use_text
@@ -55,7 +55,7 @@ def add_arguments(parser: Any) -> None:
         help="only attempts that were made since then: 12h, 30d, 2025-03-01 (default: 7d)",
     )
     parser.add_argument(
-        "-n", "--limit", metavar="N", type=count, default=_MOST, help=f"number of jobs (default: {_MOST})"
+        "-n", "--limit", metavar="N", type=positive, default=_MOST, help=f"number of jobs (default: {_MOST})"
     )
     parser.add_argument("--write", action="store_true", help="edit the job files as suggested")
     parser.add_argument("-y", "--yes", action="store_true", help="write without asking")

@@ -151,6 +151,60 @@ def test_a_byte_order_mark_and_line_ends_stay(scenario, ran):
     assert file.read_bytes() == changed
 
 
+YAML = "version: 1\nname: train\nroles:\n  main:\n    entrypoint: a\n"
+MAIN = "version = 1\nname = 'train'\nroles.main.entrypoint = 'a'\n"
+FORMS = {
+    "a block": YAML + "    resource:\n      # enough\n      memory: @  # ?\n",
+    "a blank before the unit": YAML + "    resource: {memory: 64 GiB}\n",
+    "single quotes": YAML + "    resource: {memory: '@'}\n",
+    "an anchor": YAML + "    resource: {memory: &m @}\nx-m: *m\n",
+    "braces alone": '{version: 1, name: train, roles: {main: {entrypoint: a, resource: {memory: "@"}}}}\n',
+    "the defaults of roles": YAML + "defaults: {role: {resource: {memory: @}}}\n",
+    "a table": MAIN + '[roles.main.resource]\nmemory = "@"  # ?\n',
+    "a dotted key": MAIN + "roles.main.resource.memory = '@'\n",
+}
+
+
+@pytest.mark.parametrize("text", FORMS.values(), ids=FORMS)
+def test_every_form_of_a_value_is_edited_in_place(scenario, ran, text):
+    suffix = "toml" if "version =" in text else "yaml"
+    file = ran(text.replace("@", "64GiB"), use(), use(), name=f"train.launcher.{suffix}")
+    written(scenario)
+    assert file.read_text() == text.replace("@", "12GiB").replace("64 GiB", "12GiB")
+
+
+BY_HAND = {
+    "an alias": YAML.replace("roles", "x-m: &m @\nroles") + "    resource: {memory: *m}\n",
+    "a block scalar": YAML + "    resource:\n      memory: >-\n        @\n",
+    "a merge key": YAML.replace("roles", "x-m: &m {memory: @}\nroles") + "    resource: {<<: *m, cpu: 1}\n",
+}
+
+
+@pytest.mark.parametrize("text", BY_HAND.values(), ids=BY_HAND)
+def test_a_form_that_is_not_edited_is_left_or_means_the_same(scenario, ran, text):
+    file = ran(text.replace("@", "64GiB"), use(cores=1), use(cores=1))
+    done = scenario.launcher("use", "--write", "--yes", code=None)
+    assert file.read_text() in (text.replace("@", "64GiB"), text.replace("@", "12GiB"))
+    assert done.code in (0, 1)
+    assert (done.code == 0) == ("12GiB" in file.read_text())
+    assert load_jobs(file)[0].app.roles[0].resource.memMB == (65536 if done.code else 12288)
+
+
+def test_jobs_of_one_file_are_edited_each_for_itself(scenario, ran):
+    one = "entrypoint: a, resource: {memory: 64GiB}"
+    text = "version: 1\njobs:\n" + "".join(f"  {job}: {{roles: {{main: {{{one}}}}}}}\n" for job in "ab")
+    file = ran(text, use(), use(), jobs="b", name="two.launcher.yaml")
+    written(scenario)
+    assert [each.app.roles[0].resource.memMB for each in load_jobs(file)] == [65536, 12288]
+
+
+def test_a_component_keeps_its_arguments(scenario, ran):
+    text = "version: 1\nname: train\ncomponent: utils.sh\nargs: {args: [echo], cpu: 4}\n"
+    file = ran(text, use(cores=1), use(cores=1))
+    assert "write `cpu: 2`" in written(scenario, code=1).err
+    assert file.read_text() == text
+
+
 def test_a_link_stays_a_link(scenario, ran):
     file = ran(JOB, use(), use())
     real = file.rename(scenario.folder / "real.yaml")
