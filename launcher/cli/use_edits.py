@@ -147,7 +147,12 @@ class _File:
     def want(self, use: JobUse, amount: Amount) -> None:
         """Note the edit for a suggestion. Raises Refused."""
         compiled, documents = self._compiled[use.target], self.expected[use.target]
-        keys = [each.key for each in compiled.launches if self._is_of(each.key, use, amount)]
+        judged, asking = set(use.keys), set(amount.jobs)
+        keys = [
+            each.key
+            for each in compiled.launches
+            if each.key in asking or (each.key not in judged and self._is_beside(each.key, use))
+        ]
         if not keys:
             raise Refused(f"{self.file} does not declare it any more")
         suggested = amount.suggested or 0
@@ -169,10 +174,8 @@ class _File:
                 each = max(other, each, key=lambda one: one.suggested)._replace(readers=each.readers)
             self.texts[place] = each
 
-    def _is_of(self, key: JobKey, use: JobUse, amount: Amount) -> bool:
-        """Whether an amount is that of a job, which may be one of the matrix that has not run."""
-        if key in use.keys:
-            return key in amount.jobs
+    def _is_beside(self, key: JobKey, use: JobUse) -> bool:
+        """Whether a job that has not run is one of the matrix."""
         return key.job != use.name and matrix_of(key.job, self.matrix) == use.name
 
     def _is_own(self, at: Range) -> bool:
