@@ -6,19 +6,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from launcher.cli.render.tables import Cell, table
-from launcher.cli.render.values import MEASURED, duration, listing
+from launcher.cli.render.values import duration, listing
 from launcher.inventory.use import Amount, JobUse
 from launcher.plan.notation import field, show_at
 from launcher.text import memory, plural
 
 _WORDS = {"cpu_millis": "cores", "memory_bytes": "memory", "timeout_s": "time"}
 _JSON = {"cpu_millis": "cores", "memory_bytes": "memory_bytes", "timeout_s": "time_s"}
-_HEADINGS = ("JOB", "ROLE", "AMOUNT", "ASKED", "MEDIAN", "HIGHEST", "ATTEMPTS", "SUGGESTED")
+_HEADINGS = ("JOB", "ROLE", "AMOUNT", "ASKED", "MEDIAN", "HIGHEST", "OF", "SOURCE", "SUGGESTED")
 _NONE = "-"
 
 
 def use_text(found: Sequence[JobUse], *, color: bool) -> str:
-    """A line for each amount: asked for, median and highest use, number of attempts, suggestion."""
+    """A line for each amount: asked for, median and highest of the attempts, suggestion."""
     rows = [row for use in found for row in _rows(use)]
     return table(_HEADINGS, rows, color=color)
 
@@ -31,19 +31,19 @@ def _rows(use: JobUse) -> list[list[Cell]]:
         head: list[Cell] = ["" if rows else (name, "bold"), "" if amount.role == role else amount.role]
         role = amount.role
         rows.append([*head, *_cells(amount)])
-    return rows or [[(name, "bold"), "", "", "", "", "", str(use.attempts), ""]]
+    return rows or [[(name, "bold"), "", "", "", "", "", str(use.attempts), "", ""]]
 
 
 def _cells(amount: Amount) -> list[Cell]:
     name = field(amount.path).rpartition(".")[2]
     suggested = "" if amount.suggested is None else f"{name}: {show_at(amount.path, amount.suggested)}"
-    source = f" ({MEASURED.get(amount.source, amount.source)})" if amount.source else ""
     return [
         _WORDS[amount.name],
         _asked(amount),
         _shown(amount, amount.median),
-        _shown(amount, amount.highest) + source,
+        _shown(amount, amount.highest),
         str(len(amount.samples)),
+        amount.source,
         (suggested, "green"),
     ]
 

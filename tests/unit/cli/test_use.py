@@ -77,9 +77,9 @@ def test_two_attempts_that_agree_make_a_suggestion(scenario, ran):
     shown = [line.split("  ") for line in scenario.launcher("use").out.splitlines()]
     rows = [[cell.strip() for cell in line if cell.strip()] for line in shown]
     assert rows == [
-        ["JOB", "ROLE", "AMOUNT", "ASKED", "MEDIAN", "HIGHEST", "ATTEMPTS", "SUGGESTED"],
+        ["JOB", "ROLE", "AMOUNT", "ASKED", "MEDIAN", "HIGHEST", "OF", "SOURCE", "SUGGESTED"],
         ["train", "main", "cores", "8", "1.6", "1.8", "2", "cpu: 3"],
-        ["memory", "64 GiB", "8 GiB", "9 GiB (peak)", "2", "memory: 12GiB"],
+        ["memory", "64 GiB", "8 GiB", "9 GiB", "2", "cgroup", "memory: 12GiB"],
         ["time", "1d", "1m40s", "1m40s", "2", "timeout: 10m"],
     ]
 
