@@ -99,6 +99,22 @@ def plural(count: int, one: str, many: str | None = None) -> str:
     return f"{count} {one if count == 1 else many or one + 's'}"
 
 
+_GIB_IN_MIB = 1024
+
+
+def memory(mebibytes: float) -> str:
+    """`3.5 MiB`, `512 MiB`, `16 GiB`, `1.5 GiB`."""
+    if mebibytes < _GIB_IN_MIB:
+        return f"{round(mebibytes, 1 if mebibytes < 10 else None):g} MiB"
+    return f"{round(mebibytes / _GIB_IN_MIB, 1):g} GiB"
+
+
+def cores(number: float) -> str:
+    """`1 core`, `0.02 cores`, `1.8 cores`."""
+    count = f"{round(number, 2 if number < 1 else 1):g}"
+    return f"{count} core{'' if count == '1' else 's'}"
+
+
 def seconds_in(text: str) -> float | None:
     """Seconds, to the microsecond, from a duration: `250ms`, `10s`, `1h30m`, `1.5d`.
 

@@ -34,6 +34,7 @@ COMMANDS: tuple[tuple[str, dict[str, str]], ...] = (
             "describe": "show all details of an app",
             "history": "list the attempts of a job, and why each ran",
             "diff": "show what differs between two attempts",
+            "use": "compare what jobs asked for with what they used",
             "logs": "show the output of an app's replicas",
             "grep": "search the logs of all attempts",
             "output": "print where a job's output folder is, or copy its files",

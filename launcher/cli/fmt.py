@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from json import dumps
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +61,7 @@ def run(args: Any, console: Console) -> int:
     for rewrite in changed:
         if args.check:
             if not args.json:
-                _show_diff(rewrite, console)
+                show_diff(rewrite, console, "formatted")
             continue
         try:
             write(rewrite)
@@ -77,7 +78,7 @@ def run(args: Any, console: Console) -> int:
     if refused:
         code = max(error.exit_code for _, error in refused)
     if args.json:
-        changes = [{"file": each.file, "diff": "\n".join(_diff(each))} for each in done]
+        changes = [{"file": each.file, "diff": "\n".join(_diff(each, "formatted"))} for each in done]
         value = {"exit": code, "written": not args.check, "changed": changes, "unchanged": unchanged}
         value |= {"problems": problems_json(refused)}
         console.print(dumps(value, indent=2, ensure_ascii=False))
@@ -100,20 +101,21 @@ def _report(
         console.note(", ".join(parts))
 
 
-def _diff(rewrite: Rewrite) -> Iterator[str]:
-    """The lines of the change, without their ends."""
+def _diff(rewrite: Rewrite, what: str) -> Iterator[str]:
+    """The lines of the change, without their ends. `what` says of its new text how it was made."""
     from difflib import unified_diff
 
     old, new = rewrite.before.splitlines(keepends=True), rewrite.after.splitlines(keepends=True)
-    for line in unified_diff(old, new, rewrite.file, f"{rewrite.file} (formatted)"):
+    for line in unified_diff(old, new, rewrite.file, f"{rewrite.file} ({what})"):
         yield line.rstrip("\r\n")
         if not line.endswith("\n"):
             yield r"\ no newline at the end of the file"
 
 
-def _show_diff(rewrite: Rewrite, console: Console) -> None:
+def show_diff(rewrite: Rewrite, console: Console, what: str) -> None:
+    """Print the change of a file; `what` as in `_diff`."""
     styles = {"---": "bold", "+++": "bold", "@@ ": "cyan", "+": "green", "-": "red"}
-    for line in _diff(rewrite):
+    for line in _diff(rewrite, what):
         style = next((style for start, style in styles.items() if line.startswith(start)), "")
         console.print(paint(line, style, console.color))
 
@@ -166,10 +168,14 @@ def _prepared(file: str, path: str) -> Rewrite:
     return Rewrite(file, path, source.text, format_text(source, document))
 
 
-def write(rewrite: Rewrite) -> None:
-    """Replace the file atomically, after verifying that its job keeps its digest.
+def write(rewrite: Rewrite, check: Callable[[str, str], object] | None = None) -> None:
+    """Replace the file atomically, after verifying what its jobs are then.
 
     A link stays a link; mode and owner stay where the user may set them.
+
+    Args:
+        check: called with the paths of the file and of the new one beside it; raises LauncherError for a new
+            one that may not replace it. By default, one that gives a job another digest.
 
     Raises Unformattable when a digest would change, LauncherError when the folder cannot be written.
     """
@@ -183,23 +189,28 @@ def write(rewrite: Rewrite) -> None:
             data = stream.read()
         mark = BOM if data.startswith(BOM) else b""
         if data != mark + rewrite.before.encode():
-            raise Unformattable(f"{rewrite.file}: the file changed while it was formatted", hint="try again")
+            verb = "formatted" if check is None else "edited"
+            raise Unformattable(f"{rewrite.file}: the file changed while it was {verb}", hint="try again")
         with open(beside, "xb") as stream:
             stream.write(mark + rewrite.after.encode())
             stream.flush()
             os.fsync(stream.fileno())
         make_like(path, beside)
-        if name != PROJECT_FILE and _digests(beside) != _digests(path):
-            raise Unformattable(
-                f"{rewrite.file}: cannot be formatted: the digest of its job would change",
-                hint="nothing was changed",
-            )
+        if name != PROJECT_FILE:
+            (check or partial(_same_digests, rewrite.file))(path, beside)
         os.replace(beside, path)
     except OSError as error:
         raise LauncherError(f"cannot write {rewrite.file}: {error.strerror or error}") from error
     finally:
         if os.path.lexists(beside):
             os.unlink(beside)
+
+
+def _same_digests(file: str, path: str, beside: str) -> None:
+    if _digests(beside) != _digests(path):
+        raise Unformattable(
+            f"{file}: cannot be formatted: the digest of its job would change", hint="nothing was changed"
+        )
 
 
 def _digests(path: str) -> list[str]:

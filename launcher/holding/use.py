@@ -12,7 +12,7 @@ PROCESS, CGROUP, ACCOUNTING, SAMPLES = "process", "cgroup", "accounting", "sampl
 """How memory was measured: of the largest single process; the peak of the replica's own cgroup; by the
 accounting of the scheduler; the highest of samples, which are also all that is known of the CPU time then."""
 
-_WEIGHT = ("", PROCESS, SAMPLES, ACCOUNTING, CGROUP)
+_WEIGHT = {PROCESS: 1, SAMPLES: 2, ACCOUNTING: 3, CGROUP: 4}
 
 
 class Use:
@@ -46,7 +46,7 @@ class Use:
         self.wall_s += other.wall_s
         self.runs += other.runs
         self.cores = max(self.cores, other.cores)
-        if (_WEIGHT.index(other.source), other.memory) > (_WEIGHT.index(self.source), self.memory):
+        if (_WEIGHT.get(other.source, 0), other.memory) > (_WEIGHT.get(self.source, 0), self.memory):
             self.memory, self.source = other.memory, other.source
 
     def to_json(self) -> "dict[str, Any]":

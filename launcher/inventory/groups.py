@@ -100,16 +100,16 @@ def _family(
     Args:
         files: app id → origin and path of the job file.
     """
-    declared = {place: _declared(*place) for place in set(files.values())}
+    named_by = {place: declared(*place) for place in set(files.values())}
     otherwise = name, f"{name}-"
-    of_app = {app.app_id: declared.get(files.get(app.app_id, ("", ""))) or otherwise for app in found}
+    of_app = {app.app_id: named_by.get(files.get(app.app_id, ("", ""))) or otherwise for app in found}
     family = [
         app
         for app in found
         for group, beginning in (of_app[app.app_id],)
         if group == name and beginning.startswith(start) and (app.job or "").startswith(beginning)
     ]
-    return family if len(family) > 1 or any(each and each[0] == name for each in declared.values()) else []
+    return family if len(family) > 1 or any(each and each[0] == name for each in named_by.values()) else []
 
 
 def _as_engines_hold(
@@ -131,12 +131,27 @@ def _in_order(apps: Sequence[AppRecord]) -> list[AppRecord]:
     return sorted(apps, key=lambda app: (natural(app.job or app.app_id), app.session, app.number or 0))
 
 
-def _declared(origin: str, path: str) -> tuple[str, str] | None:
-    """The name that means all jobs of a file's matrix, and how their names begin; None without the file."""
+def matrix_of(job: str, declared: tuple[str, str] | None) -> str:
+    """The name of the matrix that a job is of; "" for a job of its own.
+
+    Args:
+        declared: as `declared` returns it for the file of the job.
+    """
+    name, beginning = declared or ("", "")
+    return name if job != name and job.startswith(beginning) else ""
+
+
+def file_of(origin: str, path: str) -> str:
+    """The absolute path of a job file, as `Attempt` has it; "" if it leads out of its root."""
     root = origin if os.path.isabs(origin) else _work_tree()
     file = os.path.realpath(os.path.join(root, path))
+    return file if is_below(file, os.path.realpath(root)) else ""
+
+
+def declared(origin: str, path: str) -> tuple[str, str] | None:
+    """The name that means all jobs of a file's matrix, and how their names begin; None without the file."""
     try:
-        if is_below(file, os.path.realpath(root)):
+        if file := file_of(origin, path):
             text = read_regular(file, MOST_BYTES).decode("utf-8-sig", "replace")
             name = top_value(text.splitlines(), "name", is_toml=path.endswith(".toml"))
             beginning, is_pattern, _ = name.partition("$<")

@@ -11,10 +11,10 @@ from launcher.plan.model import Plan
 from launcher.plan.reasons import Reason
 from launcher.plan.step import Step
 from launcher.specs.launch import NO_CAPS, Launch
-from launcher.text import plural
+from launcher.text import memory, plural
 from launcher.turns.ask import MACHINE, Limit
 from launcher.turns.asking import Total, total
-from launcher.turns.line import APPS, CPU, MEMORY, RESOURCES, amount, memory
+from launcher.turns.line import APPS, CPU, MEMORY, RESOURCES, amount
 from launcher.turns.machine import Machine
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from _thread import allocate_lock
 
 from launcher import database, paths
+from launcher.database import RESTORE
 from launcher.errors import DamagedError, StateError
 from launcher.state.rows import (
     APP_COLUMNS,
@@ -24,7 +25,7 @@ from launcher.state.rows import (
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from typing import Any, TypeVar
 
     from launcher.state.records import AppRecord
@@ -229,6 +230,11 @@ UNION ALL
 SELECT created_at, app_id, 1 FROM apps WHERE {{where}} AND NOT {_HAS_ATTEMPT.format(app="apps")}
 ORDER BY 1 DESC, 2
 """
+_RUNS = """
+SELECT project, target, job, number, app_id, digest, origin, path, state, started_at, ended_at, used
+FROM attempts INDEXED BY attempts_created
+WHERE created_at >= :since AND (:project IS NULL OR project = :project) ORDER BY created_at DESC, id DESC
+"""
 _ASKED = "json_each(?) AS asked CROSS JOIN {table} ON {table}.app_id = json_extract(asked.value, '$[0]')"
 _APPS_OF = f"SELECT {APP_RECORD} FROM {_ASKED.format(table='apps')}"
 _ATTEMPTS_OF = f"SELECT {ATTEMPT_RECORD} FROM {_ASKED.format(table='attempts')} ORDER BY attempts.id"
@@ -384,6 +390,26 @@ class Reader(StoreFile):
                 app.used = read_used(used)
             found.append((app, success))
         return found, rows[0][-1] if rows else 0
+
+    def runs(self, since: float, project: str | None = None) -> list[tuple[Any, ...]]:
+        """The columns of `_RUNS` of the attempts made since then, newest first; see `rows.read_used`.
+
+        Args:
+            project: only its jobs; None for all.
+        """
+        return self._rows(_RUNS, {"since": since, "project": project})
+
+    def documents(self, app_ids: Iterable[str]) -> dict[str, Mapping[str, Any]]:
+        """App id → the document of its attempt. Ids without any are absent. Raises DamagedError."""
+        import json
+        import zlib
+
+        sql = f"SELECT app_id, document FROM {_ASKED.format(table='attempts')}"
+        rows = self._rows(sql, (json_rows([app_id] for app_id in app_ids),))
+        try:
+            return {app_id: json.loads(zlib.decompress(packed)) for app_id, packed in rows}
+        except (zlib.error, ValueError, TypeError, RecursionError) as error:
+            raise DamagedError(f"a document of the ledger is damaged: {error}", hint=RESTORE) from error
 
     def live(self) -> list[AppRecord]:
         """The apps that have no recorded end, newest first."""

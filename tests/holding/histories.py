@@ -15,6 +15,7 @@ Facts, separated by `; `::
     a/0=?why        nothing is known of its end a/0=hand        another program stopped it
     a/0=1?why       its scheduler lost it
     a/0!why         it could not be started     a/0=3:words     with a last line of stderr
+    a/0=0 use 1 0.5 200 process             it used 1.5 s of CPU time, 200 bytes; so may `quiet use …`
     cancel me       a client cancels, `cancel me 2` with a grace period, `interrupt me`, `signal 15`
     quiet           no process is left          @60             60 s after the start
     orphaned, withdrawn, unmet WHY, broken WHY, adopted, waiting a b, met a, queued
@@ -203,6 +204,25 @@ HISTORIES = [
 ]  # fmt: skip
 """(roles, facts, decisions)"""
 
+USES = [
+    # The runs of a replica, of all replicas of a role, and of the app count together
+    ("a", "go; a/0; a/0=0 use 1 0.5 200 process; quiet", {"a": (1, 1.5, 200, "process")}),
+    ("a~1", "go; a/0; a/0=3 use 1 0 200 process; a/0; a/0=0 use 2 0 100 process; quiet",
+     {"a": (2, 3.0, 200, "process")}),
+    ("a*2~1R b", "go; a/0; a/1; b/0; a/0=3 use 1 0 1 cgroup; a/1=-143 use 1 0 2 cgroup; a/0; a/1; a/0=0 use 1 0 3 cgroup; a/1=0; b/0=0 use 4 0; quiet",
+     {"a": (3, 3.0, 3, "cgroup"), "b": (1, 4.0, 0, "")}),
+    ("a~1A", "go; a/0; a/0=3 use 1 0 5 process; quiet use 0.25 0.25; a/0; a/0=0 use 1 0 4 process; quiet use 1 0",
+     {"a": (2, 2.0, 5, "process"), "": (2, 1.5, 0, "")}),
+    ("a", "go; a/0; requeued; go; a/0; a/0=0 use 1 0 7 accounting; quiet", {"a": (1, 1.0, 7, "accounting")}),
+    # A better measurement counts more than a higher one
+    ("a*3", "go; a/0; a/1; a/2; a/0=0 use 0 1 900 process; a/1=0 use 0 1 800 samples; a/2=0 use 0 1 700 cgroup; quiet",
+     {"a": (3, 3.0, 700, "cgroup")}),
+    # An older holder says nothing of it
+    ("a*2", "go; a/0; a/1; a/0=0; a/1=0; quiet", {}),
+    ("a", "go; a/0; a/0=?; quiet", {}),
+]  # fmt: skip
+"""(roles, facts, role → number of runs, CPU time, memory and its source)"""
+
 
 def created(text):
     # type: (str) -> dict[str, Any]
@@ -228,6 +248,17 @@ def created(text):
 def fact(text):
     # type: (str) -> dict[str, Any]
     """The event that a fact of the notation stands for; its kind is `tick` for the mere passing of time."""
+    text, _, use = text.partition(" use ")
+    event = _fact(text)
+    if use:
+        words = use.split()
+        memory, source = (words[2], words[3]) if len(words) == 4 else ("0", "")
+        event["use"] = [float(words[0]), float(words[1]), int(memory), source]
+    return event
+
+
+def _fact(text):
+    # type: (str) -> dict[str, Any]
     word, _, rest = text.partition(" ")
     if "/" not in word:
         return _app_fact(word, rest)
@@ -330,6 +361,12 @@ def play(roles, facts):
     return app, record
 
 
+def used_by(app):
+    # type: (App) -> dict[str, Any]
+    """The use of an app in the notation of the table."""
+    return {role: (use.runs, use.cpu_s, use.memory, use.source) for role, use in app.used.items()}
+
+
 def step(app, record, event):
     # type: (App, Record, dict[str, Any]) -> None
     """Give a holder one fact; it records and carries out what follows."""
@@ -352,6 +389,8 @@ def main():
     for roles, facts, decisions in HISTORIES:
         found = play(roles, facts)[1].decisions
         assert found == decisions or found[:-1] == decisions, (roles, facts, found)
+    for roles, facts, used in USES:
+        assert used_by(play(roles, facts)[0]) == used, (roles, facts)
     print(f"played {len(HISTORIES)} histories")
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from launcher.holding.app import App
 from launcher.holding.hold import decide
-from tests.holding.histories import HISTORIES, START_S, Record, created, fact, play, step
+from tests.holding.histories import HISTORIES, START_S, USES, Record, created, fact, play, step, used_by
 
 ROOT = Path(__file__).resolve().parents[2]
 HOLDING = sorted((ROOT / "launcher/holding").glob("*.py"))
@@ -23,15 +23,29 @@ def test_the_decisions_follow_from_the_facts(roles, facts, decisions):
     assert play(roles, facts)[1].decisions == decisions
 
 
+@pytest.mark.parametrize(("roles", "facts", "used"), USES)
+def test_the_use_of_all_runs_counts_together(roles, facts, used):
+    assert used_by(play(roles, facts)[0]) == used
+
+
 def shown(app: App) -> list[object]:
     """Everything that a view of the app shows."""
     replicas = [
         (each.name, *app.shown(each), each.code, each.restarts, each.ended_at) for each in app.replicas
     ]
-    return [app.state, app.message, app.code, app.needs, app.num_restarts, app.stop_reason, *replicas]
+    return [
+        app.state,
+        app.message,
+        app.code,
+        app.needs,
+        app.num_restarts,
+        app.stop_reason,
+        used_by(app),
+        *replicas,
+    ]
 
 
-@pytest.mark.parametrize(("roles", "facts"), [each[:2] for each in HISTORIES])
+@pytest.mark.parametrize(("roles", "facts"), [each[:2] for each in (*HISTORIES, *USES)])
 def test_a_reader_sees_what_the_holder_knows(roles, facts):
     app, record = play(roles, facts)
     reader = App()
@@ -40,7 +54,7 @@ def test_a_reader_sees_what_the_holder_knows(roles, facts):
     assert shown(reader) == shown(app)
 
 
-@pytest.mark.parametrize(("roles", "facts"), [each[:2] for each in HISTORIES])
+@pytest.mark.parametrize(("roles", "facts"), [each[:2] for each in (*HISTORIES, *USES)])
 def test_another_holder_goes_on_from_every_event_of_the_record(roles, facts):
     """Also from a fact whose decision was not recorded: the next holder makes the same one."""
     _, whole = play(roles, facts)

@@ -68,6 +68,7 @@ def attempt_json(attempt: Attempt) -> dict[str, Any]:
         "run_url": attempt.run_url or None,
         "digest": attempt.digest,
         "effect": attempt.effect or None,
+        "used": {role: use.to_json() for role, use in attempt.used.items()},
     }
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 
 from launcher.cli.render.apps import ran_for
-from launcher.cli.render.tables import table
-from launcher.cli.render.values import WAITING, ago, is_waiting, state_cell, timestamp, took
+from launcher.cli.render.tables import table, width
+from launcher.cli.render.values import WAITING, ago, is_waiting, state_cell, timestamp, took, used
 from launcher.inventory.status import root_cause
-from launcher.text import paint
+from launcher.text import cores, memory, paint
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from launcher.state.records import AppRecord, ReplicaRecord
 
 _GOOD = ("running", "succeeded")  # messages of these replicas are notes, such as their ports
+_COLUMNS = 80  # a table of replicas has no column of their use where that makes it wider
 _MOST_REPLICAS = 100  # of more replicas, only those in other states are listed
 
 
@@ -60,6 +61,8 @@ def _facts(app: AppRecord, now: float) -> Iterator[tuple[str, str]]:
         yield "created", f"{timestamp(app.created_at)} ({ago(app.created_at, now)})"
     if ran := ran_for(app, now):
         yield ("running for" if app.is_live else "took"), ran
+    if app.used:
+        yield "used", "\n".join(_used(app))
     if app.made_output:
         yield "output", app.made_output
     if app.num_restarts:
@@ -72,6 +75,15 @@ def _facts(app: AppRecord, now: float) -> Iterator[tuple[str, str]]:
         yield "logs", "removed"
     for warning in app.warnings:
         yield "warning", warning
+
+
+def _used(app: AppRecord) -> Iterator[str]:
+    """A line for each role, with its name where there are several."""
+    for role, use in app.used.items():
+        if not role:
+            yield f"{used(use)} by processes that outlived their replica"
+        else:
+            yield used(use) if len(app.used) == 1 else f"{role}: {used(use)}"
 
 
 def _replicas(app: AppRecord, now: float, color: bool) -> str:
@@ -88,18 +100,37 @@ def _replicas(app: AppRecord, now: float, color: bool) -> str:
             str(replica.num_restarts) if replica.num_restarts else "",
             ago(replica.started_at, now),
             took(replica.started_at, replica.ended_at, now if replica.state == "running" else None),
+            _use(replica),
             _why(replica),
             replica.message if replica.state in _GOOD else "",
         ]
         for replica in shown
     ]
-    headings = ["REPLICA", "STATE", "EXIT", "RESTARTS", "STARTED", "TOOK", "WHY", "NOTE"]
-    text = table(headings, rows, color=color) if rows else ""
+    headings = ["REPLICA", "STATE", "EXIT", "RESTARTS", "STARTED", "TOOK", "USED", "WHY", "NOTE"]
+    text = _fitting(headings, rows, color) if rows else ""
     counts = [
         f"{[r.state for r in app.replicas].count(s)} {s}" for s in sorted({r.state for r in app.replicas})
     ]
     rest = f"{len(app.replicas)} replicas: {', '.join(counts)}" if hidden else ""
     return "\n".join(part for part in (text, rest) if part)
+
+
+def _fitting(headings: list[str], rows: list[list[Cell]], color: bool) -> str:
+    """The table, without the column of use if its lines are too long with it."""
+    if max(map(width, table(headings, rows).splitlines())) > _COLUMNS:
+        at = headings.index("USED")
+        headings = headings[:at] + headings[at + 1 :]
+        rows = [row[:at] + row[at + 1 :] for row in rows]
+    return table(headings, rows, color=color)
+
+
+def _use(replica: ReplicaRecord) -> str:
+    """`1.8 cores, 3.1 GiB`, of its last run; "" where that is unknown."""
+    use = replica.use
+    if use is None:
+        return ""
+    words = [cores(use.cores)] if use.wall_s else []
+    return ", ".join([*words, memory(use.memory / 2**20)] if use.memory else words)
 
 
 def _waits(replica: ReplicaRecord) -> bool:

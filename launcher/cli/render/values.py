@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 
-from launcher.text import plural
+from launcher.text import cores, memory, plural
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
+
+    from launcher.holding.use import Use
 
 STATE_STYLES = {
     "reserved": "dim",
@@ -109,15 +111,32 @@ def listing(words: Sequence[str], limit: int = 5) -> str:
 
 def asked_for(document: Mapping[str, Any]) -> str:
     """The resources that the roles of a document ask for together: `4 cores, 16 GiB, 2 GPUs`; "" for none."""
-    cpu = memory = gpus = 0
+    cpu = size = gpus = 0
     for role in document.get("roles", ()):
         resource, count = role.get("resource", {}), role.get("num_replicas", 1)
         cpu += resource.get("cpu_millis", 0) * count
-        memory += resource.get("memory_bytes", 0) * count
+        size += resource.get("memory_bytes", 0) * count
         gpus += resource.get("gpu", 0) * count
     words = [
-        f"{cpu / 1000:g} {'core' if cpu == 1000 else 'cores'}" if cpu > 0 else "",
-        f"{memory / 2**30:.3g} GiB" if memory > 0 else "",
+        cores(cpu / 1000) if cpu > 0 else "",
+        memory(size / 2**20) if size > 0 else "",
         plural(gpus, "GPU") if gpus > 0 else "",
     ]
     return ", ".join(filter(None, words))
+
+
+MEASURED = {
+    "process": "largest process",
+    "cgroup": "peak",
+    "accounting": "accounting",
+    "samples": "samples",
+}
+"""How memory was measured, by the source of a `Use`."""
+
+
+def used(use: Use) -> str:
+    """`1.8 cores on average, 3.1 GiB (largest process)`, of runs that have ended."""
+    words = [f"{cores(use.cores)} on average" if use.wall_s else f"{duration(use.cpu_s)} of CPU time"]
+    if use.memory:
+        words.append(f"{memory(use.memory / 2**20)} ({MEASURED.get(use.source, use.source)})")
+    return ", ".join(words)

@@ -1,6 +1,8 @@
 """`launcher status` of one app, as text."""
 
 from launcher.cli.render.status_text import status_text
+from launcher.cli.render.values import used
+from launcher.holding.use import Use
 from launcher.state.records import AppRecord, ReplicaRecord
 
 
@@ -22,3 +24,39 @@ def test_why_a_replica_failed_or_waits_is_a_reason():
     heading, *rows = status_text(app).splitlines()[-3:]
     assert heading.split() == ["REPLICA", "STATE", "EXIT", "WHY"]
     assert [row[heading.index("WHY") :] for row in rows] == ["killed: out of memory", "waits for a free GPU"]
+
+
+def use(source: str = "process", memory: int = 3 * 2**30 + 2**27, wall_s: float = 10.0) -> Use:
+    return Use((17.0, 1.0, memory, source), wall_s=wall_s)
+
+
+def test_the_use_of_an_ended_app_is_a_fact_and_a_column():
+    app = AppRecord("local_cwd", "default", "train-1-ypfhh", name="train", state="succeeded")
+    app.used = {"main": use()}
+    app.replicas = [ReplicaRecord("main", 0, "succeeded", exit_code=0, use=use())]
+    text = status_text(app)
+    assert "\n  used  1.8 cores on average, 3.1 GiB (largest process)\n" in text
+    assert text.splitlines()[-1].endswith("  1.8 cores, 3.1 GiB")
+
+
+def test_each_of_several_roles_has_a_line_of_its_own():
+    app = AppRecord("local_cwd", "default", "train-1-ypfhh", name="train", state="succeeded")
+    app.used = {"main": use("cgroup"), "ps": use("", 0), "": use("", 0, 0.0)}
+    shown = status_text(app).split("used")[1].splitlines()
+    assert [line.strip() for line in shown] == [
+        "main: 1.8 cores on average, 3.1 GiB (peak)",
+        "ps: 1.8 cores on average",
+        "18s of CPU time by processes that outlived their replica",
+    ]
+
+
+def test_a_table_of_80_columns_has_no_room_for_a_column_of_use_beside_long_reasons():
+    app = AppRecord("local_cwd", "default", "train-1-ypfhh", name="train", state="failed")
+    app.replicas = [ReplicaRecord("main", 0, "failed", exit_code=1, message="word " * 12, use=use())]
+    assert "USED" not in status_text(app)
+
+
+def test_small_amounts_keep_a_digit():
+    assert used(Use((0.2, 0.0, 3 * 2**20 + 2**19, "samples"), wall_s=10.0)) == (
+        "0.02 cores on average, 3.5 MiB (samples)"
+    )

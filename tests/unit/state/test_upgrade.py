@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from launcher.errors import StateError
+from launcher.holding.use import Use
 from launcher.state import reader as module
 from launcher.state.records import AppRecord
-from launcher.state.rows import COLUMNS, VERSION, from_attempt
+from launcher.state.rows import COLUMNS, SCHEMA, VERSION, from_attempt
 from launcher.state.store import Store
-from tests.unit.state.attempts import attempt, key
+from tests.unit.state.attempts import attempt, end_of, key
 from tests.unit.state.older import FIRST, THIRD
 
 ATTEMPTS = [attempt(state="succeeded", ended_at=2.0), attempt(number=2, state="running", started_at=3.0)]
@@ -125,6 +126,35 @@ def test_the_third_version_gets_indexes_that_know_waiting_attempts(first_version
         store.add(AppRecord("local_cwd", "launcher", "loose", name="n", created_at=5.0, state="waiting"))
         assert [entry.number for entry in store.live_attempts()] == [3, 2]
         assert {entry.app_id for entry in store.live()} == {ATTEMPTS[1].app_id, waiting.app_id, "loose"}
+    assert version(first_version) == VERSION
+
+
+def test_the_seventh_version_gets_a_column_for_use(first_version: Path):
+    first_version.unlink()
+    seventh = SCHEMA.replace(", used TEXT NOT NULL DEFAULT ''", "")
+    assert seventh != SCHEMA
+    names = [name for name in COLUMNS if name != "used"]
+    with sqlite3.connect(first_version) as made:
+        made.executescript(f"PRAGMA journal_mode=WAL; {seventh}; PRAGMA user_version=7")
+        for each in ATTEMPTS:
+            row = dict(zip(COLUMNS, from_attempt(each), strict=True))
+            holes = ", ".join("?" * len(names))
+            made.execute(
+                f"INSERT INTO attempts ({', '.join(names)}) VALUES ({holes})", [row[n] for n in names]
+            )
+    made.close()
+    with Store.open(readonly=True) as store:
+        assert [each.used for each in store.attempts(key())] == [{}, {}], "unknown, and nothing is written"
+    assert version(first_version) == 7
+    ended = end_of(ATTEMPTS[1].app_id, "succeeded", 9.0)
+    ended.used = {"main": Use((1.0, 0.5, 200, "process"), wall_s=3.0)}
+    with Store.open() as store:
+        assert store.attempts(key()) == ATTEMPTS[::-1]
+        assert store.end(ended)
+        (used,) = [each.used for each in store.attempts(key(), 1)]
+        assert (used["main"].cpu_s, used["main"].wall_s) == (1.5, 3.0)
+        again = end_of(ATTEMPTS[1].app_id, "succeeded", 9.0)
+        assert not store.end(again), "an end without use does not take it away"
     assert version(first_version) == VERSION
 
 

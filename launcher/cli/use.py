@@ -1,0 +1,137 @@
+"""`launcher use`: what jobs asked for against what they used, and edits of their files."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from json import dumps
+from typing import Any
+
+from launcher.cli.arguments import add_target, moment, positive
+from launcher.cli.console import Console
+from launcher.cli.fmt import show_diff, write
+from launcher.cli.render.use_text import job_use_json, reasons, use_text
+from launcher.cli.use_edits import Edits, edits
+from launcher.errors import BlockedError, LauncherError, UsageError
+from launcher.inventory import recorded
+from launcher.inventory.find import AppName, find_apps
+from launcher.inventory.listing import present
+from launcher.inventory.use import JobUse, uses
+from launcher.specs.jobkey import JobKey
+from launcher.text import plural
+
+_MOST = 20
+_WEEK_S = 7 * 86400.0
+
+USAGE = "use [JOB…] [OPTIONS]"
+HELP = """\
+Show what jobs asked for and what they used: cores that a replica kept busy on
+average, its highest memory, and the time of an attempt; the median and the
+highest of the attempts of the last week. The jobs of a matrix count together.
+
+Where two attempts agree, a better amount is suggested: memory a quarter above
+the highest use, cores half above it, a timeout of twice the longest run.
+Memory is judged by the peak of a cgroup or by accounting alone: where only the
+largest process was measured, a replica of several processes used more.
+
+--write edits the suggested values in the job files, in place, after it has
+shown the change and asked. The next apply runs a job again whose amounts have
+changed."""
+EXAMPLES = """\
+  launcher use
+  launcher use train --since 30d
+  launcher use 'sweep-*' --json | jq '.[].amounts[] | select(.suggested)'
+  launcher use train --write"""
+
+
+def add_arguments(parser: Any) -> None:
+    parser.add_argument("jobs", metavar="JOB", nargs="*", help="job, matrix or pattern (default: all jobs)")
+    add_target(parser)
+    parser.add_argument("--project", metavar="PROJECT", help="only jobs of this project")
+    parser.add_argument(
+        "--since",
+        metavar="TIME",
+        type=moment,
+        help="only attempts that were made since then: 12h, 30d, 2025-03-01 (default: 7d)",
+    )
+    parser.add_argument(
+        "-n", "--limit", metavar="N", type=positive, default=_MOST, help=f"number of jobs (default: {_MOST})"
+    )
+    parser.add_argument("--write", action="store_true", help="edit the job files as suggested")
+    parser.add_argument("-y", "--yes", action="store_true", help="write without asking")
+    parser.add_argument("--json", action="store_true", help="print a JSON array")
+
+
+def run(args: Any, console: Console) -> int:
+    if args.json and args.write:
+        raise UsageError("--json and --write cannot be combined")
+    keys = _keys(args) if args.jobs else None
+    present(recorded.live, warn=console.warn)  # records the ends that are not yet
+    since = time.time() - _WEEK_S if args.since is None else args.since
+    limit = None if args.jobs else args.limit
+    found, total = uses(since, keys, target=args.target, project=args.project, limit=limit)
+    if args.json:
+        console.print(dumps(list(map(job_use_json, found)), indent=2, ensure_ascii=False))
+        return 0
+    if not found:
+        console.note("no attempts since then; `--since 30d` looks further back")
+        return 0
+    console.print(use_text(found, color=console.color))
+    for line in reasons(found):
+        console.note(line)
+    if len(found) < total:
+        console.note(f"showing {len(found)} of {total} jobs, the newest; --limit N shows more")
+    return _write(found, args, console) if args.write else 0
+
+
+def _keys(args: Any) -> list[JobKey]:
+    """The jobs that were named."""
+    found: list[JobKey] = []
+    for text in args.jobs:
+        if AppName(text).number is not None:
+            raise UsageError(f"`{text}`: all attempts of a job count together; name it without its attempt")
+        apps = find_apps(text, args.target).apps
+        found += [JobKey(*app.key) for app in apps if app.job]
+        if not any(app.job for app in apps):
+            raise UsageError(
+                f"`{text}` is no job: only attempts of jobs are compared with what they asked for"
+            )
+    return found
+
+
+def _write(found: Sequence[JobUse], args: Any, console: Console) -> int:
+    """Edit the files, each after its check. Returns 1 if a suggestion could not be written."""
+    made, refused = edits(found)
+    for line in refused:
+        console.warn(f"{line}")
+    if not made:
+        console.note("nothing to write" if refused else "nothing to write: no amount is suggested")
+        return int(bool(refused))
+    for each in made:
+        console.print()
+        show_diff(each.rewrite, console, "suggested")
+        for note in each.notes:
+            console.note(note)
+    _ask(made, args, console)
+    failed = bool(refused)
+    for each in made:
+        try:
+            write(each.rewrite, each.check)
+        except LauncherError as error:
+            console.error(error)
+            failed = True
+            continue
+        file = each.rewrite.file
+        console.note(f"edited {file}; `launcher plan {file}` shows what runs again")
+    return int(failed)
+
+
+def _ask(made: Sequence[Edits], args: Any, console: Console) -> None:
+    """Raises BlockedError unless the user agrees."""
+    if args.yes:
+        return
+    what = plural(len(made), "file")
+    if console.cannot_ask:
+        raise BlockedError(f"cannot ask before editing {what}: {console.cannot_ask}", hint="pass --yes")
+    if not console.ask(f"\nEdit {what}?"):
+        raise BlockedError("not approved; nothing was written")

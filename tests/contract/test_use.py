@@ -1,0 +1,33 @@
+"""Contract: an ended app has what it used."""
+
+import pytest
+
+from tests.contract.conftest import Case
+
+BURN = "(ulimit -t 1; while :; do :; done) || true"
+"""Ends with the first second of CPU time."""
+
+
+def test_an_ended_app_has_the_cpu_time_that_it_used(case: Case) -> None:
+    if not case.measures_use:
+        pytest.xfail(f"{case.name} does not measure what an app uses")
+    app_id = case.run(case.app(BURN)).app_id
+    seen = case.another().record(app_id)
+    assert seen is not None
+    use = seen.used["r"]
+    assert use.runs == 1
+    assert 0.8 <= use.cpu_s < 3.0, "the limit is counted in ticks of the kernel"
+    assert 0.0 < use.cores <= 1.2
+    assert (use.memory > 0) == bool(use.source)
+    (replica,) = seen.replicas
+    assert replica.use is not None
+    assert replica.use.to_json() == use.to_json()
+
+
+def test_an_app_that_runs_has_no_use_yet(case: Case) -> None:
+    app_id = case.start(case.app("exec sleep 1000"))
+    case.until_running(app_id)
+    seen = case.another().record(app_id)
+    assert seen is not None
+    assert seen.used == {}
+    case.scheduler.cancel(app_id)
