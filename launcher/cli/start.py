@@ -38,7 +38,10 @@ def add_arguments(parser: Any) -> None:
     parser.add_argument("--now", action="store_true", help="do not wait for their turns")
 
 
-def run(args: Any, console: Console) -> int:
+def run(args: Any, console: Console, *, always_asks: bool = False) -> int:
+    """Args:
+    always_asks: before apps are started.
+    """
     from launcher.errors import LauncherError, UsageError
     from launcher.inventory.find import find_apps
     from launcher.inventory.turns import start_now
@@ -53,8 +56,10 @@ def run(args: Any, console: Console) -> int:
     apps = {app.handle: app for each in found for app in each.apps}
     asked, code = [], 0
     seen = _seen([*apps.values()])
-    in_line = [app.app_id for app in seen if app.state == "queued" and not app.abandoned]
-    started = start_now(in_line) if in_line else set()
+    in_line = [app for app in seen if app.state == "queued" and not app.abandoned]
+    if in_line and always_asks:
+        _ask(in_line, console)
+    started = start_now([app.app_id for app in in_line]) if in_line else set()
     for app in seen:
         try:
             if app.app_id in started:
@@ -76,6 +81,19 @@ def run(args: Any, console: Console) -> int:
             raise late_error
         console.error(late_error)
     return 1 if late else code
+
+
+def _ask(apps: list[AppRecord], console: Console) -> None:
+    """Raises BlockedError unless the user agrees."""
+    from launcher.errors import BlockedError
+    from launcher.text import FEW, plural
+
+    for app in apps[:FEW]:
+        console.note(f"{app.handle} {app.state.upper()}: {app.message}")
+    if len(apps) > FEW:
+        console.note(f"and {plural(len(apps) - FEW, 'more app')} in line")
+    if not console.ask("\nStart them at once, also where that is more than this machine has?"):
+        raise BlockedError("not approved; nothing was started")
 
 
 def _seen(apps: list[AppRecord]) -> list[AppRecord]:

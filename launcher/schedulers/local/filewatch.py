@@ -23,6 +23,7 @@ CHANGES = (
 )  # written, moved, made, removed; the folder itself
 
 
+_SPARE = 100
 _POLL_S = 0.001
 _UNOWNED_S = 0.5  # before there is a supervisor: the client may die without touching a file
 
@@ -121,6 +122,36 @@ def _signature(path: str) -> Signature:
     except OSError:
         return None
     return tuple((name, each.st_ino, each.st_size, each.st_mtime_ns) for name, each in sorted(files))
+
+
+class AppsWatch:
+    """Names the apps that have written an event, of those that a display shows."""
+
+    def __init__(self, apps_dir: str) -> None:
+        self._apps_dir = apps_dir
+        self._files = FileWatch()
+        self._watched: set[str] = set()
+
+    def changed(self, app_ids: set[str]) -> set[str]:
+        """The apps among these that have changed since the last call, and those that it did not have."""
+        if len(self._watched) > 2 * len(app_ids) + _SPARE:  # most have ended: a watch cannot be given back
+            self.close()
+            self._files, self._watched = FileWatch(), set()
+        new = app_ids - self._watched
+        for app_id in new:
+            try:
+                self._files.add(self._events(app_id))
+            except OSError:
+                continue  # it has no folder yet, or none any more
+            self._watched.add(app_id)
+        written = self._files.wait(0)
+        return new | {each for each in app_ids if written and self._events(each) in written}
+
+    def close(self) -> None:
+        self._files.close()
+
+    def _events(self, app_id: str) -> str:
+        return rundir.events(os.path.join(self._apps_dir, app_id))
 
 
 class AppWatch:
