@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from importlib.util import find_spec
 from typing import Any
 
@@ -43,7 +44,11 @@ def run(args: Any, console: Console) -> int:
         arguments = Arguments("launcher status")
         status.add_arguments(arguments)
         return status.run(arguments.parse(["--watch"]), console)
+    gc.disable()  # or collections take a tenth of the start
     from launcher.cli.screen.app import Top
 
-    Top(args.words).run()
-    return 0
+    gc.freeze()
+    gc.enable()
+    top = Top(args.words)
+    top.run()
+    return top.return_code or 0

@@ -15,7 +15,7 @@ from launcher.turns.folders import gpu_table, slots_table
 
 _SHARE = 200
 """Asking all apps of a scheduler takes at most 1/200 of the time."""
-_LONGEST_S = 30.0
+_LONGEST_S = 90.0
 _DEAD_S = 5.0
 """How often apps are asked that tell of changes themselves: an app whose holder was killed does not."""
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+import signal
 import time
 from collections.abc import Callable, Sequence
 from itertools import groupby
@@ -15,6 +17,7 @@ from textual.message import Message
 from textual.timer import Timer
 from textual.widgets import Input
 
+from launcher.cli.main import TERMINATED
 from launcher.cli.render.apps import in_short
 from launcher.cli.screen.dialogs import FRAME, Command, Dialog
 from launcher.cli.screen.feed import Feed, News, Worker
@@ -73,6 +76,7 @@ class Top(App[None]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q,ctrl+c", "leave", priority=False, show=False),
+        Binding("ctrl+z", "suspend_process", show=False),
         Binding("question_mark,h", "help", show=False),
         Binding("slash", "entry", show=False),
         Binding("f", "view", show=False),
@@ -121,7 +125,8 @@ class Top(App[None]):
         self.post_message(self.Posted(act))
 
     def on_top_posted(self, message: Posted) -> None:
-        message.act()
+        if self.is_running:
+            message.act()
 
     def compose(self) -> ComposeResult:
         yield Line(id="title")
@@ -135,13 +140,19 @@ class Top(App[None]):
     def on_mount(self) -> None:
         self.jobs, self.text = self.query_one(JobList), self.query_one("#pane", TextPane)
         self.entry = self.query_one(Input)
+        self.lines = {line.id: line for line in self.query(Line)}  # a query looks at the uppermost screen
         self.jobs.focus()
         if self._news is not None:
             self._take(self._news)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._terminate)
         self._feed.begin()
         self._texts.begin()
         self._find()
         self._tick()
+
+    def _terminate(self) -> None:
+        """Leave the terminal as it was: see `launcher.cli.main.TERMINATED`."""
+        self.exit(return_code=TERMINATED)
 
     def on_unmount(self) -> None:
         self._feed.close()
@@ -209,12 +220,12 @@ class Top(App[None]):
             title.append((f"  /{' '.join(self._filter.words)}", "yellow"))
         if self.jobs.marks:
             title.append((f"  {len(self.jobs.marks)} marked", "bold yellow"))
-        self.query_one("#title", Line).show(title)
-        self.query_one("#headings", Line).show(self.jobs.headings())
+        self.lines["title"].show(title)
+        self.lines["headings"].show(self.jobs.headings())
         self._draw_tabs()
         doing = f"running: launcher {self._doing[-1]}" if self._doing else ""
         message = self._said or doing
-        self.query_one("#keys", Line).show([(message, "bold")] if message else [(KEYS, "dim")])
+        self.lines["keys"].show([(message, "bold")] if message else [(KEYS, "dim")])
 
     def _draw_tabs(self) -> None:
         app = self.jobs.app_here
@@ -223,7 +234,7 @@ class Top(App[None]):
             parts += [(f"{n} {pane}", "bold cyan" if pane == self._pane else ""), ("  ", "")]
         title = self._answer.title if self._answer and self._answer.asked == self._shown else ""
         parts += [(f"{title} ", "dim"), ("─" * self.size.width, "dim")]
-        self.query_one("#tabs", Line).show(parts)
+        self.lines["tabs"].show(parts)
 
     def _say(self, text: str) -> None:
         self._said = text.replace("\n", " ")
@@ -288,14 +299,15 @@ class Top(App[None]):
     def _tick(self) -> None:
         """Show how long apps have run."""
         now = time.time()
-        seen = [apps for n in range(*self.jobs.seen()) if (apps := self.jobs.jobs.row(n))]
-        live = [apps[0] for apps in seen if apps[0].is_live and len(apps) == 1]
-        young = any(now - (app.started_at or app.created_at or 0.0) < _YOUNG_S for app in live)
-        if live:
-            self.jobs.refresh()
-            here = self.jobs.app_here
-            if self._pane == "status" and here and here.is_live and not here.is_held:
-                self._read(again=True)
+        young = False
+        for row in range(self.jobs.seen()[0], self.jobs.seen()[1] + 1):
+            apps = self.jobs.jobs.row(row)
+            if len(apps) == 1 and apps[0].is_live and apps[0].started_at:
+                young = young or now - apps[0].started_at < _YOUNG_S
+                self.jobs.refresh_line(row)
+        here = self.jobs.app_here
+        if self._pane == "status" and here and here.is_live and not here.is_held:
+            self._read(again=True)
         self.set_timer(_TICK_S if young else _SLOW_S, self._tick)
 
     # Keys
@@ -387,7 +399,7 @@ class Top(App[None]):
         self.entry.placeholder = "search the text" if self.text.has_focus else "words that a job must have"
         self._is_search = self.text.has_focus
         self.entry.display = True
-        self.query_one("#keys").display = False
+        self.lines["keys"].display = False
         self.entry.focus()
 
     def on_input_submitted(self) -> None:
@@ -408,7 +420,7 @@ class Top(App[None]):
 
     def _close_entry(self) -> None:
         self.entry.display = False
-        self.query_one("#keys").display = True
+        self.lines["keys"].display = True
         (self.text if self._is_search else self.jobs).focus()
 
     # Commands

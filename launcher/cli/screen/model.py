@@ -28,9 +28,9 @@ VIEWS: Mapping[str, Collection[str]] = {
 """Name of a view → the states that it shows; () for all."""
 
 HEADINGS = ("PROJECT", "JOB", "STATE", "TOOK", "WHEN", "WHY")
-_PROJECT, _JOB, _WHEN, _WHY = 0, 1, 4, 5
-_OPTIONAL = (_WHEN, _PROJECT)  # columns that leave their room to reasons, in this order
-_REASON = 36  # columns reserved for reasons, at most a half
+_PROJECT, _JOB, _TOOK, _WHEN, _WHY = 0, 1, 3, 4, 5
+_YIELDS = {_WHEN: 60, _TOOK: 30, _PROJECT: 12}
+"""Column → how much room the reasons may have, as far as they need it, before they get that of the column."""
 _GAP = 2
 _RANK = {"running": 0, "created": 1, "reserved": 1, "queued": 2, "waiting": 3}
 
@@ -218,9 +218,9 @@ class Layout:
         sizes[_JOB] = min(sizes[_JOB], self.columns // 3)
         if len(self._projects) < 2:
             del sizes[_PROJECT]
-        reason = min(sizes.pop(_WHY), _REASON, self.columns // 2)
-        for column in _OPTIONAL:
-            if self._left(sizes) < reason:
+        reason = sizes.pop(_WHY)
+        for column, most in _YIELDS.items():
+            if self._left(sizes) < min(reason, most):
                 sizes.pop(column, None)
         return [*sizes.items(), (_WHY, max(0, self._left(sizes)))]
 

@@ -130,28 +130,26 @@ class AppsWatch:
     def __init__(self, apps_dir: str) -> None:
         self._apps_dir = apps_dir
         self._files = FileWatch()
-        self._watched: set[str] = set()
+        self._events: dict[str, str] = {}  # path → app id, of those watched
 
     def changed(self, app_ids: set[str]) -> set[str]:
         """The apps among these that have changed since the last call, and those that it did not have."""
-        if len(self._watched) > 2 * len(app_ids) + _SPARE:  # most have ended: a watch cannot be given back
+        if len(self._events) > 2 * len(app_ids) + _SPARE:  # most have ended: a watch cannot be given back
             self.close()
-            self._files, self._watched = FileWatch(), set()
-        new = app_ids - self._watched
+            self._files, self._events = FileWatch(), {}
+        new = app_ids.difference(self._events.values())
         for app_id in new:
+            events = rundir.events(os.path.join(self._apps_dir, app_id))
             try:
-                self._files.add(self._events(app_id))
+                self._files.add(events)
             except OSError:
                 continue  # it has no folder yet, or none any more
-            self._watched.add(app_id)
-        written = self._files.wait(0)
-        return new | {each for each in app_ids if written and self._events(each) in written}
+            self._events[events] = app_id
+        written = {self._events[path] for path in self._files.wait(0)}
+        return new | (written & app_ids)
 
     def close(self) -> None:
         self._files.close()
-
-    def _events(self, app_id: str) -> str:
-        return rundir.events(os.path.join(self._apps_dir, app_id))
 
 
 class AppWatch:

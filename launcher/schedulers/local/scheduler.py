@@ -229,7 +229,7 @@ class LocalScheduler(EngineScheduler["PopenRequest"]):
         from launcher.schedulers.local.filewatch import AppsWatch
 
         self._watch = self._watch or AppsWatch(rundir.apps_dir(self._state_dir))
-        return self._watch.changed(set(filter(is_id, app_ids)))
+        return self._watch.changed({*app_ids})
 
     def has_apps_here(self) -> bool:
         return True
