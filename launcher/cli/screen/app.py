@@ -20,7 +20,7 @@ from textual.widgets import Input
 from launcher.cli.main import TERMINATED
 from launcher.cli.render.apps import in_short
 from launcher.cli.screen.dialogs import FRAME, Command, Dialog
-from launcher.cli.screen.feed import Feed, News, Worker
+from launcher.cli.screen.feed import Feed, Present, Worker
 from launcher.cli.screen.model import VIEWS, Filter, name_of
 from launcher.cli.screen.panes import PANES, STREAMS, Answer, Asked, answer
 from launcher.cli.screen.widgets import JobList, Line, TextPane
@@ -105,21 +105,21 @@ class Top(App[None]):
             super().__init__()
             self.act = act
 
-    def __init__(self, words: Sequence[str] = (), *, first: Callable[[Feed], News] = Feed.first) -> None:
+    def __init__(self, words: Sequence[str] = (), *, first: Callable[[Feed], Present] = Feed.first) -> None:
         super().__init__(ansi_color=True)
         self._filter = Filter(words=tuple(words))
         self._pane, self._stream, self._replica = PANES[0], STREAMS[0], 0
         self._in_full = False
         self._said = ""
         self._doing: list[str] = []  # commands that have yet to end
-        self._news: News | None = None
+        self._present: Present | None = None
         self._shown: Asked | None = None
         self._answer: Answer | None = None
         self._feed = Feed(self._post, self._say, self._take)
         self._texts = Worker(self._post, self._cannot_show)
         self._again: Timer | None = None
         self._is_leaving = False
-        self._news = first(self._feed)
+        self._present = first(self._feed)
 
     def _post(self, act: Callable[[], None]) -> None:
         self.post_message(self.Posted(act))
@@ -142,8 +142,8 @@ class Top(App[None]):
         self.entry = self.query_one(Input)
         self.lines = {line.id: line for line in self.query(Line)}  # a query looks at the uppermost screen
         self.jobs.focus()
-        if self._news is not None:
-            self._take(self._news)
+        if self._present is not None:
+            self._take(self._present)
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._terminate)
         self._feed.begin()
         self._texts.begin()
@@ -160,19 +160,19 @@ class Top(App[None]):
 
     # What is shown
 
-    def _take(self, news: News) -> None:
+    def _take(self, present: Present) -> None:
         """Show the present apps."""
         here = self.jobs.app_here
-        self._news = news
-        self.jobs.jobs.limits = news.limits
-        self.jobs.jobs.show(news.live, news.recent, self._filter, {} if self._in_full else news.families)
+        self._present = present
+        self.jobs.jobs.limits = present.limits
+        self.jobs.jobs.show(present.live, present.recent, self._filter, {} if self._in_full else present.families)
         self.jobs.changed(here.handle if here and self.jobs.cursor else "")
-        for app in (*news.live, *news.recent):
+        for app in (*present.live, *present.recent):
             if app.handle in self.jobs.marks:
                 self.jobs.marks[app.handle] = app
         self._draw_lines()
         now_here = self.jobs.app_here
-        if (now_here and now_here.app_id in news.asked) or (news.turns and self._pane == "queue"):
+        if (now_here and now_here.app_id in present.asked) or (present.turns and self._pane == "queue"):
             self._read(again=True)
         if self._feed.is_full:
             self._find()
@@ -206,7 +206,7 @@ class Top(App[None]):
 
     def _draw_lines(self) -> None:
         """The lines above and below the list, and the last one."""
-        live = self._news.live if self._news else ()
+        live = self._present.live if self._present else ()
         ended = len(self.jobs.jobs.recent) + len(self.jobs.jobs.places)
         title = [
             ("launcher top", "bold"),
@@ -356,14 +356,14 @@ class Top(App[None]):
             return
         self._filter = chosen
         self.jobs.forget_widths()
-        if self._news is not None:
-            self._take(self._news)
+        if self._present is not None:
+            self._take(self._present)
         self._find()
 
     def action_fold(self) -> None:
         self._in_full = not self._in_full
-        if self._news is not None:
-            self._take(self._news)
+        if self._present is not None:
+            self._take(self._present)
         self._read(again=self._pane == "queue")
 
     def action_mark(self) -> None:

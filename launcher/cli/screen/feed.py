@@ -84,7 +84,7 @@ def _raiser(error: Exception) -> Callable[[], None]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class News:
+class Present:
     """The present apps.
 
     Attributes:
@@ -111,7 +111,7 @@ class Feed(Worker):
         show: called with the present apps in the thread of the screen.
     """
 
-    def __init__(self, post: Post, failed: Callable[[str], None], show: Callable[[News], None]) -> None:
+    def __init__(self, post: Post, failed: Callable[[str], None], show: Callable[[Present], None]) -> None:
         super().__init__(post, failed)
         self._show = show
         self._changes = Changes()
@@ -127,12 +127,12 @@ class Feed(Worker):
         """Whether so many apps have ended that their places should be read again."""
         return len(self._recent) > _MOST_RECENT
 
-    def first(self) -> News:
+    def first(self) -> Present:
         """The apps as the ledger has them."""
         self._changes.records()
         self._live = {app.handle: app for app in recorded.live()}
         self._families = recorded.families([app.app_id for app in self._live.values()])
-        return self._news(frozenset(), turns=False)
+        return self._present(frozenset(), turns=False)
 
     def find(self, chosen: Filter, show: Callable[[object], None]) -> None:
         """Read the places of the ended apps that a filter takes; called as a request."""
@@ -141,8 +141,8 @@ class Feed(Worker):
         places = recorded.ended(chosen.words, chosen.states)
         self._recent, self._read_at = {}, at
         self._post(lambda: show(places))
-        news = self._news(frozenset(), turns=False)
-        self._post(lambda: self._show(news))
+        present = self._present(frozenset(), turns=False)
+        self._post(lambda: self._show(present))
 
     def look(self) -> None:
         """Have all apps asked now."""
@@ -163,8 +163,8 @@ class Feed(Worker):
         turns = self._changes.turns()
         if asked or is_new or turns:
             say_why_held([*self._live.values()])
-            news = self._news(frozenset(app.app_id for app in asked), turns=turns)
-            self._post(lambda: self._show(news))
+            present = self._present(frozenset(app.app_id for app in asked), turns=turns)
+            self._post(lambda: self._show(present))
         return max(INTERVAL_S, (_SHARE - 1) * (time.monotonic() - began))
 
     def _read(self) -> None:
@@ -198,8 +198,8 @@ class Feed(Worker):
             if app.has_ended and app.handle not in self._recent:
                 self._recent = {app.handle: app, **self._recent}
 
-    def _news(self, asked: frozenset[str], *, turns: bool) -> News:
-        return News(
+    def _present(self, asked: frozenset[str], *, turns: bool) -> Present:
+        return Present(
             live=[*self._live.values()],
             recent=[*self._recent.values()],
             families=self._families,

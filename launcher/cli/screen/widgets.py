@@ -208,7 +208,7 @@ class TextPane(ScrollView, can_focus=True):
 
         Args:
             is_new: whether they are another text, which is shown from its beginning.
-            is_tail: whether its end is shown instead, and stays in sight while it grows.
+            is_tail: whether its end is shown instead, and stays in view while it grows.
         """
         if not is_new and lines == self._lines:
             return
