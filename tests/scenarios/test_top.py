@@ -137,7 +137,7 @@ def test_a_job_in_line_starts_at_once(scenario):
 
 def test_a_job_that_starts_and_ends_elsewhere_is_shown(scenario):
     async def act(top, pilot):
-        file, gate = await asyncio.to_thread(scenario.running, "echo lost >&2; exit 4")
+        _, gate = await asyncio.to_thread(scenario.running, "echo lost >&2; exit 4")
         await until(pilot, lambda: states(top) == {"job": "running"})
         gate.open()
         await until(pilot, lambda: rows(top) == [("job", "failed", "main/0 exited with 4: lost")])

@@ -19,41 +19,15 @@ from textual.widgets import Input
 
 from launcher.cli.main import TERMINATED
 from launcher.cli.render.apps import in_short
-from launcher.cli.screen.dialogs import FRAME, Command, Dialog
+from launcher.cli.screen.dialogs import FRAME, HELP, KEYS, Command, Dialog, rerun
 from launcher.cli.screen.feed import Feed, Present, Worker
 from launcher.cli.screen.model import VIEWS, Filter, name_of
 from launcher.cli.screen.panes import PANES, STREAMS, Answer, Asked, answer
 from launcher.cli.screen.widgets import JobList, Line, TextPane
 from launcher.errors import LauncherError
-from launcher.inventory.project import job_file
-from launcher.inventory.recorded import at, files
-from launcher.specs.jobkey import DEFAULT_TARGET
+from launcher.inventory.recorded import at
 from launcher.state.records import AppRecord
 from launcher.text import plural
-
-KEYS = "space mark  c cancel  r re-run  s start now  / filter  tab below  ? help  q quit"
-HELP = """\
-The list
-  up, down, j, k     go to a job; also page up, page down, home, end
-  /                  show only jobs with these words: name, project, target, state, reason
-  f                  all jobs, live ones, failed ones, ended ones
-  a                  a line for each job of a large matrix, or one for those alike
-  space, *           mark a job; mark all live jobs that are shown
-  esc                take back marks, a filter, a search, the large text below
-
-Below the list
-  1 2 3 4            status and replicas, output, use against asked, turns of this machine
-  tab, enter         go to the text and back; make it large
-  o                  output: stdout and stderr, stdout, stderr
-  [ ]                output of the replica before, of the next one
-  /, n, N            search the text, once you have gone there: next, previous match
-
-The job under the cursor, or the marked ones: each shows what it would do, and asks
-  c                  cancel
-  r                  re-run: the plan of its job file, with --rerun
-  s                  start at once, out of turn
-
-  q                  quit; the jobs keep running"""
 
 _YOUNG_S = 60.0
 _TICK_S, _SLOW_S = 1.0, 10.0  # between two looks at the clock, with young apps and without
@@ -165,7 +139,9 @@ class Top(App[None]):
         here = self.jobs.app_here
         self._present = present
         self.jobs.jobs.limits = present.limits
-        self.jobs.jobs.show(present.live, present.recent, self._filter, {} if self._in_full else present.families)
+        self.jobs.jobs.show(
+            present.live, present.recent, self._filter, {} if self._in_full else present.families
+        )
         self.jobs.changed(here.handle if here and self.jobs.cursor else "")
         for app in (*present.live, *present.recent):
             if app.handle in self.jobs.marks:
@@ -210,10 +186,9 @@ class Top(App[None]):
         ended = len(self.jobs.jobs.recent) + len(self.jobs.jobs.places)
         title = [
             ("launcher top", "bold"),
-            (f"  {self.jobs.only_project}  ", ""),
-            (in_short(live) if live else "no live apps", ""),
+            (f"  {project}" if (project := self.jobs.only_project) else "", ""),
+            (f"  {in_short(live) if live else 'no live apps'}; {ended:,} ended", ""),
         ]
-        title.append((f"; {ended:,} ended", ""))
         if self._filter.view != "all":
             title.append((f"  {self._filter.view} only", "yellow"))
         if self._filter.words:
@@ -241,7 +216,7 @@ class Top(App[None]):
         self._draw_lines()
 
     def on_key(self, event: events.Key) -> None:
-        if self._said and event.key not in ("question_mark",):
+        if self._said:
             self._say("")
 
     def on_resize(self) -> None:
@@ -263,9 +238,9 @@ class Top(App[None]):
             in_full=self._in_full,
             color=not self.no_color,
         )
-        if not again and self._shown is not None and _same(asked, self._shown):
+        if not again and self._shown is not None and asked.is_of(self._shown):
             return
-        if self._shown is None or not _same(asked, self._shown):
+        if self._shown is None or not asked.is_of(self._shown):
             self._answer = None
         self._shown = asked
         self._texts.ask("text", lambda: self._answered(answer(asked)))
@@ -274,7 +249,7 @@ class Top(App[None]):
         """Show a text; in the thread that reads texts."""
 
         def show() -> None:
-            if self._shown is None or not _same(made.asked, self._shown):
+            if self._shown is None or not made.asked.is_of(self._shown):
                 return
             is_new = self._answer is None
             self._answer = made
@@ -448,7 +423,7 @@ class Top(App[None]):
             self._say("no job of a job file is chosen")
         for target, each in groupby(sorted(apps, key=lambda app: app.key[1]), key=lambda app: app.key[1]):
             try:
-                self._run([*_rerun([*each], target)])
+                self._run([*rerun([*each], target)])
             except LauncherError as error:
                 self._say(f"{error}: {error.hint}" if error.hint else str(error))
 
@@ -472,25 +447,3 @@ class Top(App[None]):
 
         columns = self.size.width - FRAME - 1
         Command(words, dict(options), post=self._post, ask=ask, done=done, columns=columns).begin()
-
-
-def _same(one: Asked, other: Asked) -> bool:
-    """Whether both ask for the same text, if at different times."""
-    places = [(each.pane, each.app and each.app.handle, each.stream, each.replica) for each in (one, other)]
-    if one.pane == other.pane == "queue":
-        return True
-    return places[0] == places[1]
-
-
-def _rerun(apps: Sequence[AppRecord], target: str) -> Sequence[str]:
-    """The command line that runs jobs of one target again. Raises LauncherError where a file is not here."""
-    places = files([app.app_id for app in apps])
-    found = dict.fromkeys(job_file(*places[app.app_id]) for app in apps if app.app_id in places)
-    jobs = dict.fromkeys(app.job or "" for app in apps)
-    of_target = [] if target == DEFAULT_TARGET else ["--target", target]
-    return [
-        "apply",
-        *found,
-        *of_target,
-        *(word for job in jobs for word in ("--select", job, "--rerun", job)),
-    ]

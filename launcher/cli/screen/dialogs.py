@@ -20,9 +20,38 @@ from launcher.cli.main import report
 from launcher.cli.screen.feed import Post
 from launcher.cli.screen.widgets import Line, TextPane
 from launcher.errors import LauncherError
+from launcher.inventory.project import job_file
+from launcher.inventory.recorded import files
+from launcher.specs.jobkey import DEFAULT_TARGET
+from launcher.state.records import AppRecord
 
 FRAME = 8  # columns beside the text of a dialog
 _LINES = 6  # lines beside it
+
+
+KEYS = "space mark  c cancel  r re-run  s start now  / filter  tab below  ? help  q quit"
+HELP = """\
+The list
+  up, down, j, k     go to a job; also page up, page down, home, end
+  /                  show only jobs with these words: name, project, target, state, reason
+  f                  all jobs, live ones, failed ones, ended ones
+  a                  a line for each job of a large matrix, or one for those alike
+  space, *           mark a job; mark all live jobs that are shown
+  esc                take back marks, a filter, a search, the large text below
+
+Below the list
+  1 2 3 4            status and replicas, output, use against asked, turns of this machine
+  tab, enter         go to the text and back; make it large
+  o                  output: stdout and stderr, stdout, stderr
+  [ ]                output of the replica before, of the next one
+  /, n, N            search the text, once you have gone there: next, previous match
+
+The job under the cursor, or the marked ones: each shows what it would do, and asks
+  c                  cancel
+  r                  re-run: the plan of its job file, with --rerun
+  s                  start at once, out of turn
+
+  q                  quit; the jobs keep running"""
 
 
 class Dialog(ModalScreen[bool]):
@@ -158,3 +187,17 @@ class Command:
         self._post(lambda: self._ask(text, question, take))
         answered.wait()
         return answer[0]
+
+
+def rerun(apps: Sequence[AppRecord], target: str) -> Sequence[str]:
+    """The command line that runs jobs of one target again. Raises LauncherError where a file is not here."""
+    places = files([app.app_id for app in apps])
+    found = dict.fromkeys(job_file(*places[app.app_id]) for app in apps if app.app_id in places)
+    jobs = dict.fromkeys(app.job or "" for app in apps)
+    of_target = [] if target == DEFAULT_TARGET else ["--target", target]
+    return [
+        "apply",
+        *found,
+        *of_target,
+        *(word for job in jobs for word in ("--select", job, "--rerun", job)),
+    ]

@@ -50,6 +50,13 @@ class Asked:
     in_full: bool = False
     color: bool = True
 
+    def is_of(self, other: Asked) -> bool:
+        """Whether both are for the same text, if at different times."""
+        if self.pane == other.pane == "queue":
+            return True
+        one, two = ((each.pane, each.app and each.app.handle) for each in (self, other))
+        return one == two and (self.stream, self.replica) == (other.stream, other.replica)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:

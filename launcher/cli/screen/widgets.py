@@ -172,9 +172,6 @@ class JobList(ScrollView, can_focus=True):
     def action_far(self, direction: int) -> None:
         self._go(len(self.jobs) if direction > 0 else 0)
 
-    def on_click(self, event: object) -> None:
-        self._go(self.scroll_offset.y + getattr(event, "y", 0))
-
     def _go(self, number: int) -> None:
         self.cursor = max(0, min(number, len(self.jobs) - 1))
         self._follow()
