@@ -1,12 +1,13 @@
-"""Write docs/picture.svg: a plan and an apply, as a terminal shows them.
+"""Write docs/picture.svg, a plan and an apply in a terminal, and docs/top.svg, the screen of `top`.
 
 `scripts/picture` runs real commands in a pseudo-terminal and draws what is on the screen afterwards. Nothing
-in the picture depends on the machine, the user or the time: a test compares its text with another run.
+in the first picture depends on the machine, the user or the time: a test compares its text with another run.
 """
 
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import pty
 import re
@@ -54,6 +55,43 @@ BEFORE = "launcher apply jobs --yes --wait"
 CHANGED = {"jobs/train.launcher.yaml": JOB.format(name="train", args="--lr, 0.03")}
 """What was edited after that."""
 SHOWN = ("launcher plan jobs", "launcher apply jobs --yes --wait", "launcher plan jobs")
+
+TOP = ROOT / "docs" / "top.svg"
+TOP_COLUMNS, TOP_LINES = 100, 30
+TOP_JOB = """\
+version: 1
+name: {name}
+{more}
+roles:
+  main:
+    entrypoint: sh
+    args: [-c, {script}]
+    resource: {{cpu: 1, memory: 1GiB}}
+"""
+
+
+def top_job(name: str, script: str, more: str = "", *, retries: int = 0) -> str:
+    text = TOP_JOB.format(name=name, more=more, script=json.dumps(script))
+    return text + (f"    max_retries: {retries}\n" if retries else "")
+
+
+LONG = "echo step 1; exec sleep 1000"
+TOP_FILES = {
+    "launcher.toml": 'project = "vision"\n\n[queue]\ncpu = 2\n',
+    "prepare.launcher.yaml": top_job("prepare", "echo done"),
+    "score.launcher.yaml": top_job("score", "python3 -c 'import torch_geometric'"),
+    "train.launcher.yaml": top_job("train", LONG),
+    "tune.launcher.yaml": top_job(
+        "tune", "test -e seen || { touch seen; exit 1; }; exec sleep 99", retries=3
+    ),
+    "distil.launcher.yaml": top_job("distil", LONG),
+    "report.launcher.yaml": top_job("report", LONG, "needs: [train]"),
+}
+TOP_ORDER = ("prepare", "score", "train", "tune", "distil", "report")
+SHOWN_BEFORE_KEYS = ("restart 1 of 3", "1st in line", "waits for train", "score@1")
+TOP_KEYS = b"\x1b[B" * 4
+"""Down to the job that has failed."""
+SHOWN_AFTER_KEYS = ("score  FAILED", "main/0")
 
 DARK = TerminalTheme(
     (24, 26, 31),
@@ -127,6 +165,50 @@ def picture() -> str:
     return console.export_svg(title="", theme=DARK, code_format=SVG, unique_id="picture")
 
 
+def picture_of_top() -> str:
+    """The SVG of the screen of `launcher top`, run now: some jobs run and wait, one has failed."""
+    screen = pyte.Screen(TOP_COLUMNS, TOP_LINES)
+    with example() as (folder, environ):
+        write(folder, TOP_FILES)
+        for name in TOP_ORDER:
+            wait = ["--wait"] if name in TOP_ORDER[:2] else []
+            words = ["launcher", "apply", f"{name}.launcher.yaml", "--yes", *wait]
+            subprocess.run(words, cwd=folder, env=environ, capture_output=True, check=False)
+        try:
+            show_top(screen, folder, environ)
+        finally:
+            words = ["launcher", "cancel", "*", "--yes"]
+            subprocess.run(words, cwd=folder, env=environ, capture_output=True, check=False)
+    console = Console(record=True, width=TOP_COLUMNS, file=StringIO(), legacy_windows=False)
+    for number in range(TOP_LINES):
+        console.print(line(screen, number), soft_wrap=True)
+    return console.export_svg(title="", theme=DARK, code_format=SVG, unique_id="top")
+
+
+def show_top(screen: pyte.Screen, folder: Path, environ: Mapping[str, str]) -> None:
+    """Run `launcher top` until it shows what it should, press keys, and leave what is then on the screen."""
+    stream = pyte.ByteStream(screen)
+    process, ours = started("launcher top", folder, environ, TOP_COLUMNS, TOP_LINES)
+
+    def until(words: tuple[str, ...]) -> None:
+        while not all(word in "\n".join(screen.display) for word in words):
+            # The emulator knows neither faint text nor the keyboard protocol that is asked for.
+            found = read(ours)
+            if not found:
+                raise SystemExit("launcher top has ended:\n" + "\n".join(screen.display))
+            shown = re.sub(rb"\x1b\[[<>=?][0-9;]*u", b"", found)
+            stream.feed(re.sub(rb"\x1b\[2m", b"\x1b[90m", shown))
+
+    until(SHOWN_BEFORE_KEYS)
+    os.write(ours, TOP_KEYS)
+    until(SHOWN_AFTER_KEYS)
+    os.write(ours, b"q")
+    while read(ours):
+        pass
+    process.wait()
+    os.close(ours)
+
+
 @contextmanager
 def example() -> Iterator[tuple[Path, Mapping[str, str]]]:
     """An empty repository, and an environment with a state folder of its own; both go afterwards."""
@@ -160,8 +242,21 @@ def write(folder: Path, files: Mapping[str, str]) -> None:
 
 def output(command: str, folder: Path, environ: Mapping[str, str]) -> bytes:
     """What a command writes to a terminal of fixed size."""
+    process, ours = started(command, folder, environ, COLUMNS, LINES)
+    shown = b""
+    while chunk := read(ours):
+        shown += chunk
+    os.close(ours)
+    process.wait()
+    return shown
+
+
+def started(
+    command: str, folder: Path, environ: Mapping[str, str], columns: int, lines: int
+) -> tuple[subprocess.Popen[bytes], int]:
+    """A command that runs in a terminal of its own, and our end of that."""
     ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
     process = subprocess.Popen(
         command.split(),
         cwd=folder,
@@ -173,12 +268,7 @@ def output(command: str, folder: Path, environ: Mapping[str, str]) -> bytes:
         preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
     )
     os.close(theirs)
-    shown = b""
-    while chunk := read(ours):
-        shown += chunk
-    os.close(ours)
-    process.wait()
-    return shown
+    return process, ours
 
 
 def read(terminal: int) -> bytes:
@@ -193,17 +283,19 @@ def line(screen: pyte.Screen, number: int) -> Text:
 
     Spaces around a run are spans of their own, which are not drawn: some programs drop them from a text.
     """
-    cells = [screen.buffer[number][column] for column in range(COLUMNS)]
+    cells = [screen.buffer[number][column] for column in range(screen.columns)]
     text = Text()
-    for (color, bold), run in groupby(cells, lambda cell: (cell.fg, cell.bold)):
-        style = Style(color=color.replace("bright", "bright_").replace("brown", "yellow"), bold=bold)
+    for (color, bold, reverse), run in groupby(cells, lambda cell: (cell.fg, cell.bold, cell.reverse)):
+        name = color.replace("bright", "bright_").replace("brown", "yellow")
+        style = Style(color=name, bold=bold, reverse=reverse)
         words = "".join(cell.data for cell in run)
         for part in re.split(r"(^ +| +$)", words):
-            text.append(part, None if part.isspace() else style)
+            text.append(part, None if part.isspace() and not reverse else style)
     text.rstrip()
     return text
 
 
 if __name__ == "__main__":
-    PICTURE.write_text(picture())
-    print(PICTURE.relative_to(ROOT))
+    for path, draw in ((PICTURE, picture), (TOP, picture_of_top)):
+        path.write_text(draw())
+        print(path.relative_to(ROOT))

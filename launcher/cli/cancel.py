@@ -50,7 +50,10 @@ def add_arguments(parser: Any) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object when done")
 
 
-def run(args: Any, console: Console) -> int:
+def run(args: Any, console: Console, *, always_asks: bool = False) -> int:
+    """Args:
+    always_asks: also before a single app is stopped.
+    """
     from launcher.cli.interrupts import terminate_with_exception
     from launcher.inventory.find import find_apps
 
@@ -70,7 +73,8 @@ def run(args: Any, console: Console) -> int:
         from launcher.cli.render.apps import in_short
 
         console.note(in_short(left, "had already ended"))
-    if len(live) > 1 and not args.yes and not of_groups.isdisjoint(app.handle for app in live):
+    is_unclear = len(live) > 1 and not of_groups.isdisjoint(app.handle for app in live)
+    if live and not args.yes and (is_unclear or always_asks):
         _ask(live, console)
     _cancel_all(live, args.grace, problems, console)
     code = int(bool(problems))
@@ -125,7 +129,7 @@ def _ask(apps: Sequence[AppRecord], console: Console) -> None:
         raise BlockedError(
             f"cannot ask before stopping {what}: {console.cannot_ask}", hint="pass --yes to stop them all"
         )
-    if not console.ask(f"\nStop these {len(apps)} apps?"):
+    if not console.ask(f"\nStop these {len(apps)} apps?" if len(apps) > 1 else "\nStop this app?"):
         raise BlockedError("not approved; nothing was stopped")
 
 

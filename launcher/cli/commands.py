@@ -30,6 +30,7 @@ COMMANDS: tuple[tuple[str, dict[str, str]], ...] = (
         "Apps",
         {
             "list": "list the newest apps and their states",
+            "top": "watch and steer all jobs on one screen",
             "status": "show the running apps, or one app with its replicas",
             "describe": "show all details of an app",
             "history": "list the attempts of a job, and why each ran",

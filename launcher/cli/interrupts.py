@@ -14,10 +14,16 @@ if TYPE_CHECKING:
 
 
 def terminate_with_exception() -> None:
-    """Make SIGTERM raise Terminated in the main thread, so that `finally` blocks run."""
+    """Make SIGTERM raise Terminated in the main thread, so that `finally` blocks run.
+
+    Without effect in another thread: there, `top` runs commands, and handles signals itself.
+    """
     import signal
 
-    signal.signal(signal.SIGTERM, _terminated)
+    try:
+        signal.signal(signal.SIGTERM, _terminated)
+    except ValueError:  # how Python refuses it in other threads
+        pass
 
 
 def _terminated(_signal: int, _frame: object) -> NoReturn:

@@ -32,32 +32,45 @@ def add_arguments(parser: Any) -> None:
 
 
 def run(args: Any, console: Console) -> int:
-    from launcher.inventory.turns import Tables, have_cleared, left_by
-    from launcher.turns.machine import machine
+    from launcher.inventory.turns import Tables
 
-    has, tables = machine(with_gpus=True), Tables.read()
-    left = {each.place: left_by(each) for each in tables.holders if each.is_left}
-    if left:
-        have_cleared(tables)
+    tables = Tables.read()
     if args.json:
         from json import dumps
 
         from launcher.cli.render.queue_text import queue_json
+        from launcher.turns.machine import machine
 
-        console.print(dumps(queue_json(has, tables, left), indent=2))
+        console.print(dumps(queue_json(machine(with_gpus=True), tables, _cleared(tables)), indent=2))
         return 0
-    from launcher.cli.render.queue_text import queue_text
-    from launcher.inventory.recorded import families as families_of
-
-    families = {} if args.all else families_of([each.ticket.app for each in tables.line])
-    text = queue_text(has, tables, left, families=families, color=console.color, columns=console.columns)
-    console.print(text)
-    for note in _notes(tables):
+    console.print(as_text(tables, in_full=args.all, color=console.color, columns=console.columns))
+    for note in notes(tables):
         console.note(note)
     return 0
 
 
-def _notes(tables: Tables) -> list[str]:
+def as_text(tables: Tables, *, in_full: bool, color: bool, columns: int | None) -> str:
+    """The tables as people read them; see `queue_text`."""
+    from launcher.cli.render.queue_text import queue_text
+    from launcher.inventory.recorded import families as families_of
+    from launcher.turns.machine import machine
+
+    families = {} if in_full else families_of([each.ticket.app for each in tables.line])
+    left, has = _cleared(tables), machine(with_gpus=True)
+    return queue_text(has, tables, left, families=families, color=color, columns=columns)
+
+
+def _cleared(tables: Tables) -> dict[tuple[int, str, str], list[int]]:
+    """The processes that keep the shares of dead holders; has these shares cleared."""
+    from launcher.inventory.turns import have_cleared, left_by
+
+    left = {each.place: left_by(each) for each in tables.holders if each.is_left}
+    if left:
+        have_cleared(tables)
+    return left
+
+
+def notes(tables: Tables) -> list[str]:
     import os
     import sys
 

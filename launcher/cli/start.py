@@ -41,7 +41,10 @@ def add_arguments(parser: Any) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object when done")
 
 
-def run(args: Any, console: Console) -> int:
+def run(args: Any, console: Console, *, always_asks: bool = False) -> int:
+    """Args:
+    always_asks: before apps are started.
+    """
     from launcher.errors import LauncherError, UsageError
     from launcher.inventory.find import find_apps
     from launcher.inventory.turns import start_now
@@ -56,9 +59,11 @@ def run(args: Any, console: Console) -> int:
     apps = {app.handle: app for each in found for app in each.apps}
     problems: list[Problem] = []
     seen = _seen([*apps.values()])
-    in_line = [app.app_id for app in seen if app.state == "queued" and not app.abandoned]
-    started = start_now(in_line) if in_line else set()
-    asked = [app for app in seen if app.app_id in started]
+    in_line = [app for app in seen if app.state == "queued" and not app.abandoned]
+    if in_line and always_asks:
+        _ask(in_line, console)
+    started = start_now([app.app_id for app in in_line]) if in_line else set()
+    asked = [app for app in in_line if app.app_id in started]
     for app in seen:
         try:
             if app.app_id not in started:
@@ -87,6 +92,19 @@ def _late(app: AppRecord) -> LauncherError:
 
     problem = f"{app.handle} has left the line and not started within {_STARTED_S:g} s"
     return LauncherError(problem, hint=f"launcher status {app.app_id}")
+
+
+def _ask(apps: list[AppRecord], console: Console) -> None:
+    """Raises BlockedError unless the user agrees."""
+    from launcher.errors import BlockedError
+    from launcher.text import FEW, plural
+
+    for app in apps[:FEW]:
+        console.note(f"{app.handle} {app.state.upper()}: {app.message}")
+    if len(apps) > FEW:
+        console.note(f"and {plural(len(apps) - FEW, 'more app')} in line")
+    if not console.ask("\nStart them at once, also where that is more than this machine has?"):
+        raise BlockedError("not approved; nothing was started")
 
 
 def _seen(apps: list[AppRecord]) -> list[AppRecord]:

@@ -52,6 +52,30 @@ def project_here() -> str:
         raise LauncherError(f"cannot read {config}: {error}") from error
 
 
+def job_file(origin: str, path: str) -> str:
+    """The file that an attempt was made from, as it is here. `origin`, `path`: see `Attempt`.
+
+    Raises LauncherError where its checkout is not known, or has no such file any more.
+    """
+    import os
+
+    from launcher.git import repository
+
+    root = origin if os.path.isabs(origin) else ""
+    tree = repository(os.getcwd()) if origin and not root else None
+    if tree is not None and tree.origin == origin:
+        root = tree.root
+    if not root:
+        raise LauncherError(
+            f"{path} was applied from {origin or 'another place'}, and this folder is no checkout of it",
+            hint="change to a checkout of it first",
+        )
+    found = os.path.join(root, path)
+    if not os.path.isfile(found):
+        raise LauncherError(f"{found} is not there any more")
+    return found
+
+
 def top_value(lines: Iterable[str], key: str, *, is_toml: bool) -> str:
     """The value of a key at the top of a TOML or YAML file; "" without one.
 

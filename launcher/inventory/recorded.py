@@ -11,6 +11,7 @@ from launcher.schedulers.registry import get_scheduler, get_scheduler_factories
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from array import array
     from collections.abc import Collection, Iterable, Iterator
     from typing import Any
 
@@ -42,6 +43,18 @@ def live() -> list[AppRecord]:
     """The apps that have no recorded end, the newest first."""
     with open_reader() as store:
         return store.live()
+
+
+def ended(words: Collection[str] = (), states: Collection[str] = ()) -> array[int]:
+    """The places of the apps that have ended, the last to end first; see `Reader.ended`."""
+    with open_reader() as store:
+        return store.ended(words, states)
+
+
+def at(places: Iterable[int]) -> list[AppRecord]:
+    """The apps at places of `ended`, in their order; apps that were removed since are absent."""
+    with open_reader() as store:
+        return store.at(places)
 
 
 def app(app_id: str, handle: str = "") -> AppRecord | None:

@@ -310,6 +310,13 @@ class Scheduler(ABC, Generic[T]):
                 ended = None if seen.is_live else self.record(seen.app_id)
                 yield ended or seen
 
+    def changed(self, app_ids: Collection[str]) -> Collection[str] | None:
+        """Return those of these apps that may have changed since the last call, or were not part of it.
+
+        Returns at once, and asks no engine. None where only the engine knows; this implementation.
+        """
+        return None
+
     def records(self) -> Sequence[AppRecord]:
         """Every app of `list` in its present state, without replicas."""
         from launcher.schedulers.responses import of_listed

@@ -17,6 +17,7 @@ from launcher.state.rows import (
     SCHEMA,
     UPGRADES,
     VERSION,
+    WORDS_OF,
     from_record,
     read_used,
     to_record,
@@ -25,6 +26,7 @@ from launcher.state.rows import (
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
+    from array import array
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from typing import Any, TypeVar
 
@@ -254,6 +256,23 @@ SELECT {ATTEMPT_RECORD}, (
         AND good.state = 'succeeded' ORDER BY good.number DESC LIMIT 1
 ), used, last.jobs FROM last JOIN attempts USING (job, project, target, number)
 """
+# A place is the id of a row of `attempts`, or the negative rowid of one of `apps`.
+_ENDED = f"""
+SELECT id AS place, coalesce(ended_at, created_at) AS at FROM attempts WHERE NOT {LIVE} {{where}}
+UNION ALL
+SELECT -rowid, coalesce(ended_at, created_at) FROM apps
+WHERE NOT {LIVE} AND NOT {_HAS_ATTEMPT.format(app="apps")} {{where}}
+ORDER BY at DESC, place DESC
+"""
+_WORDS = "lower(" + " || ' ' || ".join(f"coalesce({name}, '')" for name in WORDS_OF) + ")"
+_PLACES = "CROSS JOIN {table} ON {table}.{id} = {sign}json_each.value"
+_AT = f"""
+SELECT {RECORD} FROM (
+    SELECT {ATTEMPT_RECORD}, key FROM json_each(:places) {_PLACES.format(table="attempts", id="id", sign="")}
+    UNION ALL
+    SELECT {APP_RECORD}, key FROM json_each(:places) {_PLACES.format(table="apps", id="rowid", sign="-")}
+) ORDER BY key
+"""
 _MATCHING_IDS = f"""
 SELECT {ATTEMPT_RECORD} FROM attempts WHERE app_id GLOB :pattern
 UNION ALL
@@ -418,6 +437,30 @@ class Reader(StoreFile):
     def live_attempts(self) -> list[AppRecord]:
         """The recorded attempts that have no recorded end, newest first."""
         return newest_first(self._rows(_LIVE_ATTEMPTS))
+
+    def ended(self, words: Collection[str] = (), states: Collection[str] = ()) -> array[int]:
+        """The places of the apps that have ended, the last to end first; `at` reads them.
+
+        Args:
+            words: only apps with each of these in one of the fields of `WORDS_OF`, in any case.
+            states: only apps in one of these states; all when empty.
+        """
+        from array import array
+
+        values = {f"word{n}": word.lower() for n, word in enumerate(words)}
+        clauses = [f"AND instr({_WORDS}, :{name})" for name in values]
+        if states:
+            values.update((f"state{n}", state) for n, state in enumerate(states))
+            clauses.append(f"AND state IN ({', '.join(f':state{n}' for n in range(len(states)))})")
+        sql = _ENDED.format(where=" ".join(clauses))
+        return self._do(lambda db: array("q", (row[0] for row in db.execute(sql, values))))
+
+    def at(self, places: Iterable[int]) -> list[AppRecord]:
+        """The apps at these places, in their order; apps that were removed since are absent."""
+        import json
+
+        rows = self._rows(_AT, {"places": json.dumps([*places])})
+        return [to_record(row) for row in rows]
 
     def _one(self, sql: str, app_id: str) -> AppRecord | None:
         rows = self._rows(sql, (app_id,))

@@ -118,6 +118,9 @@ APP_RECORD = ", ".join(f"{_OF_APP.get(name, name)} AS {name}" for name in _SHORT
 RECORD = ", ".join(_SHORT)
 """The columns to select from the union of both."""
 
+WORDS_OF = ("job", "project", "target", "app_id", "scheduler", "state", "message")
+"""The columns, and fields of a record, that are searched for words."""
+
 APP_COLUMNS = (
     "app_id", "scheduler", "session", "name", "project", "target", "job", "number", "created_at",
     "state", "started_at", "ended_at", "message", "exit_code", "live",

@@ -69,6 +69,7 @@ ON_BRANCH = {
     "launcher.cli.plan": "what explains one job, Markdown and GitHub, for plans as text",
     "launcher.cli.plan_file": "the codec of saved plans, for applies of job files",
     "launcher.cli.run": "components, for job files",
+    "launcher.cli.top": "Textual, for its help, and where it is not installed or there is no terminal",
     "launcher.cli.validate": "saved plans, for job files",
     "launcher.jobfile.compile.compiled": "errors, for outcomes without any",
     "launcher.jobfile.cache.lookup": "dataclasses, for outcomes without shared files",

@@ -15,6 +15,7 @@ HEAVY = {
     "rich",
     "ruamel",
     "shtab",
+    "textual",
     "tomli",
     "yaml",
 }
@@ -65,6 +66,7 @@ EVERYDAY += [
     ["--help"],
     ["--version"],
     ["version"],
+    ["top", "--help"],
     ["list", "--json"],
     ["status", "job", "--json"],
 ]

@@ -2,6 +2,7 @@
 
 import re
 import runpy
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,16 @@ def test_the_list_for_programs_has_a_line_on_every_page_of_the_docs():
 def test_the_picture_shows_what_the_commands_print():
     script = runpy.run_path(str(ROOT / "scripts" / "picture.py"))
     assert words(script["PICTURE"].read_text()) == words(script["picture"]()), "run scripts/picture"
+
+
+@pytest.mark.slow
+def test_the_picture_of_top_shows_why_jobs_wait_and_have_failed():
+    """Times differ from run to run, and with them the rest of its texts."""
+    script = runpy.run_path(str(ROOT / "scripts" / "picture.py"))
+    for svg in (script["TOP"].read_text(), script["picture_of_top"]()):
+        text = unescape(" ".join(words(svg))).replace("\xa0", " ")
+        for reason in ("restart 1 of 3", "1st in line for 1 core", "waits for train", "No module named"):
+            assert reason in text, "run scripts/picture"
 
 
 def words(svg: str) -> list[str]:

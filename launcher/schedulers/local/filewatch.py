@@ -23,6 +23,7 @@ CHANGES = (
 )  # written, moved, made, removed; the folder itself
 
 
+_SPARE = 100
 _POLL_S = 0.001
 _UNOWNED_S = 0.5  # before there is a supervisor: the client may die without touching a file
 
@@ -121,6 +122,34 @@ def _signature(path: str) -> Signature:
     except OSError:
         return None
     return tuple((name, each.st_ino, each.st_size, each.st_mtime_ns) for name, each in sorted(files))
+
+
+class AppsWatch:
+    """Names the apps that have written an event, of those that a display shows."""
+
+    def __init__(self, apps_dir: str) -> None:
+        self._apps_dir = apps_dir
+        self._files = FileWatch()
+        self._events: dict[str, str] = {}  # path → app id, of those watched
+
+    def changed(self, app_ids: set[str]) -> set[str]:
+        """The apps among these that have changed since the last call, and those that it did not have."""
+        if len(self._events) > 2 * len(app_ids) + _SPARE:  # most have ended: a watch cannot be given back
+            self.close()
+            self._files, self._events = FileWatch(), {}
+        new = app_ids.difference(self._events.values())
+        for app_id in new:
+            events = rundir.events(os.path.join(self._apps_dir, app_id))
+            try:
+                self._files.add(events)
+            except OSError:
+                continue  # it has no folder yet, or none any more
+            self._events[events] = app_id
+        written = {self._events[path] for path in self._files.wait(0)}
+        return new | (written & app_ids)
+
+    def close(self) -> None:
+        self._files.close()
 
 
 class AppWatch:

@@ -15,11 +15,12 @@ from launcher.schedulers.local import rundir
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from typing import Any
 
     from launcher.schedulers.local.apprecord import LocalApp
     from launcher.schedulers.local.appview import AppView
+    from launcher.schedulers.local.filewatch import AppsWatch
     from launcher.schedulers.local.observe import LocalApps
     from launcher.schedulers.local.outputs import LocalOutputs
     from launcher.schedulers.local.popen import PopenRequest
@@ -77,6 +78,7 @@ class LocalScheduler(EngineScheduler["PopenRequest"]):
             self.no_workspace_hint = "make the folder the image of the roles, or use local_cwd"
         self._made: Submitter | None = None
         self._lock = allocate_lock()
+        self._watch: AppsWatch | None = None
 
     @property
     def _state_dir(self) -> str:
@@ -178,6 +180,9 @@ class LocalScheduler(EngineScheduler["PopenRequest"]):
         """Cancel the attached apps, and wait until they have ended."""
         if self._made is not None:
             self._made.close(self.cancel)
+        if self._watch is not None:
+            self._watch.close()
+            self._watch = None
 
     # Reading
 
@@ -218,6 +223,13 @@ class LocalScheduler(EngineScheduler["PopenRequest"]):
             view = appview.read_state(self._app_dir(app_id))
             if view is not None and not view.abandoned:
                 yield app_record(self.backend, self.session_name, app_id, view)
+
+    def changed(self, app_ids: Collection[str]) -> Collection[str]:
+        """Woken by the kernel when an app writes an event. The death of a supervisor changes nothing."""
+        from launcher.schedulers.local.filewatch import AppsWatch
+
+        self._watch = self._watch or AppsWatch(rundir.apps_dir(self._state_dir))
+        return self._watch.changed({*app_ids})
 
     def has_apps_here(self) -> bool:
         return True

@@ -11,7 +11,7 @@ import pytest
 
 from launcher.schedulers import pids
 from launcher.schedulers.local import kernel
-from launcher.schedulers.local.filewatch import FileWatch
+from launcher.schedulers.local.filewatch import AppsWatch, FileWatch
 from launcher.schedulers.loop import Poller
 
 
@@ -143,3 +143,15 @@ def test_a_wait_may_last_for_longer_than_the_kernel_counts(system, timeout_s, tm
     assert watch.wait(timeout_s, read) == set()
     watch.close()
     os.close(read)
+
+
+def test_a_watch_of_apps_names_those_that_have_written_an_event(system: str, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    watch = AppsWatch(str(tmp_path))
+    assert watch.changed({"a", "b", "removed"}) == {"a", "b", "removed"}
+    assert watch.changed({"a", "b"}) == set()
+    (tmp_path / "a" / "events.jsonl").write_text("{}\n")
+    assert watch.changed({"a", "b"}) == {"a"}
+    assert watch.changed({"a", "b"}) == set()
+    watch.close()

@@ -270,3 +270,21 @@ def test_eight_threads_write_rows_at_once():
         assert sum(pool.map(write, range(8))) == 160
     with Store.open(readonly=True) as store:
         assert (store.count(LOCAL), store.live(), store.to_tidy(LOCAL)) == (160, [], [])
+
+
+# Ended apps
+
+
+def test_ended_apps_are_found_by_words_and_states_with_the_last_one_first(store: Store):
+    made = [attempt(key(name), state="running") for name in ("train", "eval", "live")]
+    for each in made:
+        store.record(each)
+        store.add(of(each))
+    store.add(app("run-x", 3.0, state="failed", ended_at=30.0, message="No module named 'torch'"))
+    for each, at, state in zip(made, (20.0, 40.0), ("failed", "succeeded"), strict=False):
+        store.end(end_of(each.app_id, state, at))
+    assert ids(store.at(store.ended())) == [made[1].app_id, "run-x", made[0].app_id]
+    assert ids(store.at(store.ended(states=["failed"]))) == ["run-x", made[0].app_id]
+    assert ids(store.at(store.ended(["TORCH", "failed"]))) == ["run-x"]
+    assert ids(store.at(store.ended(["%"]))) == []
+    assert ids(store.at([*reversed(store.ended()), 99, -99])) == [made[0].app_id, "run-x", made[1].app_id]

@@ -1,0 +1,203 @@
+"""Questions and texts above the screen, and commands that ask there instead of on a terminal."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from io import StringIO
+from typing import Any, ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+
+from launcher.cli.arguments import Arguments
+from launcher.cli.commands import command
+from launcher.cli.console import Console
+from launcher.cli.main import report
+from launcher.cli.screen.feed import Post
+from launcher.cli.screen.widgets import Line, TextPane
+from launcher.errors import LauncherError
+from launcher.inventory.project import job_file
+from launcher.inventory.recorded import files
+from launcher.specs.jobkey import DEFAULT_TARGET
+from launcher.state.records import AppRecord
+
+FRAME = 8  # columns beside the text of a dialog
+_LINES = 6  # lines beside it
+
+
+KEYS = "space mark  c cancel  r re-run  s start now  / filter  tab below  ? help  q quit"
+HELP = """\
+The list
+  up, down, j, k     go to a job; also page up, page down, home, end
+  /                  show only jobs with these words: name, project, target, state, reason
+  f                  all jobs, live ones, failed ones, ended ones
+  a                  a line for each job of a large matrix, or one for those alike
+  space, *           mark a job; mark all live jobs that are shown
+  esc                take back marks, a filter, a search, the large text below
+
+Below the list
+  1 2 3 4            status and replicas, output, use against asked, turns of this machine
+  tab, enter         go to the text and back; make it large
+  o                  output: stdout and stderr, stdout, stderr
+  [ ]                output of the replica before, of the next one
+  /, n, N            search the text, once you have gone there: next, previous match
+
+The job under the cursor, or the marked ones: each shows what it would do, and asks
+  c                  cancel
+  r                  re-run: the plan of its job file, with --rerun
+  s                  start at once, out of turn
+
+  q                  quit; the jobs keep running"""
+
+
+class Dialog(ModalScreen[bool]):
+    """A text with a title and, below it, a question; without one it is closed by any of the keys.
+
+    Its result is whether the user has agreed.
+    """
+
+    CSS = """
+    Dialog { align: center middle; background: transparent; }
+    #dialog { height: auto; padding: 0 1; border: round ansi_default;
+              background: ansi_default; }
+    #text { scrollbar-size-vertical: 1; overflow-x: hidden; background: ansi_default; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y", "answer(True)", show=False),
+        Binding("n,escape,q,enter", "answer(False)", show=False),
+    ]
+
+    def __init__(self, title: str, text: str, question: str = "") -> None:
+        super().__init__()
+        self._title, self._text, self._question = title, text, question
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="dialog"):
+            yield Line(id="title")
+            yield TextPane(id="text", columns=self.app.size.width - FRAME)
+            yield Line(id="question")
+
+    def on_mount(self) -> None:
+        self.query_one("#title", Line).show([(self._title, "bold")])
+        text = self.query_one(TextPane)
+        text.show(["", *self._text.strip("\n").split("\n"), ""])
+        self._fit()
+        text.focus()
+        answers = "y yes   n no" if self._question else "esc close"
+        question = self._question and f"{self._question}   "
+        self.query_one("#question", Line).show([(question, "bold"), (answers, "cyan")])
+
+    def on_resize(self) -> None:
+        self._fit()
+
+    def _fit(self) -> None:
+        text, frame = self.query_one(TextPane), self.query_one("#dialog")
+        frame.styles.width = self.app.size.width - FRAME + 4
+        text.styles.height = max(1, min(text.height, self.app.size.height - _LINES))
+
+    def action_answer(self, is_yes: bool) -> None:
+        self.dismiss(is_yes and bool(self._question))
+
+
+class DialogConsole(Console):
+    """Keeps what a command prints, and has its questions asked by a dialog.
+
+    Args:
+        columns: that lines fit if possible.
+        ask: is handed the text so far and the question, and returns the answer.
+    """
+
+    def __init__(self, columns: int, ask: Callable[[str, str], bool]) -> None:
+        self._kept = StringIO()
+        super().__init__(self._kept, self._kept)
+        self._width, self._ask = columns, ask
+        self.color = self.err_color = not os.environ.get("NO_COLOR")
+        self.is_declined = False
+
+    @property
+    def columns(self) -> int:
+        return self._width
+
+    @property
+    def cannot_ask(self) -> str:
+        return ""
+
+    def ask(self, question: str) -> bool:
+        is_yes = self._ask(self.text, question.strip())
+        self.is_declined = not is_yes
+        self._kept.seek(0)
+        self._kept.truncate()  # from here on: what is done
+        return is_yes
+
+    @property
+    def text(self) -> str:
+        return self._kept.getvalue()
+
+
+class Command:
+    """A command of launcher that runs in a thread, and asks before it changes anything.
+
+    Args:
+        words: of its command line.
+        options: for its `run`.
+        ask: shows a dialog; called in the thread of the screen, with what is called with the answer.
+        done: called there at the end, with what was printed since the question, and whether it failed.
+    """
+
+    def __init__(
+        self,
+        words: Sequence[str],
+        options: dict[str, Any],
+        *,
+        post: Post,
+        ask: Callable[[str, str, Callable[[bool | None], None]], None],
+        done: Callable[[str, bool], None],
+        columns: int,
+    ) -> None:
+        self._words, self._options = words, options
+        self._post, self._ask, self._done = post, ask, done
+        self._columns = columns
+
+    def begin(self) -> None:
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def _run(self) -> None:
+        console = DialogConsole(self._columns, self._asked)
+        try:
+            name, *words = self._words
+            module, arguments = command(name), Arguments(f"launcher {name}")
+            module.add_arguments(arguments)
+            code = module.run(arguments.parse(words), console, **self._options)
+        except LauncherError as error:
+            code = 0 if console.is_declined else report(error, console)
+        text = "" if console.is_declined else console.text
+        self._post(lambda: self._done(text, bool(code)))
+
+    def _asked(self, text: str, question: str) -> bool:
+        answered, answer = threading.Event(), [False]
+
+        def take(is_yes: bool | None) -> None:
+            answer[0] = bool(is_yes)
+            answered.set()
+
+        self._post(lambda: self._ask(text, question, take))
+        answered.wait()
+        return answer[0]
+
+
+def rerun(apps: Sequence[AppRecord], target: str) -> Sequence[str]:
+    """The command line that runs jobs of one target again. Raises LauncherError where a file is not here."""
+    places = files([app.app_id for app in apps])
+    found = dict.fromkeys(job_file(*places[app.app_id]) for app in apps if app.app_id in places)
+    jobs = dict.fromkeys(app.job or "" for app in apps)
+    of_target = [] if target == DEFAULT_TARGET else ["--target", target]
+    return [
+        "apply",
+        *found,
+        *of_target,
+        *(word for job in jobs for word in ("--select", job, "--rerun", job)),
+    ]

@@ -1,0 +1,209 @@
+"""Threads that do the work: one reads the records of apps as they change, one reads texts for panes."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Hashable, Mapping, Sequence
+
+from launcher.cli.screen.model import Filter, restart_limit
+from launcher.dataclass import dataclass
+from launcher.errors import LauncherError
+from launcher.inventory import recorded
+from launcher.inventory.changes import Changes
+from launcher.inventory.listing import current, say_why_held
+from launcher.state.records import AppRecord
+
+INTERVAL_S = 0.25
+"""Between two looks at what has changed, as often as `status --watch` refreshes."""
+_SHARE = 4  # refreshing takes at most 1/4 of the time
+_NEWEST = 50  # apps that may have started and ended between two looks
+_MOST_RECENT = 500  # then the places of ended apps are read again
+
+Post = Callable[[Callable[[], None]], None]
+
+
+class Worker:
+    """A thread that does what it was asked last, by name: an older request of that name is dropped.
+
+    Args:
+        post: has a function called in the thread of the screen.
+        failed: called there with the message of an error.
+    """
+
+    def __init__(self, post: Post, failed: Callable[[str], None]) -> None:
+        self._post, self._failed = post, failed
+        self._asked: dict[str, Callable[[], None]] = {}
+        self._wake = threading.Condition()
+        self._closed = False
+
+    def begin(self) -> None:
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def close(self) -> None:
+        with self._wake:
+            self._closed = True
+            self._wake.notify()
+
+    def ask(self, name: str, work: Callable[[], None]) -> None:
+        with self._wake:
+            self._asked[name] = work
+            self._wake.notify()
+
+    def idle(self) -> float | None:
+        """Called when there is no request; returns how many seconds to wait for one, None for ever."""
+        return None
+
+    def _run(self) -> None:
+        timeout_s: float | None = 0.0
+        while not self._closed:
+            with self._wake:
+                if not self._asked:
+                    self._wake.wait(timeout_s)
+                name = next(iter(self._asked), "")
+                work = self._asked.pop(name, None)
+            try:
+                if work is not None:
+                    work()
+                elif not self._closed:
+                    timeout_s = self.idle()
+            except LauncherError as error:
+                text = str(error)
+                self._post(lambda text=text: self._failed(text))  # type: ignore[misc]
+                timeout_s = INTERVAL_S * _SHARE
+            except Exception as error:  # a bug: shown by the thread of the screen, which ends with it
+                self._post(_raiser(error))
+                return
+
+
+def _raiser(error: Exception) -> Callable[[], None]:
+    def throw() -> None:
+        raise error
+
+    return throw
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Present:
+    """The present apps.
+
+    Attributes:
+        live: those that have not ended.
+        recent: those that have ended since the places of ended apps were read, the last one first.
+        families: app id → job file, for rows of many apps.
+        limits: app id → how often it may restart.
+        asked: the ids of those that were read anew.
+        turns: whether the turns may have changed.
+    """
+
+    live: Sequence[AppRecord]
+    recent: Sequence[AppRecord]
+    families: Mapping[str, Hashable]
+    limits: Mapping[str, int]
+    asked: frozenset[str]
+    turns: bool
+
+
+class Feed(Worker):
+    """Reads the records of apps: those of the ledger at first, then from engines what has changed.
+
+    Args:
+        show: called with the present apps in the thread of the screen.
+    """
+
+    def __init__(self, post: Post, failed: Callable[[str], None], show: Callable[[Present], None]) -> None:
+        super().__init__(post, failed)
+        self._show = show
+        self._changes = Changes()
+        self._live: dict[str, AppRecord] = {}
+        self._recent: dict[str, AppRecord] = {}
+        self._families: Mapping[str, Hashable] = {}
+        self._limits: dict[str, int] = {}
+        self._read_at = time.time()
+        self._again = threading.Event()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so many apps have ended that their places should be read again."""
+        return len(self._recent) > _MOST_RECENT
+
+    def first(self) -> Present:
+        """The apps as the ledger has them."""
+        self._changes.records()
+        self._live = {app.handle: app for app in recorded.live()}
+        self._families = recorded.families([app.app_id for app in self._live.values()])
+        return self._present(frozenset(), turns=False)
+
+    def find(self, chosen: Filter, show: Callable[[object], None]) -> None:
+        """Read the places of the ended apps that a filter takes; called as a request."""
+        self._read()  # an app that is live here is not among the places
+        at = time.time()
+        places = recorded.ended(chosen.words, chosen.states)
+        self._recent, self._read_at = {}, at
+        self._post(lambda: show(places))
+        present = self._present(frozenset(), turns=False)
+        self._post(lambda: self._show(present))
+
+    def look(self) -> None:
+        """Have all apps asked now."""
+        self._again.set()
+
+    def idle(self) -> float:
+        began = time.monotonic()
+        is_new = self._changes.records() or self._again.is_set()
+        if is_new:
+            self._again.clear()
+            self._read()
+        asked = self._changes.among(self._live.values())
+        if asked:
+            before = time.thread_time()
+            self._refresh(asked)
+            if len(asked) >= len(self._live):
+                self._changes.asked(asked, time.thread_time() - before)
+        turns = self._changes.turns()
+        if asked or is_new or turns:
+            say_why_held([*self._live.values()])
+            present = self._present(frozenset(app.app_id for app in asked), turns=turns)
+            self._post(lambda: self._show(present))
+        return max(INTERVAL_S, (_SHARE - 1) * (time.monotonic() - began))
+
+    def _read(self) -> None:
+        """Find the apps that are new in the ledger, and those that are recorded to have ended."""
+        known = {app.handle: app for app in recorded.live()}
+        gone = [app for handle, app in self._live.items() if handle not in known]
+        if gone or known.keys() != self._live.keys():
+            self._live = {handle: self._live.get(handle, app) for handle, app in known.items()}
+            self._families = recorded.families([app.app_id for app in known.values()])
+        self._ended(current(gone))
+        newest = recorded.newest(_NEWEST)
+        self._ended([app for app in newest if app.has_ended and (app.ended_at or 0.0) > self._read_at])
+
+    def _refresh(self, apps: Sequence[AppRecord]) -> None:
+        warnings: list[str] = []
+        seen = current(apps, warn=warnings.append)
+        for text in warnings:
+            self._post(lambda text=text: self._failed(text))  # type: ignore[misc]
+        for app in seen:
+            if app.is_live:
+                self._live[app.handle] = app
+            else:
+                self._live.pop(app.handle, None)
+        self._ended([app for app in seen if not app.is_live])
+        new = [app.app_id for app in seen if app.num_restarts and app.app_id not in self._limits]
+        for app_id, attempt in recorded.attempts(new).items() if new else ():
+            self._limits[app_id] = restart_limit(attempt.document)
+
+    def _ended(self, apps: Sequence[AppRecord]) -> None:
+        for app in sorted(apps, key=lambda each: each.ended_at or 0.0):
+            if app.has_ended and app.handle not in self._recent:
+                self._recent = {app.handle: app, **self._recent}
+
+    def _present(self, asked: frozenset[str], *, turns: bool) -> Present:
+        return Present(
+            live=[*self._live.values()],
+            recent=[*self._recent.values()],
+            families=self._families,
+            limits=dict(self._limits),
+            asked=asked,
+            turns=turns,
+        )

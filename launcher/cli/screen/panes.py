@@ -1,0 +1,163 @@
+"""The texts below the list: status, output, use and turns. They wait for engines: called in threads."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from launcher.cli import queue
+from launcher.cli.console import visible
+from launcher.cli.log_reader import LogRequest, read
+from launcher.cli.render.log_lines import last_frames, terminal_text
+from launcher.cli.render.status_text import status_text
+from launcher.cli.render.tables import table
+from launcher.cli.render.values import MEASURED, duration
+from launcher.dataclass import dataclass
+from launcher.holding.use import Use
+from launcher.inventory import recorded
+from launcher.inventory.find import Selected
+from launcher.inventory.logs import replicas_of
+from launcher.inventory.needs import what_starts
+from launcher.inventory.status import inspect
+from launcher.inventory.turns import Tables
+from launcher.state.records import AppRecord
+from launcher.text import memory, paint
+
+PANES = ("status", "log", "use", "queue")
+STREAMS = ("combined", "stdout", "stderr")
+LAST_LINES = 2000
+"""Lines of a log that are shown and searched."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a pane is to show. `replica` counts those of the app, from 0; it may be past the last one."""
+
+    pane: str
+    app: AppRecord | None
+    stream: str = "combined"
+    replica: int = 0
+    columns: int = 80
+    in_full: bool = False
+    color: bool = True
+
+    def is_of(self, other: Asked) -> bool:
+        """Whether both are for the same text, if at different times."""
+        if self.pane == other.pane == "queue":
+            return True
+        one, two = ((each.pane, each.app and each.app.handle) for each in (self, other))
+        return one == two and (self.stream, self.replica) == (other.stream, other.replica)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A text for a pane: lines that are safe for a terminal.
+
+    Attributes:
+        title: what the lines are, beyond the name of the pane.
+        is_tail: whether its last lines are the ones that matter.
+        spent_s: how long it took to make.
+    """
+
+    asked: Asked
+    lines: Sequence[str]
+    title: str = ""
+    is_tail: bool = False
+    spent_s: float = 0.0
+
+
+def answer(asked: Asked) -> Answer:
+    """Read what a pane shows. Raises LauncherError."""
+    began = time.monotonic()
+    if asked.pane == "queue":
+        made = Answer(asked=asked, lines=_queue(asked))
+    elif asked.app is None:
+        made = Answer(asked=asked, lines=["no job is selected"])
+    elif asked.pane == "log":
+        made = _log(asked, asked.app)
+    elif asked.pane == "use":
+        made = Answer(asked=asked, lines=_shown(_use(asked.app, asked.color), asked))
+    else:
+        made = Answer(asked=asked, lines=_shown(_status(asked.app, asked.color), asked))
+    return Answer(
+        asked=asked,
+        lines=made.lines,
+        title=made.title,
+        is_tail=made.is_tail,
+        spent_s=time.monotonic() - began,
+    )
+
+
+def _shown(text: str, asked: Asked) -> list[str]:
+    return visible(text, color=asked.color).split("\n")
+
+
+def _status(app: AppRecord, color: bool) -> str:
+    found = inspect(app)
+    starts = what_starts(found) if found.state == "skipped" else ""
+    return status_text(found, more={"starts": starts} if starts else {}, color=color)
+
+
+def _queue(asked: Asked) -> list[str]:
+    tables = Tables.read()
+    text = queue.as_text(tables, in_full=asked.in_full, color=asked.color, columns=asked.columns)
+    return _shown("\n".join([text, *queue.notes(tables)]), asked)
+
+
+def _log(asked: Asked, app: AppRecord) -> Answer:
+    if app.is_held or app.state == "skipped":
+        verb = "has not started" if app.is_held else "was skipped"
+        return Answer(asked=asked, lines=_shown(f"it {verb}: {app.message}", asked))
+    replicas = replicas_of(Selected(app))
+    role, k = replicas[asked.replica % len(replicas)]
+    request = LogRequest([(role, k)], asked.stream)
+    request.tail = LAST_LINES
+    data = last_frames(terminal_text(b"".join(read(app, request)))).decode("utf-8", "replace")
+    lines = data.removesuffix("\n").expandtabs(4).replace("\b", "").replace("\r", "").split("\n")
+    stream = "stdout and stderr" if asked.stream == "combined" else asked.stream
+    of = f" of {len(replicas)} replicas" if len(replicas) > 1 else ""
+    title = f"{role}/{k}{of}, {stream}"
+    if len(lines) >= LAST_LINES:
+        title += f", last {LAST_LINES:,} lines"
+    return Answer(
+        asked=asked, lines=lines if data else [f"no output on {stream} yet"], title=title, is_tail=True
+    )
+
+
+def _use(app: AppRecord, color: bool) -> str:
+    attempt = recorded.attempt(app.app_id)
+    if attempt is None or attempt.handle != app.handle:
+        return "use is recorded for the attempts of jobs; this app has no job"
+    roles: Sequence[Mapping[str, Any]] = attempt.document.get("roles", ())
+    names = dict.fromkeys([*(role["name"] for role in roles), *attempt.used])
+    of_role = {role["name"]: role for role in roles}
+    rows = [_use_row(name, of_role.get(name, {}), attempt.used.get(name)) for name in names]
+    headings = ["ROLE", "REPLICAS", "RUNS", "CORES", "USED", "MEMORY", "USED", "MEASURED", "GPUS", "TIME"]
+    lines = [table(headings, rows, color=color)]
+    if limit := attempt.document.get("timeout_s"):
+        lines.append(f"\nits time limit is {duration(limit)}")
+    if not attempt.used:
+        why = "it is recorded when a run ends" if app.is_live else "none was recorded for this attempt"
+        lines.append(f"\n{paint(f'asked by each replica; use: {why}', 'dim', color)}")
+    else:
+        note = "asked by each replica; used by a run: mean cores and highest memory of the busiest, all time"
+        lines.append(f"\n{paint(note, 'dim', color)}")
+    return "\n".join(lines)
+
+
+def _use_row(name: str, role: Mapping[str, Any], used: Use | None) -> list[str]:
+    asked = role.get("resource", {})
+    cores, most = asked.get("cpu_millis", 0), asked.get("memory_bytes", 0)
+    return [
+        name or "(left behind)",
+        str(role.get("num_replicas", 1)) if role else "",
+        str(used.runs) if used else "",
+        f"{cores / 1000:g}" if cores > 0 else "",
+        f"{used.cores:.2g}" if used else "",
+        memory(most / 2**20) if most > 0 else "",
+        memory(used.memory / 2**20) if used and used.memory else "",
+        MEASURED.get(used.source, "") if used else "",
+        str(asked["gpu"]) if asked.get("gpu", 0) > 0 else "",
+        duration(used.wall_s) if used else "",
+    ]

@@ -1,0 +1,254 @@
+"""`launcher top` by its keys: it shows apps as they are, and changes nothing without an answer."""
+
+import asyncio
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+
+from launcher.cli.screen.app import Top
+from launcher.cli.screen.dialogs import Dialog
+from launcher.cli.screen.widgets import TextPane
+
+LATE_S = 30.0
+
+
+def on_screen(act, *words, size=(100, 30)):
+    """Call `act` with a screen and its pilot."""
+
+    async def main():
+        top = Top(words)
+        async with top.run_test(size=size) as pilot:
+            await act(top, pilot)
+
+    asyncio.run(main())
+
+
+async def until(pilot, seen):
+    """Wait until `seen()` is true; returns what it is."""
+    late = time.monotonic() + LATE_S
+    while not (found := seen()):
+        assert time.monotonic() < late, pilot.app.text.text + pilot.app.lines["keys"].text
+        await pilot.pause(0.02)
+    return found
+
+
+async def asked(top, pilot):
+    """The text of the question that is on the screen."""
+    await until(pilot, lambda: isinstance(top.screen, Dialog))
+    await pilot.pause()
+    return top.screen.query_one(TextPane).text
+
+
+def rows(top):
+    """(name, state, reason) of each row that is known."""
+    known = [top.jobs.jobs.row(number) for number in range(len(top.jobs.jobs))]
+    return [(apps[0].job, apps[0].state, apps[0].message) for apps in known if apps]
+
+
+def states(top):
+    return {job: state for job, state, _ in rows(top)}
+
+
+def test_a_job_is_cancelled_when_the_question_is_answered_with_yes_alone(scenario):
+    scenario.running()
+    [app] = scenario.attempts()
+
+    async def act(top, pilot):
+        await pilot.press("c")
+        assert app.handle in await asked(top, pilot)
+        await pilot.press("n")
+        await until(pilot, lambda: not top._doing)
+        assert scenario.processes_of(app.app_id) != []
+        await pilot.press("c")
+        await asked(top, pilot)
+        await pilot.press("y")
+        await until(pilot, lambda: states(top) == {"job": "cancelled"})
+
+    on_screen(act)
+    assert scenario.processes_of(app.app_id) == []
+    assert [each.state for each in scenario.attempts()] == ["cancelled"]
+
+
+def test_marked_jobs_are_cancelled_together_and_others_are_left_alone(scenario):
+    for name in ("a", "b", "c"):
+        scenario.apply(scenario.job("exec sleep 1000", name=name))
+
+    async def act(top, pilot):
+        await pilot.press("space", "space", "c")
+        text = await asked(top, pilot)
+        assert "/a-1-" in text
+        assert "/b-1-" in text
+        assert "/c-1-" not in text
+        await pilot.press("y")
+        await until(pilot, lambda: states(top) == {"a": "cancelled", "b": "cancelled", "c": "running"})
+
+    on_screen(act)
+    scenario.cancel("c")
+
+
+def test_a_re_run_shows_the_plan_and_applies_it(scenario):
+    scenario.run_to_end(scenario.job("exit 3"), code=5)
+
+    async def act(top, pilot):
+        await until(pilot, lambda: states(top) == {"job": "failed"})
+        await pilot.press("r")
+        text = await asked(top, pilot)
+        assert "job" in text
+        assert "Plan: 1 to re-run" in text
+        await pilot.press("y")
+        await until(pilot, lambda: len(scenario.attempts()) == 2)
+        await until(pilot, lambda: [row[1] for row in rows(top)] == ["failed", "failed"])
+
+    on_screen(act)
+
+
+def test_a_re_run_without_its_job_file_says_so(scenario):
+    file = scenario.job("true")
+    scenario.run_to_end(file)
+    file.unlink()
+
+    async def act(top, pilot):
+        await until(pilot, lambda: rows(top))
+        await pilot.press("r")
+        await until(pilot, lambda: "is not there any more" in top.lines["keys"].text)
+
+    on_screen(act)
+
+
+def test_a_job_in_line_starts_at_once(scenario):
+    scenario.write("launcher.toml", "[queue]\ncpu = 1\n")
+    for name in ("first", "second"):
+        scenario.apply(scenario.job("exec sleep 1000", name=name, role="resource: {cpu: 1}"))
+
+    async def act(top, pilot):
+        await until(pilot, lambda: [row for row in rows(top) if row[2].startswith("1st in line for 1 core")])
+        await pilot.press("down", "s")
+        assert "1st in line" in await asked(top, pilot)
+        await pilot.press("y")
+        await until(pilot, lambda: states(top) == {"first": "running", "second": "running"})
+
+    on_screen(act)
+    scenario.cancel("first")
+    scenario.cancel("second")
+
+
+def test_a_job_that_starts_and_ends_elsewhere_is_shown(scenario):
+    async def act(top, pilot):
+        _, gate = await asyncio.to_thread(scenario.running, "echo lost >&2; exit 4")
+        await until(pilot, lambda: states(top) == {"job": "running"})
+        gate.open()
+        await until(pilot, lambda: rows(top) == [("job", "failed", "main/0 exited with 4: lost")])
+
+    on_screen(act)
+
+
+def test_words_choose_jobs_and_escape_shows_all(scenario):
+    scenario.run_to_end(scenario.job("exit 1", name="train"), code=5)
+    scenario.run_to_end(scenario.job("true", name="eval"))
+
+    async def act(top, pilot):
+        await until(pilot, lambda: states(top).keys() == {"train"})
+        await pilot.press("escape")
+        await until(pilot, lambda: states(top).keys() == {"train", "eval"})
+        await pilot.press("slash", *"eval")
+        await until(pilot, lambda: states(top).keys() == {"eval"})
+        await pilot.press("enter", "escape", "f", "f")
+        await until(pilot, lambda: states(top).keys() == {"train"})
+
+    on_screen(act, "failed")
+
+
+def test_output_is_shown_by_stream_and_searched(scenario):
+    scenario.run_to_end(scenario.job("echo to out; echo to err >&2; printf '\\033[2Jx\\n'"))
+
+    async def act(top, pilot):
+        await until(pilot, lambda: rows(top))
+        await pilot.press("2")
+        await until(pilot, lambda: "to out" in top.text.text and "to err" in top.text.text)
+        assert "\\x1b[2Jx" in top.text.text
+        await pilot.press("o", "o")
+        await until(pilot, lambda: top.text.text == "to err")
+        await pilot.press("tab", "slash", *"ERR")
+        await pilot.press("enter")
+        assert top.lines["keys"].text.startswith("0 lines match")
+        await pilot.press("slash", *"er+", "enter")
+        assert top.lines["keys"].text.startswith("1 line matches")
+        await pilot.press("slash", *"(", "enter")
+        assert "no regular expression" in top.lines["keys"].text
+
+    on_screen(act)
+
+
+def test_the_panes_show_status_use_and_turns(scenario):
+    scenario.run_to_end(scenario.job("exit 3", replicas=2, role="resource: {cpu: 1, memory: 1GiB}"), code=5)
+
+    async def act(top, pilot):
+        await until(pilot, lambda: "main/1" in top.text.text)
+        assert "exited with 3" in top.text.text
+        await pilot.press("3")
+        await until(pilot, lambda: "1 GiB" in top.text.text)
+        await pilot.press("4")
+        await until(pilot, lambda: "THIS MACHINE" in top.text.text)
+        await pilot.press("enter")
+        assert not top.jobs.display or top.screen.has_class("large")
+        await pilot.press("question_mark")
+        assert "re-run" in await asked(top, pilot)
+
+    on_screen(act)
+
+
+def test_an_unreadable_ledger_is_a_line_on_the_screen(scenario, launcher_home):
+    scenario.run_to_end(scenario.job("true"))
+
+    async def act(top, pilot):
+        await until(pilot, lambda: rows(top))
+        os.rename(launcher_home / "ledger.db", launcher_home / "kept")
+        (launcher_home / "ledger.db").mkdir()
+        await until(pilot, lambda: "ledger.db" in top.lines["keys"].text)
+        (launcher_home / "ledger.db").rmdir()
+        os.rename(launcher_home / "kept", launcher_home / "ledger.db")
+
+    on_screen(act)
+
+
+def test_top_without_a_terminal_says_what_prints_the_jobs(scenario):
+    done = scenario.launcher("top", code=1)
+    assert "top needs a terminal" in done.err
+    assert "launcher list" in done.err
+
+
+def test_without_its_library_top_is_status_watch(scenario):
+    script = "import sys; sys.modules['textual'] = None; from launcher.__main__ import main; main()"
+    words = [sys.executable, "-c", script.replace("from", "sys.argv[1:] = ['top']; from", 1)]
+    status, shown = in_terminal(words, scenario.folder)
+    assert status == 0
+    assert b"pip install 'launcher-jobs[top]'" in shown
+    assert b"no apps are running" in shown
+
+
+def test_a_terminated_screen_gives_the_terminal_back(scenario):
+    words = [sys.executable, "-m", "launcher", "top"]
+    status, shown = in_terminal(words, scenario.folder, until=b"no live apps", then=signal.SIGTERM)
+    assert status == 143
+    assert shown.rindex(b"\x1b[?1049l") > shown.rindex(b"\x1b[?1049h")
+
+
+def in_terminal(words, folder, *, until=b"", then=signal.SIGTERM):
+    """Run a command in a terminal; returns its exit code and what it wrote. `then`: sent after `until`."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(words, cwd=folder, stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    shown, is_sent = b"", not until
+    while True:
+        try:
+            shown += os.read(ours, 1 << 16)
+        except OSError:  # how Linux reports that the other end is closed
+            break
+        if not is_sent and until in shown:
+            process.send_signal(then)
+            is_sent = True
+    os.close(ours)
+    return process.wait(), shown
