@@ -34,6 +34,7 @@ COMMANDS: tuple[tuple[str, dict[str, str]], ...] = (
             "describe": "show all details of an app",
             "history": "list the attempts of a job, and why each ran",
             "diff": "show what differs between two attempts",
+            "report": "write a page of what ran, what it used, why it failed",
             "logs": "show the output of an app's replicas",
             "output": "print where a job's output folder is, or copy its files",
             "wait": "wait until apps have ended",

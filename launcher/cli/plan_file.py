@@ -72,10 +72,10 @@ def _not_json(path: str, error: ValueError) -> LauncherError:
     )
 
 
-def write_text(path: str, text: str) -> None:
-    """Write a file atomically. Raises LauncherError."""
+def write_text(path: str, text: str, *, errors: str = "strict") -> None:
+    """Write a file atomically; `errors`: see `write_whole`. Raises LauncherError."""
     try:
-        write_whole(path, text)
+        write_whole(path, text, errors=errors)
     except OSError as error:
         raise LauncherError(f"cannot write {path}: {error.strerror or error}") from error
 

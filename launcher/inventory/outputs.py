@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import tarfile
 from contextlib import closing
+from shlex import quote
 from typing import Any
 
 from launcher.dataclass import dataclass
 from launcher.errors import LauncherError, SchedulerError
+from launcher.files import GONE, read_regular
 from launcher.inventory import recorded
 from launcher.inventory.recorded import scheduler_of
 from launcher.inventory.status import inspect
@@ -16,8 +20,8 @@ from launcher.specs.attempt import Attempt
 from launcher.specs.handle import UnknownAppException
 from launcher.specs.jobkey import DEFAULT_TARGET
 from launcher.specs.outputs import own_output
-from launcher.state.records import AppRecord
-from launcher.unpacking import Unpacked, check_free, unpack
+from launcher.state.records import AppRecord, of_attempt
+from launcher.unpacking import PieceReader, Unpacked, check_free, unpack
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +66,53 @@ def copy_output(app: AppRecord, found: Output, folder: str) -> Unpacked:
         return unpack(pieces, folder, top=top)
 
 
+_MOST_BYTES = 64 << 20
+"""How much of an archive is searched for a file."""
+
+
+def output_file(attempt: Attempt, name: str, limit: int) -> bytes:
+    """The first `limit` bytes of a file at the top of an attempt's output folder; b"" where it is not there.
+
+    Raises LauncherError when the folder cannot be read.
+    """
+    scheduler = scheduler_of(of_attempt(attempt))
+    if not attempt.output or not isinstance(scheduler, StagedScheduler):
+        return b""
+    if folder := scheduler.output_folder(own_output(attempt)):
+        try:
+            return read_regular(os.path.join(folder, name), limit)
+        except GONE:
+            return b""
+        except OSError as error:
+            raise LauncherError(
+                f"cannot read {name} of {attempt.app_id}: {error.strerror or error}"
+            ) from error
+    pieces, top = scheduler.output_archive(attempt)
+    with closing(pieces):  # type: ignore[type-var]  # a generator
+        return _in_archive(PieceReader(pieces), f"{top}/{name}".lstrip("/"), limit)
+
+
+def _in_archive(pieces: PieceReader, name: str, limit: int) -> bytes:
+    try:
+        with tarfile.open(fileobj=pieces, mode="r|") as archive:
+            for member in archive:
+                if member.name.removeprefix("./") == name and member.isreg():
+                    found = archive.extractfile(member)
+                    return found.read(limit) if found is not None else b""
+                if member.offset > _MOST_BYTES:
+                    break
+    except tarfile.TarError as error:
+        raise SchedulerError(f"the archive cannot be read: {error}") from error
+    return b""
+
+
+def rerun_command(attempt: Attempt) -> str:
+    """The command that runs the job of an attempt again."""
+    job, target = attempt.key.job, attempt.key.target
+    again = f"launcher apply {quote(attempt.path)} --rerun {job}"
+    return again if target == DEFAULT_TARGET else f"{again} --target {target}"
+
+
 def _attempt(app: AppRecord) -> tuple[Attempt, StagedScheduler[Any]]:
     """The attempt of an app, and its scheduler. Raises LauncherError where there is none."""
     scheduler = scheduler_of(app)
@@ -80,9 +131,7 @@ def _attempt(app: AppRecord) -> tuple[Attempt, StagedScheduler[Any]]:
 
 
 def _missing(app: AppRecord, attempt: Attempt) -> LauncherError:
-    job, target = attempt.key.job, attempt.key.target
-    again = f"launcher apply {attempt.path} --rerun {job}"
-    again += "" if target == DEFAULT_TARGET else f" --target {target}"
+    job, again = attempt.key.job, rerun_command(attempt)
     if not attempt.output:
         hint = "write `output: true` in its job file, and apply it"
         return LauncherError(f"attempt {attempt.number} of `{job}` has no output folder", hint=hint)

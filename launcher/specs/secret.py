@@ -19,13 +19,15 @@ _SENSITIVE = re.compile(
     r"(^|_)(secrets?|token|passwords?|passwd|pwd|passphrase|credentials?|auth|apikey)(_|$)"
     r"|(api|access|private|secret|encryption|signing|ssh)_?key"
 )
+_FOLDERS = ("PWD", "OLDPWD")
+"""Variables that every shell sets to its folders."""
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 def is_sensitive(name: str) -> bool:
     """Whether a value under this name should not be shown: `HF_TOKEN`, `apiKey`, `--db-password`."""
     words = _CAMEL.sub("_", name.strip("-")).replace("-", "_").replace(".", "_").lower()
-    return _SENSITIVE.search(words) is not None
+    return name not in _FOLDERS and _SENSITIVE.search(words) is not None
 
 
 def may_hold_secret(text: str) -> bool:

@@ -172,7 +172,7 @@ class StoreFile:
             raise database.explain(error, self.path) from error
 
 
-_HAS_ATTEMPT = "EXISTS (SELECT 1 FROM attempts WHERE attempts.app_id = {app}.app_id)"
+HAS_ATTEMPT = "EXISTS (SELECT 1 FROM attempts WHERE attempts.app_id = {app}.app_id)"
 # The newest rows of the union are among the newest rows of each table.
 _NEWEST = f"""
 SELECT {RECORD} FROM (
@@ -184,14 +184,14 @@ SELECT {RECORD} FROM (
     SELECT * FROM (
         SELECT {APP_RECORD}, rowid AS place FROM apps {{where}}
         ORDER BY created_at DESC, rowid DESC LIMIT :limit
-    ) AS app WHERE NOT {_HAS_ATTEMPT.format(app="app")}
+    ) AS app WHERE NOT {HAS_ATTEMPT.format(app="app")}
 ) ORDER BY created_at DESC, place DESC LIMIT :limit
 """
 # Few of many rows match. Without INDEXED BY, SQLite would read the whole table in order.
 _LIVE_ATTEMPTS = f"SELECT {ATTEMPT_RECORD} FROM attempts INDEXED BY attempts_live WHERE {LIVE}"
 _LIVE_APPS = f"""
 SELECT {APP_RECORD} FROM apps INDEXED BY apps_unended
-WHERE {LIVE} AND NOT {_HAS_ATTEMPT.format(app="apps")}
+WHERE {LIVE} AND NOT {HAS_ATTEMPT.format(app="apps")}
 """
 # Beside max(), SQLite takes the other columns from the row with the maximum. An attempt that is being
 # made has a row in `apps` only: it is found once its apply has recorded it.
@@ -204,7 +204,7 @@ SELECT {RECORD}, max(number) FROM (
     SELECT {ATTEMPT_RECORD} FROM attempts WHERE {_WANTED}
     UNION ALL
     SELECT {APP_RECORD} FROM apps
-    WHERE {_WANTED} AND state <> 'reserved' AND NOT {_HAS_ATTEMPT.format(app="apps")}
+    WHERE {_WANTED} AND state <> 'reserved' AND NOT {HAS_ATTEMPT.format(app="apps")}
 ) GROUP BY job, project, target ORDER BY created_at DESC
 """
 _MATCHING = f"""
@@ -213,7 +213,7 @@ SELECT {RECORD} FROM (
         SELECT {ATTEMPT_RECORD} FROM attempts
         UNION ALL
         SELECT {APP_RECORD} FROM apps
-        WHERE job IS NOT NULL AND state <> 'reserved' AND NOT {_HAS_ATTEMPT.format(app="apps")}
+        WHERE job IS NOT NULL AND state <> 'reserved' AND NOT {HAS_ATTEMPT.format(app="apps")}
     )
     WHERE (:project IS NULL OR project = :project) AND (:target IS NULL OR target = :target)
     GROUP BY job, project, target
@@ -227,7 +227,7 @@ _ATTEMPTS_OF = f"SELECT {ATTEMPT_RECORD} FROM {_ASKED.format(table='attempts')} 
 _MATCHING_IDS = f"""
 SELECT {ATTEMPT_RECORD} FROM attempts WHERE app_id GLOB :pattern
 UNION ALL
-SELECT {APP_RECORD} FROM apps WHERE app_id GLOB :pattern AND NOT {_HAS_ATTEMPT.format(app="apps")}
+SELECT {APP_RECORD} FROM apps WHERE app_id GLOB :pattern AND NOT {HAS_ATTEMPT.format(app="apps")}
 """
 
 

@@ -42,10 +42,10 @@ def plan_markdown(plan: Plan, *, max_bytes: int = MAX_BYTES, in_full: bool = Fal
             shown.append((shows, label.strip()))
         else:
             title, summary = (shows.title, shows.summary) if isinstance(shows, Family) else ("", shows)
-            rows.append(f"| | {_cell(title)} | {_cell(summary)} | | | |".replace("|  |", "| |"))
+            rows.append(f"| | {cell(title)} | {cell(summary)} | | | |".replace("|  |", "| |"))
     rows += [
-        f"| `?` | {_cell(str(orphan.key))} | orphan | {_cell(orphan.guard.scheduler)} | | "
-        f"{_cell(str(orphan.guard))} |"
+        f"| `?` | {cell(str(orphan.key))} | orphan | {cell(orphan.guard.scheduler)} | | "
+        f"{cell(str(orphan.guard))} |"
         for orphan in plan.orphans
     ]
     details = [_details(step, label) for step, label in shown if _body(step)]
@@ -72,11 +72,11 @@ def _page(plan: Plan, rows: Sequence[str], details: Sequence[str], left_out: str
     if rows:
         lines += [*_TABLE_HEAD, *rows, ""]
     edited = edited_lines([step for step in plan.steps if step.is_edited], plan.steps, namer(plan))
-    lines += [line for text in edited for line in (f"- {_html(text)}", "")]
+    lines += [line for text in edited for line in (f"- {plain_html(text)}", "")]
     lines += details
-    lines += [line for each in plan.shared for line in (f"- {_html(each)}", "")]
+    lines += [line for each in plan.shared for line in (f"- {plain_html(each)}", "")]
     if plan.turns:
-        lines += [f"Turns: {_html('; '.join(plan.turns))}", ""]
+        lines += [f"Turns: {plain_html('; '.join(plan.turns))}", ""]
     facts = [] if plan.is_empty else [f"Digest `{plan.plan_digest}`"]
     facts += [f"commit `{commit}`" for commit in sorted(set(plan.commits.values())) if commit]
     lines += [" · ".join(facts)] if facts else []
@@ -86,11 +86,11 @@ def _page(plan: Plan, rows: Sequence[str], details: Sequence[str], left_out: str
 def _row(step: Step, name: str) -> str:
     paths = listing(list(dict.fromkeys(field(change.path) for change in step.changes)), 3)
     reason = step.why(f"changed: {paths}")
-    words = _cell(action(step))
+    words = cell(action(step))
     words = words.replace(step.kind, f"**{step.kind}**", 1) if step.destructive else words
     engine = step.launch.scheduler if step.launch is not None else step.guard.scheduler
     asks = asked_for(step.document)
-    cells = [f"`{step.mark}`", _cell(name), words, _cell(engine), _cell(asks), _cell(reason)]
+    cells = [f"`{step.mark}`", cell(name), words, cell(engine), cell(asks), cell(reason)]
     return f"| {' | '.join(cells)} |".replace("|  |", "| |")
 
 
@@ -122,16 +122,16 @@ def _body(step: Step) -> list[str]:
 
 
 def _details(step: Step, name: str) -> str:
-    summary = _html(f"{name}: {step.kind}")
+    summary = plain_html(f"{name}: {step.kind}")
     body = fenced("\n".join(map(text_of, _body(step))), "diff")
     return "\n".join([f"<details><summary>{summary}</summary>", "", body, "", "</details>", ""])
 
 
-def _cell(text: str) -> str:
+def cell(text: str) -> str:
     """Escape text so that it stays in its cell and contains no markup, links or pictures."""
-    plain = _html(" ".join(text.split())).replace("\\", "\\\\")
+    plain = plain_html(" ".join(text.split())).replace("\\", "\\\\")
     return plain.replace("|", "\\|").replace("`", "\\`").replace("*", "\\*").replace("](", "]\\(")
 
 
-def _html(text: str) -> str:
+def plain_html(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
