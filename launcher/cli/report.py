@@ -37,7 +37,7 @@ its latest success beside those of the success before."""
 EXAMPLES = """\
   launcher report --html report.html
   launcher report train evaluate --html report.html
-  launcher report --since 24h --project vision --markdown >>"$GITHUB_STEP_SUMMARY"
+  launcher report --since 24h --markdown >>"$GITHUB_STEP_SUMMARY"
   launcher report --select +evaluate --json | jq '.failures[].last_lines'"""
 
 

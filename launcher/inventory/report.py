@@ -24,7 +24,7 @@ from launcher.inventory.recorded import scheduler_of
 from launcher.inventory.results import two_metrics
 from launcher.inventory.timeline import Timeline, of_events, of_record
 from launcher.plan.notation import field
-from launcher.plan.reasons import REASONS
+from launcher.plan.reasons import REASONS, ReasonCode
 from launcher.schedulers.appstore import open_store
 from launcher.schedulers.last_line import last_lines
 from launcher.specs.attempt import Attempt
@@ -307,23 +307,26 @@ def _explain(entries: Sequence[Entry]) -> None:
             entry.why = reason(attempt, earlier.get(attempt_id(attempt.key, attempt.number - 1)))
 
 
-_BY_STATE = {"failed": "last_failed", "cancelled": "last_cancelled", "lost": "last_lost"}
-_BY_FACT = {"inputs": "inputs_changed", "rerun_on": "trigger_fired", "needs": "needs_changed"}
+_BY_FACT: Mapping[str, ReasonCode] = {
+    "inputs": "inputs_changed",
+    "rerun_on": "trigger_fired",
+    "needs": "needs_changed",
+}
 
 
 def reason(attempt: Attempt, before: Attempt | None) -> str:
     """Why a plan started an attempt, in the words of plans: by its action, and the attempt before it."""
     if before is None:
-        return REASONS["no_attempt"] if attempt.number == 1 else ""
+        return "its first attempt" if attempt.number == 1 else ""
     if attempt.digest != before.digest:
         paths = dict.fromkeys(field(change.path) for change in between_attempts(before, attempt).changes)
         if paths:
             return "changed: " + _few(list(paths))
-    if before.state in _BY_STATE:
-        return REASONS[_BY_STATE[before.state]]  # type: ignore[index]
+    if before.state in ("failed", "cancelled", "lost"):
+        return f"attempt {before.number} {_has(before.state)}"
     facts = (name for name, _, _ in between_attempts(before, attempt).facts)
-    code = next((_BY_FACT[name] for name in facts if name in _BY_FACT), "requested")
-    return REASONS[code]  # type: ignore[index]
+    codes: Iterator[ReasonCode] = (_BY_FACT[name] for name in facts if name in _BY_FACT)
+    return REASONS[next(codes, "requested")]
 
 
 def _few(words: Sequence[str], limit: int = 3) -> str:
@@ -341,17 +344,19 @@ def _failures(entries: Sequence[Entry], latest: Mapping[Key, Entry]) -> Iterator
         if each.app.state in _FAILED:
             is_old = latest[each.key] is not each
             alike.setdefault((is_old, _WHERE.sub("", each.app.message) or each.app.app_id), []).append(each)
-    skipped: dict[Key, list[str]] = {}
+    skipped: dict[tuple[Key, int], list[str]] = {}
     for each in entries:
-        if each.app.state == "skipped" and latest[each.key] is each:
+        if each.attempt is not None and each.app.state == "skipped" and latest[each.key] is each:
             by = each.app.message.partition(" ")[0]
-            skipped.setdefault((*each.key[:2], by), []).append(each.name)
+            needs = (need for need in each.attempt.needs if need.job == by)
+            for need in needs:
+                skipped.setdefault(((*each.key[:2], need.job), need.number), []).append(each.name)
     for (is_old, _), same in sorted(alike.items(), key=lambda item: item[0][0]):
         then = latest[same[0].key].app
         yield Failure(
             entries=same,
             since_then=f"attempt {then.number} {_has(then.state)}" if is_old else "",
-            skipped=() if is_old else [name for each in same for name in skipped.get(each.key, ())],
+            skipped=[name for each in same for name in skipped.get((each.key, each.app.number or 0), ())],
         )
 
 

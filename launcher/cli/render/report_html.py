@@ -228,6 +228,8 @@ def _failure(failure: Failure, report: Report) -> str:
         lines.append(_block(f"the last lines of {entry.tail_of}", entry.lines))
     elif entry.unread:
         lines.append(f'<p class="note">No output is shown: {html(entry.unread)}</p>')
+    elif entry.tail_of:
+        lines.append(f'<p class="note">{html(entry.tail_of)} printed nothing.</p>')
     facts = {"Since then": failure.since_then, **facts_of(entry)}
     if len(failure.entries) > 1:
         facts["Failed alike"] = listing([each.name for each in failure.entries[1:]], FEW)

@@ -14,6 +14,7 @@ from launcher.cli.render.report_text import difference, report_markdown
 from launcher.holding.use import Use
 from launcher.inventory.report import Choice, gather, reason
 from launcher.inventory.timeline import of_events, of_record
+from launcher.specs.needs import StoodOn
 from launcher.state.records import of_attempt
 from launcher.state.store import Store
 from tests.unit.cli.worlds import attempt, launch
@@ -132,9 +133,10 @@ def test_failures_alike_share_a_card_and_those_of_the_past_come_last():
 
 
 def test_jobs_that_did_not_start_are_named_with_the_failure():
+    need = StoodOn("train", 1, 1, "train-1-x", "local_cwd")
     record(
         made("train", "failed", message="main/0 exited with 1"),
-        made("eval", "skipped", message="train failed"),
+        made("eval", "skipped", message="train failed", needs=(need,)),
     )
     [failure] = report().failures
     assert failure.skipped == ["eval@1"]
@@ -143,8 +145,8 @@ def test_jobs_that_did_not_start_are_named_with_the_failure():
 @pytest.mark.parametrize(
     ("before", "of", "state", "why"),
     [
-        (None, {}, "failed", "no attempt of this job is on record"),
-        ("failed", {}, "failed", "the latest attempt failed"),
+        (None, {}, "failed", "its first attempt"),
+        ("failed", {}, "failed", "attempt 1 failed"),
         ("succeeded", {}, "failed", "asked for on the command line"),
         ("succeeded", {"args": ("2",)}, "failed", "changed: roles.main.args[0]"),
     ],
@@ -172,8 +174,6 @@ def test_a_window_has_what_was_live_in_it_and_nothing_older():
 
 
 def test_a_job_is_selected_with_those_that_it_needs():
-    from launcher.specs.needs import StoodOn
-
     need = StoodOn("prepare", 1, 1, "prepare-1-x", "local_cwd")
     record(
         made("prepare", "succeeded"),

@@ -23,7 +23,7 @@ from launcher.specs import (
     macros,
     renormalise,
 )
-from launcher.specs.secret import HIDDEN, hide, reference_in
+from launcher.specs.secret import HIDDEN, hide, is_sensitive, reference_in
 
 VALUES = macros.Values(img_root="/i", app_id="a", replica_id="0", rank0_env="R")
 
@@ -134,3 +134,11 @@ def test_a_secret_anywhere_but_in_env_is_found():
     role = replace(given.roles[0], args=[Secret("env:K")], entrypoint="sh")
     [problem] = check_app(replace(given, roles=[role]))
     assert (problem.path, problem.code) == (("roles", "main", "args", 0), "unusable-text")
+
+
+def test_the_folders_of_a_shell_are_no_passwords() -> None:
+    """Else the path of a missing file is masked in the message of a job that was applied from its folder."""
+    assert not is_sensitive("PWD")
+    assert not is_sensitive("OLDPWD")
+    assert is_sensitive("DB_PWD")
+    assert is_sensitive("pwd")
