@@ -107,10 +107,10 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """Attempts that failed in the same way, the newest first.
+    """Attempts that failed in the same way: first those that are the latest of their job.
 
     Attributes:
-        since_then: what became of the newest one's job after it; "" when it is still its latest attempt.
+        since_then: what became of the first one's job after it; "" when it is still its latest attempt.
         skipped: the jobs that did not start because of it.
     """
 
@@ -339,11 +339,10 @@ def _few(words: Sequence[str], limit: int = 3) -> str:
 
 def _failures(entries: Sequence[Entry], latest: Mapping[Key, Entry]) -> Iterator[Failure]:
     """The failures by what their messages say; first those of jobs that have not run again since."""
-    alike: dict[tuple[bool, str], list[Entry]] = {}
+    alike: dict[str, list[Entry]] = {}
     for each in entries:
         if each.app.state in _FAILED:
-            is_old = latest[each.key] is not each
-            alike.setdefault((is_old, _WHERE.sub("", each.app.message) or each.app.app_id), []).append(each)
+            alike.setdefault(_WHERE.sub("", each.app.message) or each.app.app_id, []).append(each)
     skipped: dict[tuple[Key, int], list[str]] = {}
     for each in entries:
         if each.attempt is not None and each.app.state == "skipped" and latest[each.key] is each:
@@ -351,11 +350,13 @@ def _failures(entries: Sequence[Entry], latest: Mapping[Key, Entry]) -> Iterator
             needs = (need for need in each.attempt.needs if need.job == by)
             for need in needs:
                 skipped.setdefault(((*each.key[:2], need.job), need.number), []).append(each.name)
-    for (is_old, _), same in sorted(alike.items(), key=lambda item: item[0][0]):
-        then = latest[same[0].key].app
+    for same in alike.values():
+        same.sort(key=lambda each: latest[each.key] is not each)
+    for same in sorted(alike.values(), key=lambda same: latest[same[0].key] is not same[0]):
+        then = latest[same[0].key]
         yield Failure(
             entries=same,
-            since_then=f"attempt {then.number} {_has(then.state)}" if is_old else "",
+            since_then="" if then is same[0] else f"attempt {then.app.number} {_has(then.app.state)}",
             skipped=[name for each in same for name in skipped.get((each.key, each.app.number or 0), ())],
         )
 

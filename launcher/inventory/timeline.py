@@ -49,7 +49,7 @@ def of_record(app: AppRecord) -> Timeline:
         held = Span(kind=_PHASES[app.state], start=app.created_at, end=None, text=app.message)
         return Timeline(phases=(held,), replicas={})
     start = app.started_at or (app.created_at if app.is_live else app.ended_at or app.created_at)
-    before = Span(kind="before", start=app.created_at, end=start)
+    before = Span(kind="needs" if app.state == "skipped" else "before", start=app.created_at, end=start)
     state = "" if app.is_live else app.state
     run = Span(kind="run", start=start, end=app.ended_at, state=state, text=app.message)
     return Timeline(phases=(before, run) if app.started_at or app.is_live else (before,), replicas={})
