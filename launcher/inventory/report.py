@@ -203,7 +203,7 @@ def gather(choice: Choice, limit: int, warn: Warn) -> Report:
         failures=failures,
         waits=list(_waits(live)),
         uses=list(_uses(entries)),
-        results=list(_results(latest.values(), warn)),
+        results=list(_results(entries, warn)),
         needs={
             key: [(*key[:2], need.job) for need in each.attempt.needs]
             for key, each in latest.items()
@@ -446,21 +446,18 @@ def _uses(entries: Iterable[Entry]) -> Iterator[RoleUse]:
                 yield RoleUse(entry=each, role=role["name"], replicas=count, asked=asked, used=found)
 
 
-def _results(latest: Iterable[Entry], warn: Warn) -> Iterator[Results]:
+def _results(entries: Iterable[Entry], warn: Warn) -> Iterator[Results]:
     """The metrics of the jobs that have some, the newest first."""
+    good = [each for each in entries if each.app.state == "succeeded" and each.app.output]
     unread: set[str] = set()
-    left = _MOST_RESULTS
-    for each in latest:
-        if each.attempt is None or not each.attempt.output or each.app.scheduler in unread:
+    for entry in list(latest_of(good).values())[:_MOST_RESULTS]:
+        if entry.attempt is None or entry.app.scheduler in unread:
             continue
-        if left <= 0:
-            return
-        left -= 1
         try:
-            new, old = two_metrics(each.attempt.key)
+            new, old = two_metrics(entry.attempt.key)
         except LauncherError as error:
-            unread.add(each.app.scheduler)
-            warn(f"the results of {each.app.scheduler} are left out: {error}")
+            unread.add(entry.app.scheduler)
+            warn(f"the results of {entry.app.scheduler} are left out: {error}")
             continue
         if new[1]:
-            yield Results(entry=each, new=new[1], old_name=old[0], old=old[1])
+            yield Results(entry=entry, new=new[1], old_name=old[0], old=old[1])
