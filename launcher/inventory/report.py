@@ -16,20 +16,20 @@ from launcher.dataclass import dataclass
 from launcher.errors import LauncherError
 from launcher.holding.use import Use
 from launcher.inventory import recorded
-from launcher.inventory.difference import between_attempts
+from launcher.inventory.difference import became, reason
 from launcher.inventory.find import AppName, find_apps
 from launcher.inventory.listing import present
 from launcher.inventory.logs import secrets_of, tail_of
 from launcher.inventory.recorded import scheduler_of
 from launcher.inventory.results import two_metrics
+from launcher.inventory.status import root_cause
 from launcher.inventory.timeline import Timeline, of_events, of_record
-from launcher.plan.notation import field
-from launcher.plan.reasons import REASONS, ReasonCode
 from launcher.schedulers.appstore import open_store
 from launcher.schedulers.last_line import last_lines
 from launcher.specs.attempt import Attempt
 from launcher.specs.jobkey import attempt_id
 from launcher.state.records import AppRecord, ReplicaRecord, as_seen
+from launcher.text import FEW
 
 if TYPE_CHECKING:
     from launcher.inventory.listing import Warn
@@ -307,33 +307,6 @@ def _explain(entries: Sequence[Entry]) -> None:
             entry.why = reason(attempt, earlier.get(attempt_id(attempt.key, attempt.number - 1)))
 
 
-_BY_FACT: Mapping[str, ReasonCode] = {
-    "inputs": "inputs_changed",
-    "rerun_on": "trigger_fired",
-    "needs": "needs_changed",
-}
-
-
-def reason(attempt: Attempt, before: Attempt | None) -> str:
-    """Why a plan started an attempt, in the words of plans: by its action, and the attempt before it."""
-    if before is None:
-        return "its first attempt" if attempt.number == 1 else ""
-    if attempt.digest != before.digest:
-        paths = dict.fromkeys(field(change.path) for change in between_attempts(before, attempt).changes)
-        if paths:
-            return "changed: " + _few(list(paths))
-    if before.state in ("failed", "cancelled", "lost"):
-        return f"attempt {before.number} {_has(before.state)}"
-    facts = (name for name, _, _ in between_attempts(before, attempt).facts)
-    codes: Iterator[ReasonCode] = (_BY_FACT[name] for name in facts if name in _BY_FACT)
-    return REASONS[next(codes, "requested")]
-
-
-def _few(words: Sequence[str], limit: int = 3) -> str:
-    more = f" … and {len(words) - limit} more" if len(words) > limit else ""
-    return ", ".join(words[:limit]) + more
-
-
 # -- why they failed, and what waits -------------------------------------------------------------------------
 
 
@@ -356,14 +329,9 @@ def _failures(entries: Sequence[Entry], latest: Mapping[Key, Entry]) -> Iterator
         then = latest[same[0].key]
         yield Failure(
             entries=same,
-            since_then="" if then is same[0] else f"attempt {then.app.number} {_has(then.app.state)}",
+            since_then="" if then is same[0] else became(then.app.number, then.app.state),
             skipped=[name for each in same for name in skipped.get((each.key, each.app.number or 0), ())],
         )
-
-
-def _has(state: str) -> str:
-    verbs = {"lost": "was lost", "cancelled": "was cancelled", "skipped": "was skipped"}
-    return verbs.get(state) or (state if state in ("succeeded", "failed") else f"is {state}")
 
 
 def _waits(live: Iterable[Entry]) -> Iterator[Wait]:
@@ -373,9 +341,10 @@ def _waits(live: Iterable[Entry]) -> Iterator[Wait]:
             continue
         pending = [one for one in each.app.replicas if one.state == "pending" and one.message]
         if pending:
-            texts = Counter(one.message for one in pending)
-            names = _few([f"{one.role}/{one.k}" for one in pending])
-            yield Wait(entry=each, text=f"{names}: {'; '.join(texts)}")
+            texts = dict.fromkeys(one.message for one in pending)
+            names = ", ".join(f"{one.role}/{one.k}" for one in pending[:FEW])
+            more = f" and {len(pending) - FEW} more" if len(pending) > FEW else ""
+            yield Wait(entry=each, text=f"{names}{more}: {'; '.join(texts)}")
 
 
 def _add_details(wanted: Iterable[Entry], warn: Warn) -> None:
@@ -416,8 +385,6 @@ def _add_detail(entry: Entry) -> None:
 
 def _add_output(entry: Entry) -> None:
     """Set the last lines of the replica that failed first, and its structured error."""
-    from launcher.inventory.status import root_cause
-
     replica, entry.lines = tail_of(entry.app, entry.document, LINES)
     entry.tail_of = f"{replica.role}/{replica.k}" if replica is not None else ""
     entry.root = root_cause(entry.app)

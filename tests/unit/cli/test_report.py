@@ -12,7 +12,8 @@ from launcher.cli.render.report_html import report_html
 from launcher.cli.render.report_svg import Scale
 from launcher.cli.render.report_text import difference, report_markdown
 from launcher.holding.use import Use
-from launcher.inventory.report import Choice, gather, reason
+from launcher.inventory.difference import reason
+from launcher.inventory.report import Choice, gather
 from launcher.inventory.timeline import of_events, of_record
 from launcher.specs.needs import StoodOn
 from launcher.state.records import of_attempt
