@@ -38,7 +38,7 @@ def scope_of(report: Report) -> str:
     total = sum(report.counts.values())
     moments = [each.app.created_at for each in report.entries if each.app.created_at]
     jobs = plural(len(report.latest), "job")
-    first = f", the first shown from {timestamp(min(moments))}" if moments else ""
+    first = f", the oldest one here is from {timestamp(min(moments))}" if moments else ""
     more = f" of {jobs}" if not report.folded else ""
     return (
         f"{total:,} {'attempt' if total == 1 else 'attempts'}{more}{first}; made {timestamp(report.made_at)}"
@@ -91,7 +91,7 @@ def commands(entry: Entry) -> list[str]:
     if entry.app.is_held:
         return [f"launcher status {name}", f"launcher cancel {name}"]
     again = [rerun_command(entry.attempt)] if entry.attempt is not None and not entry.app.is_live else []
-    return [f"launcher logs {name}", *again]
+    return [*([] if entry.unread else [f"launcher logs {name}"]), *again]
 
 
 class Shown(NamedTuple):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 import re
 import time
 from html.parser import HTMLParser
@@ -265,6 +266,18 @@ def test_a_report_replaces_the_file_and_leaves_nothing_beside_it(scenario):
     assert (
         "cannot write none/page.html" in scenario.launcher("report", "--html", "none/page.html", code=1).err
     )
+
+
+def test_a_report_goes_through_links_and_into_devices(scenario):
+    record(made("train", "succeeded", at=time.time()))
+    (scenario.folder / "link.html").symlink_to("page.html")
+    scenario.launcher("report", "--html", "link.html")
+    assert (scenario.folder / "page.html").read_text().startswith("<!DOCTYPE html>")
+    scenario.launcher("report", "--html", "/dev/null")
+    assert os.path.exists("/dev/null")
+    assert not os.path.isfile("/dev/null")
+    assert scenario.launcher("report", "--html", "-").out.startswith("<!DOCTYPE html>")
+    assert "cannot write ." in scenario.launcher("report", "--html", ".", code=1).err
 
 
 def test_a_report_of_nothing_says_so(scenario):
