@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from launcher.cli.render import report_svg as svg
 from launcher.cli.render.report_parts import Budget, badge, cell, left_out, row, section, table
 from launcher.cli.render.report_svg import Node, html
-from launcher.cli.render.report_text import asked_and_used, difference, number
+from launcher.cli.render.report_text import asked_and_used, difference, folded_uses, number
 from launcher.cli.render.values import ago, timestamp
 from launcher.inventory.report import Entry, Key, Report, RoleUse
 from launcher.inventory.results import METRICS
@@ -21,31 +21,20 @@ _MOST_NODES = 60
 def uses(report: Report, budget: Budget) -> str:
     if not report.uses:
         return ""
-    rows, _ = budget.take("use", map(_use, report.uses))
+    folded = folded_uses(report)
+    rows, _ = budget.take("use", (_use(*each) for each in folded))
     headings = (
-        "Attempt",
-        "Role",
-        "#Replicas",
-        "#Cores asked",
-        "#used",
-        "#Memory asked",
-        "#used",
-        "Measured",
-        "#CPU time",
-        "#Ran",
-    )
-    body = table(headings, rows) + left_out(len(report.uses) - len(rows), "rows")
+        "Attempt", "Role", "#Replicas", "#Cores asked", "#used", "#Memory asked", "#used", "Measured",
+        "#CPU time", "#Ran",
+    )  # fmt: skip
+    body = table(headings, rows) + left_out(len(folded) - len(rows), "rows")
     return section("use", "by replica; cores are a mean, memory is the highest", body)
 
 
-def _use(use: RoleUse) -> str:
+def _use(name: str, use: RoleUse) -> str:
     shown = asked_and_used(use)
-    cores = (
-        svg.gauge(use.used.cores, use.asked["cpu_millis"] / 1000)
-        if use.asked.get("cpu_millis", 0) > 0
-        else ""
-    )
-    memory = use.asked.get("memory_bytes", 0)
+    cpu, memory = use.asked.get("cpu_millis", 0) / 1000, use.asked.get("memory_bytes", 0)
+    cores = svg.gauge(use.used.cores, cpu) if cpu > 0 else ""
     room = svg.gauge(use.used.memory, memory) if use.used.memory and memory > 0 else ""
     return row(
         use.entry,
@@ -58,6 +47,7 @@ def _use(use: RoleUse) -> str:
         cell(shown.source),
         cell(shown.cpu, "num"),
         cell(shown.wall, "num"),
+        name=name,
     )
 
 

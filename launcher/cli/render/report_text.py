@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from launcher.cli.render.apps import app_json, in_order, ran_for
 from launcher.cli.render.changes import what_runs
 from launcher.cli.render.document import flat
+from launcher.cli.render.folds import fold, named
 from launcher.cli.render.history_text import attempt_json
 from launcher.cli.render.markdown import MAX_BYTES, cell, plain_html
 from launcher.cli.render.values import asked_for, duration, iso, listing, timestamp
@@ -16,6 +17,7 @@ from launcher.inventory.report import Entry, Failure, Report, RoleUse
 from launcher.inventory.timeline import Span
 from launcher.text import FEW, fenced, plural
 
+_BAD = ("failed", "lost")
 _SOURCES = {
     "process": "largest process",
     "cgroup": "cgroup",
@@ -121,6 +123,21 @@ def asked_and_used(use: RoleUse) -> Shown:
     )
 
 
+def folded_uses(report: Report) -> list[tuple[str, RoleUse]]:
+    """Name and use of each role; of the many jobs of one file, the use of the one that used most."""
+    groups = fold(report.uses, lambda use: _file(use.entry), lambda use: use.role, lambda use: False)
+    highest = [max(group, key=lambda use: (use.used.memory, use.used.cores)) for group in groups]
+    return [
+        (f"highest of {len(group):,}: {use.entry.name}" if len(group) > 1 else use.entry.name, use)
+        for group, use in zip(groups, highest, strict=True)
+    ]
+
+
+def _file(entry: Entry) -> tuple[str, str] | None:
+    """The job file of an attempt."""
+    return (entry.attempt.origin, entry.attempt.path) if entry.attempt is not None else None
+
+
 def amount(size: float) -> str:
     """`512 MiB`, `1.5 GiB`; "" for nothing."""
     if size <= 0:
@@ -170,10 +187,12 @@ def _pieces(report: Report) -> Iterator[str]:
         yield f"- **{cell(wait.entry.name)}** {cell(wait.text)}\n"
     yield "\n" if report.waits else ""
     yield "| Attempt | State | Ran | Why it ran | Commit |\n|---|---|---|---|---|\n" if report.entries else ""
-    for entry in report.entries:
+    lines = fold(report.entries, _file, lambda each: each.app.state, lambda each: each.app.state in _BAD)
+    for entry, *more in lines:
+        name = named([entry.name, *(each.name for each in more)])
         commit = entry.attempt.commit[:7] if entry.attempt is not None else ""
-        cells = (entry.name, entry.app.state, ran_for(entry.app, report.made_at), entry.why, commit)
-        yield f"| {' | '.join(map(cell, cells))} |\n"
+        ran = "" if more else ran_for(entry.app, report.made_at)
+        yield f"| {' | '.join(map(cell, (name, entry.app.state, ran, entry.why, commit)))} |\n"
     if report.results:
         yield "\n| Job | Metric | Before | Latest | Change |\n|---|---|--:|--:|--:|\n"
     for each in report.results:
@@ -190,9 +209,9 @@ def _pieces(report: Report) -> Iterator[str]:
     if report.uses:
         yield "\n| Attempt | Role | Cores asked | used | Memory asked | used | Ran |\n"
         yield "|---|---|--:|--:|--:|--:|--:|\n"
-    for use in report.uses:
+    for name, use in folded_uses(report):
         of = asked_and_used(use)
-        row = (use.entry.name, use.role, of.cores_asked, of.cores, of.memory_asked, of.memory, of.wall)
+        row = (name, use.role, of.cores_asked, of.cores, of.memory_asked, of.memory, of.wall)
         yield f"| {' | '.join(map(cell, row))} |\n"
 
 
@@ -225,19 +244,7 @@ def report_json(report: Report) -> dict[str, Any]:
         "counts": dict(report.counts),
         "folded": dict(report.folded),
         "attempts": [_entry_json(each) for each in report.entries],
-        "failures": [
-            {
-                "apps": [each.app.handle for each in failure.entries],
-                "message": headline(failure.entries[0]),
-                "since_then": failure.since_then or None,
-                "replica": failure.entries[0].tail_of or None,
-                "last_lines": list(failure.entries[0].lines),
-                "error": list(failure.entries[0].stack),
-                "unread": failure.entries[0].unread or None,
-                "not_started": list(failure.skipped),
-            }
-            for failure in report.failures
-        ],
+        "failures": list(map(_failure_json, report.failures)),
         "waits": [{"app": each.entry.app.handle, "for": each.text} for each in report.waits],
         "use": [
             {
@@ -263,6 +270,20 @@ def report_json(report: Report) -> dict[str, Any]:
             for key, needs in report.needs.items()
             if needs
         ],
+    }
+
+
+def _failure_json(failure: Failure) -> dict[str, Any]:
+    entry = failure.entries[0]
+    return {
+        "apps": [each.app.handle for each in failure.entries],
+        "message": headline(entry),
+        "since_then": failure.since_then or None,
+        "replica": entry.tail_of or None,
+        "last_lines": list(entry.lines),
+        "error": list(entry.stack),
+        "unread": entry.unread or None,
+        "not_started": list(failure.skipped),
     }
 
 

@@ -234,6 +234,18 @@ def test_an_axis_has_few_moments_within_its_bounds(size):
     assert all(0 <= x <= 100 for x, _ in ticks)
 
 
+def test_the_jobs_of_a_matrix_share_lines_except_those_that_failed():
+    used = {"main": Use((1.0, 0.0, 1 << 20, "cgroup"), 10.0)}
+    jobs = [(f"lr-{n}", "failed" if n == 5 else "succeeded") for n in range(20)]
+    of = {name: dataclasses.replace(launch(name), file="lr.launcher.yaml") for name, _ in jobs}
+    record(*(made(name, state, at=NOW + n, of=of[name], used=used) for n, (name, state) in enumerate(jobs)))
+    text = report_markdown(report())
+    assert "| lr-19@1 and 18 more | succeeded |" in text
+    assert "| lr-5@1 | failed |" in text
+    assert text.count("highest of 20: ") == 1
+    assert "highest of 20: " in report_html(report(), max_bytes=100_000)
+
+
 def test_metrics_are_compared():
     assert difference(0.5, 0.75) == "+0.25 (+50.0%)"
     assert difference(0, 2) == "+2"
