@@ -43,7 +43,8 @@ _LEGEND = {
 
 def report_html(report: Report, *, max_bytes: int) -> str:
     """The page, in at most `max_bytes` bytes (LEAST_BYTES or more); what does not fit is counted."""
-    style, script = _asset("report.css"), _asset("report.js")
+    scale = Scale.of(report)
+    style, script = _asset("report.css") + svg.grid_rule(scale), _asset("report.js")
     head = _head(report, style)
     foot = f"<footer>launcher {html(__version__)}, {html(timestamp(report.made_at))}</footer>\n</main>\n"
     foot += f"<script>{script}</script>\n</body>\n</html>\n"
@@ -51,7 +52,7 @@ def report_html(report: Report, *, max_bytes: int) -> str:
     sections = [
         _failures(report, budget),
         _waits(report, budget),
-        _timeline(report, budget),
+        _timeline(report, budget, scale),
         tables.uses(report, budget),
         tables.results(report, budget),
         tables.origins(report, budget),
@@ -213,13 +214,11 @@ def _wait(wait: Wait, report: Report) -> str:
 # -- the timeline --------------------------------------------------------------------------------------------
 
 
-def _timeline(report: Report, budget: Budget) -> str:
+def _timeline(report: Report, budget: Budget, scale: Scale) -> str:
     """The newest attempts that fit, in the order of their creation."""
-    spans = [span for entry in report.entries for span in entry.timeline.phases]
-    if not spans:
+    if not report.entries:
         return ""
     now = report.made_at
-    scale = Scale(min(span.start for span in spans), max(span.end or now for span in spans))
     rows, _ = budget.take("time", (_lines(entry, scale, now) for entry in report.entries))
     legend = "".join(f"<span>{svg.swatch(name)}{text}</span>" for name, text in _LEGEND.items())
     head = (

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from launcher.cli.console import visible
 from launcher.cli.render.tables import width
 from launcher.cli.render.values import duration, shortened, timestamp
+from launcher.inventory.report import Report
 from launcher.inventory.timeline import Span
 
 _STEPS_S = (
@@ -64,6 +65,14 @@ class Scale:
         start, end: epoch seconds.
     """
 
+    @classmethod
+    def of(cls, report: Report) -> Scale:
+        """The stretch of all phases of a report."""
+        spans = [span for entry in report.entries for span in entry.timeline.phases]
+        now = report.made_at
+        starts, ends = [span.start for span in spans], [span.end or now for span in spans]
+        return cls(min(starts, default=now), max(ends, default=now))
+
     def __init__(self, start: float, end: float) -> None:
         self.start = start
         self.size = max(end - start, 1.0) * 1.01
@@ -88,12 +97,19 @@ class Scale:
 
 
 def axis(scale: Scale) -> str:
-    """The axis of bars, and the lines of the grid, which every bar shows again."""
-    ticks = list(scale.ticks())
-    lines = "".join(f'<line x1="{x:.2f}%" x2="{x:.2f}%" y1="0" y2="40"/>' for x, _ in ticks)
-    labels = "".join(f'<text x="{x:.2f}%" dx="3" y="11">{html(text)}</text>' for x, text in ticks if x < 93)
-    grid = f'<defs><g id="grid">{lines}</g></defs><use href="#grid"/>'
-    return f'<svg class="axis" height="16">{grid}{labels}</svg>'
+    """The labels above bars; `grid_rule` has the lines below them."""
+    labels = (f'<text x="{x:.2f}%" dx="3" y="11">{html(text)}</text>' for x, text in scale.ticks() if x < 93)
+    return f'<svg class="axis" height="16">{"".join(labels)}</svg>'
+
+
+def grid_rule(scale: Scale) -> str:
+    """The style of the grid behind bars: one gradient, since a line for each bar takes browsers long."""
+    stops = ", ".join(
+        f"transparent {x:.2f}%, var(--line) {x:.2f}%, var(--line) calc({x:.2f}% + 1px), "
+        f"transparent calc({x:.2f}% + 1px)"
+        for x, _ in scale.ticks()
+    )
+    return f".time .draw {{ background: linear-gradient(to right, {stops}); }}\n" if stops else ""
 
 
 def swatch(name: str) -> str:
@@ -105,7 +121,7 @@ def bars(spans: Sequence[Span], scale: Scale, now: float, *, thin: bool = False)
     """One line of bars; each tells on hover what it is, from when and for how long."""
     high, top = (6, 4) if thin else (10, 3)
     drawn = "".join(_bar(span, scale, now, f'y="{top}" height="{high}"') for span in spans)
-    return f'<svg class="bar" height="{high + 2 * top}"><use href="#grid"/>{drawn}</svg>'
+    return f'<svg class="bar" height="{high + 2 * top}">{drawn}</svg>'
 
 
 def _bar(span: Span, scale: Scale, now: float, place: str) -> str:
