@@ -35,6 +35,8 @@ BYTES_PER_APP = 900
 """What an app takes at least in all sections: how many can be shown at all follows from it."""
 
 _MOST_LANES = 12
+_LARGE = 500
+"""Attempts; of a larger page, browsers lay out only the sections that are on the screen."""
 _LEGEND = {
     "before": "being submitted", "needs": "waits for jobs or roles", "line": "in line", "running": "running",
     "succeeded": "succeeded", "failed": "failed", "pause": "pause before a restart", "stop": "being stopped",
@@ -98,7 +100,7 @@ def _head(report: Report, style: str) -> str:
 <style>{style}</style>
 </head>
 <body>
-<main>
+<main{' class="large"' if len(report.entries) > _LARGE else ""}>
 <p class="over">launcher report</p>
 <h1>{title}</h1>
 <p class="dim">{html(scope_of(report))}</p>
