@@ -270,6 +270,28 @@ def attempts(text: str) -> tuple[tuple[int, int], ...]:
     return tuple(found)
 
 
+_SIZES = {
+    "": 1,
+    "B": 1,
+    "kB": 1000,
+    "KB": 1000,
+    "MB": 10**6,
+    "GB": 10**9,
+    "KiB": 2**10,
+    "MiB": 2**20,
+    "GiB": 2**30,
+}
+
+
+def size(text: str) -> int:
+    """Bytes, from `60000`, `500kB`, `5MB`, `2MiB`."""
+    digits = text.rstrip("BGKMik ")
+    unit = text[len(digits) :].strip()
+    if not is_number(digits) or unit not in _SIZES:
+        raise ValueError(f"expected a size such as 500kB, 5MB or 2MiB, got `{text}`")
+    return int(float(digits) * _SIZES[unit])
+
+
 def key_value(text: str) -> tuple[str, str]:
     """`KEY=VALUE`; the value may be empty and may hold further `=`."""
     key, equals, value = text.partition("=")

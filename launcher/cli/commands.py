@@ -36,6 +36,7 @@ COMMANDS: tuple[tuple[str, dict[str, str]], ...] = (
             "history": "list the attempts of a job, and why each ran",
             "diff": "show what differs between two attempts",
             "use": "compare what jobs asked for with what they used",
+            "report": "write a page of what ran, what it used, why it failed",
             "logs": "show the output of an app's replicas",
             "grep": "search the logs of all attempts",
             "output": "print where a job's output folder is, or copy its files",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -72,10 +73,18 @@ def _not_json(path: str, error: ValueError) -> LauncherError:
     )
 
 
-def write_text(path: str, text: str, *, is_public: bool = False) -> None:
-    """Write a file atomically; see `write_whole`. Raises LauncherError."""
+def write_text(path: str, text: str, *, errors: str = "strict", is_public: bool = False) -> None:
+    """Write a file atomically, behind a link too; a pipe or a device as it is. Raises LauncherError.
+
+    Args:
+        errors, is_public: see `write_whole`.
+    """
     try:
-        write_whole(path, text, is_public=is_public)
+        if os.path.exists(path) and not os.path.isfile(path):
+            with open(path, "w", encoding="utf-8", errors=errors, newline="\n") as file:
+                file.write(text)
+        else:
+            write_whole(os.path.realpath(path), text, errors=errors, is_public=is_public)
     except OSError as error:
         raise LauncherError(f"cannot write {path}: {error.strerror or error}") from error
 

@@ -1,13 +1,17 @@
-"""What differs between two attempts of a job, or between an attempt and its job file."""
+"""What differs between two attempts of a job, or between an attempt and its job file; why an attempt ran."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
 from launcher.plan.diff import Change, diff
+from launcher.plan.notation import field
+from launcher.plan.reasons import REASONS, ReasonCode
 from launcher.specs import canonical
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
     from launcher.specs.attempt import Attempt
     from launcher.specs.launch import Launch
 
@@ -29,6 +33,14 @@ class Difference(NamedTuple):
 
 def between_attempts(old: Attempt, new: Attempt) -> Difference:
     """The differences of two attempts: documents, what they stand on, and where they come from."""
+    return Difference(_name(old), _name(new), _changes(old, new), _facts(old, new))
+
+
+def _changes(old: Attempt, new: Attempt) -> tuple[Change, ...]:
+    return diff(canonical.renormalise(old.document), canonical.renormalise(new.document))
+
+
+def _facts(old: Attempt, new: Attempt) -> tuple[tuple[str, str, str], ...]:
     facts = [
         ("needs", _needs(old), _needs(new)),
         ("inputs", old.inputs, new.inputs),
@@ -41,8 +53,7 @@ def between_attempts(old: Attempt, new: Attempt) -> Difference:
     ]
     files = sorted({*old.seen, *new.seen})
     facts += [(f"file {name}", old.seen.get(name, ""), new.seen.get(name, "")) for name in files]
-    changes = diff(canonical.renormalise(old.document), canonical.renormalise(new.document))
-    return Difference(_name(old), _name(new), changes, _differing(facts))
+    return _differing(facts)
 
 
 def from_file(old: Attempt, launch: Launch) -> Difference:
@@ -68,3 +79,37 @@ def _needs(attempt: Attempt) -> str:
 
 def _name(attempt: Attempt) -> str:
     return f"{attempt.key.job}@{attempt.number}"
+
+
+_BY_FACT: Mapping[str, ReasonCode] = {
+    "inputs": "inputs_changed",
+    "rerun_on": "trigger_fired",
+    "needs": "needs_changed",
+}
+
+
+def reason(attempt: Attempt, before: Attempt | None) -> str:
+    """Why a plan started an attempt, in the words of plans: by its action, and the attempt before it."""
+    if before is None:
+        return "its first attempt" if attempt.number == 1 else ""
+    if attempt.digest != before.digest:
+        paths = dict.fromkeys(field(change.path) for change in _changes(before, attempt))
+        if paths:
+            return "changed: " + _few([*paths])
+    if before.state in ("failed", "cancelled", "lost"):
+        return became(before.number, before.state)
+    facts = (name for name, _, _ in _facts(before, attempt))
+    codes: Iterator[ReasonCode] = (_BY_FACT[name] for name in facts if name in _BY_FACT)
+    return REASONS[next(codes, "requested")]
+
+
+def _few(words: Sequence[str], limit: int = 3) -> str:
+    more = f" … and {len(words) - limit} more" if len(words) > limit else ""
+    return ", ".join(words[:limit]) + more
+
+
+def became(number: int | None, state: str) -> str:
+    """`attempt 3 failed`, `attempt 3 was cancelled`, `attempt 3 is running`."""
+    passive = {"lost", "cancelled", "skipped"}
+    verb = "was " if state in passive else "" if state in ("succeeded", "failed") else "is "
+    return f"attempt {number} {verb}{state}"

@@ -7,12 +7,13 @@ from launcher.inventory.recorded import scheduler_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any
 
     from launcher.inventory.find import Selected
     from launcher.schedulers.api import OnRestart
     from launcher.schedulers.logs import LogRecord
-    from launcher.state.records import AppRecord
+    from launcher.state.records import AppRecord, ReplicaRecord
 
 
 def replicas_of(selected: Selected) -> list[tuple[str, int]]:
@@ -83,3 +84,39 @@ def run_times(
     starts = scheduler_of(app).run_starts(app.app_id, replicas)
     found = {where: run_between(starts[where], restart) for where in replicas}
     return {where: times for where, times in found.items() if times is not None}
+
+
+def tail_of(
+    app: AppRecord, document: Mapping[str, Any], count: int
+) -> tuple[ReplicaRecord | None, list[str]]:
+    """The replica that failed first, None without any, and the last lines of its output, without secrets.
+
+    Raises LauncherError for removed logs, and SecretError for a secret that cannot be read: then it is not
+    known which lines to show.
+    """
+    from launcher.inventory.status import root_cause
+    from launcher.schedulers.last_line import last_lines
+
+    if not app.replicas:
+        return None, []
+    failed = [each for each in app.replicas if each.state == "failed"]
+    first = root_cause(app) or (failed or app.replicas)[0]
+    hidden = tuple(secrets_of(document))
+    chunks = scheduler_of(app).log_chunks(app.app_id, [(first.role, first.k)], tail=count)
+    return first, last_lines(b"".join(data for _, _, data in chunks), count, hidden)
+
+
+def secrets_of(document: Mapping[str, Any]) -> Iterator[str]:
+    """The values that output may not repeat, of the job and of this process. Raises SecretError."""
+    import os
+    from itertools import chain
+
+    from launcher.secrets import resolve
+    from launcher.specs.secret import SHORTEST_LITERAL, is_sensitive, reference_in
+
+    envs = [os.environ, *(role.get("env", {}) for role in document.get("roles", ()))]
+    for name, value in chain.from_iterable(env.items() for env in envs):
+        if (reference := reference_in(value)) is not None:
+            yield resolve(reference)
+        elif is_sensitive(name) and len(value) >= SHORTEST_LITERAL:
+            yield value

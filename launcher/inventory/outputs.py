@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from shlex import quote
 from typing import Any
 
 from launcher.dataclass import dataclass
@@ -76,6 +77,13 @@ def read_output(app: AppRecord, name: str, most: int) -> Member | None:
         return first_file(pieces, name, most)
 
 
+def rerun_command(attempt: Attempt) -> str:
+    """The command that runs the job of an attempt again."""
+    job, target = attempt.key.job, attempt.key.target
+    again = f"launcher apply {quote(attempt.path)} --rerun {job}"
+    return again if target == DEFAULT_TARGET else f"{again} --target {target}"
+
+
 def _attempt(app: AppRecord) -> tuple[Attempt, StagedScheduler[Any]]:
     """The attempt of an app, and its scheduler. Raises LauncherError where there is none."""
     scheduler = scheduler_of(app)
@@ -94,9 +102,7 @@ def _attempt(app: AppRecord) -> tuple[Attempt, StagedScheduler[Any]]:
 
 
 def _missing(app: AppRecord, attempt: Attempt) -> LauncherError:
-    job, target = attempt.key.job, attempt.key.target
-    again = f"launcher apply {attempt.path} --rerun {job}"
-    again += "" if target == DEFAULT_TARGET else f" --target {target}"
+    job, again = attempt.key.job, rerun_command(attempt)
     if not attempt.output:
         hint = "write `output: true` in its job file, and apply it"
         return LauncherError(f"attempt {attempt.number} of `{job}` has no output folder", hint=hint)

@@ -273,6 +273,10 @@ class Scheduler(ABC, Generic[T]):
         """
         return iter(())
 
+    def events(self, app_id: str) -> Iterable[Mapping[str, Any]]:
+        """The events of an app up to now, as `launcher.holding` folds them; none without a record."""
+        return ()
+
     def wait_for_start(self, app_id: str) -> None:
         """Block while the app is held (see `launcher.state.records.WAITING`) and its holder lives.
 

@@ -297,6 +297,9 @@ class BackendScheduler(StagedScheduler[T]):
     def restarts(self, app_id: str) -> Iterator[Restart]:
         return self.logs(app_id).restarts()
 
+    def events(self, app_id: str) -> Iterable[Mapping[str, Any]]:
+        return self.logs(app_id).events()()
+
     # Lists
 
     def list(self) -> list[ListAppResponse]:

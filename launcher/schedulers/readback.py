@@ -55,6 +55,10 @@ class AppLogs(ABC):
     def restarts(self) -> Iterator[Restart]:
         return iter(())
 
+    def events(self) -> Callable[[], Iterable[Event]]:
+        """A function whose calls return the new events of the record; none where there is none."""
+        return tuple
+
 
 class RecordedLogs(AppLogs):
     """The logs of an app that has a record of events. A subclass reads the logs and the record.

@@ -20,7 +20,7 @@ _SENSITIVE = re.compile(
     r"|(api|access|private|secret|encryption|signing|ssh)_?key"
 )
 _FOLDERS = ("PWD", "OLDPWD")
-"""Variables in which shells keep the current folder."""
+"""Variables that every shell sets to its folders."""
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
@@ -29,7 +29,7 @@ def is_sensitive(name: str) -> bool:
     if name in _FOLDERS:
         return False
     words = _CAMEL.sub("_", name.strip("-")).replace("-", "_").replace(".", "_").lower()
-    return _SENSITIVE.search(words) is not None
+    return name not in _FOLDERS and _SENSITIVE.search(words) is not None
 
 
 def may_hold_secret(text: str) -> bool:

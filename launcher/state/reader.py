@@ -176,7 +176,7 @@ class StoreFile:
             raise database.explain(error, self.path) from error
 
 
-_HAS_ATTEMPT = "EXISTS (SELECT 1 FROM attempts WHERE attempts.app_id = {app}.app_id)"
+HAS_ATTEMPT = "EXISTS (SELECT 1 FROM attempts WHERE attempts.app_id = {app}.app_id)"
 # The newest rows of the union are among the newest rows of each table.
 _NEWEST = f"""
 SELECT {RECORD} FROM (
@@ -188,14 +188,14 @@ SELECT {RECORD} FROM (
     SELECT * FROM (
         SELECT {APP_RECORD}, rowid AS place FROM apps {{where}}
         ORDER BY created_at DESC, rowid DESC LIMIT :limit
-    ) AS app WHERE NOT {_HAS_ATTEMPT.format(app="app")}
+    ) AS app WHERE NOT {HAS_ATTEMPT.format(app="app")}
 ) ORDER BY created_at DESC, place DESC LIMIT :limit
 """
 # Few of many rows match. Without INDEXED BY, SQLite would read the whole table in order.
 _LIVE_ATTEMPTS = f"SELECT {ATTEMPT_RECORD} FROM attempts INDEXED BY attempts_live WHERE {LIVE}"
 _LIVE_APPS = f"""
 SELECT {APP_RECORD} FROM apps INDEXED BY apps_unended
-WHERE {LIVE} AND NOT {_HAS_ATTEMPT.format(app="apps")}
+WHERE {LIVE} AND NOT {HAS_ATTEMPT.format(app="apps")}
 """
 # Beside max(), SQLite takes the other columns from the row with the maximum. An attempt that is being
 # made has a row in `apps` only: it is found once its apply has recorded it.
@@ -208,7 +208,7 @@ SELECT {RECORD}, max(number) FROM (
     SELECT {ATTEMPT_RECORD} FROM attempts WHERE {_WANTED}
     UNION ALL
     SELECT {APP_RECORD} FROM apps
-    WHERE {_WANTED} AND state <> 'reserved' AND NOT {_HAS_ATTEMPT.format(app="apps")}
+    WHERE {_WANTED} AND state <> 'reserved' AND NOT {HAS_ATTEMPT.format(app="apps")}
 ) GROUP BY job, project, target ORDER BY created_at DESC
 """
 _MATCHING = f"""
@@ -217,7 +217,7 @@ SELECT {RECORD} FROM (
         SELECT {ATTEMPT_RECORD} FROM attempts
         UNION ALL
         SELECT {APP_RECORD} FROM apps
-        WHERE job IS NOT NULL AND state <> 'reserved' AND NOT {_HAS_ATTEMPT.format(app="apps")}
+        WHERE job IS NOT NULL AND state <> 'reserved' AND NOT {HAS_ATTEMPT.format(app="apps")}
     )
     WHERE (:project IS NULL OR project = :project) AND (:target IS NULL OR target = :target)
     GROUP BY job, project, target
@@ -229,7 +229,7 @@ _SINCE = f"""
 SELECT created_at, app_id, EXISTS (SELECT 1 FROM apps WHERE apps.app_id = attempts.app_id)
 FROM attempts WHERE {{where}}
 UNION ALL
-SELECT created_at, app_id, 1 FROM apps WHERE {{where}} AND NOT {_HAS_ATTEMPT.format(app="apps")}
+SELECT created_at, app_id, 1 FROM apps WHERE {{where}} AND NOT {HAS_ATTEMPT.format(app="apps")}
 ORDER BY 1 DESC, 2
 """
 _RUNS = """
@@ -261,7 +261,7 @@ _ENDED = f"""
 SELECT id AS place, coalesce(ended_at, created_at) AS at FROM attempts WHERE NOT {LIVE} {{where}}
 UNION ALL
 SELECT -rowid, coalesce(ended_at, created_at) FROM apps
-WHERE NOT {LIVE} AND NOT {_HAS_ATTEMPT.format(app="apps")} {{where}}
+WHERE NOT {LIVE} AND NOT {HAS_ATTEMPT.format(app="apps")} {{where}}
 ORDER BY at DESC, place DESC
 """
 _WORDS = "lower(" + " || ' ' || ".join(f"coalesce({name}, '')" for name in WORDS_OF) + ")"
@@ -276,7 +276,7 @@ SELECT {RECORD} FROM (
 _MATCHING_IDS = f"""
 SELECT {ATTEMPT_RECORD} FROM attempts WHERE app_id GLOB :pattern
 UNION ALL
-SELECT {APP_RECORD} FROM apps WHERE app_id GLOB :pattern AND NOT {_HAS_ATTEMPT.format(app="apps")}
+SELECT {APP_RECORD} FROM apps WHERE app_id GLOB :pattern AND NOT {HAS_ATTEMPT.format(app="apps")}
 """
 
 

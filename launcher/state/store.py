@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import os
 
-from launcher.state.reader import Reader, json_rows, newest_first
+from launcher.state.reader import HAS_ATTEMPT, Reader, json_rows, newest_first
 from launcher.state.rows import (
     APP_RECORD,
+    ATTEMPT_RECORD,
     COLUMNS,
     INSERT_APP,
     LIVE,
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
     from launcher.specs.attempt import Attempt
     from launcher.specs.launch import JobKey
     from launcher.state.records import AppRecord
+
+    Keys = Collection[tuple[str, str, str]] | None
+    """(project, target, job) of each."""
 
 _BATCH = 300  # keys per query: old versions of SQLite refuse more than 999 parameters
 
@@ -133,6 +137,34 @@ WHERE state = 'succeeded' AND ended_at > started_at AND number >= coalesce((
     SELECT number FROM attempts WHERE {_SAME_KEY} AND state = 'succeeded'
     ORDER BY number DESC LIMIT 1 OFFSET :most - 1
 ), 0) ORDER BY number DESC
+"""
+
+
+# A window of time, of one project or of some jobs; a parameter that is NULL narrows nothing.
+_IN_WINDOW = f"""
+(:since IS NULL OR created_at >= :since OR ended_at >= :since OR {LIVE})
+    AND (:project IS NULL OR project = :project)
+    AND (:keys IS NULL OR (project, target, job) IN (
+        SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]')
+        FROM json_each(:keys)
+    ))
+"""
+_APPS_ALONE = f"NOT {HAS_ATTEMPT.format(app='apps')} AND {_IN_WINDOW}"
+_WINDOW = f"""
+SELECT * FROM (
+    SELECT {ATTEMPT_RECORD} FROM attempts WHERE {_IN_WINDOW} ORDER BY created_at DESC LIMIT :limit
+)
+UNION ALL
+SELECT * FROM (SELECT {APP_RECORD} FROM apps WHERE {_APPS_ALONE} ORDER BY created_at DESC LIMIT :limit)
+ORDER BY created_at DESC LIMIT :limit
+"""
+_TALLY = f"""
+SELECT state, count(*) FROM (
+    SELECT state FROM attempts WHERE {_IN_WINDOW} UNION ALL SELECT state FROM apps WHERE {_APPS_ALONE}
+) GROUP BY state
+"""
+_NEEDS = """
+SELECT project, target, job, needs, max(number) FROM attempts GROUP BY job, project, target
 """
 
 
@@ -290,6 +322,29 @@ class Store(Reader):
         rows = self._rows(_COUNTS, (json_rows((*key, digest) for key, digest in asked),))
         return {asked[index]: count for index, count in rows}
 
+    # A window of time, for reports
+
+    def window(self, limit: int, *, since: float | None, project: str | None, keys: Keys) -> list[AppRecord]:
+        """The newest `limit` apps that were live at or after `since`, newest first.
+
+        Args:
+            since: epoch seconds; None for any time.
+            project, keys: only of these jobs; None for any.
+        """
+        values = {**_window(since, project, keys), "limit": limit}
+        return [to_record(row) for row in self._rows(_WINDOW, values)]
+
+    def tally(self, *, since: float | None, project: str | None, keys: Keys) -> dict[str, int]:
+        """State → the number of apps of that window, of all ages."""
+        return dict(self._rows(_TALLY, _window(since, project, keys)))
+
+    def needs(self) -> dict[tuple[str, str, str], tuple[str, ...]]:
+        """(project, target, job) → the jobs that its latest attempt stands on, where there are some."""
+        from launcher.specs.needs import loads
+
+        found = {(project, target, job): text for project, target, job, text, _ in self._rows(_NEEDS) if text}
+        return {key: tuple(need.job for need in loads(text)) for key, text in found.items()}
+
     # Rows of apps, for schedulers
 
     def to_tidy(self, schedulers: Collection[str]) -> list[AppRecord]:
@@ -345,3 +400,7 @@ def _end(db: sqlite3.Connection, app: AppRecord) -> bool:
             db.execute(_ADD_USED, end)
         db.execute(_COPY_END, (app.app_id,))
     return changed
+
+
+def _window(since: float | None, project: str | None, keys: Keys) -> dict[str, object]:
+    return {"since": since, "project": project, "keys": None if keys is None else json_rows(keys)}

@@ -35,6 +35,14 @@ def rows(settings: Settings) -> Iterator[Row]:
                 target="<= 3, flat",
                 rounds=settings.rounds,
             )
+            if scheduler == LOCAL:
+                yield compare(
+                    f"launcher report, {count} recorded apps, of which 5 MB show some",
+                    floor=lambda: took(PASS),
+                    ours=lambda: took(launcher("report", "--since", "@1", "--html", "report.html")),
+                    target="<= 150, flat",
+                    rounds=3,
+                )
 
 
 def _append(path: Path) -> float:

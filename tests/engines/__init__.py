@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import browser
 from tests.engines import docker, slurm, sshd
 
 EDITOR_TOOLS = ("yaml-language-server", "taplo", "tombi", "check-jsonschema")
@@ -42,11 +43,18 @@ def _workflows() -> str:
     return f"there is no {', no '.join(missing)}; .ci/run installs them" if missing else ""
 
 
+def _browser() -> str:
+    missing = [] if browser.program() else ["chromium"]
+    missing += [name for name in ("html-validate",) if not editor_tool(name)]
+    return f"there is no {', no '.join(missing)}; .ci/run installs them" if missing else ""
+
+
 PROBES: dict[str, Callable[[], str]] = {
     "local": lambda: "" if hasattr(os, "pidfd_open") else "this system has no pidfd",
     "git": _command("git"),
     "editors": _editors,
     "workflows": _workflows,
+    "browser": _browser,
     "docker": docker.reason,
     "sshd": sshd.reason,
     "slurm": slurm.here_reason,

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping
-from itertools import chain
+from collections.abc import Mapping
 from typing import Any
 
 from launcher.ci import report
@@ -16,12 +14,9 @@ from launcher.cli.render.github import shielded
 from launcher.cli.render.values import asked_for, took
 from launcher.errors import LauncherError
 from launcher.inventory.find import find_app
-from launcher.inventory.recorded import scheduler_of
+from launcher.inventory.logs import tail_of
 from launcher.inventory.results import results_of
-from launcher.inventory.status import about, inspect, root_cause
-from launcher.schedulers.last_line import last_lines
-from launcher.secrets import resolve
-from launcher.specs.secret import SHORTEST_LITERAL, is_sensitive, reference_in
+from launcher.inventory.status import about, inspect
 from launcher.state.records import AppRecord
 
 _LINES = 20
@@ -66,24 +61,8 @@ def _ended(entry: Mapping[str, Any], *, hides_output: bool) -> report.Ended:
 
 
 def _last_lines(app: AppRecord, document: Mapping[str, Any]) -> str:
-    """The last lines of the replica that failed first, without secrets; "" where a secret cannot be read."""
-    if not app.replicas:
-        return ""
-    failed = [each for each in app.replicas if each.state == "failed"]
-    first = root_cause(app) or (failed or app.replicas)[0]
+    """The last lines of the replica that failed first, without secrets; "" where they cannot be read."""
     try:
-        chunks = scheduler_of(app).log_chunks(app.app_id, [(first.role, first.k)], tail=_LINES)
-        lines = last_lines(b"".join(data for _, _, data in chunks), _LINES, tuple(_secrets(document)))
+        return "\n".join(tail_of(app, document, _LINES)[1])
     except LauncherError:  # the logs were removed, or a secret is not among those of this run
         return ""
-    return "\n".join(lines)
-
-
-def _secrets(document: Mapping[str, Any]) -> Iterator[str]:
-    """The values that output may not repeat, of the job and of this run. Raises SecretError."""
-    envs = [os.environ, *(role.get("env", {}) for role in document.get("roles", ()))]
-    for name, value in chain.from_iterable(env.items() for env in envs):
-        if (reference := reference_in(value)) is not None:
-            yield resolve(reference)
-        elif is_sensitive(name) and len(value) >= SHORTEST_LITERAL:
-            yield value

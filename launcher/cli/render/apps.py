@@ -75,9 +75,15 @@ def _row(apps: Sequence[AppRecord], now: float) -> list[Cell]:
 
 def in_short(apps: Sequence[AppRecord], verb: str = "") -> str:
     """`4 apps: 1 running, 2 succeeded, 1 failed`; `4 apps VERB: …` with a verb."""
-    states = [app.state for app in apps]
-    counts = [f"{states.count(state)} {state}" for state in (*LIVE, *ENDED, "unknown") if state in states]
-    return f"{plural(len(apps), 'app')}{verb and ' ' + verb}: {', '.join(counts)}"
+    counts: dict[str, int] = {}
+    for app in apps:
+        counts[app.state] = counts.get(app.state, 0) + 1
+    return f"{plural(len(apps), 'app')}{verb and ' ' + verb}: {in_order(counts)}"
+
+
+def in_order(counts: Mapping[str, int]) -> str:
+    """`1 running, 2 succeeded, 1 failed`, from a mapping of states to numbers."""
+    return ", ".join(f"{counts[each]:,} {each}" for each in (*LIVE, *ENDED, "unknown") if counts.get(each))
 
 
 def ran_for(app: AppRecord, now: float) -> str:

@@ -49,10 +49,10 @@ def plan_markdown(plan: Plan, *, max_bytes: int = MAX_BYTES, in_full: bool = Fal
             title, summary = (shows.title, shows.summary) if isinstance(shows, Family) else ("", shows)
             takes = in_total(total_of(shows.members)) if isinstance(shows, Family) else ""
             cost = f"| {takes} " if takes else blank
-            rows.append(f"| | {_cell(title)} | {_cell(summary)} | | {cost}| |".replace("|  |", "| |"))
+            rows.append(f"| | {cell(title)} | {cell(summary)} | | {cost}| |".replace("|  |", "| |"))
     rows += [
-        f"| `?` | {_cell(str(orphan.key))} | orphan | {_cell(orphan.guard.scheduler)} | | {blank}"
-        f"{_cell(str(orphan.guard))} |"
+        f"| `?` | {cell(str(orphan.key))} | orphan | {cell(orphan.guard.scheduler)} | | {blank}"
+        f"{cell(str(orphan.guard))} |"
         for orphan in plan.orphans
     ]
     details = [_details(step, label) for step, label in shown if _body(step)]
@@ -79,15 +79,15 @@ def _page(plan: Plan, rows: Sequence[str], details: Sequence[str], left_out: str
     if left_out:
         lines += [f"> Shortened: {left_out} left out at the end.", ""]
     for each in overruns(plan.steps):
-        lines += [f"> **Blocked**: {_html(str(each))}. To go on, {_html(each.remedy)}.", ""]
+        lines += [f"> **Blocked**: {plain_html(str(each))}. To go on, {plain_html(each.remedy)}.", ""]
     if rows:
         lines += [*(_WITH_ESTIMATES if total_of(plan.steps).jobs else _TABLE_HEAD), *rows, ""]
     edited = edited_lines([step for step in plan.steps if step.is_edited], plan.steps, namer(plan))
-    lines += [line for text in edited for line in (f"- {_html(text)}", "")]
+    lines += [line for text in edited for line in (f"- {plain_html(text)}", "")]
     lines += details
-    lines += [line for each in plan.shared for line in (f"- {_html(each)}", "")]
+    lines += [line for each in plan.shared for line in (f"- {plain_html(each)}", "")]
     if plan.turns:
-        lines += [f"Turns: {_html('; '.join(plan.turns))}", ""]
+        lines += [f"Turns: {plain_html('; '.join(plan.turns))}", ""]
     facts = [] if plan.is_empty else [f"Digest `{plan.plan_digest}`"]
     facts += [f"commit `{commit}`" for commit in sorted(set(plan.commits.values())) if commit]
     lines += [" · ".join(facts)] if facts else []
@@ -97,13 +97,13 @@ def _page(plan: Plan, rows: Sequence[str], details: Sequence[str], left_out: str
 def _row(step: Step, name: str, has_estimates: bool, *, is_folded: bool) -> str:
     paths = listing(list(dict.fromkeys(field(change.path) for change in step.changes)), 3)
     reason = step.why(f"changed: {paths}")
-    words = _cell(action(step))
+    words = cell(action(step))
     words = words.replace(step.kind, f"**{step.kind}**", 1) if step.destructive else words
     engine = step.launch.scheduler if step.launch is not None else step.guard.scheduler
     asks = asked_for(step.document)
     known = step.estimate if step.starts and not is_folded else None
     takes = [about(known) if known is not None else ""] if has_estimates else []
-    cells = [f"`{step.mark}`", _cell(name), words, _cell(engine), _cell(asks), *takes, _cell(reason)]
+    cells = [f"`{step.mark}`", cell(name), words, cell(engine), cell(asks), *takes, cell(reason)]
     return f"| {' | '.join(cells)} |".replace("|  |", "| |")
 
 
@@ -135,16 +135,16 @@ def _body(step: Step) -> list[str]:
 
 
 def _details(step: Step, name: str) -> str:
-    summary = _html(f"{name}: {step.kind}")
+    summary = plain_html(f"{name}: {step.kind}")
     body = fenced("\n".join(map(text_of, _body(step))), "diff")
     return "\n".join([f"<details><summary>{summary}</summary>", "", body, "", "</details>", ""])
 
 
-def _cell(text: str) -> str:
+def cell(text: str) -> str:
     """Escape text so that it stays in its cell and contains no markup, links or pictures."""
-    plain = _html(" ".join(text.split())).replace("\\", "\\\\")
+    plain = plain_html(" ".join(text.split())).replace("\\", "\\\\")
     return plain.replace("|", "\\|").replace("`", "\\`").replace("*", "\\*").replace("](", "]\\(")
 
 
-def _html(text: str) -> str:
+def plain_html(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -1,0 +1,92 @@
+"""The parts that sections of a report's page are made of: bytes that are left, headings, rows, cells.
+
+All names, messages and lines of output are data of other programs: every text goes through `html`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from launcher.cli.render.report_svg import html
+from launcher.inventory.report import Entry
+from launcher.state.records import ENDED, LIVE
+
+_SHARES = {"failures": 30, "waits": 5, "time": 30, "use": 10, "results": 5, "origin": 18, "needs": 2}
+"""Section → its part of the bytes; what one leaves goes to those after it."""
+
+TITLES = {
+    "failures": "What failed, and why",
+    "waits": "What waits, and for what",
+    "time": "Timeline",
+    "use": "Asked for, and used",
+    "results": "Results",
+    "origin": "Where it is from",
+    "needs": "What needs what",
+}
+
+
+class Budget:
+    """The bytes that are left for sections."""
+
+    def __init__(self, size: int) -> None:
+        self._left = size
+        self._weights = dict(_SHARES)
+
+    def take(self, section: str, pieces: Iterable[str]) -> tuple[list[str], bool]:
+        """The first pieces that fit the part of a section; whether those are all."""
+        room = self._left * self._weights[section] // sum(self._weights.values())
+        del self._weights[section]
+        taken: list[str] = []
+        is_whole = True
+        for piece in pieces:
+            size = len(piece.encode(errors="backslashreplace"))
+            if size > room:
+                is_whole = False
+                break
+            room -= size
+            self._left -= size
+            taken.append(piece)
+        return taken, is_whole
+
+
+def section(name: str, note: str, body: str) -> str:
+    small = f" <small>{html(note)}</small>" if note else ""
+    return f'<section id="{name}">\n<h2>{TITLES[name]}{small}</h2>\n{body}</section>\n'
+
+
+def left_out(count: int, what: str) -> str:
+    """A line about those that the size of the page leaves out; "" for none."""
+    return (
+        f'<p class="note">{html(f"… and {count:,} older {what}")}, left out by --max-bytes</p>\n'
+        if count
+        else ""
+    )
+
+
+def table(headings: Sequence[str], rows: Sequence[str]) -> str:
+    """`headings`: those of columns of numbers begin with `#`."""
+    cells = "".join(
+        f'<th scope="col" class="num">{html(each[1:])}</th>'
+        if each[:1] == "#"
+        else f'<th scope="col">{html(each)}</th>'
+        for each in headings
+    )
+    head = f"<table><thead><tr>{cells}</tr></thead>"
+    return f'<div class="scroll">{head}\n<tbody>\n{"".join(rows)}</tbody></table></div>\n'
+
+
+def row(entry: Entry, *cells: str, name: str = "") -> str:
+    shown = html(name or entry.name)
+    return f'<tr data-s="{state_of(entry)}"><th scope="row">{shown}</th>{"".join(cells)}</tr>\n'
+
+
+def cell(text: str, kind: str = "") -> str:
+    return f'<td class="{kind}">{html(text)}</td>' if kind else f"<td>{html(text)}</td>"
+
+
+def state_of(entry: Entry) -> str:
+    return entry.app.state if entry.app.state in (*LIVE, *ENDED) else "unknown"
+
+
+def badge(entry: Entry) -> str:
+    return f'<span class="state {state_of(entry)}">{state_of(entry)}</span>'

@@ -1,0 +1,181 @@
+"""Render the tables of a report's page, use, results and origins, and its graph of needs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from launcher.cli.render import report_svg as svg
+from launcher.cli.render.report_parts import Budget, badge, cell, left_out, row, section, table
+from launcher.cli.render.report_svg import Node, html
+from launcher.cli.render.report_text import asked_and_used, folded_uses
+from launcher.cli.render.values import ago, timestamp
+from launcher.inventory.report import Entry, Key, Report, RoleUse
+from launcher.inventory.results import FILE, shown
+from launcher.text import plural
+
+_MOST_NODES = 60
+"""In the graph; of more jobs, those of one file share a box."""
+
+
+def uses(report: Report, budget: Budget) -> str:
+    if not report.uses:
+        return ""
+    folded = folded_uses(report)
+    rows, _ = budget.take("use", (_use(*each) for each in folded))
+    headings = (
+        "Attempt", "Role", "#Replicas", "#Cores asked", "#used", "#Memory asked", "#used", "Measured",
+        "#CPU time", "#Ran",
+    )  # fmt: skip
+    body = table(headings, rows) + left_out(len(folded) - len(rows), "rows")
+    return section("use", "by replica; cores are a mean, memory is the highest", body)
+
+
+def _use(name: str, use: RoleUse) -> str:
+    shown = asked_and_used(use)
+    cpu, memory = use.asked.get("cpu_millis", 0) / 1000, use.asked.get("memory_bytes", 0)
+    cores = svg.gauge(use.used.cores, cpu) if cpu > 0 else ""
+    room = svg.gauge(use.used.memory, memory) if use.used.memory and memory > 0 else ""
+    return row(
+        use.entry,
+        cell(use.role),
+        cell(str(use.replicas), "num"),
+        cell(shown.cores_asked, "num"),
+        f'<td class="num">{cores}{html(shown.cores)}</td>',
+        cell(shown.memory_asked, "num"),
+        f'<td class="num">{room}{html(shown.memory)}</td>',
+        cell(shown.source),
+        cell(shown.cpu, "num"),
+        cell(shown.wall, "num"),
+        name=name,
+    )
+
+
+def results(report: Report, budget: Budget) -> str:
+    if not report.results:
+        return ""
+    rows = (
+        row(
+            each.entry,
+            cell(result.name, "wrap"),
+            cell(shown(result.old), "num"),
+            cell(shown(result.new), "num"),
+            cell(result.change, "num"),
+            name=f"{each.entry.app.job}",
+        )
+        for each in report.results
+        for result in each.rows
+    )
+    taken, is_whole = budget.take("results", rows)
+    body = table(("Job", "Metric", "#Success before", "#Latest success", "#Change"), taken)
+    body += "" if is_whole else '<p class="note">More are left out by --max-bytes</p>\n'
+    return section("results", f"{FILE} in the output folders", body)
+
+
+def origins(report: Report, budget: Budget) -> str:
+    """Where the attempts are from; columns that are empty in every row are left out."""
+    if not report.entries:
+        return ""
+    attempts = [each.attempt for each in report.entries if each.attempt is not None]
+    columns = {
+        "State": True,
+        "Created": True,
+        "Why it ran": any(each.why for each in report.entries),
+        "Commit": any(each.commit for each in attempts),
+        "Pull request": any(each.pull_request or each.run_url for each in attempts),
+        "By": any(each.actor for each in attempts),
+        "File": bool(attempts),
+        "Digest": bool(attempts),
+    }
+    there = [name for name, is_there in columns.items() if is_there]
+    found = (_origin(each, report) for each in report.entries)
+    lines = (
+        row(each, *(cells[name] for name in there)) for each, cells in zip(report.entries, found, strict=True)
+    )
+    rows, _ = budget.take("origin", lines)
+    body = table(("Attempt", *there), rows) + left_out(len(report.entries) - len(rows), "attempts")
+    return section("origin", "", body)
+
+
+def _origin(entry: Entry, report: Report) -> dict[str, str]:
+    """Heading → cell."""
+    attempt, at = entry.attempt, entry.app.created_at
+    cells = dict.fromkeys(("Why it ran", "Commit", "Pull request", "File", "Digest"), "<td></td>")
+    cells |= {
+        "State": f"<td>{badge(entry)}</td>",
+        "Created": f'<td title="{html(timestamp(at))}">{html(ago(at, report.made_at))}</td>',
+        "By": cell(entry.app.actor),
+    }
+    if attempt is None:
+        return cells
+    commit, dash, rest = attempt.commit.partition("-")
+    digest = attempt.digest.rpartition(":")[2]
+    return cells | {
+        "Why it ran": cell(entry.why, "wrap"),
+        "Commit": f'<td class="mono" title="{html(attempt.commit)}">{html(commit[:7] + dash + rest)}</td>',
+        "Pull request": f"<td>{_pull_request(attempt.pull_request, attempt.run_url)}</td>",
+        "By": cell(attempt.actor),
+        "File": cell(attempt.path, "wrap"),
+        "Digest": f'<td class="mono" title="{html(attempt.digest)}">{html(digest[:8])}</td>',
+    }
+
+
+def _pull_request(number_: str, run_url: str) -> str:
+    """The number, and the address of the run, as links where those are addresses of the web."""
+    shown = f"#{html(number_)}" if number_ else ""
+    if not run_url.startswith(("https://", "http://")):
+        return shown
+    repository, is_github, _ = run_url.partition("/actions/runs/")
+    if shown and is_github:
+        shown = f'<a href="{html(f"{repository}/pull/{number_}")}">{shown}</a>'
+    return f'{shown} <a href="{html(run_url)}">run</a>'.strip()
+
+
+def graph(report: Report, budget: Budget) -> str:
+    """The jobs that need another one, or are needed; those of one file as one box where they are many."""
+    edges = {key: needs for key, needs in report.needs.items() if needs}
+    involved = dict.fromkeys(key for pair in edges.items() for key in (*pair[1], pair[0]))
+    if not involved:
+        return ""
+    latest = report.latest
+    group = {key: _name_in_graph(key, latest, fold=len(involved) > _MOST_NODES) for key in involved}
+    members: dict[str, list[Key]] = {}
+    for key, name in group.items():
+        members.setdefault(name, []).append(key)
+    needs: dict[str, list[str]] = {}
+    for key, of in edges.items():
+        known = needs.setdefault(group[key], [])
+        known += [group[need] for need in of if group[need] not in (*known, group[key])]
+    nodes = {name: _node(keys, latest) for name, keys in members.items()}
+    drawn, is_whole = budget.take("needs", [svg.graph(nodes, needs)])
+    body = (
+        f'<div class="scroll">{"".join(drawn)}</div>\n'
+        if is_whole
+        else '<p class="note">Left out by --max-bytes</p>\n'
+    )
+    return section("needs", plural(len(involved), "job"), body)
+
+
+def _name_in_graph(key: Key, latest: Mapping[Key, Entry], *, fold: bool) -> str:
+    entry = latest.get(key)
+    if fold and entry is not None and entry.attempt is not None:
+        return "\0".join((*key[:2], entry.attempt.origin, entry.attempt.path))
+    return "\0".join(key)
+
+
+def _node(keys: Sequence[Key], latest: Mapping[Key, Entry]) -> Node:
+    states = Counter(latest[key].app.state if key in latest else "" for key in keys)
+    worst = next((state for state in ("failed", "lost", "running", "queued", "waiting") if states[state]), "")
+    state = worst or next(iter(states))
+    if len(keys) == 1:
+        job, entry = keys[0][2], latest.get(keys[0])
+        note = f"attempt {entry.app.number} {entry.app.state}" if entry is not None else "not in this report"
+        return Node(
+            job,
+            state,
+            note,
+            f"{job}: {note}" + (f", {entry.app.message}" if entry and entry.app.message else ""),
+        )
+    first = min(key[2] for key in keys)
+    words = ", ".join(f"{count} {name or 'not in this report'}" for name, count in states.most_common())
+    return Node(f"{first} and {len(keys) - 1} more", state, words, words)

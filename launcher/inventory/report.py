@@ -1,0 +1,431 @@
+"""The model of a report: what ran in a window of time, why it failed, what it used and what came out.
+
+Attempts and counts are read from the store; the replicas, events and last lines of few apps from their
+schedulers.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from launcher.dataclass import dataclass
+from launcher.errors import LauncherError
+from launcher.holding.use import Use
+from launcher.inventory import recorded
+from launcher.inventory.difference import became, reason
+from launcher.inventory.find import AppName, find_apps
+from launcher.inventory.listing import present
+from launcher.inventory.logs import secrets_of, tail_of
+from launcher.inventory.recorded import scheduler_of
+from launcher.inventory.results import Row, compare, read, success_before
+from launcher.inventory.status import root_cause
+from launcher.inventory.timeline import Timeline, of_events, of_record
+from launcher.schedulers.appstore import open_store
+from launcher.schedulers.last_line import last_lines
+from launcher.specs.attempt import Attempt
+from launcher.specs.jobkey import attempt_id
+from launcher.state.records import AppRecord, ReplicaRecord, as_seen
+from launcher.text import FEW
+
+if TYPE_CHECKING:
+    from launcher.inventory.listing import Warn
+
+LINES = 20
+"""The most lines of output that are shown of a failed app."""
+
+MOST_DETAILED = 60
+"""The most apps whose scheduler is asked for replicas, events and output."""
+
+_DETAILS_S = 20.0
+"""For how long schedulers are asked: one may be a cluster behind ssh."""
+
+_MOST_RESULTS = 40
+"""The most jobs whose results are shown, and the most results of one."""
+
+_FAILED = ("failed", "lost")
+_WHERE = re.compile(r"^\S+/\d+ ")
+
+Key = tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """The apps of a report: the named and selected ones with all attempts of their jobs, or all.
+
+    Attributes:
+        select: as `--select`: JOB, +JOB with those that it needs, JOB+ with those that need it.
+        since: epoch seconds: apps that were live then or later; None for any time.
+        project, target: only of these jobs; None and "" for any.
+    """
+
+    names: Sequence[str] = ()
+    select: Sequence[str] = ()
+    since: float | None = None
+    project: str | None = None
+    target: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class Entry:
+    """One app.
+
+    Attributes:
+        attempt: None for an app without a job.
+        why: why the plan started the attempt, as a phrase; "" where that is unknown.
+        is_detailed: whether its scheduler was asked: `app` has its replicas then.
+        tail_of: the replica whose last lines are `lines`; "" for none.
+        unread: why there are no lines; "" when there are, or none were asked for.
+    """
+
+    app: AppRecord
+    attempt: Attempt | None
+    timeline: Timeline
+    why: str = ""
+    is_detailed: bool = False
+    root: ReplicaRecord | None = None
+    stack: Sequence[str] = ()
+    tail_of: str = ""
+    lines: Sequence[str] = ()
+    unread: str = ""
+
+    @property
+    def key(self) -> Key:
+        """The key of its job, which an app without a job shares with none."""
+        return self.app.key if self.app.job else (self.app.session, "", self.app.app_id)
+
+    @property
+    def name(self) -> str:
+        """`train@3`; the name of an app without a job."""
+        return f"{self.app.job}@{self.app.number}" if self.app.job else self.app.name or self.app.app_id
+
+    @property
+    def document(self) -> Mapping[str, Any]:
+        return self.attempt.document if self.attempt is not None else {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """Attempts that failed in the same way: first those that are the latest of their job.
+
+    Attributes:
+        since_then: what became of the first one's job after it; "" when it is still its latest attempt.
+        skipped: the jobs that did not start because of it.
+    """
+
+    entries: Sequence[Entry]
+    since_then: str = ""
+    skipped: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """An app that waits, or replicas of it, and for what."""
+
+    entry: Entry
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoleUse:
+    """What a role of a job's latest measured attempt asked for, for each replica, and what its runs used."""
+
+    entry: Entry
+    role: str
+    replicas: int
+    asked: Mapping[str, Any]
+    used: Use
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Results:
+    """The results of a job's latest success beside those of the success before it, "" where there is none."""
+
+    entry: Entry
+    before: str
+    rows: Sequence[Row]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """Everything that a report shows.
+
+    Attributes:
+        made_at: epoch seconds.
+        counts: state → number of apps, those that are only counted included.
+        folded: the same of the older ones, which are only counted.
+        entries: the newest apps, the newest first.
+        needs: the key of each job among them → the keys of those that its latest attempt stands on.
+    """
+
+    choice: Choice
+    made_at: float
+    counts: Mapping[str, int]
+    folded: Mapping[str, int]
+    entries: Sequence[Entry]
+    failures: Sequence[Failure]
+    waits: Sequence[Wait]
+    uses: Sequence[RoleUse]
+    results: Sequence[Results]
+    needs: Mapping[Key, Sequence[Key]]
+
+    @property
+    def latest(self) -> dict[Key, Entry]:
+        """Key → the latest attempt of each job."""
+        return latest_of(self.entries)
+
+
+def gather(choice: Choice, limit: int, warn: Warn) -> Report:
+    """The report of the newest `limit` apps of a choice.
+
+    Raises LauncherError for an unknown name.
+    """
+    keys, single = _chosen(choice)
+    apps, counts = _window(choice, keys, single, limit, warn)
+    with open_store(readonly=True) as store:
+        attempts = store.by_app_ids(app.app_id for app in apps)
+    entries = [_entry(app, attempts.get(app.app_id)) for app in apps]
+    _explain(entries)
+    latest = latest_of(entries)
+    failures = list(_failures(entries, latest))
+    live = [each for each in entries if each.app.is_live]
+    _add_details([*(each.entries[0] for each in failures), *live, *entries], warn)
+    folded = Counter(counts)
+    folded.subtract(Counter(app.state for app in apps))
+    return Report(
+        choice=choice,
+        made_at=time.time(),
+        counts=counts,
+        folded={state: number for state, number in folded.items() if number > 0},
+        entries=entries,
+        failures=failures,
+        waits=list(_waits(live)),
+        uses=list(_uses(entries)),
+        results=list(_results(entries)),
+        needs={
+            key: [(*key[:2], need.job) for need in each.attempt.needs]
+            for key, each in latest.items()
+            if each.attempt is not None
+        },
+    )
+
+
+def latest_of(entries: Iterable[Entry]) -> dict[Key, Entry]:
+    """Key → the latest of the entries of each job, in their order."""
+    found: dict[Key, Entry] = {}
+    for each in entries:
+        known = found.get(each.key)
+        if known is None or (each.app.number or 0) > (known.app.number or 0):
+            found[each.key] = each
+    return found
+
+
+# -- which apps ----------------------------------------------------------------------------------------------
+
+
+def _chosen(choice: Choice) -> tuple[set[Key] | None, list[AppRecord]]:
+    """The jobs that are chosen, None for all, and single apps: attempts by number, and apps without a job."""
+    if not choice.names and not choice.select:
+        return None, []
+    keys: set[Key] = set()
+    single: list[AppRecord] = []
+    for name in choice.names:
+        found = find_apps(name, choice.target)
+        is_attempt = not found.is_group and found.apps[0].job != AppName(name).name
+        for app in found.apps:
+            if app.job is None or is_attempt or AppName(name).number is not None:
+                single.append(app)
+            else:
+                keys.add(app.key)
+    for word in choice.select:
+        named = {app.key for app in find_apps(word.strip("+"), choice.target).apps if app.job}
+        keys |= named
+        keys |= _reached(named, needs=True) if word.startswith("+") else set()
+        keys |= _reached(named, needs=False) if word.endswith("+") else set()
+    return keys, single
+
+
+def _reached(start: set[Key], *, needs: bool) -> set[Key]:
+    """The jobs that those at `start` need, or that need them, over any number of steps."""
+    with open_store(readonly=True) as store:
+        stands_on = store.needs()
+    edges = [(key, (*key[:2], job)) for key, jobs in stands_on.items() for job in jobs]
+    if not needs:
+        edges = [(need, key) for key, need in edges]
+    next_of: dict[Key, list[Key]] = {}
+    for here, there in edges:
+        next_of.setdefault(here, []).append(there)
+    found, new = set(start), set(start)
+    while new:
+        new = {there for here in new for there in next_of.get(here, ())} - found
+        found |= new
+    return found
+
+
+def _window(
+    choice: Choice, keys: set[Key] | None, single: list[AppRecord], limit: int, warn: Warn
+) -> tuple[list[AppRecord], dict[str, int]]:
+    """The newest apps of the choice as they are now, and the number of all by state."""
+
+    def read() -> list[AppRecord]:
+        with open_store(readonly=True) as store:
+            found = store.window(limit, since=choice.since, project=choice.project, keys=keys)
+        known = {each.handle for each in found}
+        fresh = recorded.apps(each.app_id for each in single)
+        return [*found, *(fresh.get(each.app_id, each) for each in single if each.handle not in known)]
+
+    apps = [app for app in present(read, warn=warn) if choice.target in ("", app.target)]
+    with open_store(readonly=True) as store:
+        counts = store.tally(since=choice.since, project=choice.project, keys=keys)
+    if choice.target or single:
+        counts = dict(Counter(app.state for app in apps))
+    return sorted(apps, key=lambda app: app.created_at or 0.0, reverse=True), counts
+
+
+def _entry(app: AppRecord, attempt: Attempt | None) -> Entry:
+    if attempt is not None and attempt.handle != app.handle:
+        attempt = None
+    if attempt is not None and app.is_live:
+        attempt = as_seen(attempt, app)
+    return Entry(app=app, attempt=attempt, timeline=of_record(app))
+
+
+# -- why they ran --------------------------------------------------------------------------------------------
+
+
+def _explain(entries: Sequence[Entry]) -> None:
+    """Set why each attempt was started, by the attempt before it."""
+    known = {each.app.app_id: each.attempt for each in entries if each.attempt is not None}
+    before = {attempt_id(each.key, each.number - 1): each for each in known.values() if each.number > 1}
+    missing = [app_id for app_id in before if app_id not in known]
+    with open_store(readonly=True) as store:
+        earlier = {**known, **(store.by_app_ids(missing) if missing else {})}
+    for entry in entries:
+        if (attempt := entry.attempt) is not None:
+            entry.why = reason(attempt, earlier.get(attempt_id(attempt.key, attempt.number - 1)))
+
+
+# -- why they failed, and what waits -------------------------------------------------------------------------
+
+
+def _failures(entries: Sequence[Entry], latest: Mapping[Key, Entry]) -> Iterator[Failure]:
+    """The failures by what their messages say; first those of jobs that have not run again since."""
+    alike: dict[str, list[Entry]] = {}
+    for each in entries:
+        if each.app.state in _FAILED:
+            alike.setdefault(_WHERE.sub("", each.app.message) or each.app.app_id, []).append(each)
+    skipped: dict[tuple[Key, int], list[str]] = {}
+    for each in entries:
+        if each.attempt is not None and each.app.state == "skipped" and latest[each.key] is each:
+            by = each.app.message.partition(" ")[0]
+            needs = (need for need in each.attempt.needs if need.job == by)
+            for need in needs:
+                skipped.setdefault(((*each.key[:2], need.job), need.number), []).append(each.name)
+    for same in alike.values():
+        same.sort(key=lambda each: latest[each.key] is not each)
+    for same in sorted(alike.values(), key=lambda same: latest[same[0].key] is not same[0]):
+        then = latest[same[0].key]
+        yield Failure(
+            entries=same,
+            since_then="" if then is same[0] else became(then.app.number, then.app.state),
+            skipped=[name for each in same for name in skipped.get((each.key, each.app.number or 0), ())],
+        )
+
+
+def _waits(live: Iterable[Entry]) -> Iterator[Wait]:
+    for each in live:
+        if each.app.is_held:
+            yield Wait(entry=each, text=each.app.message)
+            continue
+        pending = [one for one in each.app.replicas if one.state == "pending" and one.message]
+        if pending:
+            texts = dict.fromkeys(one.message for one in pending)
+            names = ", ".join(f"{one.role}/{one.k}" for one in pending[:FEW])
+            more = f" and {len(pending) - FEW} more" if len(pending) > FEW else ""
+            yield Wait(entry=each, text=f"{names}{more}: {'; '.join(texts)}")
+
+
+def _add_details(wanted: Iterable[Entry], warn: Warn) -> None:
+    """Ask the schedulers for the replicas, events and output of the first apps."""
+    until = time.monotonic() + _DETAILS_S
+    unreached: set[str] = set()
+    left = MOST_DETAILED
+    for entry in wanted:
+        if left <= 0 or time.monotonic() > until:
+            return
+        if entry.is_detailed or entry.app.scheduler in unreached or entry.app.state == "skipped":
+            continue
+        left -= 1
+        try:
+            _add_detail(entry)
+        except LauncherError as error:
+            unreached.add(entry.app.scheduler)
+            warn(f"apps of {entry.app.scheduler} are shown as they were recorded: {error}")
+
+
+def _add_detail(entry: Entry) -> None:
+    app, scheduler = entry.app, scheduler_of(entry.app)
+    seen = scheduler.record(app.app_id)
+    entry.is_detailed = True
+    if seen is None or seen.handle != app.handle:
+        entry.unread = "its record and its logs were removed"
+        return
+    message = app.message
+    app.update(seen)
+    app.message = app.message or message if not app.is_held else message
+    try:
+        entry.timeline = of_events(scheduler.events(app.app_id), app)
+        if app.state in _FAILED:
+            _add_output(entry)
+    except LauncherError as error:
+        entry.unread = str(error)
+
+
+def _add_output(entry: Entry) -> None:
+    """Set the last lines of the replica that failed first, and its structured error."""
+    replica, entry.lines = tail_of(entry.app, entry.document, LINES)
+    entry.tail_of = f"{replica.role}/{replica.k}" if replica is not None else ""
+    entry.root = root_cause(entry.app)
+    error = entry.root.error if entry.root is not None else None
+    if error is not None:
+        hidden = tuple(secrets_of(entry.document))
+        entry.stack = last_lines((error.callstack or error.message).encode(errors="replace"), LINES, hidden)
+
+
+# -- what they used, and what came out -----------------------------------------------------------------------
+
+
+def _uses(entries: Iterable[Entry]) -> Iterator[RoleUse]:
+    seen: set[Key] = set()
+    for each in entries:
+        used = (
+            each.attempt.used if each.attempt is not None and not each.app.is_live else None
+        ) or each.app.used
+        if not used or each.key in seen:
+            continue
+        seen.add(each.key)
+        for role in each.document.get("roles", ()):
+            if (found := used.get(role["name"])) is not None:
+                count = role.get("num_replicas", 1)
+                asked = role.get("resource", {})
+                yield RoleUse(entry=each, role=role["name"], replicas=count, asked=asked, used=found)
+
+
+def _results(entries: Iterable[Entry]) -> Iterator[Results]:
+    """The results of the jobs that have some, the newest first."""
+    until = time.monotonic() + _DETAILS_S
+    good = [each for each in entries if each.app.state == "succeeded" and each.app.output]
+    for entry in list(latest_of(good).values())[:_MOST_RESULTS]:
+        if time.monotonic() > until:
+            return
+        if new := read(entry.app):
+            before = success_before(entry.app)
+            old = read(before) if before is not None else None
+            yield Results(
+                entry=entry,
+                before=f"{before.job}@{before.number}" if before is not None and old else "",
+                rows=compare(old, new)[:_MOST_RESULTS],
+            )

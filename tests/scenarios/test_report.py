@@ -1,0 +1,71 @@
+"""The page of `launcher report` in a browser, and as a validator of HTML reads it."""
+
+import json
+import subprocess
+
+import pytest
+
+from tests.browser import Browser
+from tests.engines import editor_tool, require
+
+RULES = {"root": True, "extends": ["html-validate:standard", "html-validate:a11y"]}
+ROWS = "document.querySelectorAll('[data-c]:not([hidden])').length"
+FILTER = """
+(function () {{
+  var word = document.querySelector("#filter input[type=search]");
+  word.value = {word!r};
+  word.dispatchEvent(new Event("input", {{bubbles: true}}));
+}})()
+"""
+
+
+@pytest.fixture
+def page(scenario):
+    """The report of a job that succeeds, one that prints markup and fails, and one that needs the latter."""
+    require("browser")
+    scenario.run_to_end(scenario.job("echo '{\"loss\": 1}' >$LAUNCHER_OUTPUT_DIR/metrics.json", name="good"))
+    bad = scenario.job("echo '</pre></script><script>alert(1)</script>' >&2; exit 3", name="bad", replicas=2)
+    scenario.apply(bad, scenario.job("true", name="next", top="needs: [bad]"))
+    scenario.wait("next", code=None)
+    scenario.launcher("report", "--html", "page.html")
+    return scenario.folder / "page.html"
+
+
+@pytest.mark.slow
+def test_a_page_loads_nothing_has_no_errors_and_filters(page):
+    with Browser() as browser:
+        browser.open(page)
+        assert browser.run(ROWS) == 3
+        browser.run(FILTER.format(word="good"))
+        assert browser.run(ROWS) == 1
+        assert "1 of 3" in browser.run("document.querySelector('#filter output').textContent")
+        browser.run("document.querySelector('input[value=succeeded]').click()")
+        assert browser.run(ROWS) == 0
+        assert browser.requests() == [page.as_uri()]
+        assert browser.problems() == []
+        assert browser.run("document.documentElement.scrollWidth <= innerWidth")
+        assert browser.pdf().startswith(b"%PDF")
+
+
+@pytest.mark.slow
+def test_a_page_shows_all_without_scripts_and_has_two_looks(page):
+    with Browser() as browser:
+        browser.ask("Emulation.setScriptExecutionDisabled", value=True)
+        browser.open(page)
+        assert browser.run(ROWS) == 3
+        assert browser.run("getComputedStyle(document.getElementById('filter')).display") == "none"
+        colors = "getComputedStyle(document.body).backgroundColor"
+        looks = set()
+        for scheme in ("light", "dark"):
+            browser.colors(scheme)
+            looks.add(browser.run(colors))
+        assert len(looks) == 2
+
+
+@pytest.mark.slow
+def test_a_page_is_valid(page):
+    rules = page.parent / "rules.json"
+    rules.write_text(json.dumps(RULES))
+    command = [editor_tool("html-validate"), "--config", rules, page]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stdout
