@@ -112,8 +112,8 @@ class _File:
             raise Refused(f"{path} is not here: use the command in the repository that has it")
         tree = repository(self.path)
         here = tree.origin if tree is not None else None
-        if here is not None and here != origin and not os.path.isabs(origin):
-            raise Refused(f"{path} here is that of {here}, not of {origin}")
+        if here != origin and not os.path.isabs(origin):
+            raise Refused(f"{path} here is that of {here or 'a folder without a remote'}, not of {origin}")
         self.file = os.path.relpath(self.path)
         source = read_source(self.file, self.path)
         if not isinstance(source, Source):
