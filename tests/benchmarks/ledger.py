@@ -43,6 +43,13 @@ def rows(settings: Settings) -> Iterator[Row]:
                     target="<= 150, flat",
                     rounds=3,
                 )
+            yield compare(
+                f"launcher grep --since 1h, the same {count} recorded apps",
+                floor=lambda: took(PASS),
+                ours=lambda: took(launcher("grep", "x", "--since", "1h"), codes=(1,)),
+                target="<= 25",
+                rounds=settings.fewer(5),
+            )
 
 
 def _append(path: Path) -> float:

@@ -69,6 +69,14 @@ def rows(settings: Settings) -> Iterator[Row]:
             target="<= 1.25",
             rounds=rounds,
         )
+        yield compare(
+            "launcher grep '7$' over that log, with names and times",
+            floor=lambda: took(launcher("logs", "writer", "--timestamps", "--regex", "7$"), stdout="read"),
+            ours=lambda: took(launcher("grep", "7$", "writer"), stdout="read"),
+            peers={"grep": lambda: took(["grep", "-H", "7$", str(log)], stdout="read")},
+            target="<= 1.25",
+            rounds=rounds,
+        )
         yield _follow_latency(folder, settings)
 
 

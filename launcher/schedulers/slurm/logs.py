@@ -135,11 +135,14 @@ class _Blocks:
         self._places = places
         self._parsers = {where: Parser() for where in places}
         self._is_live = True  # whether the app may write more than was read
+        self._is_whole = False  # whether all was read of an app that has ended
 
     def present(self, wait_s: float = 0.0) -> Iterator[tuple[Where, list[LogRecord]]]:
         """The logs as they are, or until they have been silent for so long."""
         while found := self._read(wait_s):
             yield from found
+            if self._is_whole:  # which saves a request, over ssh most of the time that a short log takes
+                return
 
     def to_the_end(self) -> Iterator[tuple[Where, list[LogRecord]]]:
         """The logs to the end of the app."""
@@ -157,6 +160,7 @@ class _Blocks:
         ]
         answer = self._cluster.ask("read", app_id=self._app_id, parts=parts, limit=_BLOCK, seconds=wait_s)
         self._is_live = bool(answer["live"])
+        self._is_whole = bool(answer.get("whole"))
         found = [
             (where, list(self._parsers[where].feed(b64decode(data), index)))
             for where, (data, index) in zip(self._places, answer["parts"], strict=True)

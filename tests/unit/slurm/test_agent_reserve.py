@@ -336,13 +336,39 @@ def test_logs_are_read_as_far_as_their_index_reaches(login, monkeypatch):
     (logs / "0.index").write_text("0 10 stdout\n4 11 stderr\n8 12 st")
     ask = {"app_id": "a-1", "parts": [["main", 0, 4, 0], ["main", 1, 0, 0]]}
     found = login.do("read", **ask)
-    assert found == {"parts": [["dHdvCnRocmVlCg==", "0 10 stdout\n4 11 stderr\n"], ["", ""]], "live": True}
+    parts = [["dHdvCnRocmVlCg==", "0 10 stdout\n4 11 stderr\n"], ["", ""]]
+    assert found == {"parts": parts, "live": True, "whole": False}
     assert login.do("read", **ask, limit=2)["parts"][0][0] == "dHc="
     monkeypatch.setattr(read, "TAIL", 25)
     assert login.do("read", app_id="a-1", parts=[["main", 0, 0, 0]])["parts"] == [
         ["b25lCg==", "0 10 stdout\n4 11 stderr\n"]
     ]
     assert login.do("read", app_id="a-1", parts=[["..", 0, 0, 0]])["error"] == "state"
+
+
+def test_an_answer_says_whether_it_has_all_that_an_ended_app_has_printed(login):
+    login.reserve("a-1", "n1")
+    logs = login.folder("a-1") / "logs" / "main"
+    logs.mkdir(parents=True)
+    (logs / "0.log").write_bytes(b"one\ntwo\n")
+    login.do("end", app_id="a-1", outcome={"state": "failed"})
+    ask = {"app_id": "a-1", "parts": [["main", 0, 0, 0], ["main", 1, 0, 0]]}
+    assert [login.do("read", **ask, limit=limit)["whole"] for limit in (4, 8, 20)] == [False, False, True]
+
+
+def test_the_logs_of_an_ended_app_are_removed_and_its_outcome_says_so(login):
+    login.reserve("a-1", "n1")
+    logs = login.folder("a-1") / "logs" / "main"
+    logs.mkdir(parents=True)
+    (logs / "0.log").write_bytes(b"one\n")
+    assert login.do("remove_logs", app_id="a-1")["error"] == "live"
+    login.do("end", app_id="a-1", outcome={"state": "failed", "message": "why"})
+    for _ in range(2):
+        assert login.do("remove_logs", app_id="a-1") == {"removed": True}
+        assert not logs.parent.exists()
+        outcome = json.loads((login.folder("a-1") / "outcome").read_text())
+        assert (outcome["message"], "logs_removed" in outcome) == ("why", True)
+    assert login.do("remove_logs", app_id="a-2") == {"removed": False}
 
 
 @pytest.mark.parametrize("text", [b"", b"\n", b"a", b"a\n", b"one\ntwo\nthree", b"one\n\n\r\nfour is long\n"])

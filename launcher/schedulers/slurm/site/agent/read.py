@@ -15,18 +15,21 @@ BLOCK = 1 << 16
 def read(site: Site, op: Json) -> Json:
     """Blocks of the logs of replicas from the given offsets on, each no longer than its index reaches.
 
-    `seconds`: how long to wait for anything new of a live app.
+    `seconds`: how long to wait for anything new of a live app. `whole`: nothing is left to be read.
     """
     end, limit = time.monotonic() + float(op.get("seconds", 0)), int(op.get("limit", 1 << 20))
     with site.open(op["app_id"]) as folder:
         while True:
             live = "outcome" not in folder.names()  # first: then what is read below is all there is
-            parts, room = [], limit
+            parts, room, whole = [], limit, not live
             for part in op["parts"]:
-                parts.append(_block(folder.path, part, room))
-                room -= len(parts[-1][0]) * 3 // 4
+                log, index = _block(folder.path, part, room)
+                parts.append([log, index])
+                size = len(log) * 3 // 4
+                whole = whole and size < room and len(index) < TAIL // 2
+                room -= size
             if not live or any(log or index for log, index in parts) or time.monotonic() >= end:
-                return {"parts": parts, "live": live}
+                return {"parts": parts, "live": live, "whole": whole}
             time.sleep(0.1)
 
 
