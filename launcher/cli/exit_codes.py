@@ -7,7 +7,7 @@ EXIT_CODES: dict[int, str] = {
     1: "an error: of an engine, of files, or a job could not be applied; or `fmt --check` found "
     "a file to format, or `grep` no line that matches",
     2: "changes are pending (`plan --detailed-exitcode`)",
-    3: "blocked: approval is needed, a job is protected, or `--fail-on` matched",
+    3: "blocked: approval is needed, a job is protected, the plan exceeds its budget, or `--fail-on` matched",
     4: "a saved plan is stale, expired, edited, or for another engine; or the plan is not the "
     "one of `--expect-digest`",
     5: "applied, but an app did not succeed, or did not end in time (`apply --wait`, `wait`, "
