@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import posixpath
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime, timezone
@@ -26,6 +24,7 @@ from launcher.plan.effects_codec import (
 from launcher.plan.model import Orphan, Plan, PlanProblem, Selection
 from launcher.plan.reasons import Reason
 from launcher.plan.schema import EFFECTS_VERSION, PLAN, READ, VERSION, plan_schema
+from launcher.plan.seal import is_sealed, seal
 from launcher.plan.shapes import Fault
 from launcher.plan.step import Guard, Step
 from launcher.specs import canonical
@@ -292,26 +291,6 @@ def _seconds(moment: str) -> int | None:
     except ValueError:
         return None
     return int(time.replace(tzinfo=timezone.utc).timestamp())
-
-
-_LAST_FIELD = re.compile(rb',\n  "seal": "sha256:([0-9a-f]{64})"\n}\n\Z')
-_END = "\n}\n"
-
-
-def seal(text: str) -> str:
-    """The file of a plan: the ASCII text of a JSON object, indented by two, with `seal` as its last field."""
-    body = text.removesuffix(_END)
-    return f'{body},\n  "seal": "sha256:{_checksum(body.encode())}"{_END}'
-
-
-def is_sealed(data: bytes) -> bool:
-    """Whether these are the bytes that `seal` returned, each of them."""
-    field = _LAST_FIELD.search(data)
-    return field is not None and field[1].decode() == _checksum(data[: field.start()])
-
-
-def _checksum(body: bytes) -> str:
-    return hashlib.sha256(body).hexdigest()
 
 
 def encode(plan: Plan) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from launcher.plan.codec import seal
+from launcher.plan.seal import seal
 
 FAILS = "exit 3"
 

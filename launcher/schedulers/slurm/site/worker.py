@@ -157,8 +157,8 @@ class Worker:
         if not why:
             self.record.update(error_file=self._error_text(), said=short(self._said(code, number)))
         self.save()
-        told = {name: self.record[name] for name in ("stopped", "late", "why", "lost", "said", "use")}
-        more = {name: value for name, value in told.items() if value}
+        names = ("stopped", "late", "why", "lost", "said", "use")
+        more = {name: self.record[name] for name in names if self.record[name]}
         if self.is_termed:
             more["term"] = True
         if self.stays and not self.is_over:
