@@ -264,6 +264,21 @@ def test_a_real_failure_comes_with_its_last_lines_and_results_with_those_before(
     assert "**bad@1**" in scenario.launcher("report", "bad", "--markdown").out
 
 
+def test_no_form_has_the_value_of_a_secret(scenario):
+    secret = 'env: {API_TOKEN: canary-canary, KEY: {secret: "env:HELD"}}'
+    job = scenario.job("echo $API_TOKEN $KEY >&2; exit 3", name="bad", role=secret)
+    held = {**os.environ, "HELD": "held-back"}
+    scenario.launcher("apply", job, "--yes", "--wait", code=5, env=held)
+    for form in (["--html", "-"], ["--markdown"], ["--json"]):
+        shown = scenario.launcher("report", *form, env=held).out
+        assert "canary" not in shown
+        assert "held-back" not in shown
+        assert "*** ***" in shown.replace("\\*", "*")
+        unread = scenario.launcher("report", *form).out
+        assert "held-back" not in unread
+    assert "HELD is not set" in json.loads(unread)["failures"][0]["unread"]
+
+
 def test_a_report_replaces_the_file_and_leaves_nothing_beside_it(scenario):
     record(made("train", "succeeded", at=time.time()))
     (scenario.folder / "page.html").write_text("old")
