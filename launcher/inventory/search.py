@@ -14,8 +14,8 @@ from launcher.inventory import recorded
 from launcher.inventory.attempts import Candidate, present
 from launcher.inventory.find import Selected
 from launcher.inventory.recorded import scheduler_of
-from launcher.schedulers.api import LogsRemoved, LogsUnsupported
-from launcher.schedulers.logs import LineSearch, LogBlock
+from launcher.schedulers.api import LogsUnsupported
+from launcher.schedulers.logs import LineSearch, LogBlock, LogsRemoved
 from launcher.schedulers.staged import StagedScheduler
 from launcher.state.records import AppRecord
 

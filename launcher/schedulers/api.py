@@ -57,13 +57,6 @@ class LogsUnsupported(SchedulerError, NotImplementedError):
     """This scheduler cannot read logs back."""
 
 
-class LogsRemoved(SchedulerError):
-    """The logs of an app that has ended were removed."""
-
-    def __init__(self, app_id: str) -> None:
-        super().__init__(f"the logs of {app_id} were removed", hint="only its outcome is still recorded")
-
-
 class ResourceRequired(SchedulerError, ValueError):
     """This scheduler places replicas by their resources, and a role has none."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 from launcher.errors import SchedulerError
-from launcher.schedulers.api import LogsRemoved, Scheduler
+from launcher.schedulers.api import Scheduler
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -333,7 +333,7 @@ class StagedScheduler(Scheduler[T]):
 
         seen = self.record(app_id)
         if seen is None:
-            raise LogsRemoved(app_id)
+            raise logs.LogsRemoved(app_id)
         streams = None if stream == logs.COMBINED else logs.stream_of(stream)
         for role, k in [(each.role, each.k) for each in seen.replicas if wanted(each.role, each.k)]:
             yield role, k, logs.in_blocks(self.log_records(app_id, role, k, since, streams=streams))

@@ -11,8 +11,7 @@ from launcher.errors import SchedulerError
 from launcher.inventory import search as module
 from launcher.inventory.attempts import Candidate
 from launcher.inventory.search import Query, Report, lines_of, search
-from launcher.schedulers.api import LogsRemoved
-from launcher.schedulers.logs import LineSearch, LogBlock
+from launcher.schedulers.logs import LineSearch, LogBlock, LogsRemoved
 from launcher.state.records import AppRecord
 
 
