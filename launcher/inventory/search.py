@@ -14,8 +14,9 @@ from launcher.inventory import recorded
 from launcher.inventory.attempts import Candidate, present
 from launcher.inventory.find import Selected
 from launcher.inventory.recorded import scheduler_of
-from launcher.schedulers.api import LogsRemoved, Scheduler
-from launcher.schedulers.logs import LineSearch, LogBlock
+from launcher.schedulers.api import LogsUnsupported
+from launcher.schedulers.logs import LineSearch, LogBlock, LogsRemoved
+from launcher.schedulers.staged import StagedScheduler
 from launcher.state.records import AppRecord
 
 Written = Callable[[int], tuple[int, str, int]]
@@ -99,11 +100,12 @@ def search(
     Lines are searched for as they are taken. What cannot be read is added to the report.
     """
     away: dict[str, str] = {}  # engine → why it cannot be asked
-    schedulers: dict[tuple[str, str], Scheduler[Any]] = {}
+    schedulers: dict[tuple[str, str], StagedScheduler[Any]] = {}
     for selected in present(candidates, lambda app_id: report.add(REMOVED, app_id)):
         app = selected.app
+        engine = app.scheduler
         try:
-            scheduler = schedulers.get((app.scheduler, app.session)) or scheduler_of(app)
+            scheduler = schedulers.get((app.scheduler, app.session)) or _scheduler_of(app)
             schedulers[app.scheduler, app.session] = scheduler
             engine = scheduler.engine_of(app.app_id)
             if engine in away:
@@ -119,8 +121,15 @@ def search(
         except LauncherError as error:
             reason = str(error)
             if app.app_id not in reason:  # it is not about the app
-                away[scheduler.engine_of(app.app_id)] = reason
+                away[engine] = reason
             report.add(reason.replace(app.app_id, "it"), app.app_id)
+
+
+def _scheduler_of(app: AppRecord) -> StagedScheduler[Any]:
+    scheduler = scheduler_of(app)
+    if not isinstance(scheduler, StagedScheduler):
+        raise LogsUnsupported(f"{app.scheduler} does not support searching logs")
+    return scheduler
 
 
 def _is_wanted(query: Query, part: Selected, role: str, k: int) -> bool:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Any, Generic, TypeVar
 
     from launcher.errors import LauncherError
-    from launcher.schedulers.logs import LogBlock, LogRecord
+    from launcher.schedulers.logs import LogRecord
     from launcher.schedulers.logs import filter_regex as filter_regex
     from launcher.schedulers.logs import split_lines as split_lines
     from launcher.schedulers.logs import split_lines_iterator as split_lines_iterator
@@ -55,13 +55,6 @@ DAYS_IN_2_WEEKS = 14
 
 class LogsUnsupported(SchedulerError, NotImplementedError):
     """This scheduler cannot read logs back."""
-
-
-class LogsRemoved(SchedulerError):
-    """The logs of an app that has ended were removed."""
-
-    def __init__(self, app_id: str) -> None:
-        super().__init__(f"the logs of {app_id} were removed", hint="only its outcome is still recorded")
 
 
 class ResourceRequired(SchedulerError, ValueError):
@@ -227,31 +220,6 @@ class Scheduler(ABC, Generic[T]):
             found = (record.data for record in records)
             for data in found if tail is None or follow else logs.tail(found, tail):
                 yield role, k, data
-
-    def log_blocks(
-        self,
-        app_id: str,
-        wanted: Callable[[str, int], bool],
-        *,
-        stream: str = "combined",
-        since: float | None = None,
-    ) -> Iterator[tuple[str, int, Iterator[LogBlock]]]:
-        """The present output of those replicas of an app that `wanted` selects, one after the other.
-
-        Raises LogsRemoved, LogsUnsupported, or another SchedulerError where it cannot be read.
-        """
-        from launcher.schedulers import logs
-
-        seen = self.record(app_id)
-        if seen is None:
-            raise LogsRemoved(app_id)
-        streams = None if stream == logs.COMBINED else logs.stream_of(stream)
-        for role, k in [(each.role, each.k) for each in seen.replicas if wanted(each.role, each.k)]:
-            yield role, k, logs.in_blocks(self.log_records(app_id, role, k, since, streams=streams))
-
-    def engine_of(self, app_id: str) -> str:
-        """Name the engine that has an app: apps with the same name are all reached, or none of them is."""
-        return self.backend
 
     def run_starts(
         self, app_id: str, replicas: Sequence[tuple[str, int]]

@@ -6,6 +6,8 @@ and then work on one chunk at a time, because a loop over lines takes ten times 
 
 from __future__ import annotations
 
+from launcher.errors import SchedulerError
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import re
@@ -51,8 +53,6 @@ def require_replica(app_id: str, counts: Mapping[str, int], role: str, k: int) -
     Args:
         counts: role → number of its replicas.
     """
-    from launcher.errors import SchedulerError
-
     if role not in counts:
         from launcher.text import name_hint
 
@@ -73,6 +73,13 @@ def since_ns(moment: float) -> int:
 def until_ns(moment: float) -> int:
     """The last nanosecond of "until `moment`" (epoch seconds), the end of its microsecond."""
     return since_ns(moment) + 999
+
+
+class LogsRemoved(SchedulerError):
+    """The logs of an app that has ended were removed."""
+
+    def __init__(self, app_id: str) -> None:
+        super().__init__(f"the logs of {app_id} were removed", hint="only its outcome is still recorded")
 
 
 class LogRecord:

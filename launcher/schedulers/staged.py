@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from launcher.errors import LauncherError
+    from launcher.schedulers.logs import LogBlock
     from launcher.schedulers.responses import Stream
     from launcher.schedulers.workspaces import BoundWorkspace
     from launcher.specs.app import AppDef, CfgVal
@@ -319,6 +320,31 @@ class StagedScheduler(Scheduler[T]):
         replica, follow = (role_name, k), should_tail
         lines = logs.as_text(self.log_chunks, app_id, replica, since, until, follow, streams)
         return logs.filter_regex(regex, lines) if regex else lines
+
+    def log_blocks(
+        self,
+        app_id: str,
+        wanted: Callable[[str, int], bool],
+        *,
+        stream: str = "combined",
+        since: float | None = None,
+    ) -> Iterator[tuple[str, int, Iterator[LogBlock]]]:
+        """The present output of those replicas of an app that `wanted` selects, one after the other.
+
+        Raises LogsRemoved, LogsUnsupported, or another SchedulerError where it cannot be read.
+        """
+        from launcher.schedulers import logs
+
+        seen = self.record(app_id)
+        if seen is None:
+            raise logs.LogsRemoved(app_id)
+        streams = None if stream == logs.COMBINED else logs.stream_of(stream)
+        for role, k in [(each.role, each.k) for each in seen.replicas if wanted(each.role, each.k)]:
+            yield role, k, logs.in_blocks(self.log_records(app_id, role, k, since, streams=streams))
+
+    def engine_of(self, app_id: str) -> str:
+        """Name the engine that has an app: apps with the same name are all reached, or none of them is."""
+        return self.backend
 
     def reap(self) -> list[Attempt]:
         """Record new ends and remove what dead owners left; returns the attempts whose end was recorded.

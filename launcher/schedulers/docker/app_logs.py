@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from launcher.errors import SchedulerError
 from launcher.holding.journal import read_events
 from launcher.schedulers import logs
-from launcher.schedulers.api import LogsRemoved, LogsUnsupported
+from launcher.schedulers.api import LogsUnsupported
 from launcher.schedulers.docker import apps, record, rows
 from launcher.schedulers.docker.apps import DockerApp
 from launcher.schedulers.docker.client.objects import Container
@@ -25,7 +25,7 @@ from launcher.schedulers.docker.names import expected_replicas
 from launcher.schedulers.docker.names import where as name_of
 from launcher.schedulers.docker.old_journal import OldJournal
 from launcher.schedulers.docker.watching.client import wait_for_exit
-from launcher.schedulers.logs import STDOUT, LogPart, LogRecord, Where
+from launcher.schedulers.logs import STDOUT, LogPart, LogRecord, LogsRemoved, Where
 from launcher.schedulers.readback import RecordedLogs, as_they_come
 from launcher.schedulers.restarts import Event, RecordedEvents, RestartNotes, RestartReader
 

@@ -12,9 +12,8 @@ from array import array
 from contextlib import suppress
 
 from launcher.errors import SchedulerError
-from launcher.schedulers.api import LogsRemoved
 from launcher.schedulers.local import appview, rundir
-from launcher.schedulers.logs import RESTART, STDERR, STDOUT, require_replica
+from launcher.schedulers.logs import RESTART, STDERR, STDOUT, LogsRemoved, require_replica
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

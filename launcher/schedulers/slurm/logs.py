@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from launcher.errors import SchedulerError
-from launcher.schedulers.api import LogsRemoved
 from launcher.schedulers.ids import path_names
 from launcher.schedulers.logs import (
     COMBINED,
@@ -16,6 +15,7 @@ from launcher.schedulers.logs import (
     STDOUT,
     LogPart,
     LogRecord,
+    LogsRemoved,
     Where,
     require_replica,
     tail,

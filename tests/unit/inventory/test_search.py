@@ -11,8 +11,7 @@ from launcher.errors import SchedulerError
 from launcher.inventory import search as module
 from launcher.inventory.attempts import Candidate
 from launcher.inventory.search import Query, Report, lines_of, search
-from launcher.schedulers.api import LogsRemoved
-from launcher.schedulers.logs import LineSearch, LogBlock
+from launcher.schedulers.logs import LineSearch, LogBlock, LogsRemoved
 from launcher.state.records import AppRecord
 
 
@@ -85,7 +84,7 @@ def apps(monkeypatch):
 
     def run(app_ids, errors):
         engine = Engine(errors)
-        monkeypatch.setattr(module, "scheduler_of", lambda app: engine)
+        monkeypatch.setattr(module, "_scheduler_of", lambda app: engine)
         monkeypatch.setattr("launcher.inventory.recorded.apps", lambda ids: {})
         found = [
             Candidate(1.0, each, is_kept=True, app=AppRecord("s", "d", each, state="failed"))
@@ -111,3 +110,11 @@ def test_an_error_of_one_app_does_not_keep_the_next_from_being_searched(apps):
     matched, report, _ = apps(["x-3", "x-2", "x-1", "x-0"], errors)
     assert matched == ["x-3", "x-0"]
     assert report.counts == {"their logs were removed": 1, "the log of it is damaged": 1}
+
+
+def test_a_scheduler_that_is_not_installed_any_more_is_a_reason():
+    found = [Candidate(1.0, "x-1", is_kept=True, app=AppRecord("gone", "d", "x-1", state="failed"))]
+    report = Report()
+    assert list(search(found, query("found"), report)) == []
+    [(reason, count)] = report.counts.items()
+    assert ("gone" in reason, count) == (True, 1)
