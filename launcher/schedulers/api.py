@@ -279,7 +279,7 @@ class Scheduler(ABC, Generic[T]):
                 yield ended or seen
 
     def changed(self, app_ids: Collection[str]) -> Collection[str] | None:
-        """Return those of these apps that may have changed since the last call, and those that it did not have.
+        """Return those of these apps that may have changed since the last call, and those that are new to it.
 
         Returns at once, and asks no engine. None where only the engine knows; this implementation.
         """
