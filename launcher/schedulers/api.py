@@ -241,10 +241,6 @@ class Scheduler(ABC, Generic[T]):
         """
         return iter(())
 
-    def events(self, app_id: str) -> Iterable[Mapping[str, Any]]:
-        """The events of an app up to now, as `launcher.holding` folds them; none without a record."""
-        return ()
-
     def wait_for_start(self, app_id: str) -> None:
         """Block while the app is held (see `launcher.state.records.WAITING`) and its holder lives.
 
@@ -283,7 +279,7 @@ class Scheduler(ABC, Generic[T]):
                 yield ended or seen
 
     def changed(self, app_ids: Collection[str]) -> Collection[str] | None:
-        """Return those of these apps that may have changed since the last call, or were not part of it.
+        """Return those of these apps that may have changed since the last call, and those that are new to it.
 
         Returns at once, and asks no engine. None where only the engine knows; this implementation.
         """
