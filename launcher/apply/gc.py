@@ -104,10 +104,7 @@ def collect(
             if not dry_run:
                 record_ends(store, engines, [name])
             scheduler = engines.get(name)
-            if logs:
-                _collect_logs(scheduler, store, rule, done, now=now, dry_run=dry_run)
-            else:
-                _collect(scheduler, store, rule, done, now=now, dry_run=dry_run)
+            (_collect_logs if logs else _collect)(scheduler, store, rule, done, now=now, dry_run=dry_run)
             if tombstones:
                 done.shared += _forget(scheduler, store, rule, now=now, dry_run=dry_run)
             if outputs:

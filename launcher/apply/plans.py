@@ -106,17 +106,21 @@ def plan_launches(
         room=room,
         edited=CheckoutFiles(engines).edited_of(chosen, snapshot.ran),
     )
-    checked = dry_run_plan(plan, engines)
-    if any(engines.get(each.scheduler).batches for each in chosen if each.matrix):
-        from launcher.apply.batches import with_notes
-
-        checked = with_notes(checked, engines, limits)
-    checked = _with_estimates(checked, store)
+    checked = _with_estimates(_with_notes(dry_run_plan(plan, engines), engines, limits, chosen), store)
     if room is None:
         return checked, snapshot
     from launcher.plan.turns import with_turns
 
     return with_turns(checked, room), snapshot
+
+
+def _with_notes(plan: Plan, engines: Engines, limits: Sequence[Limit], launches: Sequence[Launch]) -> Plan:
+    """The plan with notes on the jobs of a matrix that an engine does not take as one batch."""
+    if not any(engines.get(each.scheduler).batches for each in launches if each.matrix):
+        return plan
+    from launcher.apply.batches import with_notes
+
+    return with_notes(plan, engines, limits)
 
 
 def approved_part(plan: Plan, approvals: Sequence[Approval], store: Store, engines: Engines) -> Plan:

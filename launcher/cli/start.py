@@ -47,7 +47,6 @@ def run(args: Any, console: Console, *, always_asks: bool = False) -> int:
     """
     from launcher.errors import LauncherError, UsageError
     from launcher.inventory.find import find_apps
-    from launcher.inventory.turns import start_now
 
     if not args.now:
         raise UsageError(
@@ -59,11 +58,8 @@ def run(args: Any, console: Console, *, always_asks: bool = False) -> int:
     apps = {app.handle: app for each in found for app in each.apps}
     problems: list[Problem] = []
     seen = _seen([*apps.values()])
-    in_line = [app for app in seen if app.state == "queued" and not app.abandoned]
-    if in_line and always_asks:
-        _ask(in_line, console)
-    started = start_now([app.app_id for app in in_line]) if in_line else set()
-    asked = [app for app in in_line if app.app_id in started]
+    asked = _start(seen, console, always_asks=always_asks)
+    started = {app.app_id for app in asked}
     for app in seen:
         try:
             if app.app_id not in started:
@@ -85,6 +81,19 @@ def run(args: Any, console: Console, *, always_asks: bool = False) -> int:
 
         console.print(apps_result(current(seen), problems, int(bool(problems))))
     return int(bool(problems))
+
+
+def _start(seen: list[AppRecord], console: Console, *, always_asks: bool) -> list[AppRecord]:
+    """Start the apps that are in line; returns those that are asked to start. Raises BlockedError."""
+    from launcher.inventory.turns import start_now
+
+    in_line = [app for app in seen if app.state == "queued" and not app.abandoned]
+    if not in_line:
+        return []
+    if always_asks:
+        _ask(in_line, console)
+    started = start_now([app.app_id for app in in_line])
+    return [app for app in in_line if app.app_id in started]
 
 
 def _late(app: AppRecord) -> LauncherError:

@@ -235,11 +235,12 @@ class Scheduler(ABC, Generic[T]):
         )
 
     def restarts(self, app_id: str) -> Iterator[Restart]:
-        """The restarts of an app from its first one on, each as it comes, until the app has ended.
-
-        None where the scheduler does not know of restarts while they happen.
-        """
+        """The restarts of an app, each as it comes, until it has ended; none where they are not known then."""
         return iter(())
+
+    def events(self, app_id: str) -> Iterable[Mapping[str, Any]]:
+        """The events of an app up to now, as `launcher.holding` folds them; none without a record."""
+        return ()
 
     def wait_for_start(self, app_id: str) -> None:
         """Block while the app is held (see `launcher.state.records.WAITING`) and its holder lives.
@@ -279,10 +280,7 @@ class Scheduler(ABC, Generic[T]):
                 yield ended or seen
 
     def changed(self, app_ids: Collection[str]) -> Collection[str] | None:
-        """Return those of these apps that may have changed since the last call, and those that are new to it.
-
-        Returns at once, and asks no engine. None where only the engine knows; this implementation.
-        """
+        """The apps among these that may have changed since the last call; None where only the engine knows."""
         return None
 
     def records(self) -> Sequence[AppRecord]:

@@ -50,11 +50,10 @@ def plan_markdown(plan: Plan, *, max_bytes: int = MAX_BYTES, in_full: bool = Fal
             takes = in_total(total_of(shows.members)) if isinstance(shows, Family) else ""
             cost = f"| {takes} " if takes else blank
             rows.append(f"| | {cell(title)} | {cell(summary)} | | {cost}| |".replace("|  |", "| |"))
-    rows += [
-        f"| `?` | {cell(str(orphan.key))} | orphan | {cell(orphan.guard.scheduler)} | | {blank}"
-        f"{cell(str(orphan.guard))} |"
-        for orphan in plan.orphans
-    ]
+    for key, guard in ((orphan.key, orphan.guard) for orphan in plan.orphans):
+        rows.append(
+            f"| `?` | {cell(str(key))} | orphan | {cell(guard.scheduler)} | | {blank}{cell(str(guard))} |"
+        )
     details = [_details(step, label) for step, label in shown if _body(step)]
 
     def page(left_out: int) -> str:
@@ -65,9 +64,7 @@ def plan_markdown(plan: Plan, *, max_bytes: int = MAX_BYTES, in_full: bool = Fal
     if len(text := page(0).encode()) <= max_bytes:
         return text.decode()
     most = len(details) + len(rows)
-    fitting = bisect_left(
-        range(1, most), True, key=lambda left_out: len(page(left_out).encode()) <= max_bytes
-    )
+    fitting = bisect_left(range(1, most), True, key=lambda left: len(page(left).encode()) <= max_bytes)
     return page(fitting + 1)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from launcher import database
-from launcher.state import reader as module
+from launcher.state import storefile as module
 from launcher.state.records import AppRecord
 from launcher.state.store import Store
 from tests.unit.state.attempts import attempt, key
