@@ -104,7 +104,7 @@ def _ask_for_json(words: Sequence[str]) -> bool:
 
 def _warn_of_damage(command: str, console: Console) -> None:
     """Warn if a damaged ledger was found and replaced. Completion prints no warnings."""
-    store = sys.modules.get("launcher.state.reader")  # not loaded: no ledger was opened
+    store = sys.modules.get("launcher.state.storefile")  # not loaded: no ledger was opened
     if store is not None and command != "completion":
         for text in store.notices:
             console.warn(text)

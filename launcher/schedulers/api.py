@@ -235,7 +235,7 @@ class Scheduler(ABC, Generic[T]):
         )
 
     def restarts(self, app_id: str) -> Iterator[Restart]:
-        """The restarts of an app, each as it comes, until it has ended; none where they are not known then."""
+        """The restarts of an app, each as it comes, until it has ended; none where they are not known."""
         return iter(())
 
     def events(self, app_id: str) -> Iterable[Mapping[str, Any]]:
@@ -280,7 +280,7 @@ class Scheduler(ABC, Generic[T]):
                 yield ended or seen
 
     def changed(self, app_ids: Collection[str]) -> Collection[str] | None:
-        """The apps among these that may have changed since the last call; None where only the engine knows."""
+        """The apps among these that may have changed since the last call; None if only the engine knows."""
         return None
 
     def records(self) -> Sequence[AppRecord]:
