@@ -71,8 +71,8 @@ RULES = {
 the highest use; memory at a quarter more; twice the longest run as a limit, where that is a quarter of it."""
 
 _NO_SUGGESTION = {
-    PROCESS: "its largest process alone was measured, and several processes read as one",
-    SAMPLES: "it was sampled, and a sample may miss a peak",
+    PROCESS: "the largest process alone was measured, and several processes read as one",
+    SAMPLES: "use was sampled, and a sample may miss a peak",
 }
 
 
@@ -286,7 +286,7 @@ def _samples(runs: Sequence[tuple[_Run, Mapping[str, Use]]]) -> dict[tuple[str, 
             found.setdefault(("", "timeout_s"), []).append(took)
         for role, use in used.items():
             if role and use.wall_s > 0:
-                sample = Sample(use.cores * 1000, "", is_whole)
+                sample = Sample(use.cores * 1000, use.source if use.source == SAMPLES else "", is_whole)
                 found.setdefault((role, "cpu_millis"), []).append(sample)
             if role and use.memory:
                 sample = Sample(use.memory, use.source, is_whole)

@@ -52,8 +52,8 @@ class Case:
     sees_client = True
     """Whether an attached app ends with its client, also when that is killed."""
 
-    measures_use = True
-    """Whether an ended app has what it used."""
+    sampled_s = 0
+    """For how long a replica must idle before its end, so that all that it used before is measured."""
 
     holder = "pid"
     """What holds an app that waits for others: a process of this machine, or something of the engine's."""
@@ -141,8 +141,7 @@ class Case:
 
 
 class DockerCase(Case):
-    measures_use = False
-
+    sampled_s = 6
     count = (
         'LAUNCHER_RESTART=$(cat "$LAUNCHER_SCRATCH/tries-$<role>-$<replica_id>" 2>/dev/null || echo 0); '
         'echo $((LAUNCHER_RESTART + 1)) >"$LAUNCHER_SCRATCH/tries-$<role>-$<replica_id>"\n'

@@ -71,7 +71,7 @@ def reasons(found: Sequence[JobUse]) -> list[str]:
             if amount.reason:
                 lines.setdefault((_WORDS[amount.name], amount.reason), []).append(use.name)
     return [
-        f"no {what} is suggested for {listing([*dict.fromkeys(names)])}: {reason}"
+        f"{what} of {listing([*dict.fromkeys(names)])}: nothing is suggested, since {reason}"
         for (what, reason), names in lines.items()
     ]
 

@@ -98,7 +98,15 @@ def test_the_largest_process_makes_no_suggestion_and_the_reason_is_shown(scenari
     ran(JOB, use(source="process"), use(source="process"))
     shown = scenario.launcher("use")
     assert "memory:" not in shown.out
-    assert "its largest process alone was measured" in shown.err
+    assert "memory of train: nothing is suggested, since the largest process alone was measured" in shown.err
+
+
+def test_samples_make_no_suggestion_for_cores_either(scenario, ran):
+    """The last sample of a run may be from its first half."""
+    ran(JOB, use(source="samples"), use(source="samples"))
+    shown = scenario.launcher("use")
+    assert "cpu:" not in shown.out
+    assert shown.err.count("a sample may miss a peak") == 2
 
 
 def test_a_target_and_a_project_choose(scenario, ran):
