@@ -38,7 +38,7 @@ def test_grep_finds_the_lines_of_all_attempts_the_newest_first(scenario, two):
     [line] = map(json.loads, lines)
     wanted = {"job": "job", "attempt": 1, "role": "main", "replica": 1, "stream": "stderr"}
     assert {name: line[name] for name in wanted} == wanted
-    assert (line["line"], line["match"]) == ("loss is nan", True)
+    assert (line["text"], line["match"]) == ("loss is nan", True)
     assert line["time"].startswith("20")
 
 

@@ -137,12 +137,12 @@ def json_lines(app: AppRecord, role: str, k: int, line: Line, pattern: Pattern[s
     """An object for each line."""
     about = _about(app) | {"role": role, "replica": k, "time": iso(line.time_ns / 1e9), "stream": line.stream}
     texts = _frames(line.text.removesuffix(b"\n"), pattern).decode("utf-8", "replace").split("\n")
-    return "\n".join(dumps(about | {"line": text, "match": line.is_match}) for text in texts)
+    return "\n".join(dumps(about | {"text": text, "match": line.is_match}) for text in texts)
 
 
 def _about(app: AppRecord) -> dict[str, Any]:
-    known = {"app": app.handle, "project": app.project, "target": app.target, "job": app.job}
-    return known | {"attempt": app.number, "state": app.state}
+    known = {"handle": app.handle, "app_id": app.app_id, "project": app.project, "target": app.target}
+    return known | {"job": app.job, "attempt": app.number, "state": app.state}
 
 
 def unread_lines(report: Report, names: Names) -> Iterator[str]:

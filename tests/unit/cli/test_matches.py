@@ -65,7 +65,7 @@ def test_of_a_progress_bar_the_last_matching_state_is_shown():
 
 def test_json_holds_one_object_for_each_line():
     found = json_lines(app(), "main", 0, line(b"nan 1\nnan \xff\n"), LineSearch("nan").pattern)
-    assert [json.loads(each)["line"] for each in found.split("\n")] == ["nan 1", "nan \ufffd"]
+    assert [json.loads(each)["text"] for each in found.split("\n")] == ["nan 1", "nan \ufffd"]
 
 
 def test_groups_of_lines_are_set_apart():
