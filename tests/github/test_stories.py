@@ -158,6 +158,7 @@ def test_the_next_run_carries_out_what_an_evicted_one_has_left(hub, scenario):
     assert [attempts(scenario, name) for name in ("left", "middle", "right")] == [["1"], ["2"], ["3"]]
 
 
+@pytest.mark.slow
 def test_a_job_that_was_changed_after_its_review_does_not_start(hub, scenario):
     hub.propose(1, job("train", "echo reviewed"))
     hub.pull_request(1, job("train", "echo slipped in"))

@@ -8,6 +8,8 @@ import subprocess
 import sys
 import time
 
+import pytest
+
 from launcher.cli.screen.app import Top
 from launcher.cli.screen.dialogs import Dialog
 from launcher.cli.screen.widgets import TextPane
@@ -72,6 +74,7 @@ def test_a_job_is_cancelled_when_the_question_is_answered_with_yes_alone(scenari
     assert [each.state for each in scenario.attempts()] == ["cancelled"]
 
 
+@pytest.mark.slow
 def test_marked_jobs_are_cancelled_together_and_others_are_left_alone(scenario):
     for name in ("a", "b", "c"):
         scenario.apply(scenario.job("exec sleep 1000", name=name))
@@ -105,6 +108,7 @@ def test_a_re_run_shows_the_plan_and_applies_it(scenario):
     on_screen(act)
 
 
+@pytest.mark.slow
 def test_a_re_run_without_its_job_file_says_so(scenario):
     file = scenario.job("true")
     scenario.run_to_end(file)
@@ -145,6 +149,7 @@ def test_a_job_that_starts_and_ends_elsewhere_is_shown(scenario):
     on_screen(act)
 
 
+@pytest.mark.slow
 def test_words_choose_jobs_and_escape_shows_all(scenario):
     scenario.run_to_end(scenario.job("exit 1", name="train"), code=5)
     scenario.run_to_end(scenario.job("true", name="eval"))
@@ -161,6 +166,7 @@ def test_words_choose_jobs_and_escape_shows_all(scenario):
     on_screen(act, "failed")
 
 
+@pytest.mark.slow
 def test_output_is_shown_by_stream_and_searched(scenario):
     scenario.run_to_end(scenario.job("echo to out; echo to err >&2; printf '\\033[2Jx\\n'"))
 
@@ -182,6 +188,7 @@ def test_output_is_shown_by_stream_and_searched(scenario):
     on_screen(act)
 
 
+@pytest.mark.slow
 def test_the_panes_show_status_use_and_turns(scenario):
     scenario.run_to_end(scenario.job("exit 3", replicas=2, role="resource: {cpu: 1, memory: 1GiB}"), code=5)
 
@@ -200,6 +207,7 @@ def test_the_panes_show_status_use_and_turns(scenario):
     on_screen(act)
 
 
+@pytest.mark.slow
 def test_an_unreadable_ledger_is_a_line_on_the_screen(scenario, launcher_home):
     scenario.run_to_end(scenario.job("true"))
 
@@ -229,6 +237,7 @@ def test_without_its_library_top_is_status_watch(scenario):
     assert b"no apps are running" in shown
 
 
+@pytest.mark.slow
 def test_a_terminated_screen_gives_the_terminal_back(scenario):
     words = [sys.executable, "-m", "launcher", "top"]
     status, shown = in_terminal(words, scenario.folder, until=b"no live apps", then=signal.SIGTERM)

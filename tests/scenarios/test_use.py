@@ -38,6 +38,7 @@ def ended(scenario: Scenario) -> Scenario:
     return scenario
 
 
+@pytest.mark.slow
 def test_each_role_has_what_its_processes_used_and_all_commands_show_it(ended: Scenario) -> None:
     status = ended.status("job")
     used = status["used"]
