@@ -110,7 +110,9 @@ def memory(mebibytes: float) -> str:
 
 
 def cores(number: float) -> str:
-    """`1 core`, `0.02 cores`, `1.8 cores`."""
+    """`1 core`, `under 0.01 cores`, `0.02 cores`, `1.8 cores`."""
+    if number < 0.005:
+        return "under 0.01 cores"
     count = f"{round(number, 2 if number < 1 else 1):g}"
     return f"{count} core{'' if count == '1' else 's'}"
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from launcher.jobfile.compile.matrix import job_name
 from launcher.text import (
     DURATION_PATTERN,
+    cores,
     distance,
     name_hint,
     natural,
@@ -137,3 +138,11 @@ def test_any_names_can_be_sorted(names):
 )
 def test_an_error_that_a_message_says_already_is_not_repeated(message: str, cause: str, text: str) -> None:
     assert with_cause(message, cause) == text
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(0.0, "under 0.01 cores"), (0.02, "0.02 cores"), (1, "1 core"), (1.04, "1 core"), (1.84, "1.8 cores")],
+)
+def test_cores_have_few_digits(number: float, text: str) -> None:
+    assert cores(number) == text
