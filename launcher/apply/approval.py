@@ -18,12 +18,22 @@ if TYPE_CHECKING:
     pass
 
 
+class PlanProblemError(LauncherError):
+    """Jobs cannot be planned. Its code is the one of the first problem, which `launcher explain` takes."""
+
+    def __init__(self, message: str, *, hint: str, code: str) -> None:
+        super().__init__(message, hint=hint)
+        self.code = code
+
+
 def check_plan(plan: Plan) -> None:
     """Raise LauncherError when jobs in the plan cannot be planned, naming all of them."""
     if plan.problems:
         hints = dict.fromkeys(problem.hint for problem in plan.problems if problem.hint)
-        raise LauncherError(
-            "\n".join(f"{p.key.job}: {p.message}" for p in plan.problems), hint="; ".join(hints)
+        raise PlanProblemError(
+            "\n".join(f"{p.key.job}: {p.message}" for p in plan.problems),
+            hint="; ".join(hints),
+            code=plan.problems[0].code,
         )
 
 

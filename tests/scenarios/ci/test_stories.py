@@ -16,9 +16,9 @@ CHECK = "launcher apply (default, default)"
 BY_HAND = "--without-review"
 
 
-def job(name: str, *args: str, more: str = "") -> str:
+def job(name: str, *args: str, more: str = "", role: str = "") -> str:
     words = ", ".join(args or ("done",))
-    return f"version: 1\nname: {name}\n{more}roles: {{main: {{entrypoint: echo, args: [{words}]}}}}\n"
+    return f"version: 1\nname: {name}\n{more}roles: {{main: {{entrypoint: echo, args: [{words}]{role}}}}}\n"
 
 
 @pytest.fixture
@@ -451,14 +451,15 @@ def test_a_report_shows_results_beside_those_of_the_success_before(
 def test_a_plan_over_budget_fails_on_the_pull_request_and_is_not_applied(
     repo: Repository, github: FakeGitHub, scenario: Scenario
 ) -> None:
+    core = ", resource: {cpu: 1}"
     budget = {"launcher.toml": "[budget]\ncore_hours = 0\n"}
     for number in (1, 2):
-        repo.pull_request(number, {"train.launcher.yaml": job("train", f"v{number}", more="timeout: 5m\n")})
+        repo.pull_request(number, {"train.launcher.yaml": job("train", f"v{number}", role=core)})
         repo.plan(number)
         repo.merge(number)
         repo.apply()
         scenario.wait("train")
-    repo.pull_request(3, {**budget, "train.launcher.yaml": job("train", "v3", more="timeout: 5m\n")})
+    repo.pull_request(3, {**budget, "train.launcher.yaml": job("train", "v3", role=core)})
     assert "::error title=launcher::over budget: default: about" in repo.plan(3, code=3)
     assert "> **Blocked**" in github.bodies(3)[0]
     repo.merge(3)

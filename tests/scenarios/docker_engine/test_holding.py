@@ -17,7 +17,7 @@ import pytest
 from launcher.errors import ReservedError, SchedulerError
 from launcher.schedulers import get_scheduler
 from launcher.schedulers.docker import gc, record, tombstones
-from launcher.schedulers.docker.client.engine import connect
+from launcher.schedulers.docker.client.engine import Engine, connect
 from launcher.schedulers.docker.watching import client, rendezvous
 from launcher.specs import AppDef
 from launcher.specs.attempt import Attempt
@@ -429,6 +429,31 @@ def test_an_end_that_was_decided_is_carried_out_by_others(case, gate, launcher_h
     gate.open()
     assert ended(case, staged, attempt) == ("skipped", "withdrawn")
     assert rests(case) == []
+
+
+@pytest.mark.parametrize("seen_from", ["here", "another home"])
+def test_a_withdrawal_that_its_watcher_carries_out_counts_for_the_client(
+    case, gate, monkeypatch, second_home, seen_from
+):
+    """The watcher finds the client's decision, and removes the container before the client looks again."""
+    staged: Any = case.scheduler
+    first = prepare(case, staged, gate.script)
+    attempt = hold(case, staged, case.app(), first)
+    real = Engine.create_volume
+
+    def slow(engine: Engine, name: str, *args: Any, **how: Any) -> bool:
+        made = real(engine, name, *args, **how)
+        if name.startswith(attempt.app_id):
+            gate.open()
+            until(lambda: containers(attempt) == [])
+        return made
+
+    with monkeypatch.context() as late:
+        if seen_from == "another home":
+            late.setenv("LAUNCHER_HOME", str(second_home))
+        late.setattr(Engine, "create_volume", slow)
+        assert case.another().withdraw(attempt.app_id)
+    assert ended(case, staged, attempt) == ("skipped", "withdrawn")
 
 
 def test_only_take_over_takes_what_another_machine_holds(case, gate, monkeypatch, tmp_path, launcher_home):

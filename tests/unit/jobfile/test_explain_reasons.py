@@ -116,6 +116,8 @@ def reasons(code: str, argv: list[str], scenario: Scenario) -> set[str]:
         return {code} if REFUSED[code] in done.stdout + done.stderr else {done.stderr}
     printed = scenario.launcher(*argv, "--format", "json", code=None).out
     document = json.loads(printed)
+    if "jobs" not in document:  # a plan that cannot be made is an error
+        return {document["code"]}
     found = {reason["code"] for job in document["jobs"] for reason in job["reasons"]}
     found |= {"orphan" for _ in document.get("orphans", ())}
     return found | {problem["code"] for problem in document.get("problems", ())}

@@ -119,11 +119,20 @@ def give_up(engine: Engine, app_id: str, state: AttemptState, message: str) -> b
     if found is None or found.view.state not in WAITING_STATES or waiting is None:
         return False
     if not end(engine, waiting, state, message):
-        return False
+        return _is_given_up(engine, app_id, state, message)
     holder = Labels(waiting.labels).holder
     if holder is not None and holder.is_here:
         wait_for_exit(record.folder_below(holder.home, app_id), _MARGIN_S)
     return True
+
+
+def _is_given_up(engine: Engine, app_id: str, state: AttemptState, message: str) -> bool:
+    """Whether an attempt whose container is gone has ended so: its watcher may carry out what we decided."""
+    found = apps.find(engine, app_id)
+    if found is not None and found.view.ended:
+        return (found.view.state, found.view.message) == (state, message)
+    stone = tombstones.read(engine, app_id) if found is None else None
+    return stone is not None and (stone.outcome.state, stone.outcome.message) == (state, message)
 
 
 def end(engine: Engine, waiting: Container, state: AttemptState, message: str) -> bool:
