@@ -45,8 +45,9 @@ class Use:
         self.system_s += other.system_s
         self.wall_s += other.wall_s
         self.runs += other.runs
-        self.cores = max(self.cores, other.cores)
-        if (_WEIGHT.get(other.source, 0), other.memory) > (_WEIGHT.get(self.source, 0), self.memory):
+        if other.cores > self.cores:
+            self.cores = other.cores
+        if other.source and _rank(other) > _rank(self):
             self.memory, self.source = other.memory, other.source
 
     def to_json(self) -> "dict[str, Any]":
@@ -75,6 +76,11 @@ class Use:
 
     def __repr__(self) -> str:
         return f"<Use {self.to_json()}>"
+
+
+def _rank(use: Use) -> "tuple[int, int]":
+    """The better measurement of memory ranks higher, then the larger one."""
+    return _WEIGHT.get(use.source, 0), use.memory
 
 
 def to_json(used: "Mapping[str, Use]") -> "dict[str, dict[str, Any]]":
