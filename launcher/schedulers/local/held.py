@@ -209,7 +209,11 @@ class UnstartedApp:
         return True
 
     def end_unstarted(self, kind: str, **fields: Any) -> None:
-        """Record a fact that ends an app before its start."""
+        """Record a fact that ends an app before its start.
+
+        It leaves the line first: a client that reads the end may look at the line next.
+        """
+        self.give_up_place()
         self.note(kind, **fields)
         self.leave_if_ended()
 
@@ -223,10 +227,10 @@ class UnstartedApp:
         if self.app.has_ended:
             return False
         if self.is_accepted and rundir.decision(self.app_dir) == rundir.WITHDRAWN:
-            self.note("withdrawn")
+            self.end_unstarted("withdrawn")
         elif cancel := self.cancellation(signum):
-            self.note(**cancel)
-        return not self.leave_if_ended()
+            self.end_unstarted(**cancel)
+        return not self.app.has_ended
 
     def cancellation(self, signum: int = 0) -> dict[str, Any]:
         """The cancellation of a client, or by a signal, as an event without its time; {} for none."""
