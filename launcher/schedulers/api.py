@@ -270,8 +270,7 @@ class Scheduler(ABC, Generic[T]):
         """Yield the apps in their present state, without replicas, in the cheapest way. Writes nothing.
 
         Unknown apps are left out, and so are those whose end `reap` has yet to record. Unknown values are
-        None, an unknown state is "unknown".
-        Raises LauncherError when its engine cannot be reached, after the apps that it knows without it.
+        None. Raises LauncherError when its engine cannot be reached, after the apps that it knows without it.
         """
         wanted = set(app_ids)
         for seen in self.records():
