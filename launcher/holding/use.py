@@ -89,5 +89,8 @@ def to_json(used: "Mapping[str, Use]") -> "dict[str, dict[str, Any]]":
 
 
 def from_json(found: "Mapping[str, Mapping[str, Any]] | None") -> "dict[str, Use]":
-    """The inverse of `to_json`; {} for None."""
-    return {role: Use.from_json(use) for role, use in (found or {}).items()}
+    """The inverse of `to_json`; {} for None. Raises ValueError for what no version of launcher wrote."""
+    try:
+        return {role: Use.from_json(use) for role, use in (found or {}).items()}
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"no record of use: {error!r}") from error

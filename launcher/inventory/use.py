@@ -271,7 +271,7 @@ def _used_in(runs: Sequence[_Run]) -> list[dict[str, Use]]:
     try:  # at once, which is twice as fast as one by one
         found = json.loads(f"[{','.join(run.used or '{}' for run in runs)}]")
         return [from_json(each) for _, each in zip(runs, found, strict=True)]
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except ValueError as error:
         problem = f"the ledger's use of {runs[0].job}, or of a job of its matrix, is damaged: {error!r}"
         raise DamagedError(problem, hint=RESTORE) from error
 

@@ -244,7 +244,7 @@ class Reader(StoreFile):
         found = []
         for *record, success, used, _ in rows:
             app = to_record(tuple(record))
-            with suppress(ValueError, TypeError, KeyError, AttributeError):  # damaged: it is only left out
+            with suppress(ValueError):  # damaged: it is only left out
                 app.used = read_used(used)
             found.append((app, success))
         return found, rows[0][-1] if rows else 0

@@ -386,7 +386,7 @@ def _used_or_nothing(text: str) -> dict[str, Use]:
     """A damaged record says nothing about what jobs use."""
     try:
         return read_used(text)
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+    except (ValueError, RecursionError):
         return {}
 
 

@@ -83,7 +83,7 @@ class Tombstone:
     @property
     def used(self) -> dict[str, Use]:
         """As in `Attempt`; {} for a label that another program wrote."""
-        with suppress(ValueError, TypeError, KeyError, AttributeError):
+        with suppress(ValueError):
             return use.from_json(json.loads(self.labels.text("used") or "{}"))
         return {}
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from launcher import database
+from launcher.errors import DamagedError
 from launcher.state import storefile as module
 from launcher.state.records import AppRecord
 from launcher.state.store import Store
@@ -144,3 +145,12 @@ def test_a_young_ledger_is_not_backed_up(launcher_home: Path):
         store.record(attempt())
         store.back_up(attempt().created_at + 0.5 * DAY)
     assert not (launcher_home / "ledger.db.daily.bak").exists()
+
+
+@pytest.mark.parametrize("damaged", ["{", '{"main": 3}', '{"main": {}}', "[1]"])
+def test_damaged_use_of_an_attempt_is_an_error_with_a_remedy(launcher_home: Path, damaged: str) -> None:
+    with Store.open() as store:
+        store.record(attempt("train", 1, state="succeeded"))
+        store._connection.execute("UPDATE attempts SET used = ?", (damaged,))
+        with pytest.raises(DamagedError, match="is damaged"):
+            store.latest()
