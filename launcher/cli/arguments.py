@@ -190,6 +190,11 @@ def _is_option(word: str) -> bool:
     return word.startswith("-") and word != "-" and " " not in word and not is_number(word[1:])
 
 
+def add_project(parser: Arguments) -> None:
+    """Declare --project, for commands that list jobs."""
+    parser.add_argument("--project", metavar="PROJECT", help="only jobs of this project")
+
+
 def add_target(parser: Arguments, *names: str) -> None:
     """Declare --target, for commands that take apps."""
     parser.add_argument(

@@ -6,14 +6,14 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from launcher.cli.arguments import add_target, attempts, count, moment
+from launcher.cli.arguments import add_project, add_target, attempts, count, moment
 from launcher.cli.console import Console
 from launcher.cli.logs import STREAMS
 from launcher.cli.render.matches import Names, Text, json_attempt, json_lines, unread_lines
 from launcher.errors import UsageError
 from launcher.inventory.attempts import select
 from launcher.inventory.project import projects_here
-from launcher.inventory.search import Line, Query, Report, search
+from launcher.inventory.search import Line, Query, Searched, search
 from launcher.schedulers.logs import LineSearch
 from launcher.state.records import AppRecord
 from launcher.text import plural
@@ -43,7 +43,7 @@ def add_arguments(parser: Any) -> None:
     parser.add_argument("pattern", metavar="PATTERN", help="regular expression")
     parser.add_argument("jobs", metavar="JOB", nargs="*", help="jobs or apps (default: all)")
     add_target(parser)
-    parser.add_argument("--project", metavar="PROJECT", help="only jobs of this project")
+    add_project(parser)
     parser.add_argument(
         "--attempt",
         metavar="N",
@@ -72,7 +72,7 @@ def run(args: Any, console: Console) -> int:
     found = select(
         args.jobs, target=args.target, project=args.project, numbers=args.attempt, since=args.since
     )
-    report = Report()
+    report = Searched()
     names = Names({*projects_here()}, args.target)
     replicas = search(found, query, report)
     try:

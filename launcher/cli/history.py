@@ -5,7 +5,7 @@ from __future__ import annotations
 from json import dumps
 from typing import Any
 
-from launcher.cli.arguments import add_target, count
+from launcher.cli.arguments import add_project, add_target, count
 from launcher.cli.console import Console
 from launcher.cli.render.history_text import attempt_json, history_text
 from launcher.inventory.find import find_app
@@ -28,7 +28,7 @@ EXAMPLES = """\
 def add_arguments(parser: Any) -> None:
     parser.add_argument("job", metavar="JOB", nargs="?", help="job name or app id (default: all jobs)")
     add_target(parser)
-    parser.add_argument("--project", metavar="PROJECT", help="only jobs of this project")
+    add_project(parser)
     parser.add_argument(
         "-n",
         "--limit",

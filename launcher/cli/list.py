@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from launcher.cli.arguments import count, several_of
+from launcher.cli.arguments import add_project, count, several_of
 from launcher.state.records import ENDED, LIVE
 
 TYPE_CHECKING = False
@@ -44,7 +44,7 @@ def _states(text: str) -> tuple[str, ...]:
 
 def add_arguments(parser: Any) -> None:
     parser.add_argument("-s", "--scheduler", metavar="SCHEDULER", help="only apps of this scheduler")
-    parser.add_argument("--project", metavar="PROJECT", help="only jobs of this project")
+    add_project(parser)
     parser.add_argument(
         "--state",
         metavar="STATE",

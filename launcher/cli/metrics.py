@@ -14,7 +14,7 @@ from launcher.cli.plan_file import write_text
 from launcher.cli.render.metrics_text import metrics_json, metrics_text, of_machine
 from launcher.cli.render.queue_text import queue_json
 from launcher.errors import UsageError
-from launcher.inventory.metrics import Family, families
+from launcher.inventory.metrics import Metric, metrics
 from launcher.inventory.turns import Tables
 from launcher.turns.machine import machine
 
@@ -99,8 +99,8 @@ def run(args: Any, console: Console) -> int:
     if args.textfile != _STDOUT:
         _check(args.textfile)
     found = [
-        Family("build_info", "The version of launcher; always 1.", {(("version", __version__),): 1}),
-        *families(limit=args.limit, since=args.since, offline=args.offline, warn=console.warn),
+        Metric("build_info", "The version of launcher; always 1.", {(("version", __version__),): 1}),
+        *metrics(limit=args.limit, since=args.since, offline=args.offline, warn=console.warn),
         *of_machine(queue_json(machine(with_gpus=True), Tables.read(), {})),
     ]
     labels = tuple(dict(args.label).items())

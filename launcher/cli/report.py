@@ -6,7 +6,7 @@ import time
 from json import dumps
 from typing import TYPE_CHECKING, Any
 
-from launcher.cli.arguments import add_target, moment, size
+from launcher.cli.arguments import add_project, add_target, moment, size
 from launcher.cli.interrupts import terminate_with_exception
 from launcher.cli.plan_file import write_text
 from launcher.cli.render.markdown import MAX_BYTES
@@ -46,7 +46,7 @@ def add_arguments(parser: Any) -> None:
         "apps", metavar="APP", nargs="*", help="job names, JOB@ATTEMPT, app ids, handles, patterns"
     )
     add_target(parser)
-    parser.add_argument("--project", metavar="PROJECT", help="only jobs of this project")
+    add_project(parser)
     parser.add_argument(
         "--since",
         metavar="TIME",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from json import dumps
 from typing import Any
 
-from launcher.cli.arguments import add_target, moment, positive
+from launcher.cli.arguments import add_project, add_target, moment, positive
 from launcher.cli.console import Console
 from launcher.cli.fmt import show_diff, write
 from launcher.cli.render.use_text import job_use_json, reasons, use_text
@@ -47,7 +47,7 @@ EXAMPLES = """\
 def add_arguments(parser: Any) -> None:
     parser.add_argument("jobs", metavar="JOB", nargs="*", help="job, matrix or pattern (default: all jobs)")
     add_target(parser)
-    parser.add_argument("--project", metavar="PROJECT", help="only jobs of this project")
+    add_project(parser)
     parser.add_argument(
         "--since",
         metavar="TIME",

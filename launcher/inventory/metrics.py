@@ -18,7 +18,7 @@ _MODES = ("user", "system")
 Labels = tuple[tuple[str, str], ...]
 
 
-class Family(NamedTuple):
+class Metric(NamedTuple):
     """The samples of one metric, which is a counter where its name ends so, else a gauge.
 
     Attributes:
@@ -35,9 +35,9 @@ class Family(NamedTuple):
         return "counter" if self.name.endswith("_total") else "gauge"
 
 
-def families(
+def metrics(
     *, limit: int, since: float = 0.0, offline: bool, warn: Callable[[str], None]
-) -> Iterator[Family]:
+) -> Iterator[Metric]:
     """The metrics of all recorded apps.
 
     Args:
@@ -59,39 +59,39 @@ def families(
             outcomes[_place(project, target, scheduler, "outcome", state)] = count
         else:
             states[_place(project, target, scheduler, "state", state)] += count
-    yield Family("apps", "Apps that have not ended, or are lost, by state.", states)
-    yield Family("attempts_total", "Attempts of jobs that ended, by outcome.", outcomes)
-    yield Family(
+    yield Metric("apps", "Apps that have not ended, or are lost, by state.", states)
+    yield Metric("attempts_total", "Attempts of jobs that ended, by outcome.", outcomes)
+    yield Metric(
         "jobs_left_out", "Jobs that have no metrics of their own, being too many.", {(): jobs - len(last)}
     )
     yield from _of_jobs({_job(app): app for app, _ in last})
     successes = {_job(app): success for app, success in last if success}
-    yield Family("job_last_success_timestamp_seconds", "When the job succeeded last.", successes)
+    yield Metric("job_last_success_timestamp_seconds", "When the job succeeded last.", successes)
 
 
-def _of_jobs(last: Mapping[Labels, AppRecord]) -> Iterator[Family]:
+def _of_jobs(last: Mapping[Labels, AppRecord]) -> Iterator[Metric]:
     """The metrics of the last ended attempts of jobs."""
     outcomes = {(*job, ("outcome", str(app.state))): 1 for job, app in last.items()}
-    yield Family("job_last_outcome", "How the last ended attempt of the job ended; always 1.", outcomes)
+    yield Metric("job_last_outcome", "How the last ended attempt of the job ended; always 1.", outcomes)
     numbers = {job: app.number or 0 for job, app in last.items()}
-    yield Family("job_last_attempt", "The number of the last ended attempt of the job.", numbers)
+    yield Metric("job_last_attempt", "The number of the last ended attempt of the job.", numbers)
     codes = {job: app.exit_code for job, app in last.items() if app.exit_code is not None}
-    yield Family(
+    yield Metric(
         "job_last_exit_code", "The exit code that decided a failure of the last ended attempt.", codes
     )
     ends = {job: app.ended_at for job, app in last.items() if app.ended_at}
-    yield Family("job_last_end_timestamp_seconds", "When the last ended attempt of the job ended.", ends)
+    yield Metric("job_last_end_timestamp_seconds", "When the last ended attempt of the job ended.", ends)
     took = {job: max(0.0, end - start) for job, end in ends.items() if (start := last[job].started_at)}
-    yield Family("job_last_duration_seconds", "How long the last ended attempt of the job ran.", took)
+    yield Metric("job_last_duration_seconds", "How long the last ended attempt of the job ran.", took)
     used = {(*job, ("role", role)): use for job, app in last.items() for role, use in app.used.items()}
     cpu = {(*of, ("mode", mode)): getattr(use, f"{mode}_s") for of, use in used.items() for mode in _MODES}
-    yield Family("job_last_cpu_seconds", "CPU time of the last ended attempt, of all runs of a role.", cpu)
+    yield Metric("job_last_cpu_seconds", "CPU time of the last ended attempt, of all runs of a role.", cpu)
     walls = {of: use.wall_s for of, use in used.items()}
     about = "How long the runs of a role took in the last ended attempt, summed."
-    yield Family("job_last_run_seconds", about, walls)
+    yield Metric("job_last_run_seconds", about, walls)
     memory = {(*of, ("source", use.source)): use.memory for of, use in used.items() if use.memory}
     about = "Memory of the largest run of a role in the last ended attempt, by how it was measured."
-    yield Family("job_last_memory_bytes", about, memory)
+    yield Metric("job_last_memory_bytes", about, memory)
 
 
 def _place(project: str, target: str, scheduler: str, name: str, value: str) -> Labels:

@@ -65,7 +65,7 @@ class Line:
         return self.text.count(b"\n") + (not self.text.endswith(b"\n"))
 
 
-class Report:
+class Searched:
     """What a search could read.
 
     Attributes:
@@ -93,7 +93,7 @@ class Report:
 
 
 def search(
-    candidates: Sequence[Candidate], query: Query, report: Report
+    candidates: Sequence[Candidate], query: Query, report: Searched
 ) -> Iterator[tuple[AppRecord, str, int, Iterator[Line]]]:
     """The app, role and number of each replica whose output can be read, and its lines that match.
 

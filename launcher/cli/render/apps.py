@@ -123,6 +123,7 @@ def app_json(app: AppRecord) -> dict[str, Any]:
 
 def status_json(app: AppRecord) -> dict[str, Any]:
     """The JSON of `status`: with replicas and the first error."""
+    from launcher.holding.use import to_json
     from launcher.inventory.status import root_cause
 
     cause = root_cause(app)
@@ -130,7 +131,7 @@ def status_json(app: AppRecord) -> dict[str, Any]:
         **app_json(app),
         "num_restarts": app.num_restarts,
         "warnings": list(app.warnings),
-        "used": {role: use.to_json() for role, use in app.used.items()},
+        "used": to_json(app.used),
         "logs_removed": app.logs_removed,
         "root_cause": cause and {"role": cause.role, "replica": cause.k, **(_error_json(cause) or {})},
         "replicas": [_replica_json(replica) for replica in app.replicas],

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from launcher.cli.render.tables import table
 from launcher.cli.render.values import ago, iso, state_cell, took
+from launcher.holding.use import to_json
 from launcher.text import paint, printable
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def attempt_json(attempt: Attempt) -> dict[str, Any]:
         "run_url": attempt.run_url or None,
         "digest": attempt.digest,
         "effect": attempt.effect or None,
-        "used": {role: use.to_json() for role, use in attempt.used.items()},
+        "used": to_json(attempt.used),
     }
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from launcher.cli.console import visible
 from launcher.cli.render.log_lines import stamp, terminal_text
 from launcher.cli.render.values import ago, iso, state_cell
-from launcher.inventory.search import Line, Report
+from launcher.inventory.search import Line, Searched
 from launcher.state.records import AppRecord
 from launcher.text import DEFAULT_TARGET, RESET, paint
 
@@ -145,7 +145,7 @@ def _about(app: AppRecord) -> dict[str, Any]:
     return known | {"job": app.job, "attempt": app.number, "state": app.state}
 
 
-def unread_lines(report: Report, names: Names) -> Iterator[str]:
+def unread_lines(report: Searched, names: Names) -> Iterator[str]:
     """`not searched: train@1, train@2 and 7 more: their logs were removed`, for each reason."""
     for reason, count in report.counts.items():
         known = [each if isinstance(each, str) else names.of(each) for each in report.examples(reason)]

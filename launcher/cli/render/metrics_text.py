@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from launcher.inventory.metrics import Family, Labels
+from launcher.inventory.metrics import Labels, Metric
 from launcher.text import printable
 
 PREFIX = "launcher_"
 _MiB = 1024 * 1024
 
 
-def metrics_text(families: Iterable[Family], labels: Labels = ()) -> str:
+def metrics_text(families: Iterable[Metric], labels: Labels = ()) -> str:
     """The text of a `.prom` file; families without a sample are left out.
 
     Args:
@@ -21,7 +21,7 @@ def metrics_text(families: Iterable[Family], labels: Labels = ()) -> str:
     return "".join(_family(each, labels) for each in families if each.samples)
 
 
-def metrics_json(families: Iterable[Family], labels: Labels = ()) -> list[dict[str, Any]]:
+def metrics_json(families: Iterable[Metric], labels: Labels = ()) -> list[dict[str, Any]]:
     """The same as JSON objects, one for each metric."""
     return [
         {
@@ -37,7 +37,7 @@ def metrics_json(families: Iterable[Family], labels: Labels = ()) -> list[dict[s
     ]
 
 
-def of_machine(queue: Mapping[str, Any]) -> list[Family]:
+def of_machine(queue: Mapping[str, Any]) -> list[Metric]:
     """What apps hold of this machine, from the JSON of `queue`."""
     cores, memory_mb, gpus = (queue["slots"][name] for name in ("cpu", "memory_mb", "gpus"))
     left = sum(each["is_left"] for each in queue["holders"])
@@ -52,10 +52,10 @@ def of_machine(queue: Mapping[str, Any]) -> list[Family]:
         ("machine_gpus", "GPUs that apps share.", len(gpus)),
         ("machine_held_gpus", "GPUs that apps hold.", sum(bool(each["held_by"]) for each in gpus)),
     )
-    return [Family(name, about, {(): value}) for name, about, value in found]
+    return [Metric(name, about, {(): value}) for name, about, value in found]
 
 
-def _family(family: Family, labels: Labels) -> str:
+def _family(family: Metric, labels: Labels) -> str:
     name = PREFIX + family.name
     samples = {_labels((*own, *labels)): _number(value) for own, value in family.samples.items()}
     lines = [f"# HELP {name} {family.help}", f"# TYPE {name} {family.kind}"]

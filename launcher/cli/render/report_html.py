@@ -14,7 +14,7 @@ from launcher import __version__
 from launcher.cli.render import report_svg as svg
 from launcher.cli.render import report_tables as tables
 from launcher.cli.render.apps import ran_for
-from launcher.cli.render.report_parts import TITLES, Budget, badge, left_out, section, state_of
+from launcher.cli.render.report_parts import TITLES, Shares, badge, left_out, section, state_of
 from launcher.cli.render.report_svg import Scale, html
 from launcher.cli.render.report_text import (
     commands,
@@ -50,7 +50,7 @@ def report_html(report: Report, *, max_bytes: int) -> str:
     head = _head(report, style)
     foot = f"<footer>launcher {html(__version__)}, {html(timestamp(report.made_at))}</footer>\n</main>\n"
     foot += f"<script>{script}</script>\n</body>\n</html>\n"
-    budget = Budget(max_bytes - len((head + foot).encode(errors="backslashreplace")) - 8_000)
+    budget = Shares(max_bytes - len((head + foot).encode(errors="backslashreplace")) - 8_000)
     sections = [
         _failures(report, budget),
         _waits(report, budget),
@@ -125,7 +125,7 @@ def _links(report: Report) -> str:
 # -- what failed, and what waits -----------------------------------------------------------------------------
 
 
-def _failures(report: Report, budget: Budget) -> str:
+def _failures(report: Report, budget: Shares) -> str:
     if not report.failures:
         return ""
     cards, _ = budget.take("failures", (_failure(each, report) for each in report.failures))
@@ -196,7 +196,7 @@ def _block(what: str, lines: Sequence[str]) -> str:
     return f'<p class="what">{html(what)}</p><pre>{html(text)}</pre>'
 
 
-def _waits(report: Report, budget: Budget) -> str:
+def _waits(report: Report, budget: Shares) -> str:
     if not report.waits:
         return ""
     cards, _ = budget.take("waits", (_wait(each, report) for each in report.waits))
@@ -216,7 +216,7 @@ def _wait(wait: Wait, report: Report) -> str:
 # -- the timeline --------------------------------------------------------------------------------------------
 
 
-def _timeline(report: Report, budget: Budget, scale: Scale) -> str:
+def _timeline(report: Report, budget: Shares, scale: Scale) -> str:
     """The newest attempts that fit, in the order of their creation."""
     if not report.entries:
         return ""

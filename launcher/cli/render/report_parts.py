@@ -25,7 +25,7 @@ TITLES = {
 }
 
 
-class Budget:
+class Shares:
     """The bytes that are left for sections."""
 
     def __init__(self, size: int) -> None:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from launcher.cli.render import report_svg as svg
-from launcher.cli.render.report_parts import Budget, badge, cell, left_out, row, section, table
+from launcher.cli.render.report_parts import Shares, badge, cell, left_out, row, section, table
 from launcher.cli.render.report_svg import Node, html
 from launcher.cli.render.report_text import asked_and_used, folded_uses
 from launcher.cli.render.values import ago, timestamp
@@ -18,7 +18,7 @@ _MOST_NODES = 60
 """In the graph; of more jobs, those of one file share a box."""
 
 
-def uses(report: Report, budget: Budget) -> str:
+def uses(report: Report, budget: Shares) -> str:
     if not report.uses:
         return ""
     folded = folded_uses(report)
@@ -51,7 +51,7 @@ def _use(name: str, use: RoleUse) -> str:
     )
 
 
-def results(report: Report, budget: Budget) -> str:
+def results(report: Report, budget: Shares) -> str:
     if not report.results:
         return ""
     rows = (
@@ -72,7 +72,7 @@ def results(report: Report, budget: Budget) -> str:
     return section("results", f"{FILE} in the output folders", body)
 
 
-def origins(report: Report, budget: Budget) -> str:
+def origins(report: Report, budget: Shares) -> str:
     """Where the attempts are from; columns that are empty in every row are left out."""
     if not report.entries:
         return ""
@@ -131,7 +131,7 @@ def _pull_request(number_: str, run_url: str) -> str:
     return f'{shown} <a href="{html(run_url)}">run</a>'.strip()
 
 
-def graph(report: Report, budget: Budget) -> str:
+def graph(report: Report, budget: Shares) -> str:
     """The jobs that need another one, or are needed; those of one file as one box where they are many."""
     edges = {key: needs for key, needs in report.needs.items() if needs}
     involved = dict.fromkeys(key for pair in edges.items() for key in (*pair[1], pair[0]))

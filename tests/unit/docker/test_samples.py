@@ -12,7 +12,7 @@ from launcher.schedulers.docker.client.errors import EngineError
 from launcher.schedulers.docker.client.objects import Container, usage_of
 from launcher.schedulers.docker.journal import Journal
 from launcher.schedulers.docker.watching import samples
-from launcher.schedulers.docker.watching.samples import MOST, AppSamples, Run, Sampler, pause_s
+from launcher.schedulers.docker.watching.samples import MOST, AppSamples, SampledRun, Sampler, pause_s
 from tests.unit.docker.fake_engine import fake_engine, reply
 
 PATIENCE_S = 20.0
@@ -234,7 +234,7 @@ def test_a_run_without_a_sample_has_no_use(clock: Clock) -> None:
 
 
 def test_zeros_are_unknown() -> None:
-    run = Run("c", START)
+    run = SampledRun("c", START)
     run.take(0.0, 0.0, 0)
     assert run.use is None
     run.take(0.25, 0.0, 0)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from launcher.errors import SchedulerError
 from launcher.inventory import search as module
 from launcher.inventory.attempts import Candidate
-from launcher.inventory.search import Query, Report, lines_of, search
+from launcher.inventory.search import Query, Searched, lines_of, search
 from launcher.schedulers.logs import LineSearch, LogBlock, LogsRemoved
 from launcher.state.records import AppRecord
 
@@ -90,7 +90,7 @@ def apps(monkeypatch):
             Candidate(1.0, each, is_kept=True, app=AppRecord("s", "d", each, state="failed"))
             for each in app_ids
         ]
-        report = Report()
+        report = Searched()
         return [app.app_id for app, *_ in search(found, query("found"), report)], report, engine.asked
 
     return run
@@ -114,7 +114,7 @@ def test_an_error_of_one_app_does_not_keep_the_next_from_being_searched(apps):
 
 def test_a_scheduler_that_is_not_installed_any_more_is_a_reason():
     found = [Candidate(1.0, "x-1", is_kept=True, app=AppRecord("gone", "d", "x-1", state="failed"))]
-    report = Report()
+    report = Searched()
     assert list(search(found, query("found"), report)) == []
     [(reason, count)] = report.counts.items()
     assert ("gone" in reason, count) == (True, 1)

@@ -31,7 +31,7 @@ def pause_s(age_s: float) -> float:
     return min(max(age_s, FIRST_S), LONGEST_S)
 
 
-class Run:
+class SampledRun:
     """One run of a container.
 
     Attributes:
@@ -77,15 +77,15 @@ class Sampler:
     def __init__(self, engine: Engine, post: Callable[[Callable[[], object], float], object]) -> None:
         self._engine = engine
         self._post = post
-        self._due: deque[Run] = deque()
+        self._due: deque[SampledRun] = deque()
         self._threads = 0
         self._lock = Lock()
 
-    def rest(self, run: Run) -> None:
+    def rest(self, run: SampledRun) -> None:
         """Have a run sampled after its next pause. May be called from any thread."""
         self._post(partial(self._ask, run), pause_s(time.monotonic() - run.seen_at))
 
-    def _ask(self, run: Run) -> None:
+    def _ask(self, run: SampledRun) -> None:
         """Have a run sampled as soon as a thread is free. Called in the loop."""
         if run.is_over:
             return
@@ -129,7 +129,7 @@ class AppSamples:
 
     def __init__(self, sampler: Sampler | None) -> None:
         self._sampler = sampler
-        self._runs: dict[tuple[str, int], Run] = {}
+        self._runs: dict[tuple[str, int], SampledRun] = {}
 
     def follow(self, containers: Iterable[Container]) -> None:
         """Begin to sample the runs that are new, and end with those that are over."""
@@ -140,7 +140,7 @@ class AppSamples:
             if each.live and each.started_at is not None:
                 run = before.get(where(each))
                 if run is None or (run.id, run.start) != (each.id, each.started_at):
-                    run = Run(each.id, each.started_at)
+                    run = SampledRun(each.id, each.started_at)
                     self._sampler.rest(run)
                 self._runs[where(each)] = run
         for place, run in before.items():

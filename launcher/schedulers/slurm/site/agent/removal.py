@@ -116,16 +116,23 @@ OPEN_FOLDERS = 200
 STALE_S = 3600.0  # temporary files of this age belong to no live agent
 
 
+def _known(site: Site, app_id: str) -> Optional[Folder]:
+    """The folder of an app; None for one that is unknown here."""
+    try:
+        return site.open(app_id)
+    except OpError as error:
+        if error.kind != "unknown-app":
+            raise
+        return None
+
+
 def remove(site: Site, op: Json) -> Json:
     """Remove an ended app. Unless `forget` is given, its outcome stays where plans may judge its job by it.
 
     Those that are kept of earlier attempts are removed then.
     """
-    try:
-        folder = site.open(op["app_id"])
-    except OpError as error:
-        if error.kind != "unknown-app":
-            raise
+    folder = _known(site, op["app_id"])
+    if folder is None:
         return {"removed": False}
     with folder:
         if "outcome" not in folder.names():
@@ -141,11 +148,8 @@ def remove(site: Site, op: Json) -> Json:
 
 def remove_logs(site: Site, op: Json) -> Json:
     """Remove the output of an ended app; its events and its outcome, which says so, stay."""
-    try:
-        folder = site.open(op["app_id"])
-    except OpError as error:
-        if error.kind != "unknown-app":
-            raise
+    folder = _known(site, op["app_id"])
+    if folder is None:
         return {"removed": False}
     with folder:
         outcome = folder.json("outcome")
@@ -362,11 +366,8 @@ def remove_output(site: Site, op: Json) -> Json:
 
 def cancel(site: Site, op: Json) -> Json:
     """Cancel an app: one that has not started never will, a running one is signalled to end."""
-    try:
-        folder = site.open(op["app_id"])
-    except OpError as error:
-        if error.kind != "unknown-app":
-            raise
+    folder = _known(site, op["app_id"])
+    if folder is None:
         return {"is": "unknown"}
     with folder:
         message = str(op.get("message") or "cancelled")
