@@ -161,19 +161,21 @@ def scenario(tmp_path: Path, launcher_home: Path) -> Iterator[Scenario]:
 
 
 @pytest.fixture
-def token(launcher_home: Path) -> Iterator[str]:
+def token(tmp_path: Path, launcher_home: Path) -> Iterator[str]:
     """The name under which a test uses the engine: the project of its jobs, the session of its apps.
 
-    Afterwards no container of this test may run or wait to be run. Ended ones go as its home does.
+    Afterwards no container of this test may run or wait to be run. Ended ones go as its home does, once the
+    watchers of each home of the test have ended: a watcher may still write an end, which would outlast them.
     """
     require("docker")
     engine_tidy.join()
     name = engine_tidy.new_token()
     yield name
     daemon = Daemon()
-    own = engine_tidy.of_token(name, daemon.everything())
-    left = engine_tidy.unfinished(own)
-    daemon.remove(own)
+    left = engine_tidy.unfinished(engine_tidy.of_token(name, daemon.everything()))
+    if not left:
+        processes.gone(processes.below(str(tmp_path)), timeout_s=SETTLE_S)
+    daemon.remove(engine_tidy.of_token(name, daemon.everything()))
     if left:
         pytest.fail(f"the test left behind on the engine: {', '.join(map(str, left))}")
 

@@ -33,6 +33,15 @@ def of_home(home: str, without: Collection[int] = ()) -> list[int]:
     ]
 
 
+def below(folder: str) -> list[int]:
+    """Every live process whose LAUNCHER_HOME lies below a folder: of each home that a test has."""
+    return [
+        pid
+        for pid in everything()
+        if _environ_holds(pid, [f"LAUNCHER_HOME={folder}/"]) or _watches_below(pid, folder)
+    ]
+
+
 def of_app(home: str, app_id: str) -> list[int]:
     """The supervisor or watcher of an app, its replicas and each descendant that kept its environment."""
     marks = (f"LAUNCHER_SCRATCH={home}/local/apps/{app_id}/",)
@@ -160,6 +169,11 @@ def _held(pid: int, home: str) -> list[str]:
 
 def _is_watcher(pid: int, home: str) -> bool:
     return f"{home}/docker/apps".encode() in _read(pid, "cmdline").split(b"\0")
+
+
+def _watches_below(pid: int, folder: str) -> bool:
+    words = _read(pid, "cmdline").split(b"\0")
+    return any(word.startswith(f"{folder}/".encode()) and word.endswith(b"/docker/apps") for word in words)
 
 
 def _is_of_line(pid: int, home: str) -> bool:

@@ -152,6 +152,12 @@ class Daemon:
                     body = {"Container": container, "Force": True}
                     self.ask("POST", f"/networks/{network.id}/disconnect", body)
 
+    def with_endpoints(self, network: Thing) -> Thing:
+        """The network; its state names the containers that are in it."""
+        found = self.ask("GET", f"/networks/{network.id}").get("Containers") or {}
+        names = [f"{one['Name']} {container[:12]}" for container, one in found.items()]
+        return network._replace(state=f"in it: {', '.join(names) or 'none'}")
+
     def _delete(self, path: str, query: dict[str, str]) -> None:
         """Ask again where the engine met a log that it was still writing: the container stays "removing"."""
         for attempt in range(_REMOVALS):

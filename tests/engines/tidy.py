@@ -98,4 +98,5 @@ def leave(before: Iterable[Thing]) -> list[Thing]:
             if time.monotonic() > deadline:
                 break
             time.sleep(_AGAIN_S)
-        return [thing for thing in daemon.everything() if is_ours(thing) and thing.id not in known]
+        left = [thing for thing in daemon.everything() if is_ours(thing) and thing.id not in known]
+        return [daemon.with_endpoints(thing) if thing.kind == "network" else thing for thing in left]
