@@ -74,15 +74,16 @@ def choices(launches: Sequence[Launch], args: Any) -> Choices:
 def scopes_of(launches: Sequence[Launch], paths: Sequence[str]) -> tuple[Scope, ...]:
     """Where to look for orphans: in the directories among `paths`, not around single files."""
     found: dict[Scope, None] = {}
+    files = dict.fromkeys((each.root, each.file, each.origin, each.key.target) for each in launches)
     for directory in (realpath(path) for path in paths if isdir(path)):
-        for launch in launches:
-            root = realpath(launch.root)
-            if commonpath([directory, realpath(join(root, launch.file))]) != directory:
+        for given_root, file, origin, target in files:
+            root = realpath(given_root)
+            if commonpath([directory, realpath(join(root, file))]) != directory:
                 continue
             inside = commonpath([root, directory]) == root
             below = relpath(directory, root) if inside else ""
             below = "" if below == "." else below
-            found[Scope(origin=launch.origin, target=launch.key.target, directory=below)] = None
+            found[Scope(origin=origin, target=target, directory=below)] = None
     return tuple(found)
 
 

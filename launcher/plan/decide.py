@@ -42,10 +42,10 @@ def decide(desired: Desired, history: History) -> Step:
     """Return the step for one job. Pure: the same arguments give the same step."""
     step = _decide(desired, history)
     if step.starts:
-        return replace(step, notes=(*step.notes, *desired.launch.notes))
-    if not desired.launch.enabled:
-        return step
-    return replace(step, notes=(*step.notes, *why.uncompared(desired.launch)))
+        notes = desired.launch.notes
+    else:
+        notes = tuple(why.uncompared(desired.launch)) if desired.launch.enabled else ()
+    return replace(step, notes=(*step.notes, *notes)) if notes else step
 
 
 def _decide(desired: Desired, history: History) -> Step:
@@ -361,6 +361,7 @@ def _step(
         consented=consented,
         blocked=blocked,
         edited=desired.edited,
+        place=desired.place,
         waits_for=next(filter(None, map(submitter, history.live)), ""),
         latest=leftover if resumed else history.judged,
     )

@@ -163,6 +163,8 @@ def key_of(launch: Launch, need: Need) -> JobKey:
 def in_order(launches: Mapping[JobKey, _T], needs: Mapping[JobKey, Iterable[JobKey]]) -> list[_T]:
     """The jobs, each behind those that it needs. Raises CycleError; its second argument is the cycle."""
     graph = {key: [need for need in needs.get(key, ()) if need in launches] for key in launches}
+    if not any(graph.values()):
+        return list(launches.values())
     return [launches[key] for key in TopologicalSorter(graph).static_order()]
 
 
@@ -304,6 +306,7 @@ class Desired:
         judges_inputs: its input files count.
         files: input files by their digest, for the words of reasons.
         edited: the files of its checkout that are not what its latest attempt ran.
+        place: as in `Step`.
     """
 
     launch: Launch
@@ -317,6 +320,7 @@ class Desired:
     judges_inputs: bool = True
     files: Mapping[str, InputFiles] = field(default_factory=dict)
     edited: tuple[str, ...] = ()
+    place: int = 0
 
     @classmethod
     def of(cls, launch: Launch, **choices: Any) -> Desired:

@@ -129,8 +129,11 @@ class Plan:
 
     def with_notes(self, notes: Mapping[JobKey, Sequence[str]]) -> Plan:
         """The plan with further notes on steps, by job key."""
-        steps = (replace(step, notes=(*step.notes, *notes.get(step.key, ()))) for step in self.steps)
-        return replace(self, steps=tuple(steps))
+        steps = (
+            replace(step, notes=(*step.notes, *more)) if (more := notes.get(step.key)) else step
+            for step in self.steps
+        )
+        return replace(self, steps=tuple(steps)) if notes else self
 
     def summary(self) -> str:
         """`Plan: 2 to create, 1 to replace, 7 unchanged, 1 held, 1 cannot be planned`."""

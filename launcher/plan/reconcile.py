@@ -76,6 +76,7 @@ def reconcile(
     )
     faulty = {problem.key for problem in problems}
     grounds = Grounds(snapshot)
+    places = {launch.key: place for place, launch in enumerate(desired)}
     for launch in _in_waves([launch for launch in desired if launch.key not in faulty]):
         offered = grounds.of(launch)
         lack = room.lack(launch) if room is not None else None
@@ -87,12 +88,12 @@ def reconcile(
             lack=lack,
             files=snapshot.inputs,
             edited=edited.get(launch.key, ()),
+            place=places[launch.key],
         )
         made = _steps(job, snapshot, live.get(launch.key, ()))
         grounds.steps[launch.key] = made[0]
         steps += made
-    places = {launch.key: place for place, launch in enumerate(desired)}
-    steps = [replace(_with_note(step, others), place=places[step.key]) for step in steps]
+    steps = [_with_note(step, others) for step in steps]
     orphans = find_orphans(snapshot.live, {launch.key for launch in (*desired, *others)}, scopes)
     if prune:
         steps += [destroy(orphan) for orphan in orphans]
@@ -120,7 +121,8 @@ def _steps(job: Desired, snapshot: Snapshot, live: Sequence[Attempt]) -> list[St
     if step.has_effects or history.judged is None or job.launch.lifecycle.protect:
         return [step]
     older = [attempt for attempt in history.live if attempt.number < history.judged.number]
-    return [step, *(supersede(attempt, history.judged.number) for attempt in older)]
+    superseded = (supersede(attempt, history.judged.number) for attempt in older)
+    return [step, *(replace(each, place=job.place) for each in superseded)]
 
 
 def _in_waves(launches: Sequence[Launch]) -> list[Launch]:

@@ -43,8 +43,6 @@ MARKS: Final[dict[ActionKind, str]] = {
 STARTING: Final[frozenset[str]] = frozenset({"create", "replace", "rerun", "resume"})
 EFFECTIVE: Final[frozenset[str]] = STARTING | {"destroy"}
 """The kinds that start or stop something; a plan with none of them is empty."""
-_REMARKS: Final = frozenset({"drift", "files_edited"})
-"""Reasons that a kept job has beside the one that keeps it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,8 +170,13 @@ class Step:
     @property
     def is_quiet(self) -> bool:
         """The job is kept without remarks: plans count it and print no line."""
-        remarks = self.waits_for or self.notes or any(reason.code in _REMARKS for reason in self.reasons)
-        return self.kind == "keep" and not remarks
+        return self.is_settled and not self.notes and not self.is_edited
+
+    @property
+    def is_settled(self) -> bool:
+        """The job is kept, its attempt was not changed by hand, and no client is submitting it."""
+        drifted = any(reason.code == "drift" for reason in self.reasons)
+        return self.kind == "keep" and not self.waits_for and not drifted
 
     @property
     def destructive(self) -> bool:

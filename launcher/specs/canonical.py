@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from enum import Enum
 from hashlib import sha256
-from json import dumps
+from json import JSONEncoder
 from typing import Any
 
 from launcher.errors import LauncherError
@@ -38,6 +38,7 @@ from launcher.specs.secret import Secret, reference_in
 
 VERSION = "lr1"
 
+_ENCODER = JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 _MIB = 2**20
 _MOUNT_DEFAULTS: dict[str, Any] = {"read_only": False, "permissions": "rwm"}
 _FIELDS = frozenset({"scheduler", "cfg", "roles", "timeout_s", "workspace", "output"})
@@ -67,7 +68,7 @@ def document_of(app: AppDef, cfg: Mapping[str, CfgVal], scheduler: str) -> dict[
 
 def digest(document: Mapping[str, Any]) -> str:
     """ "lr1:sha256:<hex>" of a document."""
-    text = dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    text = _ENCODER.encode(document)
     return f"{VERSION}:sha256:{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
@@ -154,6 +155,8 @@ def _from_role(role: Role) -> dict[str, Any]:
     made: dict[str, Any] = {"name": role.name, "entrypoint": role.entrypoint}
     for name, default, write in _WRITTEN:
         value = getattr(role, name)
+        if value in _EMPTY:
+            continue
         if write is not None:
             value = write(value, f"roles.{role.name}.{name}")
         if value not in _EMPTY and value != default:
@@ -234,6 +237,8 @@ def json_value(value: Any, path: str) -> Any:
 
     Raises UnstorableValueError for what JSON cannot hold.
     """
+    if type(value) is str:
+        return value
     if isinstance(value, Mapping):
         if not all(isinstance(key, str) for key in value):
             raise UnstorableValueError(f"{path}: every key must be text, got {sorted(map(repr, value))}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import namedtuple
+from functools import cache
 
 from launcher.text import DEFAULT_TARGET as DEFAULT_TARGET
 from launcher.text import session_of
@@ -46,8 +47,13 @@ def attempt_id(key: JobKey, number: int) -> str:
     `h` is 5 characters of lower-case base32 (RFC 4648) of the SHA-256 of project and target, so that
     equally named jobs of two projects do not meet in an engine's flat name space.
     """
+    return f"{key.job}-{number}-{_scope(key.project, key.target)}"
+
+
+@cache
+def _scope(project: str, target: str) -> str:
     from base64 import b32encode
     from hashlib import sha256
 
-    digest = sha256(f"{key.project}\0{key.target}".encode()).digest()
-    return f"{key.job}-{number}-{b32encode(digest)[:5].decode().lower()}"
+    digest = sha256(f"{project}\0{target}".encode()).digest()
+    return b32encode(digest)[:5].decode().lower()

@@ -263,9 +263,7 @@ def _own_notes(step: Step, shared: Mapping[str, Sequence[Step]]) -> tuple[str, .
 
 def _is_quiet(step: Step, shared: Mapping[str, Sequence[Step]]) -> bool:
     """Whether a job is unchanged and has no note of its own."""
-    own = bool(_own_notes(step, shared))
-    rest = tuple(reason for reason in step.reasons if reason.code != "files_edited")
-    return not own and replace(step, notes=(), reasons=rest).is_quiet
+    return step.is_settled and not _own_notes(step, shared)
 
 
 def _jobs_of_note(steps: Sequence[Step], shown: Sequence[Step], name: Callable[[Step], str]) -> str:

@@ -53,23 +53,24 @@ def packed(value: Any) -> Any:
 
 def unpacked(data: Any) -> Any:
     """The value that `packed` made this of."""
-    kind = type(data)
+    kind = type(data)  # most items are plain: a call for each would take most of the time
     if kind is list:
-        return [unpacked(item) for item in data]
+        return [item if type(item) in _PLAIN else unpacked(item) for item in data]
     if kind is dict:
-        return {key: unpacked(item) for key, item in data.items()}
+        return {key: item if type(item) in _PLAIN else unpacked(item) for key, item in data.items()}
     if kind is not tuple:
         return data
     number, *parts = data
+    values = unpacked(parts)
     if number == _TUPLE:
-        return tuple(map(unpacked, parts))
+        return tuple(values)
     made = _class(number)
     names = _fields(number)
     if names is None:
-        return made(*map(unpacked, parts))
+        return made(*values)
     value = object.__new__(made)
-    for name, part in zip(names, parts, strict=True):
-        object.__setattr__(value, name, unpacked(part))
+    for name, part in zip(names, values, strict=True):
+        object.__setattr__(value, name, part)
     for name, default in _defaults(number):
         object.__setattr__(value, name, default)
     return value
