@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from launcher.cli.render.changes import role_lines
 from launcher.cli.render.cost import about, by_attempts, in_total

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from launcher.jobfile.messages import foreign_values as to
 from launcher.jobfile.messages.foreign_values import Fields, Write
+from launcher.jobfile.messages.names import spelt_alike
 from launcher.jobfile.text.document import Path
-from launcher.text import nearest
 
 
 class Word(NamedTuple):
@@ -324,7 +324,7 @@ def word_for(path: Path, key: str, value: Any) -> Word | None:
 
 def near_word_for(path: Path, key: str, value: Any) -> Word | None:
     """As `word_for`, for a word that is misspelt."""
-    near = nearest(_plain(key), WORDS.get(kind_of(path), {}))
+    near = spelt_alike(_plain(key), (*WORDS.get(kind_of(path), {}),))
     return word_for(path, near, value) if near else None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from launcher.jobfile.text.document import Path
@@ -42,7 +43,13 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     is_known = spelt in (candidate.lower().replace("-", "_") for candidate in names)
     if spelt in foreign and not is_known:
         return foreign[spelt]
-    return _nearest(name, names) or foreign.get(_nearest(spelt, foreign) or "")
+    return spelt_alike(name, (*names,)) or foreign.get(spelt_alike(spelt, (*foreign,)) or "")
+
+
+@lru_cache(maxsize=1024)
+def spelt_alike(name: str, names: tuple[str, ...]) -> str | None:
+    """As `launcher.text.nearest`; the jobs of a matrix repeat a misspelt name thousands of times."""
+    return _nearest(name, names)
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
