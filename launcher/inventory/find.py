@@ -285,7 +285,8 @@ def _held(
     yield (asked := Question(known, keys, app_ids=ids))
     found = [each for each in asked.attempts_of(given.name) if given.number in (None, each.number)]
     if not found and given.number is None:
-        found = [each for each in asked.attempts() if each.key.job.startswith(f"{given.name}-")]
+        name, start = given.name, f"{given.name}-"
+        found = [each for each in asked.attempts() if each.matrix == name or each.key.job.startswith(start)]
     return [each for each in found if given.target in ("", each.key.target)], asked.unreached
 
 

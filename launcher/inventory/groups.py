@@ -67,15 +67,18 @@ def matching(
 def matrix(name: str, project: str, target: str = "") -> Search[list[AppRecord]]:
     """The latest attempts of the jobs of a matrix; empty if none is recorded.
 
-    The record has the names of jobs, `NAME-…`, and their job files. If the file exists and declares another
-    name, its jobs do not belong to the matrix. If it does not exist, two jobs make a matrix. Where `name` of
-    the file is a pattern, its `matrix.group` is the name, and jobs may be called otherwise.
+    Each attempt has the name of its matrix on record. Those of older versions have the names of jobs,
+    `NAME-…`, and their job files. If the file exists and declares another name, its jobs do not belong to the
+    matrix. If it does not exist, two jobs make a matrix. Where `name` of the file is a pattern, its
+    `matrix.group` is the name, and jobs may be called otherwise.
     """
+    family: list[AppRecord] = []
     for start in (f"{name}-", ""):
-        found = [app for app in recorded.matching(f"{start}*", project, target) if app.job]
-        if family := _family(name, start, found, recorded.files([app.app_id for app in found])):
+        found = [app for app in recorded.matching(f"{start}*", project, target, name) if app.job]
+        family = _family(name, start, found, recorded.files(_older(found)))
+        if family and all((app.job or "").startswith(start) for app in family):
             break
-    else:
+    if not family:
         return []
     known = {app.key for app in family}
     apps, _ = yield from _as_engines_hold(family, lambda attempt: attempt.key in known)
@@ -85,8 +88,14 @@ def matrix(name: str, project: str, target: str = "") -> Search[list[AppRecord]]
 def held_matrix(name: str, project: str, held: Sequence[Attempt]) -> list[AppRecord]:
     """`matrix`, for attempts that only engines know."""
     found = with_newer({}, [attempt for attempt in held if attempt.key.project == project])
-    files = {attempt.app_id: (attempt.origin, attempt.path) for attempt in held}
+    older = {*_older(held)}
+    files = {each.app_id: (each.origin, each.path) for each in held if each.app_id in older}
     return _in_order(_family(name, f"{name}-", list(found.values()), files))
+
+
+def _older(found: Sequence[AppRecord | Attempt]) -> list[str]:
+    """The ids of attempts without a matrix: by themselves, or of a version that did not record it."""
+    return [each.app_id for each in found if not each.matrix]
 
 
 def _family(
@@ -95,18 +104,21 @@ def _family(
     """The attempts among `found` that belong to a matrix, if the names of all of its jobs begin with `start`.
 
     Args:
-        files: app id → origin and path of the job file.
+        files: app id → origin and path of the job file, for attempts without a recorded matrix.
     """
     named_by = {place: declared(*place) for place in set(files.values())}
     otherwise = name, f"{name}-"
     of_app = {app.app_id: named_by.get(files.get(app.app_id, ("", ""))) or otherwise for app in found}
+    of_app |= {app.app_id: (app.matrix, start) for app in found if app.matrix}
     family = [
         app
         for app in found
         for group, beginning in (of_app[app.app_id],)
-        if group == name and beginning.startswith(start) and (app.job or "").startswith(beginning)
+        if group == name and beginning.startswith(start)
+        if app.matrix or (app.job or "").startswith(beginning)
     ]
-    return family if len(family) > 1 or any(each and each[0] == name for each in named_by.values()) else []
+    is_declared = any(each and each[0] == name for each in named_by.values())
+    return family if len(family) > 1 or is_declared or any(app.matrix for app in family) else []
 
 
 def _as_engines_hold(
