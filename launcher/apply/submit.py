@@ -176,6 +176,7 @@ def _attempt(step: Step, launch: Launch, provenance: Mapping[str, Any]) -> Attem
         metadata=launch.app.metadata,
         origin=launch.origin,
         path=launch.file,
+        matrix=launch.matrix,
         action=step.kind,
         created_at=time(),
         trigger_digest=launch.trigger_digest,

@@ -55,10 +55,10 @@ def run(args: Any, console: Console, *, always_asks: bool = False) -> int:
     always_asks: also before a single app is stopped.
     """
     from launcher.cli.interrupts import terminate_with_exception
-    from launcher.inventory.find import find_apps
+    from launcher.inventory.find import find_each
 
     terminate_with_exception()
-    found = [find_apps(text, args.target) for text in args.apps]
+    found = find_each(args.apps, args.target)
     of_groups = {app.handle for each in found if each.is_group for app in each.apps}
     apps = {app.handle: app for each in found for app in each.apps}
     problems: list[Problem] = []

@@ -46,14 +46,14 @@ def run(args: Any, console: Console, *, always_asks: bool = False) -> int:
     always_asks: before apps are started.
     """
     from launcher.errors import LauncherError, UsageError
-    from launcher.inventory.find import find_apps
+    from launcher.inventory.find import find_each
 
     if not args.now:
         raise UsageError(
             "start needs --now: an app in line starts by itself when its turn comes",
             hint="`launcher queue` shows the line; `launcher apply FILE` starts jobs",
         )
-    found = [find_apps(text, args.target) for text in args.apps]
+    found = find_each(args.apps, args.target)
     of_groups = {app.handle for each in found if each.is_group for app in each.apps}
     apps = {app.handle: app for each in found for app in each.apps}
     problems: list[Problem] = []

@@ -14,7 +14,7 @@ from launcher.cli.render.use_text import job_use_json, reasons, use_text
 from launcher.cli.use_edits import Edits, edits
 from launcher.errors import BlockedError, LauncherError, UsageError
 from launcher.inventory import recorded
-from launcher.inventory.find import AppName, find_apps
+from launcher.inventory.find import AppName, find_each
 from launcher.inventory.listing import present
 from launcher.inventory.use import JobUse, uses
 from launcher.specs.jobkey import JobKey
@@ -90,9 +90,9 @@ def _keys(args: Any) -> list[JobKey]:
     for text in args.jobs:
         if AppName(text).number is not None:
             raise UsageError(f"`{text}`: all attempts of a job count together; name it without its attempt")
-        apps = find_apps(text, args.target).apps
-        found += [JobKey(*app.key) for app in apps if app.job]
-        if not any(app.job for app in apps):
+    for text, named in zip(args.jobs, find_each(args.jobs, args.target), strict=True):
+        found += [JobKey(*app.key) for app in named.apps if app.job]
+        if not any(app.job for app in named.apps):
             raise UsageError(
                 f"`{text}` is no job: only attempts of jobs are compared with what they asked for"
             )

@@ -47,12 +47,12 @@ def add_arguments(parser: Any) -> None:
 def run(args: Any, console: Console) -> int:
     from launcher import outages
     from launcher.cli.interrupts import terminate_with_exception
-    from launcher.inventory.find import find_apps
+    from launcher.inventory.find import find_each
     from launcher.inventory.status import wait_for, wait_for_all
 
     outages.report = console.note
     terminate_with_exception()
-    apps = {app.handle: app for text in args.apps for app in find_apps(text, args.target).apps}
+    apps = {app.handle: app for found in find_each(args.apps, args.target) for app in found.apps}
     shown = console.aside() if args.json else console
     seen: list[AppRecord] = []
     problems: list[Problem] = []

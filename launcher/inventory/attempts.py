@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from launcher.errors import LauncherError, UsageError
 from launcher.inventory import recorded
-from launcher.inventory.find import AppName, Selected, find_all
+from launcher.inventory.find import AppName, Selected, find_parts
 from launcher.inventory.history import attempts_of
 from launcher.inventory.listing import current
 from launcher.inventory.recorded import scheduler_of
@@ -60,8 +60,8 @@ def select(
         found = recorded.since(since, project=project, target=target or None, numbers=numbers)
         return [Candidate(at, app_id, bool(kept)) for at, app_id, kept in found]
     selected: dict[str, Candidate] = {}
-    for word in words:
-        for part in find_all(word, target).selected:
+    for word, named in zip(words, find_parts(words, target), strict=True):
+        for part in named.selected:
             if project in (None, part.app.project):
                 selected |= {each.app_id: each for each in _of_word(AppName(word), part, numbers, since)}
     return sorted(selected.values(), key=lambda each: each.created_at, reverse=True)

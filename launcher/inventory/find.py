@@ -9,16 +9,15 @@ import os
 
 from launcher.errors import AppNotFoundError, LauncherError, UsageError
 from launcher.inventory import recorded
-from launcher.inventory.groups import held_by_engines, with_newer
+from launcher.inventory.held import Question, together, with_newer
 from launcher.inventory.project import declared_here, project_here, projects_here
 from launcher.text import nearest, plural
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from typing import Any
+    from collections.abc import Sequence
 
-    from launcher.schedulers.api import Scheduler
+    from launcher.inventory.held import Search
     from launcher.specs.attempt import Attempt
     from launcher.state.records import AppRecord
 
@@ -112,21 +111,26 @@ def malformed(text: str) -> UsageError:
 def find_app(text: str, target: str = "") -> AppRecord:
     """`find` for commands that act on whole apps. Raises UsageError if a role is given."""
     found = find(text, target)
-    if found.role:
-        raise _part(text, found.role)
+    _check_whole(text, found)
     return found.app
 
 
 def find_apps(text: str, target: str = "") -> Selection:
     """`find_all` for commands that act on whole apps. Raises UsageError if a role is given."""
-    found = find_all(text, target)
-    if found.selected[0].role:
-        raise _part(text, found.selected[0].role)
+    return find_each((text,), target)[0]
+
+
+def find_each(texts: Sequence[str], target: str = "") -> list[Selection]:
+    """`find_apps` of several names."""
+    found = find_parts(texts, target)
+    for text, each in zip(texts, found, strict=True):
+        _check_whole(text, each.selected[0])
     return found
 
 
-def _part(text: str, role: str) -> UsageError:
-    return UsageError(f"`{text}`: this command takes whole apps, without /{role}", hint=SYNTAX)
+def _check_whole(text: str, found: Selected) -> None:
+    if found.role:
+        raise UsageError(f"`{text}`: this command takes whole apps, without /{found.role}", hint=SYNTAX)
 
 
 def find(text: str, target: str = "") -> Selected:
@@ -150,13 +154,23 @@ def find_all(text: str, target: str = "") -> Selection:
 
     Raises UsageError for invalid syntax, LauncherError for an unknown or ambiguous name.
     """
-    given = AppName(text, target)
+    return find_parts((text,), target)[0]
+
+
+def find_parts(texts: Sequence[str], target: str = "") -> list[Selection]:
+    """`find_all` of several names; each shared engine is asked once for all of them."""
+    return together([_found(each) for each in [AppName(text, target) for text in texts]])
+
+
+def _found(given: AppName) -> Search[Selection]:
     is_group = given.is_pattern
     if is_group:
         from launcher.inventory.groups import matching
 
         for project in (None,) if given.scheduler else projects_here():
-            apps, unreached = matching(given.name, project, given.scheduler, given.session, given.target)
+            apps, unreached = yield from matching(
+                given.name, project, given.scheduler, given.session, given.target
+            )
             if apps:
                 break
         else:
@@ -164,7 +178,7 @@ def find_all(text: str, target: str = "") -> Selection:
     elif given.scheduler:
         apps = [_by_handle(given)]
     else:
-        apps, is_group = _by_name(given)
+        apps, is_group = yield from _by_name(given)
     return Selection([Selected(app, given.role, given.replicas) for app in apps], is_group=is_group)
 
 
@@ -195,7 +209,7 @@ def _check_one(name: str, apps: Sequence[AppRecord]) -> None:
         )
 
 
-def _by_name(given: AppName) -> tuple[list[AppRecord], bool]:
+def _by_name(given: AppName) -> Search[tuple[list[AppRecord], bool]]:
     """The app of that name, or the apps of the matrix of that name; and whether it is a matrix."""
     named = latest = recorded.find(given.name, target=given.target)
     if given.number is not None:
@@ -206,7 +220,7 @@ def _by_name(given: AppName) -> tuple[list[AppRecord], bool]:
         from launcher.inventory.groups import matrix
 
         for project in projects_here():
-            if family := matrix(given.name, project, given.target):
+            if family := (yield from matrix(given.name, project, given.target)):
                 return family, True
     project = _project_of(latest)
     jobs = {each.key: each for each in named}
@@ -214,7 +228,7 @@ def _by_name(given: AppName) -> tuple[list[AppRecord], bool]:
     unreached = ""
     if not apps and not (given.number is not None and any(key[0] == project for key in jobs)):
         known = [each.scheduler for each in latest if each.project == project]
-        held, unreached = held_by_engines(known, lambda scheduler: _held(scheduler, given, project, latest))
+        held, unreached = yield from _held(given, project, latest, known)
         jobs = with_newer(jobs, [each for each in held if each.key.job == given.name])
     apps += [app for key, app in jobs.items() if key[0] == project]
     if jobs and not apps:
@@ -229,7 +243,7 @@ def _by_name(given: AppName) -> tuple[list[AppRecord], bool]:
         if family := held_matrix(given.name, project, held):
             return family, True
     if not apps and given.number is None and _looks_like_an_app_id(given.name):
-        apps = _known_to_engines(given.name)
+        apps = yield from _known_to_engines(given.name)
     if not apps:
         raise _unknown(given, unreached)
     return apps, False
@@ -252,23 +266,28 @@ def _project_of(found: Sequence[AppRecord]) -> str:
 
 
 def _held(
-    scheduler: Scheduler[Any], given: AppName, project: str, latest: Sequence[AppRecord]
-) -> Iterable[Attempt]:
-    """The latest attempts of the job and of jobs named `NAME-…`, or the attempt that was given."""
+    given: AppName, project: str, latest: Sequence[AppRecord], known: Sequence[str]
+) -> Search[tuple[list[Attempt], str]]:
+    """The latest attempts of the job and of jobs named `NAME-…`, or the attempt that was given.
+
+    With a text about engines that could not be reached.
+
+    Args:
+        known: the schedulers on which the job is known to have run.
+    """
     from launcher.specs.jobkey import DEFAULT_TARGET, JobKey, attempt_id
 
     keys = {
         JobKey(project, given.target or DEFAULT_TARGET, given.name),
         *(JobKey(*each.key) for each in latest),
     }
-    if given.number is None:
-        found = [
-            each for each in scheduler.attempts_of(keys) if f"{each.key.job}-".startswith(f"{given.name}-")
-        ]
-    else:
-        attempts = (scheduler.attempt(attempt_id(key, given.number)) for key in keys)
-        found = [each for each in attempts if each is not None]
-    return [each for each in found if given.target in ("", each.key.target)]
+    ids = [] if given.number is None else [attempt_id(key, given.number) for key in keys]
+    yield (asked := Question(known, keys, app_ids=ids))
+    found = [each for each in asked.attempts_of(given.name) if given.number in (None, each.number)]
+    if not found and given.number is None:
+        name, start = given.name, f"{given.name}-"
+        found = [each for each in asked.attempts() if each.matrix == name or each.key.job.startswith(start)]
+    return [each for each in found if given.target in ("", each.key.target)], asked.unreached
 
 
 def _listed(apps: Sequence[AppRecord]) -> str:
@@ -281,21 +300,13 @@ def _looks_like_an_app_id(name: str) -> bool:
     return bool(start and dash) and len(end) >= 5 and end.isascii() and end.isalnum() and end.islower()
 
 
-def _known_to_engines(app_id: str) -> list[AppRecord]:
+def _known_to_engines(app_id: str) -> Search[list[AppRecord]]:
     """Apps that only an engine knows: their records were removed, or are on another machine."""
-    from launcher.inventory.recorded import schedulers
+    from launcher.specs.handle import parse_app_handle
     from launcher.state.records import AppRecord
 
-    found = []
-    for scheduler in schedulers():
-        try:
-            listed = scheduler.list() if scheduler.shared_engine else []
-        except LauncherError:
-            continue  # an engine that cannot be reached
-        handles = [each.app_handle for each in listed if each.app_id == app_id]
-        sessions = [handle.partition("://")[2].partition("/")[0] for handle in handles]
-        found += [AppRecord(scheduler.backend, session, app_id) for session in sessions]
-    return found
+    yield (asked := Question(is_list=True))
+    return [AppRecord(*parse_app_handle(handle)) for handle in asked.handles.get(app_id, ())]
 
 
 def _unknown(given: AppName, unreached: str) -> LauncherError:
@@ -309,7 +320,7 @@ _MOST = 1000  # newest apps whose names are suggested
 
 
 def no_match(pattern: str, unreached: str) -> AppNotFoundError:
-    """The error for a pattern. `unreached`: the text of `held_by_engines` about unreachable engines."""
+    """The error for a pattern. `unreached`: the text of `Question` about unreachable engines."""
     hint = _did_you_mean(pattern.strip("*?[]"), unreached)
     return AppNotFoundError(f"`{pattern}` matches no job or app", hint=hint)
 

@@ -7,27 +7,24 @@ from __future__ import annotations
 
 import os
 
-from launcher.errors import LauncherError
 from launcher.files import is_below, is_top, read_regular, upwards
 from launcher.inventory import recorded
+from launcher.inventory.held import Question, with_newer
 from launcher.inventory.project import MOST_BYTES, top_value
 from launcher.text import natural
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-    from typing import Any
+    from collections.abc import Callable, Mapping, Sequence
 
-    from launcher.schedulers.api import Scheduler
+    from launcher.inventory.held import Search
     from launcher.specs.attempt import Attempt
     from launcher.state.records import AppRecord
-
-    Key = tuple[str, str, str]
 
 
 def matching(
     pattern: str, project: str | None, scheduler: str = "", session: str = "", target: str = ""
-) -> tuple[list[AppRecord], str]:
+) -> Search[tuple[list[AppRecord], str]]:
     """The apps whose job name or app id matches a pattern: latest attempts of jobs, and apps without a job.
 
     If none of them matches, older attempts are matched by their app ids.
@@ -54,7 +51,7 @@ def matching(
 
     recent = recorded.matching(pattern, project, target)
     recent = [app for app in recent if has_name(app.job or "", app, app.session)]
-    apps, unreached = _as_engines_hold(recent, is_selected)
+    apps, unreached = yield from _as_engines_hold(recent, is_selected)
     if not apps:
         older = recorded.matching_ids(pattern)
         apps = [
@@ -67,29 +64,38 @@ def matching(
     return _in_order(apps), unreached
 
 
-def matrix(name: str, project: str, target: str = "") -> list[AppRecord]:
+def matrix(name: str, project: str, target: str = "") -> Search[list[AppRecord]]:
     """The latest attempts of the jobs of a matrix; empty if none is recorded.
 
-    The record has the names of jobs, `NAME-…`, and their job files. If the file exists and declares another
-    name, its jobs do not belong to the matrix. If it does not exist, two jobs make a matrix. Where `name` of
-    the file is a pattern, its `matrix.group` is the name, and jobs may be called otherwise.
+    Each attempt has the name of its matrix on record. Those of older versions have the names of jobs,
+    `NAME-…`, and their job files. If the file exists and declares another name, its jobs do not belong to the
+    matrix. If it does not exist, two jobs make a matrix. Where `name` of the file is a pattern, its
+    `matrix.group` is the name, and jobs may be called otherwise.
     """
+    family: list[AppRecord] = []
     for start in (f"{name}-", ""):
-        found = [app for app in recorded.matching(f"{start}*", project, target) if app.job]
-        if family := _family(name, start, found, recorded.files([app.app_id for app in found])):
+        found = [app for app in recorded.matching(f"{start}*", project, target, name) if app.job]
+        family = _family(name, start, found, recorded.files(_older(found)))
+        if family and all((app.job or "").startswith(start) for app in family):
             break
-    else:
+    if not family:
         return []
     known = {app.key for app in family}
-    apps, _ = _as_engines_hold(family, lambda attempt: attempt.key in known)
+    apps, _ = yield from _as_engines_hold(family, lambda attempt: attempt.key in known)
     return _in_order(apps)
 
 
 def held_matrix(name: str, project: str, held: Sequence[Attempt]) -> list[AppRecord]:
     """`matrix`, for attempts that only engines know."""
     found = with_newer({}, [attempt for attempt in held if attempt.key.project == project])
-    files = {attempt.app_id: (attempt.origin, attempt.path) for attempt in held}
+    older = {*_older(held)}
+    files = {each.app_id: (each.origin, each.path) for each in held if each.app_id in older}
     return _in_order(_family(name, f"{name}-", list(found.values()), files))
+
+
+def _older(found: Sequence[AppRecord | Attempt]) -> list[str]:
+    """The ids of attempts without a matrix: by themselves, or of a version that did not record it."""
+    return [each.app_id for each in found if not each.matrix]
 
 
 def _family(
@@ -98,33 +104,34 @@ def _family(
     """The attempts among `found` that belong to a matrix, if the names of all of its jobs begin with `start`.
 
     Args:
-        files: app id → origin and path of the job file.
+        files: app id → origin and path of the job file, for attempts without a recorded matrix.
     """
     named_by = {place: declared(*place) for place in set(files.values())}
     otherwise = name, f"{name}-"
     of_app = {app.app_id: named_by.get(files.get(app.app_id, ("", ""))) or otherwise for app in found}
+    of_app |= {app.app_id: (app.matrix, start) for app in found if app.matrix}
     family = [
         app
         for app in found
         for group, beginning in (of_app[app.app_id],)
-        if group == name and beginning.startswith(start) and (app.job or "").startswith(beginning)
+        if group == name and beginning.startswith(start)
+        if app.matrix or (app.job or "").startswith(beginning)
     ]
-    return family if len(family) > 1 or any(each and each[0] == name for each in named_by.values()) else []
+    is_declared = any(each and each[0] == name for each in named_by.values())
+    return family if len(family) > 1 or is_declared or any(app.matrix for app in family) else []
 
 
 def _as_engines_hold(
     found: Sequence[AppRecord], is_selected: Callable[[Attempt], bool]
-) -> tuple[list[AppRecord], str]:
+) -> Search[tuple[list[AppRecord], str]]:
     """The apps, replaced by newer attempts that engines know; and the engines that could not be reached."""
     from launcher.specs.jobkey import JobKey
 
     keys = {JobKey(*app.key) for app in found if app.job}
-    held, unreached = held_by_engines(
-        [app.scheduler for app in found],
-        lambda scheduler: [attempt for attempt in scheduler.attempts_of(keys) if is_selected(attempt)],
-    )
+    yield (asked := Question([app.scheduler for app in found], keys))
+    held = [attempt for attempt in asked.attempts() if is_selected(attempt)]
     jobs = with_newer({app.key: app for app in found if app.job}, held)
-    return [*jobs.values(), *(app for app in found if not app.job)], unreached
+    return [*jobs.values(), *(app for app in found if not app.job)], asked.unreached
 
 
 def _in_order(apps: Sequence[AppRecord]) -> list[AppRecord]:
@@ -178,47 +185,3 @@ def _work_tree() -> str:
     here = os.getcwd()
     *_, top = upwards(here)
     return top if is_top(top) else here
-
-
-def held_by_engines(
-    known: Collection[str], ask: Callable[[Scheduler[Any]], Iterable[Attempt]]
-) -> tuple[list[Attempt], str]:
-    """Query shared engines for attempts; return them, and a text about unreachable engines.
-
-    Of targets without a record here, only unfinished attempts are found.
-
-    Args:
-        known: the schedulers on which the jobs are known to have run; if empty, all are queried.
-        ask: the query.
-    """
-    from launcher.inventory.recorded import schedulers
-
-    held: list[Attempt] = []
-    unreached = ""
-    for scheduler in schedulers(dict.fromkeys(known) or None, detach=True, readonly=True):
-        if not scheduler.shared_engine:
-            continue
-        try:
-            held += ask(scheduler)
-        except LauncherError as error:  # then the record is all that is known
-            if scheduler.is_in_use():
-                unreached += f"; {scheduler.shared_engine} could not be reached: {error}"
-        finally:
-            scheduler.close()
-    return held, unreached
-
-
-def with_newer(jobs: Mapping[Key, AppRecord], held: Sequence[Attempt]) -> dict[Key, AppRecord]:
-    """The latest attempt of each job; an unfinished submission only if the job has no other attempt."""
-    from launcher.state.records import of_attempt
-
-    out = dict(jobs)
-    for attempt in sorted(held, key=_rank):
-        known = jobs.get(attempt.key)
-        if known is None or _rank(attempt) > (True, known.number or 0):
-            out[attempt.key] = of_attempt(attempt)
-    return out
-
-
-def _rank(attempt: Attempt) -> tuple[bool, int]:
-    return attempt.state not in ("reserved", "created"), attempt.number

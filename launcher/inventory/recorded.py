@@ -80,14 +80,15 @@ def find(job: str, *, target: str = "", number: int | None = None) -> list[AppRe
         return store.find(job, target=target or None, number=number)
 
 
-def matching(pattern: str, project: str | None, target: str) -> list[AppRecord]:
+def matching(pattern: str, project: str | None, target: str, matrix: str = "") -> list[AppRecord]:
     """The latest attempt of every job whose name or app id a glob pattern matches, and apps without a job.
 
     Args:
         project, target: of these jobs; None and "" for any.
+        matrix: with the jobs of that matrix; "" for none.
     """
     with open_reader() as store:
-        return store.matching(pattern, project=project, target=target or None)
+        return store.matching(pattern, project=project, target=target or None, matrix=matrix or None)
 
 
 def matching_ids(pattern: str) -> list[AppRecord]:

@@ -17,7 +17,7 @@ from launcher.errors import LauncherError
 from launcher.holding.use import Use
 from launcher.inventory import recorded
 from launcher.inventory.difference import became, reason
-from launcher.inventory.find import AppName, find_apps
+from launcher.inventory.find import AppName, find_each
 from launcher.inventory.listing import present
 from launcher.inventory.logs import secrets_of, tail_of
 from launcher.inventory.recorded import scheduler_of
@@ -232,16 +232,16 @@ def _chosen(choice: Choice) -> tuple[set[Key] | None, list[AppRecord]]:
         return None, []
     keys: set[Key] = set()
     single: list[AppRecord] = []
-    for name in choice.names:
-        found = find_apps(name, choice.target)
+    for name, found in zip(choice.names, find_each(choice.names, choice.target), strict=True):
         is_attempt = not found.is_group and found.apps[0].job != AppName(name).name
         for app in found.apps:
             if app.job is None or is_attempt or AppName(name).number is not None:
                 single.append(app)
             else:
                 keys.add(app.key)
-    for word in choice.select:
-        named = {app.key for app in find_apps(word.strip("+"), choice.target).apps if app.job}
+    selected = find_each([word.strip("+") for word in choice.select], choice.target)
+    for word, found in zip(choice.select, selected, strict=True):
+        named = {app.key for app in found.apps if app.job}
         keys |= named
         keys |= _reached(named, needs=True) if word.startswith("+") else set()
         keys |= _reached(named, needs=False) if word.endswith("+") else set()

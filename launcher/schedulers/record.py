@@ -94,6 +94,7 @@ def row_of(scheduler: str, app_id: str, recorded: Recorded, session: str = "") -
         state="reserved",
         created_at=recorded.get("created_at"),
         output=str(recorded.get("output") or "") if key else "",
+        matrix=str(recorded.get("matrix") or ""),
     )
     made.commit, made.actor = str(recorded.get("commit") or ""), str(recorded.get("actor") or "")
     return made

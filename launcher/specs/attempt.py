@@ -64,6 +64,8 @@ class Attempt:
         approval: id of the approved plan that it was started under, or that its repeats go back to.
         pull_request: number of the pull request that showed that plan; "" without one.
         run_url: address of the CI run that applied it; "" outside of CI.
+        matrix: the name that means all jobs of its matrix; "" for a job of its own, and for one of an older
+            version.
         home: token of the state folder that made it (`launcher.state.home`); "" for one of an older version.
         inputs: digest of the files that `inputs` names, as the plan saw them; "" without any.
         seen: path below the root → digest of each file of the checkout that its roles name or import.
@@ -104,6 +106,7 @@ class Attempt:
     approval: str = ""
     pull_request: str = ""
     run_url: str = ""
+    matrix: str = ""
     home: str = ""
     inputs: str = ""
     seen: Mapping[str, str] = field(default_factory=dict)

@@ -60,7 +60,7 @@ SELECT {RECORD} FROM (
     )
     WHERE (:project IS NULL OR project = :project) AND (:target IS NULL OR target = :target)
     GROUP BY job, project, target
-) WHERE job GLOB :pattern OR app_id GLOB :pattern
+) WHERE job GLOB :pattern OR app_id GLOB :pattern OR matrix = :matrix
 UNION ALL
 SELECT {APP_RECORD} FROM apps WHERE job IS NULL AND app_id GLOB :pattern AND :target IS NULL
 """
@@ -181,14 +181,20 @@ class Reader(StoreFile):
         return [to_record(row[:-1]) for row in self._rows(_FIND, wanted)]
 
     def matching(
-        self, pattern: str, *, project: str | None = None, target: str | None = None
+        self,
+        pattern: str,
+        *,
+        project: str | None = None,
+        target: str | None = None,
+        matrix: str | None = None,
     ) -> list[AppRecord]:
         """The latest attempt of every job whose name or app id `pattern` matches, and apps without a job.
 
         Args:
             pattern: `*`, `?` and `[…]` as in file names.
+            matrix: with the jobs of that matrix; None for none.
         """
-        wanted = {"pattern": _glob(pattern), "project": project, "target": target}
+        wanted = {"pattern": _glob(pattern), "project": project, "target": target, "matrix": matrix}
         return newest_first(self._rows(_MATCHING, wanted))
 
     def matching_ids(self, pattern: str) -> list[AppRecord]:

@@ -38,6 +38,7 @@ class AppRecord:
         num_restarts: of the app, of its roles and of single replicas together.
         output: address of its output folder, a path or the name of a volume; "" for none. It is made when the
             app starts.
+        matrix: as in `Attempt`; "" where the app has none or its scheduler does not know it.
         used: role → what its runs have used; "" → what processes have used that outlived their replica. Not
             read from the store.
         replicas, warnings: set by `Scheduler.record` only; not stored.
@@ -49,9 +50,9 @@ class AppRecord:
 
     __slots__ = (
         "abandoned", "actor", "app_id", "commit", "created_at", "digest", "ended_at", "exit_code", "in_use",
-        "inputs_changed", "job", "logs_removed", "message", "name", "num_restarts", "number", "output", "own",
-        "plan_id", "project", "replicas",
-        "scheduler", "session", "started_at", "state", "target", "used", "warnings",
+        "inputs_changed", "job", "logs_removed", "matrix", "message", "name", "num_restarts", "number",
+        "output", "own", "plan_id", "project", "replicas", "scheduler", "session", "started_at", "state",
+        "target", "used", "warnings",
     )  # fmt: skip
 
     def __init__(
@@ -72,6 +73,7 @@ class AppRecord:
         message: str = "",
         exit_code: int | None = None,
         output: str = "",
+        matrix: str = "",
     ) -> None:
         self.scheduler = scheduler
         self.session = session
@@ -92,6 +94,7 @@ class AppRecord:
         self.exit_code = exit_code
         self.inputs_changed = ""
         self.output = output
+        self.matrix = matrix
         self.commit = self.actor = ""
         self.num_restarts = 0
         self.used: Mapping[str, Use] = {}
@@ -239,6 +242,7 @@ def of_attempt(attempt: Attempt) -> AppRecord:
         message=attempt.message,
         exit_code=attempt.exit_code,
         output=attempt.output,
+        matrix=attempt.matrix,
     )
     made.inputs_changed, made.used = attempt.inputs_changed, attempt.used
     made.commit, made.actor = attempt.commit, attempt.actor

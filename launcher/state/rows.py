@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from launcher.holding.use import Use
     from launcher.specs.attempt import Attempt
 
-VERSION = 8
+VERSION = 9
 
 LIVE = "state IN ('reserved', 'created', 'waiting', 'queued', 'running')"
 """Of a row without a recorded end. Its text is the one of the partial indexes, so that SQLite uses them."""
@@ -45,6 +45,8 @@ _NEXT = ("edition", "needs", "ticket", "run_url")
 _STANDS_ON = ("order_only", "home", "inputs", "seen", "output", "inputs_changed")
 _APPROVED = ("effect", "approval", "pull_request")
 _USED = ("used",)
+_MATRIX = ("matrix",)
+_ADDED = (*_NEXT, *_STANDS_ON, *_APPROVED, *_USED, *_MATRIX)
 
 SCHEMA = f"""
 CREATE TABLE attempts (
@@ -56,7 +58,7 @@ CREATE TABLE attempts (
     state TEXT NOT NULL, started_at REAL, ended_at REAL, owner TEXT NOT NULL, message TEXT NOT NULL,
     exit_code INTEGER, metadata TEXT NOT NULL, document BLOB NOT NULL,
     trigger_digest TEXT NOT NULL DEFAULT '',
-    {", ".join(f"{name} TEXT NOT NULL DEFAULT ''" for name in (*_NEXT, *_STANDS_ON, *_APPROVED, *_USED))},
+    {", ".join(f"{name} TEXT NOT NULL DEFAULT ''" for name in _ADDED)},
     UNIQUE (job, project, target, number)
 );
 CREATE INDEX attempts_by_app ON attempts (app_id);
@@ -86,6 +88,7 @@ UPGRADES = {
     5: _added(_STANDS_ON),
     6: _added(_APPROVED),
     7: _added(_USED),
+    8: _added(_MATRIX),
 }
 """From each earlier version of the schema to the one after it, statement by statement."""
 
@@ -96,6 +99,7 @@ _PLAIN = (
     "action", "plan_digest", "plan_id", "created_at",
     "state", "started_at", "ended_at", "owner", "message", "exit_code", "trigger_digest",
     "home", "inputs", "output", "inputs_changed", "effect", "approval", "pull_request", "run_url",
+    "matrix",
 )  # fmt: skip
 COLUMNS = (*_KEY, *_PLAIN, "edition", "needs", "order_only", "seen", "metadata", "used", "document")
 _FIELDS = tuple("commit" if name == "git_commit" else name for name in _PLAIN)  # COMMIT is a word of SQL
@@ -104,12 +108,13 @@ _FIELDS = tuple("commit" if name == "git_commit" else name for name in _PLAIN)  
 _SHORT = (
     "app_id", "scheduler", "session", "name", "project", "target", "job", "number", "digest", "plan_id",
     "git_commit", "actor", "state", "created_at", "started_at", "ended_at", "message", "exit_code", "output",
+    "matrix",
 )  # fmt: skip
 _OF_ATTEMPT = {  # session: `session_of` in SQL
     "session": "CASE target WHEN 'default' THEN project ELSE project || '.' || target END",
     "name": "job",
 }
-_OF_APP = dict.fromkeys(("output", "digest", "plan_id", "git_commit", "actor"), "''")
+_OF_APP = dict.fromkeys(("output", "matrix", "digest", "plan_id", "git_commit", "actor"), "''")
 
 ATTEMPT_RECORD = ", ".join(f"{_OF_ATTEMPT.get(name, name)} AS {name}" for name in _SHORT)
 """The columns to select from `attempts` for `to_record`."""
@@ -131,7 +136,7 @@ INSERT_APP = f"INTO apps ({', '.join(APP_COLUMNS)}) VALUES ({', '.join('?' * len
 def to_record(row: tuple[Any, ...]) -> AppRecord:
     """The record of a row with the columns of RECORD."""
     app_id, scheduler, session, name, project, target, job, number, digest, plan_id, *more = row
-    commit, actor, state, created_at, started_at, ended_at, message, exit_code, output = more
+    commit, actor, state, created_at, started_at, ended_at, message, exit_code, output, matrix = more
     made = AppRecord(
         scheduler,
         session,
@@ -148,6 +153,7 @@ def to_record(row: tuple[Any, ...]) -> AppRecord:
         message=message,
         exit_code=exit_code,
         output=output,
+        matrix=matrix,
     )
     made.commit, made.actor = commit, actor
     return made

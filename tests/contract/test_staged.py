@@ -34,6 +34,7 @@ def attempt_of(case: Case, app: AppDef, number: int = 1, key: JobKey | None = No
         digest=digest(made),
         document=made,
         origin="o",
+        matrix="sweep",
         created_at=1.5,
     )
 

@@ -62,6 +62,17 @@ def test_a_matrix_is_shown_waited_for_and_read_as_one(scenario, family):
 
 
 @pytest.mark.slow
+def test_a_matrix_is_known_by_its_name_without_its_file(scenario):
+    top = "matrix: {n: [0, 1], group: sweep}"
+    file = scenario.job("exec sleep 1000", name="'$<matrix.n>-of-it'", top=top)
+    scenario.apply(file)
+    file.unlink()
+    found = json.loads(scenario.launcher("status", "sweep", "--json").out)
+    assert [app["job"] for app in found] == ["0-of-it", "1-of-it"]
+    assert "2 cancelled" in scenario.cancel("sweep", "--yes").err + scenario.cancel("sweep").err
+
+
+@pytest.mark.slow
 def test_to_cancel_several_by_one_word_wants_approval(scenario, family):
     family()
     refused = scenario.cancel("sweep-*", code=3)

@@ -24,7 +24,7 @@ _FAST = {
     ),
     "launcher.cli.render": "apps document folds queue_text status_text tables values",
     "launcher.holding": "app events hold journal order phrases probes replica state use waiting",
-    "launcher.inventory": ("ends find groups listing logs needs project recorded status turns"),
+    "launcher.inventory": ("ends find groups held listing logs needs project recorded status turns"),
     "launcher.schedulers": (
         "api appfolder appstore backend descriptors logs loop many pids polling probes readback record "
         "registry staged usage"

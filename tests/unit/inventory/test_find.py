@@ -6,7 +6,7 @@ from socket import socket
 import pytest
 
 from launcher.errors import LauncherError, UsageError
-from launcher.inventory.find import find, find_all, find_app
+from launcher.inventory.find import find, find_all, find_app, find_each
 from launcher.state.store import Store
 from tests.unit.cli.worlds import attempt, launch
 
@@ -175,3 +175,33 @@ def test_a_command_for_whole_apps_takes_no_role(record):
     assert find_app("train").name == "train"
     with pytest.raises(UsageError, match="/main"):
         find_app("train/main")
+
+
+def test_of_several_names_an_engine_is_asked_for_all_at_once(record, monkeypatch):
+    """Also where its attempts are newer than those on record, and where nothing is on record."""
+    asked = []
+    jobs = {name: launch(name) for name in ("train", "eval", "other", "sweep-0", "sweep-1")}
+
+    def made(name, state, number=1):
+        return replace(attempt(jobs[name], state, number=number), scheduler="local_docker")
+
+    newer = [made("train", "running", 2), made("other", "running")]
+
+    class Engine:
+        backend, shared_engine = "local_docker", "an engine"
+
+        def attempts_of(self, keys):
+            asked.append({key.job for key in keys})
+            return newer
+
+        def close(self):
+            pass
+
+    monkeypatch.setattr("launcher.inventory.recorded.schedulers", lambda *_, **__: [Engine()])
+    record(*[made(name, "succeeded") for name in ("train", "eval", "sweep-0", "sweep-1")])
+    found = find_each(["train", "eval", "other", "sweep"])
+    assert [[(app.name, app.number) for app in each.apps] for each in found] == [
+        [("train", 2)], [("eval", 1)], [("other", 1)], [("sweep-0", 1), ("sweep-1", 1)]
+    ]  # fmt: skip
+    assert [each.is_group for each in found] == [False, False, False, True]
+    assert asked == [{"train", "eval", "other", "sweep-0", "sweep-1"}]

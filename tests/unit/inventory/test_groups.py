@@ -183,3 +183,35 @@ def test_the_group_of_a_matrix_means_its_jobs_whatever_they_are_called(record, t
     assert names(jobs[0]) == jobs[:1]
     with pytest.raises(LauncherError, match="no job or app is named `fit`"):
         find_all("fit")
+
+
+@pytest.mark.parametrize("file", [None, "name: other\n", "name: fit-$<matrix.lr>\nmatrix: {group: other}\n"])
+def test_a_recorded_matrix_means_its_jobs_whatever_became_of_the_file(record, tmp_path, file):
+    path = "sweep.launcher.yaml"
+    if file is not None:
+        (tmp_path / path).write_text(file)
+
+    def made(job, matrix="", number=1):
+        launched = replace(launch(job), file=path, origin=str(tmp_path))
+        return replace(attempt(launched, "succeeded", number=number), matrix=matrix)
+
+    record(
+        made("fit-1", "sweep"), made("sweep-2", "sweep"), made("sweep-3", "else"), made("alone-1", "alone")
+    )
+    assert names("sweep") == ["fit-1", "sweep-2"]
+    assert names("else") == ["sweep-3"]
+    assert find_all("alone").is_group
+    record(made("fit-1", "else", number=2))
+    assert names("else") == ["fit-1", "sweep-3"]
+    assert names("sweep") == ["sweep-2"]
+
+
+def test_attempts_of_older_versions_are_found_by_their_file_beside_those_on_record(record, tmp_path):
+    text = "version: 1\nname: $<matrix.lr>-fit\nmatrix: {include: [{lr: 0.1}], group: sweep}\n"
+    (tmp_path / "sweep.launcher.yaml").write_text(text)
+    old, new = (
+        attempt(replace(launch(job), file="sweep.launcher.yaml", origin=str(tmp_path)), "succeeded")
+        for job in ("1-fit", "2-fit")
+    )
+    record(old, replace(new, matrix="sweep"))
+    assert names("sweep") == ["1-fit", "2-fit"]

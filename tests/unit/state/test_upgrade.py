@@ -129,13 +129,14 @@ def test_the_third_version_gets_indexes_that_know_waiting_attempts(first_version
     assert version(first_version) == VERSION
 
 
-def test_the_seventh_version_gets_a_column_for_use(first_version: Path):
-    first_version.unlink()
-    seventh = SCHEMA.replace(", used TEXT NOT NULL DEFAULT ''", "")
-    assert seventh != SCHEMA
-    names = [name for name in COLUMNS if name != "used"]
-    with sqlite3.connect(first_version) as made:
-        made.executescript(f"PRAGMA journal_mode=WAL; {seventh}; PRAGMA user_version=7")
+def write_without(path: Path, number: int, *later: str) -> None:
+    """A ledger of a version that lacked these columns, with ATTEMPTS."""
+    schema = SCHEMA
+    for name in later:
+        schema = schema.replace(f", {name} TEXT NOT NULL DEFAULT ''", "")
+    names = [name for name in COLUMNS if name not in later]
+    with sqlite3.connect(path) as made:
+        made.executescript(f"PRAGMA journal_mode=WAL; {schema}; PRAGMA user_version={number}")
         for each in ATTEMPTS:
             row = dict(zip(COLUMNS, from_attempt(each), strict=True))
             holes = ", ".join("?" * len(names))
@@ -143,6 +144,23 @@ def test_the_seventh_version_gets_a_column_for_use(first_version: Path):
                 f"INSERT INTO attempts ({', '.join(names)}) VALUES ({holes})", [row[n] for n in names]
             )
     made.close()
+
+
+def test_the_eighth_version_gets_a_column_for_the_matrix(first_version: Path):
+    first_version.unlink()
+    write_without(first_version, 8, "matrix")
+    new = attempt(number=3, matrix="sweep")
+    with Store.open() as store:
+        assert [each.matrix for each in store.attempts(key())] == ["", ""], "unknown"
+        store.record(new)
+        assert store.attempts(key(), 1) == [new]
+        assert [each.matrix for each in store.matching("none-*", matrix="sweep")] == ["sweep"]
+    assert version(first_version) == VERSION
+
+
+def test_the_seventh_version_gets_a_column_for_use(first_version: Path):
+    first_version.unlink()
+    write_without(first_version, 7, "used", "matrix")
     with Store.open(readonly=True) as store:
         assert [each.used for each in store.attempts(key())] == [{}, {}], "unknown, and nothing is written"
     assert version(first_version) == 7
