@@ -7,7 +7,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 DEFAULT_TARGET = "default"
 """The target of a job without an overlay."""
@@ -100,6 +100,12 @@ def plural(count: int, one: str, many: str | None = None) -> str:
 
 
 _GIB_IN_MIB = 1024
+
+
+def listing(words: Sequence[str], limit: int = 5) -> str:
+    """`a, b, c`, and `… and 4 more` past the limit."""
+    shown = ", ".join(words[:limit])
+    return shown if len(words) <= limit else f"{shown} … and {len(words) - limit} more"
 
 
 def memory(mebibytes: float) -> str:

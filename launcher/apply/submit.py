@@ -178,6 +178,7 @@ def _attempt(step: Step, launch: Launch, provenance: Mapping[str, Any]) -> Attem
         path=launch.file,
         matrix=launch.matrix,
         action=step.kind,
+        reason=_reason(step),
         created_at=time(),
         trigger_digest=launch.trigger_digest,
         inputs=ref.digest if (ref := _input_ref(step, launch)) is not None else "",
@@ -189,6 +190,15 @@ def _attempt(step: Step, launch: Launch, provenance: Mapping[str, Any]) -> Attem
         pull_request=step.pull_request,
         **provenance,
     )
+
+
+_LONGEST_REASON = 300  # labels of engines hold it
+
+
+def _reason(step: Step) -> str:
+    """Why the attempt is made. One that is resumed keeps the reason of the plan that began it."""
+    begun = step.latest.reason if step.kind == "resume" and step.latest is not None else ""
+    return begun or step.why_in_brief[:_LONGEST_REASON]
 
 
 def record_starts(

@@ -1,17 +1,13 @@
-"""What differs between two attempts of a job, or between an attempt and its job file; why an attempt ran."""
+"""The differences between two attempts of a job, or between an attempt and its job file."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
 from launcher.plan.diff import Change, diff
-from launcher.plan.notation import field
-from launcher.plan.reasons import REASONS, ReasonCode
 from launcher.specs import canonical
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from launcher.specs.attempt import Attempt
     from launcher.specs.launch import Launch
 
@@ -79,33 +75,6 @@ def _needs(attempt: Attempt) -> str:
 
 def _name(attempt: Attempt) -> str:
     return f"{attempt.key.job}@{attempt.number}"
-
-
-_BY_FACT: Mapping[str, ReasonCode] = {
-    "inputs": "inputs_changed",
-    "rerun_on": "trigger_fired",
-    "needs": "needs_changed",
-}
-
-
-def reason(attempt: Attempt, before: Attempt | None) -> str:
-    """Why a plan started an attempt, in the words of plans: by its action, and the attempt before it."""
-    if before is None:
-        return "its first attempt" if attempt.number == 1 else ""
-    if attempt.digest != before.digest:
-        paths = dict.fromkeys(field(change.path) for change in _changes(before, attempt))
-        if paths:
-            return "changed: " + _few([*paths])
-    if before.state in ("failed", "cancelled", "lost"):
-        return became(before.number, before.state)
-    facts = (name for name, _, _ in _facts(before, attempt))
-    codes: Iterator[ReasonCode] = (_BY_FACT[name] for name in facts if name in _BY_FACT)
-    return REASONS[next(codes, "requested")]
-
-
-def _few(words: Sequence[str], limit: int = 3) -> str:
-    more = f" … and {len(words) - limit} more" if len(words) > limit else ""
-    return ", ".join(words[:limit]) + more
 
 
 def became(number: int | None, state: str) -> str:

@@ -16,7 +16,7 @@ from launcher.dataclass import dataclass
 from launcher.errors import LauncherError
 from launcher.holding.use import Use
 from launcher.inventory import recorded
-from launcher.inventory.difference import became, reason
+from launcher.inventory.difference import became
 from launcher.inventory.find import AppName, find_each
 from launcher.inventory.listing import present
 from launcher.inventory.logs import secrets_of, tail_of
@@ -27,7 +27,6 @@ from launcher.inventory.timeline import Timeline, of_events, of_record
 from launcher.schedulers.appstore import open_store
 from launcher.schedulers.last_line import last_lines
 from launcher.specs.attempt import Attempt
-from launcher.specs.jobkey import attempt_id
 from launcher.state.records import AppRecord, ReplicaRecord, as_seen
 from launcher.text import FEW
 
@@ -75,7 +74,6 @@ class Entry:
 
     Attributes:
         attempt: None for an app without a job.
-        why: why the plan started the attempt, as a phrase; "" where that is unknown.
         is_detailed: whether its scheduler was asked: `app` has its replicas then.
         tail_of: the replica whose last lines are `lines`; "" for none.
         unread: why there are no lines; "" when there are, or none were asked for.
@@ -84,7 +82,6 @@ class Entry:
     app: AppRecord
     attempt: Attempt | None
     timeline: Timeline
-    why: str = ""
     is_detailed: bool = False
     root: ReplicaRecord | None = None
     stack: Sequence[str] = ()
@@ -101,6 +98,11 @@ class Entry:
     def name(self) -> str:
         """`train@3`; the name of an app without a job."""
         return f"{self.app.job}@{self.app.number}" if self.app.job else self.app.name or self.app.app_id
+
+    @property
+    def why(self) -> str:
+        """Why the plan started the attempt, as a phrase; "" where that is unknown."""
+        return self.attempt.reason if self.attempt is not None else ""
 
     @property
     def document(self) -> Mapping[str, Any]:
@@ -188,7 +190,6 @@ def gather(choice: Choice, limit: int, warn: Warn) -> Report:
     with open_store(readonly=True) as store:
         attempts = store.by_app_ids(app.app_id for app in apps)
     entries = [_entry(app, attempts.get(app.app_id)) for app in apps]
-    _explain(entries)
     latest = latest_of(entries)
     failures = list(_failures(entries, latest))
     live = [each for each in entries if each.app.is_live]
@@ -291,21 +292,6 @@ def _entry(app: AppRecord, attempt: Attempt | None) -> Entry:
     if attempt is not None and app.is_live:
         attempt = as_seen(attempt, app)
     return Entry(app=app, attempt=attempt, timeline=of_record(app))
-
-
-# -- why they ran --------------------------------------------------------------------------------------------
-
-
-def _explain(entries: Sequence[Entry]) -> None:
-    """Set why each attempt was started, by the attempt before it."""
-    known = {each.app.app_id: each.attempt for each in entries if each.attempt is not None}
-    before = {attempt_id(each.key, each.number - 1): each for each in known.values() if each.number > 1}
-    missing = [app_id for app_id in before if app_id not in known]
-    with open_store(readonly=True) as store:
-        earlier = {**known, **(store.by_app_ids(missing) if missing else {})}
-    for entry in entries:
-        if (attempt := entry.attempt) is not None:
-            entry.why = reason(attempt, earlier.get(attempt_id(attempt.key, attempt.number - 1)))
 
 
 # -- why they failed, and what waits -------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from graphlib import TopologicalSorter
 from typing import Any, Final, Literal
 
 from launcher.dataclass import dataclass
+from launcher.plan import notation
 from launcher.plan.cost import Estimate
 from launcher.plan.diff import Change
 from launcher.plan.reasons import Reason
@@ -15,6 +16,7 @@ from launcher.specs.attempt import WAITING_STATES, Attempt
 from launcher.specs.binding import BoundLaunch
 from launcher.specs.launch import JobKey, Launch, attempt_id
 from launcher.specs.needs import StoodOn
+from launcher.text import listing
 
 ActionKind = Literal["keep", "create", "replace", "rerun", "resume", "destroy", "hold"]
 Blocked = Literal["protected", "on_change_hold", "over_capacity"]
@@ -195,6 +197,12 @@ class Step:
             for reason in self.reasons
         ]
         return "; ".join([*reasons, *filter(None, [self.attribution])])
+
+    @property
+    def why_in_brief(self) -> str:
+        """The reasons in one line, with the names of changed fields and without their values."""
+        paths = dict.fromkeys(notation.field(change.path) for change in self.changes)
+        return self.why(f"changed: {listing([*paths], 3)}")
 
     def __str__(self) -> str:
         """The step's line, its changes, stops and notes indented below it. Ends with a line end."""

@@ -53,6 +53,7 @@ class Attempt:
         commit: git commit of the job file, with `-dirty` when the tree was; "" where there is no git.
         actor: user@host that applied it.
         action: the plan's action that made it (create, replace, rerun).
+        reason: why the plan made it, in one line; "" for one of an older version.
         plan_digest: of the plan that made it; the plan can resume it after a kill.
         trigger_digest: content hash of the files that `rerun_on` names, as they were; "" without any.
         plan_id: unique id of the saved plan that made it, "" when it was no saved plan.
@@ -96,6 +97,7 @@ class Attempt:
     commit: str = ""
     actor: str = ""
     action: str = "create"
+    reason: str = ""
     plan_digest: str = ""
     plan_id: str = ""
     trigger_digest: str = ""

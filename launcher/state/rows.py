@@ -45,8 +45,8 @@ _NEXT = ("edition", "needs", "ticket", "run_url")
 _STANDS_ON = ("order_only", "home", "inputs", "seen", "output", "inputs_changed")
 _APPROVED = ("effect", "approval", "pull_request")
 _USED = ("used",)
-_MATRIX = ("matrix",)
-_ADDED = (*_NEXT, *_STANDS_ON, *_APPROVED, *_USED, *_MATRIX)
+_SINCE_9 = ("matrix", "reason")
+_ADDED = (*_NEXT, *_STANDS_ON, *_APPROVED, *_USED, *_SINCE_9)
 
 SCHEMA = f"""
 CREATE TABLE attempts (
@@ -88,7 +88,7 @@ UPGRADES = {
     5: _added(_STANDS_ON),
     6: _added(_APPROVED),
     7: _added(_USED),
-    8: _added(_MATRIX),
+    8: _added(_SINCE_9),
 }
 """From each earlier version of the schema to the one after it, statement by statement."""
 
@@ -99,7 +99,7 @@ _PLAIN = (
     "action", "plan_digest", "plan_id", "created_at",
     "state", "started_at", "ended_at", "owner", "message", "exit_code", "trigger_digest",
     "home", "inputs", "output", "inputs_changed", "effect", "approval", "pull_request", "run_url",
-    "matrix",
+    "matrix", "reason",
 )  # fmt: skip
 COLUMNS = (*_KEY, *_PLAIN, "edition", "needs", "order_only", "seen", "metadata", "used", "document")
 _FIELDS = tuple("commit" if name == "git_commit" else name for name in _PLAIN)  # COMMIT is a word of SQL

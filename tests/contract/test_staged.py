@@ -35,6 +35,7 @@ def attempt_of(case: Case, app: AppDef, number: int = 1, key: JobKey | None = No
         document=made,
         origin="o",
         matrix="sweep",
+        reason="changed: roles.r.args[0], at 3.5 → “4”",
         created_at=1.5,
     )
 

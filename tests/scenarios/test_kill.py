@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from launcher.plan.reasons import REASONS
 from tests import processes
 from tests.lanes import sampled, seeds
 
@@ -46,6 +47,8 @@ def test_killed_at_a_named_step_the_next_apply_finishes_the_work(scenario, runs,
     file, log = runs
     assert killed(scenario, "step", step, "1", argv=["apply", file, "--yes"])
     assert_as_if_never_killed(scenario, file, log)
+    [attempt] = scenario.attempts()
+    assert attempt.reason == REASONS["no_attempt"], "of the plan that began it"
 
 
 @pytest.mark.parametrize("step", sampled(STEPS, "created"))

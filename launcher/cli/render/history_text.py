@@ -22,10 +22,10 @@ _NONE = "-"
 
 
 def history_text(attempts: Sequence[Attempt], *, with_jobs: bool, color: bool) -> str:
-    """A line for each attempt: number, state, action, times, commit, pull request, actor."""
+    """A line for each attempt: number, state, action, times, commit, pull request, actor, reason."""
     now = time.time()
     names = ("JOB",) if with_jobs else ()
-    headings = (*names, "ATTEMPT", "STATE", "ACTION", "CREATED", "TOOK", "COMMIT", "PULL", "BY")
+    headings = (*names, "ATTEMPT", "STATE", "ACTION", "CREATED", "TOOK", "COMMIT", "PULL", "BY", "WHY")
     rows: list[list[Cell]] = [
         [
             *([(each.key.job, "bold")] if with_jobs else []),
@@ -37,6 +37,7 @@ def history_text(attempts: Sequence[Attempt], *, with_jobs: bool, color: bool) -
             _commit(each.commit),
             f"#{each.pull_request}" if each.pull_request else _NONE,
             each.actor,
+            each.reason,
         ]
         for each in attempts
     ]
@@ -55,6 +56,7 @@ def attempt_json(attempt: Attempt) -> dict[str, Any]:
         "edition": attempt.edition,
         "state": attempt.state,
         "action": attempt.action,
+        "reason": attempt.reason or None,
         "message": attempt.message,
         "exit_code": attempt.exit_code,
         "created_at": iso(attempt.created_at),

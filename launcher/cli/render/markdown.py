@@ -11,10 +11,9 @@ from launcher.cli.render.document import flat
 from launcher.cli.render.families import Family, families, folded_rows
 from launcher.cli.render.plan_text import action, edited_lines, namer
 from launcher.cli.render.tables import text_of
-from launcher.cli.render.values import asked_for, listing
+from launcher.cli.render.values import asked_for
 from launcher.plan.budget import overruns, total_of
 from launcher.plan.model import Plan
-from launcher.plan.notation import field
 from launcher.plan.step import Step
 from launcher.text import fenced, plural
 
@@ -92,15 +91,13 @@ def _page(plan: Plan, rows: Sequence[str], details: Sequence[str], left_out: str
 
 
 def _row(step: Step, name: str, has_estimates: bool, *, is_folded: bool) -> str:
-    paths = listing(list(dict.fromkeys(field(change.path) for change in step.changes)), 3)
-    reason = step.why(f"changed: {paths}")
     words = cell(action(step))
     words = words.replace(step.kind, f"**{step.kind}**", 1) if step.destructive else words
     engine = step.launch.scheduler if step.launch is not None else step.guard.scheduler
     asks = asked_for(step.document)
     known = step.estimate if step.starts and not is_folded else None
     takes = [about(known) if known is not None else ""] if has_estimates else []
-    cells = [f"`{step.mark}`", cell(name), words, cell(engine), cell(asks), *takes, cell(reason)]
+    cells = [f"`{step.mark}`", cell(name), words, cell(engine), cell(asks), *takes, cell(step.why_in_brief)]
     return f"| {' | '.join(cells)} |".replace("|  |", "| |")
 
 

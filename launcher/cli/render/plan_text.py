@@ -8,14 +8,13 @@ from launcher.cli.render.changes import role_lines
 from launcher.cli.render.cost import about, by_attempts, in_total
 from launcher.cli.render.families import BELOW, Family, families, family_of, folded_rows
 from launcher.cli.render.tables import wrapped
-from launcher.cli.render.values import listing
 from launcher.plan.budget import overruns, total_of
 from launcher.plan.diff import Change
 from launcher.plan.model import Plan
 from launcher.plan.step import Guard, Step
 from launcher.plan.why import ran, some_files
 from launcher.specs.launch import JobKey
-from launcher.text import paint, plural
+from launcher.text import listing, paint, plural
 
 _MOST_NAMED = 3
 """The most jobs that a remedy names, each with its own option."""

@@ -24,11 +24,11 @@ from launcher.cli.render.report_text import (
     scope_of,
     title_of,
 )
-from launcher.cli.render.values import ago, listing, timestamp, took
+from launcher.cli.render.values import ago, timestamp, took
 from launcher.inventory.report import Entry, Failure, Report, Wait
 from launcher.inventory.timeline import Span
 from launcher.state.records import ENDED, LIVE
-from launcher.text import FEW, plural
+from launcher.text import FEW, listing, plural
 
 LEAST_BYTES = 64_000
 BYTES_PER_APP = 900

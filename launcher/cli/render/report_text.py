@@ -11,12 +11,12 @@ from launcher.cli.render.document import flat
 from launcher.cli.render.folds import fold, named
 from launcher.cli.render.history_text import attempt_json
 from launcher.cli.render.markdown import MAX_BYTES, cell, plain_html
-from launcher.cli.render.values import MEASURED, asked_for, duration, iso, listing, timestamp
+from launcher.cli.render.values import MEASURED, asked_for, duration, iso, timestamp
 from launcher.inventory.outputs import rerun_command
 from launcher.inventory.report import Entry, Failure, Report, RoleUse
 from launcher.inventory.results import shown
 from launcher.inventory.timeline import Span
-from launcher.text import FEW, fenced, plural
+from launcher.text import FEW, fenced, listing, plural
 
 _BAD = ("failed", "lost")
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from launcher.cli.render.tables import Cell, table
-from launcher.cli.render.values import duration, listing
+from launcher.cli.render.values import duration
 from launcher.inventory.use import Amount, JobUse
 from launcher.plan.notation import field, show_at
-from launcher.text import memory, plural
+from launcher.text import listing, memory, plural
 
 _WORDS = {"cpu_millis": "cores", "memory_bytes": "memory", "timeout_s": "time"}
 _JSON = {"cpu_millis": "cores", "memory_bytes": "memory_bytes", "timeout_s": "time_s"}

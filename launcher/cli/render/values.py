@@ -8,7 +8,7 @@ from launcher.text import cores, memory, plural
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from typing import Any
 
     from launcher.holding.use import Use
@@ -101,12 +101,6 @@ def shortened(text: str, size: int) -> str:
         return text
     front = max(0, size - 1) // 3
     return text[:front] + "…" + text[len(text) - max(0, size - 1 - front) :]
-
-
-def listing(words: Sequence[str], limit: int = 5) -> str:
-    """`a, b, c`, and `… and 4 more` past the limit."""
-    shown = ", ".join(words[:limit])
-    return shown if len(words) <= limit else f"{shown} … and {len(words) - limit} more"
 
 
 def asked_for(document: Mapping[str, Any]) -> str:

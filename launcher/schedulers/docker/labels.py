@@ -53,7 +53,7 @@ SCHEDULER = "local_docker"
 DEFAULT_GRACE_S = 10.0
 TEXTS = ("digest", "origin", "path", "commit", "actor", "action", "plan_digest", "plan_id", "trigger_digest")
 """Fields of an attempt that are labels of the same names, with dashes."""
-OPTIONAL_TEXTS = ("home", "inputs", "effect", "approval", "pull_request", "run_url", "matrix")
+OPTIONAL_TEXTS = ("home", "inputs", "effect", "approval", "pull_request", "run_url", "matrix", "reason")
 """Such fields without a label where they are empty."""
 _CONDITIONS = ("started", "ready", "succeeded")
 

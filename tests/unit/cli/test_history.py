@@ -52,6 +52,16 @@ def test_json_has_all_that_is_known_of_where_an_attempt_is_from(file: Path, scen
     assert first["effect"] != second["effect"]
 
 
+def test_an_attempt_has_the_reason_that_its_plan_gave(file: Path, scenario: Scenario) -> None:
+    reasons = ["changed: roles.main.args[1]", "no attempt of this job is on record"]
+    listed = json.loads(scenario.launcher("history", "train", "--json").out)
+    assert [attempt["reason"] for attempt in listed] == reasons
+    rows = scenario.launcher("history", "train").out.splitlines()[1:]
+    assert all(row.endswith(reason) for row, reason in zip(rows, reasons, strict=True))
+    page = json.loads(scenario.launcher("report", "train", "--json").out)
+    assert [attempt["why"] for attempt in page["attempts"]] == reasons
+
+
 def test_show_is_another_name_of_describe(file: Path, scenario: Scenario) -> None:
     shown = scenario.launcher("show", "train@2").out
     assert "actions/runs/77" in shown

@@ -13,7 +13,6 @@ from launcher.cli.render.report_html import report_html
 from launcher.cli.render.report_svg import Scale
 from launcher.cli.render.report_text import report_markdown
 from launcher.holding.use import Use
-from launcher.inventory.difference import reason
 from launcher.inventory.report import Choice, gather
 from launcher.inventory.timeline import of_events, of_record
 from launcher.specs.needs import StoodOn
@@ -142,27 +141,6 @@ def test_jobs_that_did_not_start_are_named_with_the_failure():
     )
     [failure] = report().failures
     assert failure.skipped == ["eval@1"]
-
-
-@pytest.mark.parametrize(
-    ("before", "of", "state", "why"),
-    [
-        (None, {}, "failed", "its first attempt"),
-        ("failed", {}, "failed", "attempt 1 failed"),
-        ("succeeded", {}, "failed", "asked for on the command line"),
-        ("succeeded", {"args": ("2",)}, "failed", "changed: roles.main.args[0]"),
-    ],
-)
-def test_an_attempt_has_the_reason_that_its_plan_had(before, of, state, why):
-    earlier = made("train", before) if before else None
-    assert reason(made("train", state, 2 if before else 1, of=launch("train", **of)), earlier) == why
-
-
-def test_changed_inputs_are_the_reason_of_a_rerun():
-    old = made("train", "succeeded", inputs="in1:a")
-    assert reason(made("train", "running", 2, inputs="in1:b"), old).startswith(
-        "files that the job's `inputs` names"
-    )
 
 
 def test_a_window_has_what_was_live_in_it_and_nothing_older():

@@ -146,12 +146,12 @@ def write_without(path: Path, number: int, *later: str) -> None:
     made.close()
 
 
-def test_the_eighth_version_gets_a_column_for_the_matrix(first_version: Path):
+def test_the_eighth_version_gets_columns_for_matrix_and_reason(first_version: Path):
     first_version.unlink()
-    write_without(first_version, 8, "matrix")
-    new = attempt(number=3, matrix="sweep")
+    write_without(first_version, 8, "matrix", "reason")
+    new = attempt(number=3, matrix="sweep", reason="asked for with --rerun")
     with Store.open() as store:
-        assert [each.matrix for each in store.attempts(key())] == ["", ""], "unknown"
+        assert [(each.matrix, each.reason) for each in store.attempts(key())] == [("", "")] * 2, "unknown"
         store.record(new)
         assert store.attempts(key(), 1) == [new]
         assert [each.matrix for each in store.matching("none-*", matrix="sweep")] == ["sweep"]
@@ -160,7 +160,7 @@ def test_the_eighth_version_gets_a_column_for_the_matrix(first_version: Path):
 
 def test_the_seventh_version_gets_a_column_for_use(first_version: Path):
     first_version.unlink()
-    write_without(first_version, 7, "used", "matrix")
+    write_without(first_version, 7, "used", "matrix", "reason")
     with Store.open(readonly=True) as store:
         assert [each.used for each in store.attempts(key())] == [{}, {}], "unknown, and nothing is written"
     assert version(first_version) == 7
