@@ -140,7 +140,7 @@ class Arguments:
         return Values(values)
 
     def _place(self, words: list[str], values: dict[str, Any], unknown: list[str]) -> None:
-        """Hand words to the arguments that are no options; the words left over are unknown."""
+        """Give the words to the positional arguments, and add those left over to `unknown`."""
         takers = [argument for argument in self.declared if not argument.is_option]
         missing = [taker.metavar for taker in takers[len(words) :] if taker.nargs in (None, "+")]
         if missing:

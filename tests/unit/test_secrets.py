@@ -43,7 +43,7 @@ def test_what_is_not_there(tmp_path: Path):
     assert failure(f"file:{tmp_path}/no") == f"cannot read {tmp_path}/no: No such file or directory"
 
 
-def test_an_empty_one_counts_as_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_an_empty_secret_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("EMPTY", "")
     (tmp_path / "key").write_text("\n")
     assert (failure("env:EMPTY"), failure(f"file:{tmp_path}/key")) == (
@@ -52,7 +52,7 @@ def test_an_empty_one_counts_as_not_there(tmp_path: Path, monkeypatch: pytest.Mo
     )
 
 
-def test_what_could_be_read_only_once_or_never_ends(tmp_path: Path):
+def test_a_secret_is_read_from_regular_files_alone(tmp_path: Path):
     os.mkfifo(tmp_path / "pipe")
     assert failure(f"file:{tmp_path}/pipe") == f"{tmp_path}/pipe is not a file"
     assert failure(f"file:{tmp_path}") == f"{tmp_path} is not a file"

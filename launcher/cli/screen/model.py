@@ -115,7 +115,7 @@ class Jobs:
         return self._pages.get(page, ())[at : at + 1]
 
     def unknown(self, first: int, last: int) -> Iterator[tuple[int, Sequence[int]]]:
-        """The pages that these rows need and that are not known, with their places."""
+        """The numbers of the pages that rows `first` to `last` lack, with their places."""
         above = len(self.live) + len(self.recent)
         if last < above or not self.places:
             return

@@ -347,7 +347,7 @@ class References:
         self._note(path, "unknown-reference", message, written, label=label, hint=hint)
 
     def _lacking(self, name: str) -> str:
-        """A label for a reference to a value that only `include` can give."""
+        """The label that says how to add to `include` a value that no axis has."""
         axes = {axis: hide(cell.value, axis) for axis, cell in self.combination.axes.items()}
         if not axes:
             return f"add `{name}` to its item of `include`"

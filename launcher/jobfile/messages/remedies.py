@@ -112,7 +112,7 @@ def _choices(value: Any) -> list[Any] | None:
 
 
 def _parted(value: Any) -> list[Any] | None:
-    """The parts of a text between commas or blanks; the only list in a mapping."""
+    """The items of a text, separated by commas or blanks, or of a mapping that holds one list."""
     if isinstance(value, dict) and len(value) == 1:
         (value,) = value.values()
         return value if isinstance(value, list) else None

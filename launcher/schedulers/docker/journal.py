@@ -171,7 +171,7 @@ class HeldApp(App):
         return container in self._hands and (run is None or start in (None, run))
 
     def was_killed(self, container: str, start: float | None) -> bool:
-        """Whether another program signalled this run of the container, its last one."""
+        """Whether another program signalled the last run of the container, which began at `start`."""
         return container in self.killed and self.killed[container] >= (start or 0.0)
 
     def _on_exit(self, event: Event, at: float) -> None:

@@ -7,7 +7,7 @@ from tests.engines.proxy import Proxy, everything
 
 
 @pytest.mark.parametrize("command", ["plan", "apply", "wait", "cancel", "status", "logs"])
-def test_no_engine_is_one_clear_error(scenario, monkeypatch, tmp_path, command):
+def test_a_command_without_an_engine_names_the_socket_that_it_asked(scenario, monkeypatch, tmp_path, command):
     file, _ = scenario.running()
     nowhere = f"unix://{tmp_path}/nowhere.sock"
     with monkeypatch.context() as without:

@@ -129,7 +129,7 @@ def test_a_file_is_relative_to_the_working_directory(own: Bench) -> None:
     assert why(own, made, {"file": "missing"}) == "there is no file missing"
 
 
-def test_a_file_that_is_written_first_of_all_is_not_older(own: Bench) -> None:
+def test_a_file_that_the_first_act_of_a_replica_writes_makes_it_ready(own: Bench) -> None:
     """The engine takes the time of the start after the process began."""
     for k in range(5):
         becomes_ready(own, own.sh(f": >/ready; {FOREVER}", k=k), {"file": "/ready"})

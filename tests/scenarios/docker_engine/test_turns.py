@@ -438,7 +438,7 @@ def in_line(case: DockerCase, table: Table) -> tuple[Any, str, Place]:
     return scheduler, app_id, held
 
 
-def test_run_may_wait_in_line(case: DockerCase, table: Table) -> None:
+def test_an_app_that_is_run_without_a_job_waits_in_line(case: DockerCase, table: Table) -> None:
     scheduler, app_id, held = in_line(case, table)
     assert not (case.shared / "ran").exists()
     held.leave()

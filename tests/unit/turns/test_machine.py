@@ -45,7 +45,7 @@ def test_the_gpus_that_may_be_dealt(given, visible, expected, monkeypatch):
 
 
 @pytest.mark.parametrize("given", ["four", "-1", "1.5"])
-def test_a_number_of_gpus_that_is_none(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_number_of_gpus_is_refused_with_a_hint(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAUNCHER_GPUS", given)
     with pytest.raises(UsageError, match="no number of GPUs") as failed:
         gpus()

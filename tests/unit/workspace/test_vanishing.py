@@ -56,7 +56,7 @@ def rounds() -> Iterator[None]:
 
 
 @pytest.mark.slow
-def test_job_files_are_found_and_compiled(churning: Path) -> None:
+def test_job_files_are_found_and_compiled_while_files_beside_them_vanish(churning: Path) -> None:
     for _ in rounds():
         files, problems = find_files(["."], str(churning))
         assert problems == []
