@@ -18,8 +18,8 @@ from launcher.cli.live_display import LiveDisplay
 from launcher.cli.render.image_text import IMAGE_EVENTS
 from launcher.cli.render.log_lines import Shaper, prefixes, terminal_text
 from launcher.cli.render.outcomes import (
+    EventLines,
     errors_text,
-    event_line,
     outcome_json,
     outcomes_text,
     outputs_text,
@@ -63,6 +63,7 @@ class Watch:
         self._logs = logs
         self._in_full = in_full
         self._matrices: dict[JobKey, str] = {}
+        self._event_lines = EventLines({})
         self._lock = RLock()
         self._shapers: dict[tuple[JobKey, str, int], Shaper] = {}
         self._fronts: dict[tuple[JobKey, str, int], bytes] = {}
@@ -96,6 +97,7 @@ class Watch:
         """Show the plan before it is carried out. Raises OutputError if it cannot be written."""
         if not self._in_full:
             self._matrices = {step.key: step.launch.matrix for step in plan.steps if step.launch is not None}
+            self._event_lines = EventLines(self._matrices)
         if self._logs:
             replicas = list(_replicas(plan))
             fronts = prefixes([name for _, name in replicas], self._console.color)
@@ -196,7 +198,8 @@ class Watch:
             return
         if event["event"] == "failed":
             self._display.forget(_key(event))
-        line = event_line(event, color=self._console.err_color)
+        with self._lock:
+            line = self._event_lines.line(_key(event), event, color=self._console.err_color)
         if line is not None:
             self._display.say(line)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from launcher.cli.render.image_text import IMAGE_EVENTS, image_line
 from launcher.cli.render.tables import GAP, Cell, table, text_of, width
 from launcher.cli.render.values import shortened, state_cell
 from launcher.specs.launch import JobKey
-from launcher.text import paint
+from launcher.text import FEW, paint
 
 _DONE = {
     "keep": "unchanged",
@@ -180,3 +181,40 @@ def event_line(event: Mapping[str, Any], *, color: bool = False) -> str | None:
     if name in _EVENT_WORDS:
         return f"{job} {_EVENT_WORDS[name]} {event.get('handle') or event.get('app_id') or ''}".rstrip()
     return None
+
+
+_COUNTED = {
+    "attempt_waiting": "wait for others",
+    "attempt_queued": "are in line",
+    "started": "started",
+    "stopping": "are stopping",
+    "stopped": "stopped",
+    "succeeded": "succeeded",
+}
+"""What the jobs of a large matrix do that are counted. Each failure has a line."""
+
+
+class EventLines:
+    """The lines of events; of a large matrix the first few of a kind, then numbers: 20, 50, 100, 200, …
+
+    Args:
+        matrices: job → its matrix, for those whose events are counted where they are many.
+    """
+
+    def __init__(self, matrices: Mapping[JobKey, str]) -> None:
+        sizes = Counter(filter(None, matrices.values()))
+        self._large = {key: matrix for key, matrix in matrices.items() if sizes[matrix] > 2 * FEW}
+        self._seen: Counter[tuple[str, str]] = Counter()
+
+    def line(self, key: JobKey, event: Mapping[str, Any], *, color: bool = False) -> str | None:
+        """The line for an event of a job; None for events that are not shown."""
+        kind = str(event.get("state") if event["event"] == "ended" else event["event"])
+        matrix = self._large.get(key)
+        if matrix is None or kind not in _COUNTED:
+            return event_line(event, color=color)
+        self._seen[matrix, kind] += 1
+        count = self._seen[matrix, kind]
+        if count <= FEW:
+            return event_line(event, color=color)
+        is_round = str(count).rstrip("0") in ("1", "2", "5")
+        return f"{paint(matrix, 'bold', color)}: {count:,} jobs {_COUNTED[kind]}" if is_round else None

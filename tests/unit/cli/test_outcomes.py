@@ -3,7 +3,7 @@
 import pytest
 
 from launcher.apply.events import Outcome
-from launcher.cli.render.outcomes import event_line, outcomes_text
+from launcher.cli.render.outcomes import EventLines, event_line, outcomes_text
 from launcher.specs.launch import JobKey
 from launcher.state.records import AppRecord
 
@@ -74,3 +74,26 @@ def test_of_a_build_people_read_its_steps_and_what_these_print():
         "train w:1: Collecting torch",
         "train w:1: Step 2/2 : RUN pip install torch",
     ]
+
+
+def lines(count, name, **facts):
+    keys = [JobKey("vision", "prod", f"sweep-{n}") for n in range(count)]
+    shown = EventLines(dict.fromkeys(keys, "sweep"))
+    made = (shown.line(key, {"event": name, "job": key.job, **facts}) for key in keys)
+    return [line for line in made if line is not None]
+
+
+def test_of_a_large_matrix_the_first_starts_have_lines_and_the_others_are_counted():
+    assert lines(20, "started")[-1] == "sweep-19 started"
+    assert lines(120, "started")[8:] == [
+        "sweep-8 started",
+        "sweep-9 started",
+        "sweep: 20 jobs started",
+        "sweep: 50 jobs started",
+        "sweep: 100 jobs started",
+    ]
+    assert lines(120, "ended", state="succeeded")[-1] == "sweep: 100 jobs succeeded"
+
+
+def test_each_failure_of_a_large_matrix_has_a_line():
+    assert len(lines(120, "ended", state="failed", message="main/0 exited with 7")) == 120
