@@ -7,7 +7,6 @@ project whose launcher.toml has all that they have, and as parts over a parent.
 import json
 import re
 from collections.abc import Iterator
-from functools import reduce
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -147,7 +146,9 @@ def _rules(mutation: Mutation, found: str) -> set[str]:
     return rules
 
 
-def test_one_verdict_but_for_the_rules_beyond_the_schema(verdicts):
+def test_one_verdict_but_for_the_rules_beyond_the_schema(
+    verdicts: list[tuple[Mutation, bool, list[str]]],
+) -> None:
     assert len(verdicts) > 2500
     unexplained = [
         (mutation.path, mutation.what, valid, found)
@@ -209,5 +210,8 @@ def test_the_schema_takes_each_part_that_is_right_over_a_parent(tmp_path: Path) 
             if path[:1] in ((), ("version",), ("name",)) or not all(isinstance(key, str) for key in path):
                 continue
             for value in (at(good, path), None, {}):
-                over = {**child, **reduce(lambda inner, key: {key: inner}, reversed(path), value)}
+                part: Any = value
+                for key in reversed(path):
+                    part = {key: part}
+                over = {**child, **part}
                 assert VALIDATOR.is_valid(over) or _found(tmp_path, over), over
