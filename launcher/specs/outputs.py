@@ -60,9 +60,9 @@ def jobs_read(app: AppDef) -> list[str]:
     return sorted({each.job for each in references(app) if each.job})
 
 
-def unneeded(app: AppDef, needs: Collection[str]) -> Iterator[Problem]:
-    """The references to output folders of jobs that are not among `needs`."""
-    for path, written, job in references(app):
+def unneeded(named: Iterable[Reference], needs: Collection[str]) -> Iterator[Problem]:
+    """The references among `named` to output folders of jobs that are not among `needs`."""
+    for path, written, job in named:
         if job and job not in needs:
             message = f"`{written}`: job `{job}` is not among this job's `needs`"
             yield Problem(path, "unknown-reference", message)

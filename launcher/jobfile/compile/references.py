@@ -135,7 +135,7 @@ class References:
         self.problems.add(path, "wrong-type", message, label=label, at="key", is_final=True)
 
     def _key(self, key: str, path: Path) -> None:
-        if any(True for _ in find_macros(key)):
+        if find_macros(key):
             message = "references stand in values, not in keys"
             self.problems.add(path, "reference-phase", message, at="key", is_final=True)
 
@@ -152,7 +152,7 @@ class References:
                 self.problems.broken.add(path)  # reported here, or where the variable is defined
                 return text
             text, inner = flat
-        found = list(find_macros(text))
+        found = find_macros(text)
         if place.mode != "never" and path != ("description",):
             self._advise(text, path)
         before = len(self.problems.found)
@@ -194,7 +194,7 @@ class References:
         names: list[str] = []
 
         def flat(found: re.Match[str]) -> str:
-            whole, parts = found["whole"], list(find_macros(found["whole"]))
+            whole, parts = found["whole"], find_macros(found["whole"])
             spelt = ((name, whole[start:end]) for name, start, end in parts)
             known = [name for name, each in spelt if self._is_part(name, each, place, path)]
             names.extend(known)
