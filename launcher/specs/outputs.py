@@ -35,7 +35,7 @@ class Reference(NamedTuple):
 def references(app: AppDef) -> Iterator[Reference]:
     """Every `$<output_dir>` and `$<needs.NAME.output_dir>` of the app, in the order of its texts."""
     for role in app.roles:
-        for path, name, written in macros_in(role):
+        for path, name, written in macros_in(role, OUTPUT_DIR):
             job = "" if name == OUTPUT_DIR else job_of_output(name)
             if job is not None:
                 yield Reference(path, written, job)
