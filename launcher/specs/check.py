@@ -75,10 +75,10 @@ def macro_texts(role: Role) -> Iterator[tuple[Path, str]]:
             yield from _texts_in((field.name,), getattr(role, field.name))
 
 
-def macros_in(role: Role) -> Iterator[tuple[Path, str, str]]:
-    """Path in the app, name and spelling of each macro in the texts of a role."""
+def macros_in(role: Role, word: str = "$") -> Iterator[tuple[Path, str, str]]:
+    """Path in the app, name and spelling of each macro in the texts of a role that hold `word`."""
     for path, text in macro_texts(role):
-        for name, start, end in find_macros(text):
+        for name, start, end in find_macros(text) if word in text else ():
             yield ("roles", role.name, *path), name, text[start:end]
 
 
@@ -87,10 +87,16 @@ def _texts_in(path: Path, value: object) -> Iterator[tuple[Path, str]]:
         yield path, value
     elif isinstance(value, Mapping):
         for key, inner in value.items():
-            yield from _texts_in((*path, str(key)), inner)
+            if isinstance(inner, str):
+                yield (*path, str(key)), inner
+            else:
+                yield from _texts_in((*path, str(key)), inner)
     elif isinstance(value, (list, tuple)):
         for index, inner in enumerate(value):
-            yield from _texts_in((*path, index), inner)
+            if isinstance(inner, str):
+                yield (*path, index), inner
+            else:
+                yield from _texts_in((*path, index), inner)
     elif isinstance(value, (BindMount, DeviceMount)):
         yield path, value.src_path
     elif isinstance(value, VolumeMount):
@@ -118,9 +124,9 @@ def _check_role(role: Role) -> Iterator[Problem]:
     if misshapen:  # a value of the wrong type cannot be checked further
         return
     yield from _check_entrypoint((*at, "entrypoint"), role.entrypoint)
-    for name, is_optional, rule in _RULES:
+    for name, default, rule in _RULES:
         value = getattr(role, name)
-        if value is not None or not is_optional:
+        if value is not default:
             yield from rule((*at, name), value)
     yield from _check_counts(at, role)
     for name, port in role.port_map.items():
@@ -354,7 +360,7 @@ _APART = ("name", "entrypoint", "base_image")
 """Fields with a rule of their own, and one that nothing reads."""
 
 _RULES = [
-    (name, field.default is None, rule)
+    (name, field.default, rule)
     for name, field in ROLE_FIELDS.items()
     if name not in _APART and (rule := _rule(field)) is not None
 ]

@@ -14,7 +14,7 @@ last. Both ways give the same result; what a value contains is never read as a m
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from copy import copy, deepcopy
 from dataclasses import replace
 from typing import Any
@@ -83,14 +83,12 @@ def is_run_macro(name: str) -> bool:
     return name in RUN_MACROS or role_of_host(name) is not None or job_of_output(name) is not None
 
 
-def find_macros(text: str) -> Iterator[tuple[str, int, int]]:
+def find_macros(text: str) -> Sequence[tuple[str, int, int]]:
     """The macros of `text` as (name, start, end), known or not; escaped ones are none."""
     if "$" not in text:
-        return
-    for token in _TOKEN.finditer(text):
-        name = token["name"] or token["established"]
-        if name:
-            yield name, token.start(), token.end()
+        return ()
+    found = ((token["name"] or token["established"], *token.span()) for token in _TOKEN.finditer(text))
+    return [each for each in found if each[0]]
 
 
 def substitute(text: str, values: Mapping[str, str]) -> str:

@@ -35,7 +35,7 @@ class Reference(NamedTuple):
 def references(app: AppDef) -> Iterator[Reference]:
     """Every `$<output_dir>` and `$<needs.NAME.output_dir>` of the app, in the order of its texts."""
     for role in app.roles:
-        for path, name, written in macros_in(role):
+        for path, name, written in macros_in(role, OUTPUT_DIR):
             job = "" if name == OUTPUT_DIR else job_of_output(name)
             if job is not None:
                 yield Reference(path, written, job)
@@ -60,9 +60,9 @@ def jobs_read(app: AppDef) -> list[str]:
     return sorted({each.job for each in references(app) if each.job})
 
 
-def unneeded(app: AppDef, needs: Collection[str]) -> Iterator[Problem]:
-    """The references to output folders of jobs that are not among `needs`."""
-    for path, written, job in references(app):
+def unneeded(named: Iterable[Reference], needs: Collection[str]) -> Iterator[Problem]:
+    """The references among `named` to output folders of jobs that are not among `needs`."""
+    for path, written, job in named:
         if job and job not in needs:
             message = f"`{written}`: job `{job}` is not among this job's `needs`"
             yield Problem(path, "unknown-reference", message)

@@ -29,7 +29,7 @@ def is_sensitive(name: str) -> bool:
     if name in _FOLDERS:
         return False
     words = _CAMEL.sub("_", name.strip("-")).replace("-", "_").replace(".", "_").lower()
-    return name not in _FOLDERS and _SENSITIVE.search(words) is not None
+    return _SENSITIVE.search(words) is not None
 
 
 def may_hold_secret(text: str) -> bool:

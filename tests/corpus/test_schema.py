@@ -188,10 +188,12 @@ BEYOND: Mapping[str, tuple[str, ...]] = {
         "resources/memory-twice.launcher.yaml",
         "targets/only-in-sum-wrong.launcher.yaml",
         "variables/choice-out-of-range.launcher.yaml",
+        "variables/empty-choices.launcher.yaml",
         "variables/default-below-min.launcher.yaml",
         "variables/default-no-choice.launcher.yaml",
         "variables/empty-range.launcher.yaml",
     ),
+    "what launcher.toml has of a variable": ("variables/no-type.launcher.yaml",),
     "what targets and `defaults` leave of a role": (
         "defaults/nothing-to-remove.launcher.yaml",
         "fields/missing-entrypoint.launcher.yaml",
@@ -200,13 +202,6 @@ BEYOND: Mapping[str, tuple[str, ...]] = {
         "toml/role-without-entrypoint.launcher.toml",
         "types/env-value-empty.launcher.yaml",
         "types/replicas-null.launcher.yaml",
-    ),
-    "how many there must be: engines do not agree about minItems and minProperties": (
-        "fields/no-role.launcher.yaml",
-        "lifecycle/rerun-on-no-files.launcher.yaml",
-        "matrix/empty-axis.launcher.yaml",
-        "matrix/range-of-one.launcher.yaml",
-        "variables/empty-choices.launcher.yaml",
     ),
     "what the matrix makes": (
         "matrix/a-billion.launcher.yaml",

@@ -69,7 +69,7 @@ WRONG = {
     ),
     "enabled: yes\n": (["yes"], "want a boolean, or a reference such as $<var.NAME>"),
     "lifecycle: {on_failed: retry}\n": (["retry"], 'Value is not accepted. Valid values: "hold", "rerun".'),
-    "vars: {n: {type: int, default: x}}\n": (["x"], 'Incorrect type. Expected "integer".'),
+    "vars: {n: {type: int, default: x}}\n": (["x"], "Incorrect type. Expected one of integer, null."),
     "targets: {dev: {roles: {main: {imgae: x}}}}\n": (["imgae"], "Property imgae is not allowed."),
     "image: x\n": (["image"], "Property image is not allowed."),
 }

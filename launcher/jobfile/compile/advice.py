@@ -270,8 +270,9 @@ def _advise_env(env: Any, path: Path, whose: str, problems: Collector) -> None:
 
 def _advise_entrypoint(role: str, text: str, folder: str, problems: Collector) -> None:
     words = (shell_words(text) or text.split()) if any(char.isspace() for char in text) else []
-    is_path = _WINDOWS_PATH.match(text) or looks.exists(os.path.join(folder, text))
-    if len(words) < 2 or "$<" in text or "${" in text or is_path:
+    if len(words) < 2 or "$<" in text or "${" in text or _WINDOWS_PATH.match(text):
+        return
+    if looks.exists(os.path.join(folder, text)):
         return
     message = f"the entrypoint of role `{role}` is one program, and this looks like one with its arguments"
     is_shown = not may_hold_secret(text)

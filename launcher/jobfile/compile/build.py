@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -235,10 +234,15 @@ def with_project(spec: LifecycleSpec, project: LifecycleSpec) -> LifecycleSpec:
     return project.model_copy(update=given) if given else project
 
 
+_ALIKE = [key for key in RoleSpec.model_fields if key in ROLE_FIELDS]
+"""The fields that a role of a file and one of an app have in common."""
+
+
 def _role(name: str, role: RoleSpec, job: JobFile, problems: Collector) -> Role:
     entrypoint, *args = command(role.run, role.shell) if role.run else (role.entrypoint, *role.args)
-    said = {key: copy(getattr(role, key)) for key in RoleSpec.model_fields if key in ROLE_FIELDS}
-    said |= {
+    given = {key: getattr(role, key) for key in _ALIKE}
+    said: dict[str, Any] = {
+        **{key: value.copy() if isinstance(value, dict | list) else value for key, value in given.items()},
         "entrypoint": entrypoint or UNKNOWN,
         "args": args,
         "env": {

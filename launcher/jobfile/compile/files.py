@@ -171,7 +171,7 @@ def _each_once(results: Sequence[FileResult]) -> Iterator[FileResult]:
                 message = f"{found.message}, in {count} files" if count > 1 else found.message
                 kept.append(replace(found, message=message))
         shown |= {_place(found) for found in result.problems}
-        yield replace(result, problems=tuple(kept))
+        yield replace(result, problems=tuple(kept)) if kept or result.problems else result
 
 
 def _place(found: Diagnostic) -> tuple[str, Span | None, str]:
@@ -190,7 +190,8 @@ def _without_twins(results: Sequence[FileResult]) -> list[FileResult]:
                 good.append(each)
             else:
                 twins.setdefault(declaration(each.launch), _twin(each.launch.key, known, each.trace))
-        out.append(replace(result, made=tuple(good), problems=(*result.problems, *twins.values())))
+        more = (*result.problems, *twins.values())
+        out.append(replace(result, made=tuple(good), problems=more) if twins else result)
     return out
 
 

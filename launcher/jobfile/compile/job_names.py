@@ -26,7 +26,7 @@ _GROUP: Path = (*_MATRIX, GROUP)
 
 def is_pattern(name: object) -> bool:
     """Whether the name of a file holds references."""
-    return isinstance(name, str) and any(True for _ in find_macros(name))
+    return isinstance(name, str) and bool(find_macros(name))
 
 
 def named(name: str, combination: Combination) -> str:
@@ -41,8 +41,8 @@ def named(name: str, combination: Combination) -> str:
 
 def beginning(name: str) -> str:
     """How the names of all jobs of a matrix begin."""
-    first = next(find_macros(name), None)
-    return f"{name}-" if first is None else name[: first[1]]
+    found = find_macros(name)
+    return name[: found[0][1]] if found else f"{name}-"
 
 
 def group_of(name: object, matrix: object) -> object:

@@ -223,7 +223,7 @@ def _unused(
     specs: Mapping[str, AnyVar], document: Document, found: Sequence[Diagnostic]
 ) -> Sequence[Diagnostic]:
     """Warnings of variables that nothing uses, unless their definitions are wrong."""
-    inside = [text for key in ("vars", "matrix", "name") for text in document.extents((key,))]
+    inside = [text for key in ("vars", "matrix", "name") for text in document.extents((key,)) if found]
     if any(text.holds(each) for each in found for text in inside):
         return ()
     advise_variables(_own_specs(specs, document), document.value or {}, advice := Collector(document))
@@ -360,9 +360,10 @@ def _compile_variant(variant: Variant, work: Work, above: Collector) -> _Outcome
         else:
             outcome.take(problems.found)
         if launch is not None:
-            launch = launch if outcome.made else replace(launch, notes=(*whole.notes_on_unused_axes(),))
+            notes = () if outcome.made else (*whole.notes_on_unused_axes(),)
             trace = Trace.of(problems, variant, work.home.config, launch)
-            outcome.made.append(Made(replace(launch, shared_line=trace.shared_line), trace))
+            launch = replace(launch, notes=notes, shared_line=trace.shared_line)
+            outcome.made.append(Made(launch, trace))
     common_fields: Collection[str] = ()
     if variant.common is not None:
         values = whole.references(made[0], work.home, shared.fork()).values

@@ -98,8 +98,9 @@ class Expanded:
 
     def notes_on_unused_axes(self) -> Iterator[str]:
         """A note on each axis of several values that nothing refers to: its jobs may be meant to repeat."""
-        used = {*names_in(self.value)}
-        for axis in self.combinations[0].axes if self.combinations and "job.name" not in used else ():
+        axes = self.combinations[0].axes if self.combinations else {}
+        used = {*names_in(self.value)} if axes else {"job.name"}
+        for axis in axes if "job.name" not in used else ():
             count = len({each.axes[axis].text for each in self.combinations})
             if f"matrix.{axis}" not in used and count > 1:
                 yield f"nothing refers to `$<matrix.{axis}>`: the jobs of its {count} values are alike"
@@ -137,15 +138,15 @@ def compile_job(
     if job is None:
         return None, None
     name = job.name if is_pattern(whole.value.get("name")) else named(job.name, combination)
-    launch = _launch(job, name, whole.target, work, problems)
     if job.max_parallel is not None and not combination:
         _check_matrix(whole.target, problems)
-    needs = build_needs(job.needs, launch.key.job, references)
+    needs = build_needs(job.needs, name, references)
+    launch = _launch(job, name, needs, whole.target, work, problems)
     if not (problems.holds_broken(("needs",)) or problems.holds_assumed(("needs",))):
         _check_outputs(launch.app, {need.job for need in needs}, job, problems)
     if combination:
         launch = replace(launch, matrix=whole.group or job.name, max_parallel=job.max_parallel)
-    return job, replace(launch, needs=needs)
+    return job, launch
 
 
 def _check_matrix(target: str, problems: Collector) -> None:
@@ -159,9 +160,10 @@ def _check_matrix(target: str, problems: Collector) -> None:
 
 def _check_outputs(app: AppDef, needs: Collection[str], job: JobFile, problems: Collector) -> None:
     """Note the output folders of jobs that are not needed; remember where those of other jobs are named."""
-    for found in as_written(unneeded(app, needs), job):
+    others = [each for each in references(app) if each.job]
+    for found in as_written(unneeded(others, needs), job):
         problems.add(found.path, found.code, found.message, label="add it to `needs`")
-    places = (Problem(each.path, each.job, each.written) for each in references(app) if each.job)
+    places = (Problem(each.path, each.job, each.written) for each in others)
     problems.outputs = [(other, path, written) for path, other, written in as_written(places, job)]
 
 
@@ -184,7 +186,9 @@ def _validated(value: dict[str, Any], problems: Collector) -> JobFile | None:
         problems.assumed.update(path[:3] for path in wrong)
 
 
-def _launch(job: JobFile, name: str, target: str, work: Work, problems: Collector) -> Launch:
+def _launch(
+    job: JobFile, name: str, needs: tuple[Need, ...], target: str, work: Work, problems: Collector
+) -> Launch:
     home = work.home
     defaults = home.config.options.get(job.scheduler, {})
     app = (
@@ -212,6 +216,7 @@ def _launch(job: JobFile, name: str, target: str, work: Work, problems: Collecto
         caps=home.config.caps,
         budget=home.config.budget_of(target),
         enabled=job.enabled,
+        needs=needs,
         description=job.description,
         root=home.root,
         file=os.path.relpath(work.path, home.root).replace(os.sep, "/"),

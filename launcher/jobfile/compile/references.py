@@ -80,13 +80,15 @@ class References:
     def resolve(self, value: Any, place: Place, path: Path) -> Any:
         """A copy of `value` with its references resolved, without `x-` keys, numbers as text where asked."""
         if isinstance(value, str):
-            is_plain = not ("$" in value or "\0" in value or "{{" in value)
-            return value if is_plain else self._text(value, place, path)
+            return value if _is_plain(value) else self._text(value, place, path)
         if isinstance(value, dict):
             return self._mapping(value, place, path)
         if isinstance(value, list):
             below = place.each or place
-            return [self.resolve(item, below, (*path, index)) for index, item in enumerate(value)]
+            return [
+                item if _is_plain(item) else self.resolve(item, below, (*path, index))
+                for index, item in enumerate(value)
+            ]
         if value is None:
             return value if place.nulls else self._nothing(place, path)
         return self._scalar(value, place, path)
@@ -102,13 +104,14 @@ class References:
     def _mapping(self, value: dict[str, Any], place: Place, path: Path) -> dict[str, Any]:
         out: dict[str, Any] = {}
         for key, inner in value.items():
-            if place.fields is None:
-                if "$" in key and not place.job_names:
-                    self._key(key, (*path, key))
-                out[key] = self.resolve(inner, place.each or place, (*path, key))
-            elif key in place.fields:
-                out[key] = self.resolve(inner, place.fields[key], (*path, key))
-            elif not key.startswith("x-"):
+            if place.fields is None and "$" in key and not place.job_names:
+                self._key(key, (*path, key))
+            below = place.below(key)
+            if below is None and place.fields is None:
+                below = place
+            if below is not None and not _is_plain(inner):
+                out[key] = self.resolve(inner, below, (*path, key))
+            elif below is not None or not key.startswith("x-"):
                 out[key] = inner
         return out
 
@@ -135,7 +138,7 @@ class References:
         self.problems.add(path, "wrong-type", message, label=label, at="key", is_final=True)
 
     def _key(self, key: str, path: Path) -> None:
-        if any(True for _ in find_macros(key)):
+        if find_macros(key):
             message = "references stand in values, not in keys"
             self.problems.add(path, "reference-phase", message, at="key", is_final=True)
 
@@ -152,7 +155,7 @@ class References:
                 self.problems.broken.add(path)  # reported here, or where the variable is defined
                 return text
             text, inner = flat
-        found = list(find_macros(text))
+        found = find_macros(text)
         if place.mode != "never" and path != ("description",):
             self._advise(text, path)
         before = len(self.problems.found)
@@ -194,7 +197,7 @@ class References:
         names: list[str] = []
 
         def flat(found: re.Match[str]) -> str:
-            whole, parts = found["whole"], list(find_macros(found["whole"]))
+            whole, parts = found["whole"], find_macros(found["whole"])
             spelt = ((name, whole[start:end]) for name, start, end in parts)
             known = [name for name, each in spelt if self._is_part(name, each, place, path)]
             names.extend(known)
@@ -370,6 +373,11 @@ class References:
         self, path: Path, code: str, message: str, written: str, *, label: str = "", hint: str = ""
     ) -> None:
         self.problems.add(path, code, message, at=self._at, label=label, hint=hint, part=written)
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value is text without references, and without what looks like one."""
+    return isinstance(value, str) and not ("$" in value or "\0" in value or "{{" in value)
 
 
 def _part_of_name(name: str, value: Value, mark: int = MARK) -> str:

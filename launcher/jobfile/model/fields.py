@@ -118,11 +118,14 @@ def elsewhere(path: Path, key: str) -> Path | None:
 
 def around(path: Path, key: str) -> Path | None:
     """The nearest mapping around `path` that has the field `key`."""
-    for size in range(len(path) - 1, -1, -1):
+    found: Path | None = None
+    place: Place | None = JOB
+    for size, segment in enumerate(path):
         # `args` are a role's nearly always; a job has them beside a component.
-        if key in fields_at(path[:size]) and (size or key != "args"):
-            return path[:size]
-    return None
+        if place is not None and key in (place.fields or ()) and (size or key != "args"):
+            found = path[:size]
+        place = place.below(segment) if place is not None else None
+    return found
 
 
 def _inside(place: Place, path: Path, key: str, levels: int = 2) -> Iterator[Path]:

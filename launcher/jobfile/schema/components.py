@@ -52,13 +52,13 @@ def either_roles_or_component() -> Schema:
         "else": {
             "if": {"anyOf": [{"required": [each]} for each in ("extends", "jobs", "abstract")]},
             "then": {},  # other layers may have them
-            "else": {"required": ["roles"], "properties": {"args": False}},
+            "else": {"required": ["roles"], "properties": {"roles": {"minProperties": 1}, "args": False}},
         },
     }
 
 
-def arguments(or_reference: Callable[[Schema], Schema]) -> Iterator[tuple[str, Schema, Schema]]:
-    """For each of ours: the name of its definition, its arguments, and the rule that asks for them."""
+def arguments(or_reference: Callable[[Schema], Schema]) -> Iterator[tuple[str, Schema, list[Schema]]]:
+    """For each of ours: the name of its definition, its arguments, and the rules that ask for them."""
     for component in builtins():
         parameters = parameters_of(component.fn).values()
         required = [parameter.name for parameter in parameters if parameter.is_required]
@@ -67,15 +67,21 @@ def arguments(or_reference: Callable[[Schema], Schema]) -> Iterator[tuple[str, S
             "title": f"arguments of {component.name}",
             "description": _sentence(component.description),
             "properties": {each.name: _property(each, or_reference) for each in parameters},
-            **({"required": required} if required else {}),
             "additionalProperties": False,
         }
         name = f"{component.name}.args"
-        then: Schema = {"properties": {"args": {"$ref": f"#/$defs/{name}"}}}
+        named = {"component": {"const": component.name}}
+        rules = [_rule(named, {"args": {"$ref": f"#/$defs/{name}"}})]
         if required:
-            then["required"] = ["args"]
-        named = {"properties": {"component": {"const": component.name}}, "required": ["component"]}
-        yield name, model, {"if": named, "then": then}
+            alone = {**named, "extends": False, "abstract": False}  # other layers may have the others
+            rules.append(_rule(alone, {"args": {"required": required}}, "args"))
+        yield name, model, rules
+
+
+def _rule(when: Schema, then: Schema, *required: str) -> Schema:
+    """The properties `then` of a job that has a component and the properties `when`."""
+    asked = {"required": [*required]} if required else {}
+    return {"if": {"properties": when, "required": ["component"]}, "then": {"properties": then, **asked}}
 
 
 def _property(parameter: Parameter, or_reference: Callable[[Schema], Schema]) -> Schema:

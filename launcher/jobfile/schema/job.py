@@ -38,8 +38,11 @@ from launcher.jobfile.schema.overlays import (
     one_of_several,
     one_or_several,
     overlays,
+    parts_of_variables,
+    without,
 )
 from launcher.jobfile.schema.words import (
+    A_REFERENCE,
     MOUNT_TEXT,
     NAME_PATTERN,
     NOT_EMPTY,
@@ -48,6 +51,7 @@ from launcher.jobfile.schema.words import (
     WORDS,
     described,
     dressed,
+    or_reference,
     with_snippets,
 )
 from launcher.specs.probe import CONDITIONS
@@ -56,14 +60,8 @@ Schema = dict[str, Any]
 
 ID = "urn:launcher:job-v1"  # absolute: engines refuse a relative one where they cannot tell the base
 _AS_WRITTEN = {"type": ["string", "number", "boolean"]}
-_A_REFERENCE = {
-    "title": "reference",  # editors show the alternatives of a choice by their names
-    "description": "The value of a variable.",
-    "type": "string",
-    "pattern": REFERENCE,
-    "patternErrorMessage": "want one of the names above, or a reference such as $<var.NAME>",
-}
-_KEPT = ("type", "const", "enum", "pattern", "minimum", "maximum", "exclusiveMinimum", "items", "$ref")
+_BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "minItems")
+_KEPT = ("type", "const", "enum", "pattern", *_BOUNDS, "items", "$ref")
 
 
 def job_schema(schedulers: Schedulers | None = None) -> Schema:
@@ -85,21 +83,27 @@ def language(schedulers: Schedulers) -> tuple[Schema, dict[str, Schema]]:
     if schedulers:
         kept = {key: job["properties"]["scheduler"][key] for key in (*WORDS, "default")}
         job["properties"]["scheduler"] = {**kept, **scheduler_name(schedulers)}
-        models["RoleSpec"]["properties"]["cfg"]["properties"] = role_options(schedulers, _or_reference)
+        models["RoleSpec"]["properties"]["cfg"]["properties"] = role_options(schedulers, or_reference)
+    models |= parts_of_variables(models)
     models |= overlays(job, models)
     models["RoleSpec"] = filled_in(models["RoleSpec"])
     words = {key: job["properties"]["cfg"][key] for key in WORDS}
-    models |= cfg_models(schedulers, _or_reference, words)
+    models |= cfg_models(schedulers, or_reference, words)
     of_cfg = cfg_rules(schedulers)
     models["Job"] = {**one_of_several(job), "allOf": of_cfg}
     if rules := overlay_rules(schedulers):
         models["Overlay"]["allOf"] = rules
     job |= layer(job)
     job["required"] = ["version"]
-    job["allOf"] = [one_or_several(job), null_below(job), either_roles_or_component(), *of_cfg]
-    for name, model, rule in arguments(_or_reference):
+    job["allOf"] = [
+        one_or_several(job),
+        null_below(job, models["LifecycleSpec"]),
+        either_roles_or_component(),
+        *of_cfg,
+    ]
+    for name, model, rules in arguments(or_reference):
         models[name] = model
-        job["allOf"].append(rule)
+        job["allOf"] += rules
     return job, models
 
 
@@ -144,7 +148,7 @@ def _property(key: str, field: FieldInfo, made: Schema, has_references: bool) ->
     if traits.mode == "matrix":
         value |= {"pattern": f"{LABEL}|{NAME_PATTERN}"}
     elif has_references and traits.mode != "never" and key != "type":
-        value = _or_reference(value)
+        value = or_reference(value)
     # Nothing but words beside a reference to another schema.
     has_default = isinstance(field.default, str | int | float) and "$ref" not in value
     default = {"default": field.default} if has_default else {}
@@ -198,11 +202,11 @@ def _mapping(made: Schema) -> Schema:
     named = made.get("patternProperties")
     if named:
         pattern, inner = next(iter(named.items()))
-        inner = _or_reference(_value("", inner))
+        inner = or_reference(_value("", inner))
         return {"type": "object", "patternProperties": {pattern: inner}, "additionalProperties": False}
     inner = made.get("additionalProperties", True)
     if isinstance(inner, dict):
-        inner = _or_reference(_value("", inner))
+        inner = or_reference(_value("", inner))
     return {"type": "object", "additionalProperties": inner}
 
 
@@ -224,11 +228,9 @@ def _as_written(made: Schema) -> Schema:
 def _variables(made: Schema) -> Schema:
     pattern, inner = next(iter(made["patternProperties"].items()))
     options = [{"$ref": option["$ref"]} for option in inner["oneOf"]]
-    return {
-        "type": "object",
-        "patternProperties": {pattern: _tagged("variable", "int", options, VAR_TYPES)},
-        "additionalProperties": False,
-    }
+    variable = _tagged("variable", "int", [*options, {"$ref": "#/$defs/VarOverlay"}], VAR_TYPES)
+    part = {**without(variable, "required"), "type": ["object", "null"]}
+    return {"type": "object", "patternProperties": {pattern: part}, "additionalProperties": False}
 
 
 def _mounts(made: Schema) -> Schema:
@@ -242,7 +244,7 @@ def _triggers(made: Schema) -> Schema:
     word = {"type": "string", "enum": ["every_apply"]}
     return {
         "type": "array",
-        "items": {"anyOf": [{"$ref": files}, word, dict(_A_REFERENCE)]},
+        "items": {"anyOf": [{"$ref": files}, word, dict(A_REFERENCE)]},
     }
 
 
@@ -261,7 +263,7 @@ def _tagged(title: str, example: str, options: list[Schema], tags: tuple[str, ..
 def _resource(made: Schema) -> Schema:
     options = made.get("oneOf") or made["anyOf"][0]["oneOf"]
     parts = next(option for option in options if "$ref" in option)
-    return {"anyOf": [{"$ref": parts["$ref"]}, {"type": "string"}]}
+    return {"anyOf": [{"$ref": parts["$ref"]}, {"type": "string", "pattern": NOT_EMPTY}]}
 
 
 def _depends_on(made: Schema) -> Schema:
@@ -277,7 +279,7 @@ def _depends_on(made: Schema) -> Schema:
 def _switch(made: Schema) -> Schema:
     """`on` and `off` are text in YAML 1.2."""
     words = {"type": "string", "enum": ["on", "off"]}
-    return {"anyOf": [words, {"type": "boolean"}, dict(_A_REFERENCE)]}
+    return {"anyOf": [words, {"type": "boolean"}, dict(A_REFERENCE)]}
 
 
 def _needs(made: Schema) -> Schema:
@@ -300,16 +302,3 @@ def _workspace(made: Schema) -> Schema:
         "additionalProperties": False,
     }
     return {"anyOf": [{"type": "string", "pattern": NOT_EMPTY}, projects]}
-
-
-def _or_reference(value: Schema) -> Schema:
-    """A scalar may also be text with a reference in it."""
-    kinds = value.get("type")
-    if "enum" in value:
-        return {"anyOf": [value, dict(_A_REFERENCE)]}
-    if kinds in ("integer", "number", "boolean"):
-        message = f"want a{'n' if kinds == 'integer' else ''} {kinds}, or a reference such as $<var.NAME>"
-        return {**value, "type": [kinds, "string"], "pattern": REFERENCE, "patternErrorMessage": message}
-    if "pattern" in value and value["pattern"] != NOT_EMPTY:
-        return {**value, "pattern": f"{value['pattern']}|{REFERENCE}"}
-    return value

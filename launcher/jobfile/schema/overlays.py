@@ -8,7 +8,7 @@ from typing import Any
 
 from launcher.jobfile.model.base import LABEL, VAR_NAME
 from launcher.jobfile.model.job_file import BESIDE_JOBS
-from launcher.jobfile.schema.words import NAME_PATTERN, NOTHING, WORDS, described, nullable
+from launcher.jobfile.schema.words import NAME_PATTERN, NOTHING, WORDS, described, nullable, or_reference
 from launcher.specs.projectfile import DEFAULTS
 
 Schema = dict[str, Any]
@@ -17,11 +17,11 @@ _FIXED = ("version", "name", "targets", "extends", "abstract", "jobs")
 _OWN = ("version", "name", "extends", "abstract", "remove", "jobs")
 """Fields that no other layer gives, so that `null` removes nothing there."""
 _LAID_OVER = ("RoleSpec", "Resources", "LifecycleSpec", "NeedSpec", "ProbeSpec")
-"""Models that merge by key; all others are replaced as a whole."""
+"""Models of which a layer may have a part. Those of variables and secrets take parts everywhere."""
 
 _NOTES = {"^x-": {"description": "Free for anchors and notes."}}
 _CELL = {"type": ["string", "number", "boolean"]}
-_LIST = {"type": "array", "items": _CELL}
+_LIST = {"type": "array", "items": _CELL, "minItems": 1}
 _RANGE = {
     "type": "object",
     "properties": {
@@ -32,7 +32,9 @@ _RANGE = {
                 [0, 4],
             ),
             "type": "array",
-            "items": {"type": ["integer", "string"]},
+            "items": or_reference({"type": "integer"}),
+            "minItems": 2,
+            "maxItems": 3,
         }
     },
     "required": ["range"],
@@ -52,11 +54,17 @@ def _combinations(key: str, what: str, example: Mapping[str, Any]) -> Schema:
     return {
         **described(key, what, [example]),
         "type": "array",
-        "items": {"type": "object", "patternProperties": _NOTES, "additionalProperties": _CELL},
+        "items": {
+            "type": "object",
+            "patternProperties": _NOTES,
+            "additionalProperties": _CELL,
+            "minProperties": 1,
+        },
     }
 
 
 def _matrix(*more: Schema) -> Schema:
+    """The axes; with `more`, that of a layer over others."""
     words = {
         "group": _group(),
         "exclude": _combinations(
@@ -73,7 +81,7 @@ def _matrix(*more: Schema) -> Schema:
         "type": "object",
         "properties": {key: nullable(value) if more else value for key, value in words.items()},
         "patternProperties": _NOTES,
-        "additionalProperties": {"anyOf": [_LIST, _RANGE, *more]},
+        "additionalProperties": {"anyOf": [_LIST, without(_RANGE, "required") if more else _RANGE, *more]},
     }
 
 
@@ -115,9 +123,11 @@ BY_HAND: Mapping[str, Schema] = {
 
 
 def layer(job: Schema) -> Schema:
-    """The properties of a job file whose other layers may have what `null` removes."""
-    fields = job["properties"]
-    return {"properties": {k: v if k in _OWN else nullable(v) for k, v in fields.items()}}
+    """The properties of a job file whose other layers may have the other parts, and what `null` removes."""
+    fields = job["properties"] | {"matrix": {**job["properties"]["matrix"], **_matrix(NOTHING)}}
+    fields["defaults"] = {**fields["defaults"], **_defaults(NOTHING)}
+    merging = {key: _merging(fields[key]) for key in ("metadata", "workspace", "lifecycle")}
+    return {"properties": {k: v if k in _OWN else nullable(v) for k, v in {**fields, **merging}.items()}}
 
 
 def one_of_several(job: Schema) -> Schema:
@@ -139,11 +149,19 @@ def one_or_several(job: Schema) -> Schema:
     }
 
 
-def null_below(job: Schema) -> Schema:
-    """An error for `null` in a file without a parent, at fields that launcher.toml does not give."""
-    fields = (key for key in job["properties"] if key not in (*_OWN, *DEFAULTS))
-    kinds = {key: {"type": sorted(_kinds(job["properties"][key]) - {"null"})} for key in fields}
-    return {"if": {"required": ["extends"]}, "then": {}, "else": {"properties": kinds}}
+def null_below(job: Schema, lifecycle: Schema) -> Schema:
+    """An error for `null` in a file without a parent, at what launcher.toml does not give."""
+    fields = _not_null({k: v for k, v in job["properties"].items() if k not in (*_OWN, *DEFAULTS)})
+    fields["lifecycle"]["properties"] = _not_null(lifecycle["properties"])
+    fields["roles"]["patternProperties"] = {LABEL: {"type": "object"}}
+    fields["matrix"]["patternProperties"] = {"^x-": {}}
+    fields["matrix"]["additionalProperties"] = {"type": ["array", "object", "string"], "required": ["range"]}
+    return {"if": {"required": ["extends"]}, "then": {}, "else": {"properties": fields}}
+
+
+def _not_null(fields: Mapping[str, Schema]) -> dict[str, Schema]:
+    """The types of fields, without `null`."""
+    return {key: {"type": sorted(_kinds(value) - {"null"})} for key, value in fields.items()}
 
 
 def _kinds(value: Schema) -> set[str]:
@@ -152,6 +170,10 @@ def _kinds(value: Schema) -> set[str]:
         return {kind for each in value["anyOf"] for kind in _kinds(each)}
     kinds = value.get("type", "object")  # that of a reference to a model
     return {kinds} if isinstance(kinds, str) else {*kinds}
+
+
+def without(schema: Schema, *keys: str) -> Schema:
+    return {key: value for key, value in schema.items() if key not in keys}
 
 
 def overlays(job: Schema, models: Mapping[str, Schema]) -> dict[str, Schema]:
@@ -167,13 +189,14 @@ def overlays(job: Schema, models: Mapping[str, Schema]) -> dict[str, Schema]:
     )
     top["title"] = "Overlay"
     top["description"] = "What is different in a target."
+    top["type"] = ["object", "null"]
     return {**made, "Overlay": top}
 
 
 def filled_in(role: Schema) -> Schema:
     """A role to which `defaults` may add: nothing has to be there, and `null` takes a default away."""
     out = _overlay(role)
-    out["title"] = role["title"]
+    out |= {"title": role["title"], "type": ["object", "null"]}
     for key, value in role["properties"].items():
         if "default" in value:
             out["properties"][key]["default"] = value["default"]
@@ -219,4 +242,22 @@ def _defaults_of_variables() -> Schema:
         "patternProperties": _NOTES,
         "additionalProperties": False,
     }
-    return {"type": "object", "patternProperties": {VAR_NAME: variable}, "additionalProperties": False}
+    named = {VAR_NAME: nullable(variable)}
+    return {"type": "object", "patternProperties": named, "additionalProperties": False}
+
+
+def parts_of_variables(models: Mapping[str, Schema]) -> dict[str, Schema]:
+    """The schemas of variables and secrets, by name, of which a lower layer may have the other part."""
+    kinds = {name: model for name, model in models.items() if name.endswith("Var")}
+    made = {name: _overlay(model) for name, model in kinds.items()}
+    for name, model in kinds.items():
+        made[name] |= {"title": model["title"], "required": model["required"]}
+        made[name]["properties"]["type"] = model["properties"]["type"]
+    fields = {
+        key: value for each in ("StrVar", "FloatVar") for key, value in made[each]["properties"].items()
+    }
+    fields["default"] = {**fields["default"], "type": _CELL["type"] + ["null"]}
+    fields["choices"] = {**fields["choices"], "items": _CELL}
+    part = {**made["StrVar"], "type": ["object", "null"], "properties": without(fields, "type")}
+    secret = without(models["SecretRef"], "required")
+    return {**made, "VarOverlay": without(part, "required"), "SecretRef": secret}

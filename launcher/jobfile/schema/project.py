@@ -58,7 +58,7 @@ def project_schema(schedulers: Schedulers) -> Schema:
                 "components",
                 "Arguments of components, for `launcher run`.",
                 {"utils.echo": {"msg": "good morning"}},
-                {name: _without(model, "required") for name, model in components.items()},
+                components,
             ),
             "cli": _commands(example),
         },
@@ -113,13 +113,18 @@ def _shared(job: Mapping[str, Schema], scheduler: str) -> dict[str, Schema]:
     variables = "Variables of all job files. Each is resolved only where a file uses it."
     defaults = "Fields of every job that does not say otherwise."
     targets = "Overlays by name, of the job files that name the target."
+    named = job["vars"]["patternProperties"]
     role = {
         "title": "role",
         "description": _words("role", "Fields of every role.", {"image": "x"})["description"],
     }
     fields = {"role": {**role, "$ref": "#/$defs/RoleSpecOverlay"}} | {key: job[key] for key in DEFAULTS[1:]}
     return {
-        "vars": {**job["vars"], **_words("vars", variables, {"epochs": {"type": "int", "default": 3}})},
+        "vars": {
+            **job["vars"],
+            **_words("vars", variables, {"epochs": {"type": "int", "default": 3}}),
+            "patternProperties": {key: {**value, "required": ["type"]} for key, value in named.items()},
+        },
         "defaults": _mapping("defaults", defaults, {"timeout": "2h"}, fields),
         "targets": {
             **_words("targets", targets, {"cluster": {"scheduler": scheduler}}),
@@ -164,10 +169,6 @@ def _options(scheduler: str, options: runopts) -> Schema:
     words = {"title": scheduler, "description": f"Options of the scheduler {scheduler}."}
     shape = {"type": "object", "properties": options_of(options), "additionalProperties": False}
     return {**words, **shape}
-
-
-def _without(model: Schema, key: str) -> Schema:
-    return {name: part for name, part in model.items() if name != key}
 
 
 def _reachable(top: Schema, models: Mapping[str, Schema]) -> dict[str, Schema]:

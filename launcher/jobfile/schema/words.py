@@ -26,6 +26,13 @@ NAME_PATTERN = r"^([a-z0-9-]*\$<matrix\.[A-Za-z_][A-Za-z0-9_-]*>)+[a-z0-9-]*$"
 NOT_EMPTY = r"^[\s\S]+$"
 MOUNT_TEXT = r"(^|,)\s*type="
 WORDS = ("title", "description", "markdownDescription")
+A_REFERENCE = {
+    "title": "reference",  # editors show the alternatives of a choice by their names
+    "description": "The value of a variable.",
+    "type": "string",
+    "pattern": REFERENCE,
+    "patternErrorMessage": "want one of the names above, or a reference such as $<var.NAME>",
+}
 NOTHING = {"title": "nothing", "type": "null"}
 
 _MESSAGES: Mapping[str, str] = {
@@ -70,6 +77,7 @@ _TITLES: Mapping[str, str] = {
     "RoleSpec": "role",
     "SecretRef": "secret",
     "StrVar": "variable: text",
+    "Var": "variable",
     "VolumeMount": "volume mount",
 }
 
@@ -195,3 +203,16 @@ def nullable(value: Schema) -> Schema:
         options = [rest]
     spoken = [{**words, **option} if "$ref" in option else option for option in options]
     return {**words, "anyOf": [*spoken, dict(NOTHING)]}
+
+
+def or_reference(value: Schema) -> Schema:
+    """A scalar may also be text with a reference in it."""
+    kinds = value.get("type")
+    if "enum" in value:
+        return {"anyOf": [value, dict(A_REFERENCE)]}
+    if kinds in ("integer", "number", "boolean"):
+        message = f"want a{'n' if kinds == 'integer' else ''} {kinds}, or a reference such as $<var.NAME>"
+        return {**value, "type": [kinds, "string"], "pattern": REFERENCE, "patternErrorMessage": message}
+    if "pattern" in value and value["pattern"] != NOT_EMPTY:
+        return {**value, "pattern": f"{value['pattern']}|{REFERENCE}"}
+    return value

@@ -74,7 +74,6 @@ MAX_MERGES = 8
 _STR = "tag:yaml.org,2002:str"
 _MAP = "tag:yaml.org,2002:map"
 _SEQ = "tag:yaml.org,2002:seq"
-_EXOTIC = frozenset(BLANKS)
 _FIRST_LINES = "begin with `version: 1`, `name: …` and `roles: …`"
 
 NextEvent = Callable[[], Any]
@@ -148,18 +147,16 @@ class TreeBuilder:
         if self.nodes > MAX_NODES:
             raise _Stop(too_many(self.source, start))
         before, name = self.nodes, event.anchor
-        if name is not None:
-            self.anchors[name] = None
-        levels = 1
         if kind is ScalarEvent:
-            spot = Spot(start, event.end_mark.index)
+            spot, levels = Spot(start, event.end_mark.index), 1
             value = self._scalar(event) if event.tag or not event.implicit[0] else resolve_plain(event.value)
         elif depth > MAX_DEPTH:
             raise _Stop(too_deep(self.source, start))
-        elif kind is MappingStartEvent:
-            value, spot, levels = self._mapping(event, depth)
         else:
-            value, spot, levels = self._sequence(event, depth)
+            if name is not None:
+                self.anchors[name] = None
+            build = self._mapping if kind is MappingStartEvent else self._sequence
+            value, spot, levels = build(event, depth)
         if name is not None:
             self.anchors[name] = (value, spot, self.nodes - before + 1, levels)
         return value, spot, levels
@@ -190,7 +187,8 @@ class TreeBuilder:
             value, item, inner = self._node(event, depth + 1)
             values.append(value)
             spot.items.append(item)
-            levels = max(levels, inner)
+            if inner > levels:
+                levels = inner
         if start_event.flow_style:
             spot.end = event.end_mark.index
         return values, spot, levels + 1
@@ -208,18 +206,18 @@ class TreeBuilder:
         while type(event := self.next_event()) is not MappingEndEvent:
             key = self._key(event, depth)
             value, place, inner = self._node(self.next_event(), depth + 1)
-            levels = max(levels, inner)
+            if inner > levels:
+                levels = inner
             at, end = event.start_mark.index, event.end_mark.index
             if key is None:
                 continue
-            is_merge = key == "<<" and type(event) is ScalarEvent and event.implicit[0]
             if key in entries and key not in merged:
                 message, label = f"`{key}` stands twice in this mapping", "delete one of them"
                 hint = "one `<<` takes several mappings: `<<: [*a, *b]`" if key == "<<" else ""
                 related = (self.source.related(*entries[key][:2], "the first one is here"),)
                 self._note(at, end, "duplicate-key", message, label=label, hint=hint, related=related)
                 continue
-            if is_merge:
+            if key == "<<" and type(event) is ScalarEvent and event.implicit[0]:
                 self._merge(values, entries, merged, value, place, (at, end))
             else:
                 merged.discard(key)
@@ -237,7 +235,7 @@ class TreeBuilder:
         else:
             key, _, _ = self._node(event, depth + 1)
         if isinstance(key, str):
-            if key[:1] in _EXOTIC or key[-1:] in _EXOTIC:
+            if not key.isascii() and (key[0] in BLANKS or key[-1] in BLANKS):
                 self._no_blank_letters(event, key)
             return key
         start, end = event.start_mark.index, event.end_mark.index

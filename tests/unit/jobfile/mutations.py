@@ -22,30 +22,30 @@ class Mutation(NamedTuple):
 
 def mutations(good: Any) -> Iterator[Mutation]:
     """Every value of `good` replaced by each of VALUES, every key misspelt, left out, and one added."""
-    for path in list(_paths(good)):
+    for path in list(paths(good)):
         if any(str(part).startswith("x-") for part in path):
             continue  # free
         for value in VALUES:
             yield Mutation(f"= {value!r}", path, _changed(good, path, value))
-        here = _at(good, path)
+        here = at(good, path)
         if isinstance(here, dict):
             yield Mutation("+ surplus", path, _changed(good, path, {**here, "surplus": 1}))
         if path and isinstance(path[-1], str):
-            parent = _at(good, path[:-1])
+            parent = at(good, path[:-1])
             rest = {key: value for key, value in parent.items() if key != path[-1]}
             yield Mutation("deleted", path, _changed(good, path[:-1], rest))
             misspelt = {f"{key}_" if key == path[-1] else key: value for key, value in parent.items()}
             yield Mutation("misspelt", path, _changed(good, path[:-1], misspelt))
 
 
-def _paths(value: Any, path: Path = ()) -> Iterator[Path]:
+def paths(value: Any, path: Path = ()) -> Iterator[Path]:
     yield path
     parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, part in parts:
-        yield from _paths(part, (*path, key))
+        yield from paths(part, (*path, key))
 
 
-def _at(value: Any, path: Path) -> Any:
+def at(value: Any, path: Path) -> Any:
     for part in path:
         value = value[part]
     return value
@@ -55,5 +55,5 @@ def _changed(good: Any, path: Path, value: Any) -> Any:
     if not path:
         return value
     whole = deepcopy(good)
-    _at(whole, path[:-1])[path[-1]] = value
+    at(whole, path[:-1])[path[-1]] = value
     return whole
