@@ -57,6 +57,7 @@ def _ended(entry: Mapping[str, Any], *, hides_output: bool) -> report.Ended:
         message=message,
         output=output,
         results=results_of(app) if app.has_ended else (),
+        matrix=app.matrix,
     )
 
 
