@@ -61,8 +61,8 @@ class Ended(NamedTuple):
         return f"{plain(self.job)}@{self.attempt}"
 
 
-Look = Callable[[Mapping[str, Any]], Ended]
-"""Finds how a job stands that a check run names."""
+Look = Callable[[Sequence[Mapping[str, Any]]], Sequence[Ended]]
+"""Finds how the jobs stand that a check run names."""
 
 
 def report(github: GitHub, commits: Sequence[str], look: Look) -> list[str]:
@@ -75,7 +75,7 @@ def report(github: GitHub, commits: Sequence[str], look: Look) -> list[str]:
             scope, applied = _applied(check)
             if scope is None or f"launcher report {scope}" in reported:
                 continue
-            due = {number: [look(each) for each in jobs] for number, jobs in applied.items() if jobs}
+            due = {number: look(jobs) for number, jobs in applied.items() if jobs}
             for number, jobs in due.items():
                 if number and _is_due(jobs) and _tell(github, int(number), sha, scope, jobs, applied, check):
                     lines.append(f"#{number} {scope}: {_verdict(jobs)}")
