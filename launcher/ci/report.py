@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from launcher.ci.approvals import Scope, names, plain
 from launcher.ci.github import MOST_CHARACTERS, Check, CheckRun
+from launcher.folds import fold, named
 from launcher.inventory.results import Row, shown
-from launcher.text import fenced, plural
+from launcher.text import fenced, natural, plural
 
 if TYPE_CHECKING:
     from launcher.ci.github import GitHub
@@ -34,6 +35,7 @@ class Ended(NamedTuple):
     """How a job stands.
 
     Attributes:
+        matrix: the name of its matrix; "" for a job of its own.
         state: of its attempt; "unknown" where nothing is known of it.
         took: as text, such as `2h10m`; "" before its end.
         asked: the resources of the job file, as text.
@@ -51,10 +53,16 @@ class Ended(NamedTuple):
     message: str = ""
     output: str = ""
     results: Sequence[Row] = ()
+    matrix: str = ""
+
+    @property
+    def name(self) -> str:
+        """`train@2`."""
+        return f"{plain(self.job)}@{self.attempt}"
 
 
-Look = Callable[[Mapping[str, Any]], Ended]
-"""Finds how a job stands that a check run names."""
+Look = Callable[[Sequence[Mapping[str, Any]]], Sequence[Ended]]
+"""Finds how the jobs stand that a check run names."""
 
 
 def report(github: GitHub, commits: Sequence[str], look: Look) -> list[str]:
@@ -67,7 +75,7 @@ def report(github: GitHub, commits: Sequence[str], look: Look) -> list[str]:
             scope, applied = _applied(check)
             if scope is None or f"launcher report {scope}" in reported:
                 continue
-            due = {number: [look(each) for each in jobs] for number, jobs in applied.items() if jobs}
+            due = {number: look(jobs) for number, jobs in applied.items() if jobs}
             for number, jobs in due.items():
                 if number and _is_due(jobs) and _tell(github, int(number), sha, scope, jobs, applied, check):
                     lines.append(f"#{number} {scope}: {_verdict(jobs)}")
@@ -129,21 +137,34 @@ def _tell(
 
 
 def comment_text(mark: str, sha: str, jobs: Sequence[Ended], url: str = "") -> str:
-    """The comment in Markdown: the verdict first, a row for each job, the bad ones first."""
-    ordered = sorted(jobs, key=lambda job: (job.state not in _BAD, job.job))
-    rows = [
-        f"| {plain(job.job)}@{job.attempt} | {job.state} | {job.took or '-'} | {plain(job.asked) or '-'} "
-        f"| {plain(job.message)[:500]} |"
-        for job in ordered
-    ]
+    """The comment in Markdown: the verdict first, a row for each job, the bad ones first.
+
+    The jobs of a large matrix share rows, but for the first ones that are bad.
+    """
+    ordered = sorted(jobs, key=lambda job: (job.state not in _BAD, natural(job.job)))
+    groups = fold(
+        ordered, lambda job: job.matrix, lambda job: (job.state, job.asked), lambda job: job.state in _BAD
+    )
+    rows = [_row(group) for group in groups]
     shown = bisect_right([*accumulate(len(row) + 1 for row in rows)], _MOST_OF_TABLE)
-    more = [f"\n{plural(len(rows) - shown, 'more job')}"] if shown < len(rows) else []
+    left = sum(map(len, groups[shown:]))
+    more = [f"\n{plural(left, 'more job')}"] if left else []
     link = f" ([apply]({url}))" if url.startswith("https://") else ""
     head = [mark, f"### {_verdict(jobs)}", "", f"Started by the merge `{sha[:7]}`{link}.", ""]
     head += ["| Job | State | Took | Asked for | Why |", "|---|---|---|---|---|"]
     lines = [*head, *rows[:shown], *more]
-    parts = chain(map(_results, ordered), map(_last_lines, ordered))
+    first, others = [group[0] for group in groups], [job for group in groups for job in group[1:]]
+    parts = chain(map(_results, first), map(_last_lines, first), map(_results, others))
     return "\n".join([*lines, *_fitting(parts, MOST_CHARACTERS - sum(map(len, lines)) - len(lines))]) + "\n"
+
+
+def _row(jobs: Sequence[Ended]) -> str:
+    """A row for jobs that share it; without times and reasons in which they differ."""
+    took, why = ({getattr(job, name) for job in jobs} for name in ("took", "message"))
+    name, first = named([job.name for job in jobs]), jobs[0]
+    cells = [name, first.state, first.took if len(took) == 1 else "", plain(first.asked)]
+    cells = [cell or "-" for cell in cells]
+    return f"| {' | '.join(cells)} | {plain(first.message)[:500] if len(why) == 1 else ''} |"
 
 
 def _results(job: Ended) -> str:
@@ -156,7 +177,7 @@ def _results(job: Ended) -> str:
     ]
     left = len(job.results) - len(rows)
     head = [
-        f"\n**Results of {plain(job.job)}@{job.attempt}**\n",
+        f"\n**Results of {job.name}**\n",
         "| | Before | Now | Change |",
         "|---|--:|--:|--:|",
     ]

@@ -151,13 +151,12 @@ def _compare(launches: tuple[Launch, ...], args: Any, console: Console) -> int:
     found = compared(launches, _base(args, console))
     if args.format == "json":
         console.print(dumps(comparison_json(found, args.base), indent=2, ensure_ascii=False))
-    elif args.format == "markdown":
-        console.print(comparison_markdown(found, args.base, max_bytes=args.max_bytes), end="")
-    else:
-        text = comparison_text(found, args.base, color=console.color)
+    if args.format in ("markdown", "github"):
+        page = comparison_markdown(found, args.base, max_bytes=args.max_bytes, in_full=args.all)
+        publish_text(page) if args.format == "github" else console.print(page, end="")
+    if args.format in ("text", "github"):
+        text = comparison_text(found, args.base, color=console.color, in_full=args.all)
         console.print(shielded(text.rstrip()) if args.format == "github" else text)
-        if args.format == "github":
-            publish_text(comparison_markdown(found, args.base, max_bytes=args.max_bytes))
     return 2 if args.detailed_exitcode and (found.added or found.changed or found.removed) else 0
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -52,12 +52,14 @@ class Compared(NamedTuple):
 
     Attributes:
         changed: each job with the differences of the documents, and names of other parts that differ.
+        matrices: job → the name of its matrix; "" for a job of its own.
     """
 
     added: tuple[JobKey, ...]
     changed: tuple[tuple[JobKey, tuple[Change, ...], tuple[str, ...]], ...]
     removed: tuple[JobKey, ...]
     unchanged: int
+    matrices: Mapping[JobKey, str]
 
 
 def compared(head: Sequence[Launch], base: Sequence[Launch]) -> Compared:
@@ -75,6 +77,7 @@ def compared(head: Sequence[Launch], base: Sequence[Launch]) -> Compared:
         changed=tuple(changed),
         removed=tuple(sorted(before.keys() - now.keys())),
         unchanged=len(now.keys() & before.keys()) - len(changed),
+        matrices={key: launch.matrix for key, launch in {**before, **now}.items()},
     )
 
 

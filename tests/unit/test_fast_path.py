@@ -16,13 +16,13 @@ import pytest
 from tests.unit.test_layers import modules
 
 _FAST = {
-    "launcher": "__main__ database errors files lazy limits noted text",
+    "launcher": "__main__ database errors files folds lazy limits noted text",
     "launcher.apply": "engines",
     "launcher.cli": (
         "arguments cancel commands completion_names console describe interrupts "
         "list log_reader logs main queue start status wait"
     ),
-    "launcher.cli.render": "apps document folds queue_text status_text tables values",
+    "launcher.cli.render": "apps document queue_text status_text tables values",
     "launcher.holding": "app events hold journal order phrases probes replica state use waiting",
     "launcher.inventory": ("ends find groups held listing logs needs project recorded status turns"),
     "launcher.schedulers": (

@@ -27,6 +27,7 @@ RANK = {
     "outages": 0,
     "secrets": 0,
     "filelock": 0,
+    "folds": 0,
     "lazy": 0,
     "text": 0,
     "unpacking": 0,

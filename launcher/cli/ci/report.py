@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from launcher.ci import report
@@ -14,6 +14,7 @@ from launcher.cli.render.github import shielded
 from launcher.cli.render.values import asked_for, took
 from launcher.errors import LauncherError
 from launcher.inventory.find import find_app
+from launcher.inventory.listing import current
 from launcher.inventory.logs import tail_of
 from launcher.inventory.results import results_of
 from launcher.inventory.status import about, inspect
@@ -28,8 +29,8 @@ def report_ends(args: Any, runner: Runner, console: Console) -> tuple[int, dict[
     github = GitHub(runner.api_url, runner.repository, runner.token)
     commits = [sha for sha, _ in work_tree().first_parents(report.MOST_COMMITS)]
 
-    def look(entry: Mapping[str, Any]) -> report.Ended:
-        return _ended(entry, hides_output=runner.is_public)
+    def look(entries: Sequence[Mapping[str, Any]]) -> Sequence[report.Ended]:
+        return _all_ended(entries, hides_output=runner.is_public)
 
     lines = report.report(github, commits, look)
     for line in lines:
@@ -37,11 +38,29 @@ def report_ends(args: Any, runner: Runner, console: Console) -> tuple[int, dict[
     return 0, {"reported": lines}
 
 
-def _ended(entry: Mapping[str, Any], *, hides_output: bool) -> report.Ended:
-    """How the attempt stands that a check run names."""
+def _all_ended(entries: Sequence[Mapping[str, Any]], *, hides_output: bool) -> list[report.Ended]:
+    """How the attempts stand that a check run names. Engines are asked for all of them together."""
+    found = [_named(entry) for entry in entries]
+    seen = iter(current([app for app in found if isinstance(app, AppRecord)]))
+    apps = [next(seen) if isinstance(app, AppRecord) else app for app in found]
+    return [_ended(entry, app, hides_output) for entry, app in zip(entries, apps, strict=True)]
+
+
+def _named(entry: Mapping[str, Any]) -> AppRecord | LauncherError:
+    try:
+        return find_app(str(entry["handle"]))
+    except LauncherError as error:
+        return error
+
+
+def _ended(entry: Mapping[str, Any], app: AppRecord | LauncherError, hides_output: bool) -> report.Ended:
+    """How one stands. A scheduler is asked alone for an app that failed, or that is not on record."""
     job, number = str(entry["job"]), int(entry["attempt"])
     try:
-        app = inspect(find_app(str(entry["handle"])))
+        if isinstance(app, LauncherError):
+            raise app
+        if app.state in ("failed", "unknown"):
+            app = inspect(app)
         document = about(app).get("document", {})
         output = "" if hides_output or app.state != "failed" else _last_lines(app, document)
     except LauncherError as error:
@@ -57,6 +76,7 @@ def _ended(entry: Mapping[str, Any], *, hides_output: bool) -> report.Ended:
         message=message,
         output=output,
         results=results_of(app) if app.has_ended else (),
+        matrix=app.matrix,
     )
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 
-from launcher.cli.render.folds import fold, named
 from launcher.cli.render.tables import GAP, table, text_of, width
 from launcher.cli.render.values import ago, iso, shortened, state_cell, took
+from launcher.folds import fold, named
 from launcher.state.records import ENDED, LIVE
 from launcher.text import plural
 

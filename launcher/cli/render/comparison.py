@@ -2,39 +2,74 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Hashable, Sequence
+from typing import Any, NamedTuple
 
 from launcher.cli.render.changes import diff_lines
+from launcher.folds import fold, named
 from launcher.plan.attribution import Compared
 from launcher.plan.diff import Change
+from launcher.plan.notation import field
+from launcher.specs.launch import JobKey
 from launcher.text import fenced, paint, plural
 
 _COLUMNS = 100
 
 
-def comparison_text(found: Compared, base: str, *, color: bool = False) -> str:
-    """A line for each job that differs, its changes below it, and the counts."""
-    lines = [paint(f"+   {key}: added", "green", color) for key in found.added]
-    for key, changes, others in found.changed:
-        lines.append(paint(f"~   {key}: {_words(changes, others)}", "yellow", color))
-        lines += [f"      {change}" for change in changes]
-    lines += [paint(f"-   {key}: removed", "red", color) for key in found.removed]
+class _Line(NamedTuple):
+    """A job, or jobs of a matrix that differ alike: their line shows the changes of the first."""
+
+    key: JobKey
+    mark: str
+    words: str
+    changes: Sequence[Change] = ()
+
+
+def _lines(found: Compared, *, in_full: bool) -> list[list[_Line]]:
+    """The jobs that share a line, for each line."""
+    lines = [_Line(key, "+", "added") for key in found.added]
+    lines += [_Line(key, "~", _words(changes, others), changes) for key, changes, others in found.changed]
+    lines += [_Line(key, "-", "removed") for key in found.removed]
+
+    def family_of(line: _Line) -> tuple[str, str] | None:
+        name = found.matrices[line.key]
+        return (line.key.session, name) if name and not in_full else None
+
+    def kind_of(line: _Line) -> tuple[Hashable, ...]:
+        return line.mark, line.words, *((change.op, field(change.path)) for change in line.changes)
+
+    return fold(lines, family_of, kind_of, lambda line: False)
+
+
+_STYLES = {"+": "green", "~": "yellow", "-": "red"}
+
+
+def comparison_text(found: Compared, base: str, *, color: bool = False, in_full: bool = False) -> str:
+    """A line for each job that differs, its changes below it, and the counts.
+
+    Args:
+        in_full: every job has a line; else the jobs of a large matrix share some.
+    """
+    lines = []
+    for jobs in _lines(found, in_full=in_full):
+        line = f"{jobs[0].mark}   {named([str(each.key) for each in jobs])}: {jobs[0].words}"
+        lines.append(paint(line, _STYLES[jobs[0].mark], color))
+        lines += [f"      {change}" for change in jobs[0].changes]
     return "\n".join([*lines, *([""] if lines else []), f"{_summary(found)}", _label(base)])
 
 
-def comparison_markdown(found: Compared, base: str, *, max_bytes: int) -> str:
+def comparison_markdown(found: Compared, base: str, *, max_bytes: int, in_full: bool = False) -> str:
     """The same as Markdown of at most `max_bytes` bytes; jobs that do not fit are counted."""
-    parts = [f"- `+` `{key}` added" for key in found.added]
-    for key, changes, others in found.changed:
-        body = "\n".join(line for change in changes for line in diff_lines(change, _COLUMNS))
-        parts.append(
-            f"- `~` `{key}` {_words(changes, others)}" + (f"\n\n{fenced(body, 'diff')}\n" if body else "")
-        )
-    parts += [f"- `-` `{key}` removed" for key in found.removed]
+    lines, parts = _lines(found, in_full=in_full), []
+    for jobs in lines:
+        first = jobs[0]
+        body = "\n".join(line for change in first.changes for line in diff_lines(change, _COLUMNS))
+        part = f"- `{first.mark}` {named([f'`{each.key}`' for each in jobs])} {first.words}"
+        parts.append(part + (f"\n\n{fenced(body, 'diff')}\n" if body else ""))
     kept = len(parts)
     while True:
-        cut = [f"> {plural(len(parts) - kept, 'job')} left out"] if kept < len(parts) else []
+        left = sum(map(len, lines[kept:]))
+        cut = [f"> {plural(left, 'job')} left out"] if left else []
         head = [f"### Job files: {_summary(found)}", _label(base).capitalize() + ".", *cut]
         text = "\n\n".join([*head, *parts[:kept]]) + "\n"
         if len(text.encode()) <= max_bytes or not kept:

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
-from launcher.cli.render.folds import named
 from launcher.dataclass import dataclass
+from launcher.folds import named
 from launcher.plan.notation import field
 from launcher.plan.step import Step
 from launcher.specs.launch import JobKey

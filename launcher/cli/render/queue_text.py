@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from launcher.cli.render.folds import fold, named
 from launcher.cli.render.tables import GAP, table, text_of, width
 from launcher.cli.render.values import shortened
+from launcher.folds import fold, named
 from launcher.text import memory, paint
 
 TYPE_CHECKING = False

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 from launcher.cli.render.apps import app_json, in_order, ran_for
 from launcher.cli.render.changes import what_runs
 from launcher.cli.render.document import flat
-from launcher.cli.render.folds import fold, named
 from launcher.cli.render.history_text import attempt_json
 from launcher.cli.render.markdown import MAX_BYTES, cell, plain_html
 from launcher.cli.render.values import MEASURED, asked_for, duration, iso, timestamp
+from launcher.folds import fold, named
 from launcher.inventory.outputs import rerun_command
 from launcher.inventory.report import Entry, Failure, Report, RoleUse
 from launcher.inventory.results import shown

@@ -57,3 +57,21 @@ def test_results_are_bounded_and_their_names_are_data():
     assert "| m18 |" in text
     assert "| m19 |" not in text
     assert text.count("\n481 more") == text.count("**Results of ")
+
+
+def test_many_jobs_of_a_matrix_share_rows_but_for_the_first_bad_ones():
+    good = {"matrix": "sweep", "asked": "1 core"}
+    jobs = [ended(f"sweep-{n}", "succeeded", took=f"{n}s", **good) for n in range(9000)]
+    bad = {"matrix": "sweep", "output": "no data"}
+    jobs += [ended(f"sweep-{n}", message=f"no {n}", **bad) for n in range(9000, 10000)]
+    text = comment_text("<!-- mark -->", "a" * 40, jobs)
+    rows = [line for line in text.splitlines() if line.startswith("| sweep")]
+    assert len(text) <= MOST_CHARACTERS
+    assert "more job" not in text
+    assert rows[0] == "| sweep-9000@1 | failed | - | - | no 9000 |"
+    assert rows[9:] == [
+        "| sweep-9009@1 | failed | - | - | no 9009 |",
+        "| sweep-9010@1 and 989 more | failed | - | - |  |",
+        "| sweep-0@1 and 8,999 more | succeeded | - | 1 core |  |",
+    ]
+    assert text.count("<details>") == 11

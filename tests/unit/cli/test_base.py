@@ -138,3 +138,27 @@ def test_a_filter_of_the_checkout_runs_no_program(repo: Path, scenario: Scenario
     subprocess.run(["touch", *repo.glob("*.yaml")], check=True)
     scenario.plan(repo, "--base", "main")
     assert not (repo / "evil").exists()
+
+
+def test_offline_jobs_of_a_matrix_that_differ_alike_share_a_line(repo: Path, scenario: Scenario) -> None:
+    file = repo / "sweep.launcher.yaml"
+
+    def write(first: int, word: str) -> None:
+        top = f"matrix: {{n: {{range: [{first}, {first + 40}]}}}}\n"
+        file.write_text(top + job("sweep", f"'{word} $<matrix.n>'"))
+
+    git(repo, "checkout", "-q", "main")
+    write(0, "old")
+    git(repo, "add", ".")
+    git(repo, "commit", "-qm", "sweep")
+    write(12, "new")
+    shown = scenario.launcher("plan", file, "--base", "main", "--offline").out
+    assert [line for line in shown.splitlines() if not line.startswith("      ")][:3] == [
+        "+   default/sweep-40 and 11 more: added",
+        "~   default/sweep-12 and 27 more: 1 change",
+        "-   default/sweep-0 and 11 more: removed",
+    ]
+    text = scenario.launcher("plan", file, "--base", "main", "--offline", "--format", "markdown").out
+    assert "`default/sweep-12` and 27 more 1 change" in text
+    in_full = scenario.launcher("plan", file, "--base", "main", "--offline", "--all").out
+    assert in_full.count("default/sweep-") == 12 + 28 + 12

@@ -158,6 +158,32 @@ def test_the_eighth_version_gets_columns_for_matrix_and_reason(first_version: Pa
     assert version(first_version) == VERSION
 
 
+def test_a_client_of_the_version_before_goes_on_recording_what_it_has_begun(first_version: Path):
+    """It opened the ledger before the upgrade, as an `apply --wait` that still runs has."""
+    first_version.unlink()
+    write_without(first_version, 8, "matrix")
+    older = sqlite3.connect(first_version)
+    assert older.execute("SELECT count(*) FROM attempts").fetchone() == (2,)
+    with Store.open() as store:
+        new = attempt(number=3, matrix="sweep")
+        store.record(new)
+        names = ", ".join(name for name in COLUMNS if name not in ("matrix", "number", "app_id"))
+        with older:
+            older.execute("UPDATE attempts SET state = 'succeeded', ended_at = 9.0 WHERE number = 2")
+            older.execute(
+                f"INSERT INTO attempts (number, app_id, {names}) "
+                f"SELECT 4, 'train-4-x', {names} FROM attempts WHERE number = 1"
+            )
+        older.close()
+        found = {each.number: (each.state, each.matrix) for each in store.attempts(key())}
+    assert found == {
+        1: ("succeeded", ""),
+        2: ("succeeded", ""),
+        3: (new.state, "sweep"),
+        4: ("succeeded", ""),
+    }
+
+
 def test_the_seventh_version_gets_a_column_for_use(first_version: Path):
     first_version.unlink()
     write_without(first_version, 7, "used", "matrix", "reason")
