@@ -12,7 +12,7 @@ from launcher.cli.log_reader import LogRequest, read
 from launcher.cli.render.log_lines import last_frames, terminal_text
 from launcher.cli.render.status_text import status_text
 from launcher.cli.render.tables import table
-from launcher.cli.render.values import MEASURED, duration
+from launcher.cli.render.values import asked_and_used, duration
 from launcher.dataclass import dataclass
 from launcher.holding.use import Use
 from launcher.inventory import recorded
@@ -22,7 +22,7 @@ from launcher.inventory.needs import what_starts
 from launcher.inventory.status import inspect
 from launcher.inventory.turns import Tables
 from launcher.state.records import AppRecord
-from launcher.text import memory, paint
+from launcher.text import paint
 
 PANES = ("status", "log", "use", "queue")
 STREAMS = ("combined", "stdout", "stderr")
@@ -148,16 +148,12 @@ def _use(app: AppRecord, color: bool) -> str:
 
 def _use_row(name: str, role: Mapping[str, Any], used: Use | None) -> list[str]:
     asked = role.get("resource", {})
-    cores, most = asked.get("cpu_millis", 0), asked.get("memory_bytes", 0)
+    *shown, _, took = asked_and_used(asked, used)
     return [
         name or "(left behind)",
         str(role.get("num_replicas", 1)) if role else "",
         str(used.runs) if used else "",
-        f"{cores / 1000:g}" if cores > 0 else "",
-        f"{used.cores:.2g}" if used else "",
-        memory(most / 2**20) if most > 0 else "",
-        memory(used.memory / 2**20) if used and used.memory else "",
-        MEASURED.get(used.source, "") if used else "",
+        *shown,
         str(asked["gpu"]) if asked.get("gpu", 0) > 0 else "",
-        duration(used.wall_s) if used else "",
+        took,
     ]
