@@ -144,15 +144,13 @@ def remove_leftovers(before: str, after: str) -> None:
     """
     folder, start = os.path.split(before)
     try:
-        names = [
-            name for name in os.listdir(folder or ".") if name.startswith(start) and name.endswith(after)
-        ]
+        found = os.listdir(folder or ".")
     except OSError:
         return
-    for name in names:
-        path = os.path.join(folder, name)
+    for name in found:
+        path, ids = os.path.join(folder, name), name[len(start) : len(name) - len(after)]
         try:
-            is_ours = name[len(start) : len(name) - len(after)].replace("-", "").isdigit()
+            is_ours = name == start + ids + after and ids.replace("-", "").isdigit()
             if is_ours and time.time() - os.lstat(path).st_mtime > _LEFT_S:
                 os.unlink(path)
         except OSError:
