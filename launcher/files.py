@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import time
 from _collections_abc import Iterator
 from _thread import get_ident
 
@@ -116,7 +117,7 @@ def write_whole(
     """
     beside = f"{path}.{os.getpid()}-{get_ident()}.new"
     try:
-        with open(_new_file(beside, mode), "w", encoding="utf-8", errors=errors, newline="\n") as file:
+        with open(new_file(beside, mode), "w", encoding="utf-8", errors=errors, newline="\n") as file:
             if keeps_mode and os.path.exists(path):
                 make_like(path, beside)
             if is_public:
@@ -131,6 +132,31 @@ def write_whole(
         raise
 
 
+_LEFT_S = 60.0
+"""So old is no file that a process still writes."""
+
+
+def remove_leftovers(before: str, after: str) -> None:
+    """Remove the files that killed processes wrote to replace another: `before`, ids, `after`, a minute old.
+
+    Args:
+        before: with the folder. after: the rest of the name.
+    """
+    folder, start = os.path.split(before)
+    try:
+        found = os.listdir(folder or ".")
+    except OSError:
+        return
+    for name in found:
+        path, ids = os.path.join(folder, name), name[len(start) : len(name) - len(after)]
+        try:
+            is_ours = name == start + ids + after and ids.replace("-", "").isdigit()
+            if is_ours and time.time() - os.lstat(path).st_mtime > _LEFT_S:
+                os.unlink(path)
+        except OSError:
+            pass  # it is another user's, or another process has removed it
+
+
 def make_like(path: str, beside: str) -> None:
     """Give the file `beside` the mode and, where we are allowed to, the owner of the file at `path`."""
     known = os.stat(path)
@@ -141,7 +167,7 @@ def make_like(path: str, beside: str) -> None:
     os.chmod(beside, stat.S_IMODE(known.st_mode))
 
 
-def _new_file(path: str, mode: int) -> int:
+def new_file(path: str, mode: int) -> int:
     """A descriptor of a file made by this call, never one behind a link of another user."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     try:

@@ -115,11 +115,16 @@ def memory(mebibytes: float) -> str:
     return f"{round(mebibytes / _GIB_IN_MIB, 1):g} GiB"
 
 
+def core_count(number: float) -> str:
+    """`0.02`, `1.8`, `64`."""
+    return f"{round(number, 2 if number < 1 else 1):g}"
+
+
 def cores(number: float) -> str:
     """`1 core`, `under 0.01 cores`, `0.02 cores`, `1.8 cores`."""
     if number < 0.005:
         return "under 0.01 cores"
-    count = f"{round(number, 2 if number < 1 else 1):g}"
+    count = core_count(number)
     return f"{count} core{'' if count == '1' else 's'}"
 
 

@@ -152,7 +152,7 @@ def arm(words: list[str]) -> Callable[[], None]:
             last = [0]
             on_every_call(lambda n: last.__setitem__(0, n))
             on_every_event(lambda _: seen.append(last[0]))
-            return lambda: write(path, f"{seen[0]} {last[0]}")
+            return lambda: write(path, f"{[*seen, 0][0]} {last[0]}")
         case _:
             sys.exit(f"what is {words}?")
     return lambda: None

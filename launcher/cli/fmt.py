@@ -12,7 +12,7 @@ from launcher.cli.console import Console
 from launcher.cli.render.failures import problems_json
 from launcher.dataclass import dataclass
 from launcher.errors import JobFileError, LauncherError
-from launcher.files import PROJECT_FILE, make_like
+from launcher.files import PROJECT_FILE, make_like, new_file, remove_leftovers
 from launcher.jobfile import render
 from launcher.jobfile.compile.discover import find_files
 from launcher.jobfile.compile.files import Environment, compile_files
@@ -191,7 +191,8 @@ def write(rewrite: Rewrite, check: Callable[[str, str], object] | None = None) -
         if data != mark + rewrite.before.encode():
             verb = "formatted" if check is None else "edited"
             raise Unformattable(f"{rewrite.file}: the file changed while it was {verb}", hint="try again")
-        with open(beside, "xb") as stream:
+        remove_leftovers(os.path.join(folder, "."), f"-{name}")
+        with open(new_file(beside, 0o666), "wb") as stream:
             stream.write(mark + rewrite.after.encode())
             stream.flush()
             os.fsync(stream.fileno())

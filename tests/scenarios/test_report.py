@@ -2,11 +2,13 @@
 
 import json
 import subprocess
+import time
 
 import pytest
 
 from tests.browser import Browser
 from tests.engines import editor_tool, require
+from tests.unit.cli.test_report import made, record
 
 RULES = {"root": True, "extends": ["html-validate:standard", "html-validate:a11y"]}
 ROWS = "document.querySelectorAll('[data-c]:not([hidden])').length"
@@ -60,6 +62,26 @@ def test_a_page_shows_all_without_scripts_and_has_two_looks(page):
             browser.colors(scheme)
             looks.add(browser.run(colors))
         assert len(looks) == 2
+
+
+@pytest.mark.slow
+def test_a_long_page_prints_the_newest_rows_and_says_so(scenario):
+    require("browser")
+    record(*(made("train", "succeeded", number, at=time.time() + number) for number in range(1, 401)))
+    scenario.launcher("report", "--html", "page.html")
+    printed = "[...document.querySelectorAll('#{} tbody tr')].filter((r) => r.checkVisibility())"
+    with Browser() as browser:
+        browser.open(scenario.folder / "page.html")
+        assert browser.run(ROWS) == 400
+        browser.ask("Emulation.setEmulatedMedia", media="print")
+        for section in ("time", "origin"):
+            rows = browser.run(printed.format(section) + ".map((r) => r.cells[0].textContent)")
+            assert set(rows) == {f"train@{number}" for number in range(101, 401)}
+            text = browser.run(f"document.getElementById('{section}').innerText")
+            assert "300 of 400 rows are printed, the newest" in text
+        browser.run(FILTER.format(word="train@99"))
+        rows = browser.run(printed.format("origin") + ".map((r) => r.cells[0].textContent)")
+        assert rows == ["train@99"]
 
 
 @pytest.mark.slow

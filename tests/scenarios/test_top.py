@@ -92,11 +92,14 @@ def test_marked_jobs_are_cancelled_together_and_others_are_left_alone(scenario):
     scenario.cancel("c")
 
 
-def test_a_re_run_shows_the_plan_and_applies_it(scenario):
-    scenario.run_to_end(scenario.job("exit 3"), code=5)
+def test_a_failed_job_shows_its_last_lines_and_a_re_run_of_it_the_plan(scenario):
+    job = scenario.job("echo reading; echo $API_TOKEN >&2; exit 3", role="env: {API_TOKEN: canary-canary}")
+    scenario.run_to_end(job, code=5)
 
     async def act(top, pilot):
         await until(pilot, lambda: states(top) == {"job": "failed"})
+        await until(pilot, lambda: "the last lines of main/0" in top.text.text)
+        assert {"  reading", "  ***"} <= {*top.text.text.splitlines()}
         await pilot.press("r")
         text = await asked(top, pilot)
         assert "job" in text

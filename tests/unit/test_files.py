@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.files import project_file, read_regular, write_whole
+from launcher.files import project_file, read_regular, remove_leftovers, write_whole
 
 
 def test_a_file_is_read_up_to_the_limit(tmp_path: Path):
@@ -79,6 +79,17 @@ def test_threads_that_write_one_file_at_once_leave_a_whole_text_and_nothing_besi
         list(pool.map(lambda number: write_whole(path, texts[number % 2]), range(400)))
     assert (folder / "file").read_text() in texts
     assert os.listdir(folder) == ["file"]
+
+
+def test_leftovers_of_killed_writers_are_removed_once_no_writer_can_need_them(folder: Path):
+    names = ["page.1-2.new", "page.3-4.new", "page.old.new", "page.5-6.new.txt", "other.1-2.new"]
+    for name in names:
+        (folder / name).touch()
+        os.utime(folder / name, (0, 0))
+    (folder / "page.3-4.new").touch()
+    remove_leftovers(str(folder / "page."), ".new")
+    assert sorted(os.listdir(folder)) == sorted(names[1:])
+    remove_leftovers(str(folder / "none" / "page."), ".new")
 
 
 def test_a_link_where_the_new_text_would_be_written_is_not_followed(folder: Path):

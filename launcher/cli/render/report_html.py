@@ -14,7 +14,7 @@ from launcher import __version__
 from launcher.cli.render import report_svg as svg
 from launcher.cli.render import report_tables as tables
 from launcher.cli.render.apps import ran_for
-from launcher.cli.render.report_parts import TITLES, Shares, badge, left_out, section, state_of
+from launcher.cli.render.report_parts import PRINT_RULE, TITLES, Shares, badge, left_out, section, state_of
 from launcher.cli.render.report_svg import Scale, html
 from launcher.cli.render.report_text import (
     commands,
@@ -46,7 +46,7 @@ _LEGEND = {
 def report_html(report: Report, *, max_bytes: int) -> str:
     """The page, in at most `max_bytes` bytes (LEAST_BYTES or more); what does not fit is counted."""
     scale = Scale.of(report)
-    style, script = _asset("report.css") + svg.grid_rule(scale), _asset("report.js")
+    style, script = _asset("report.css") + svg.grid_rule(scale) + PRINT_RULE, _asset("report.js")
     head = _head(report, style)
     foot = f"<footer>launcher {html(__version__)}, {html(timestamp(report.made_at))}</footer>\n</main>\n"
     foot += f"<script>{script}</script>\n</body>\n</html>\n"

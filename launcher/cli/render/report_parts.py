@@ -25,6 +25,18 @@ TITLES = {
 }
 
 
+_ROWS, _CARDS = 300, 60
+"""The most of a section that are printed: browsers take minutes to lay out thousands on pages."""
+_SHOWN = "of :not([hidden])"
+PRINT_RULE = f"""@media print {{
+  .card:nth-child(n + {_CARDS + 2} {_SHOWN}),
+  table:not(.time) > tbody > tr:nth-child(n + {_ROWS + 1} {_SHOWN}),
+  .time > tbody > tr:nth-last-child(n + {_ROWS + 1} {_SHOWN}) {{ display: none; }}
+}}
+"""
+"""The style that leaves out the others, the oldest. The heading of a section counts as a card."""
+
+
 class Shares:
     """The bytes that are left for sections."""
 
@@ -51,6 +63,10 @@ class Shares:
 
 def section(name: str, note: str, body: str) -> str:
     small = f" <small>{html(note)}</small>" if note else ""
+    for mark, most, what in (("<tr data-s", _ROWS, "rows"), ("<article", _CARDS, "entries")):
+        if (count := body.count(mark)) > most:
+            text = f"{most} of {count:,} {what} are printed, the newest; filter the page to print others"
+            body += f'<p class="note print">{text}</p>\n'
     return f'<section id="{name}">\n<h2>{TITLES[name]}{small}</h2>\n{body}</section>\n'
 
 

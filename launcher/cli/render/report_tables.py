@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from launcher.cli.render import report_svg as svg
 from launcher.cli.render.report_parts import Shares, badge, cell, left_out, row, section, table
 from launcher.cli.render.report_svg import Node, html
-from launcher.cli.render.report_text import asked_and_used, folded_uses
-from launcher.cli.render.values import ago, timestamp
+from launcher.cli.render.report_text import folded_uses, ran_in
+from launcher.cli.render.values import ago, asked_and_used, timestamp
 from launcher.inventory.report import Entry, Key, Report, RoleUse
 from launcher.inventory.results import FILE, shown
 from launcher.text import plural
@@ -32,21 +32,21 @@ def uses(report: Report, budget: Shares) -> str:
 
 
 def _use(name: str, use: RoleUse) -> str:
-    shown = asked_and_used(use)
-    cpu, memory = use.asked.get("cpu_millis", 0) / 1000, use.asked.get("memory_bytes", 0)
-    cores = svg.gauge(use.used.cores, cpu) if cpu > 0 else ""
-    room = svg.gauge(use.used.memory, memory) if use.used.memory and memory > 0 else ""
+    cores_asked, cores, memory_asked, memory, source, cpu, _ = asked_and_used(use.asked, use.used)
+    millis, size = use.asked.get("cpu_millis", 0), use.asked.get("memory_bytes", 0)
+    busy = svg.gauge(use.used.cores, millis / 1000) if millis > 0 else ""
+    room = svg.gauge(use.used.memory, size) if use.used.memory and size > 0 else ""
     return row(
         use.entry,
         cell(use.role),
         cell(str(use.replicas), "num"),
-        cell(shown.cores_asked, "num"),
-        f'<td class="num">{cores}{html(shown.cores)}</td>',
-        cell(shown.memory_asked, "num"),
-        f'<td class="num">{room}{html(shown.memory)}</td>',
-        cell(shown.source),
-        cell(shown.cpu, "num"),
-        cell(shown.wall, "num"),
+        cell(cores_asked, "num"),
+        f'<td class="num">{busy}{html(cores)}</td>',
+        cell(memory_asked, "num"),
+        f'<td class="num">{room}{html(memory)}</td>',
+        cell(source),
+        cell(cpu, "num"),
+        cell(ran_in(use.used), "num"),
         name=name,
     )
 

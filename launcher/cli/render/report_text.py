@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from launcher.cli.render.apps import app_json, in_order, ran_for
 from launcher.cli.render.changes import what_runs
 from launcher.cli.render.document import flat
 from launcher.cli.render.history_text import attempt_json
 from launcher.cli.render.markdown import MAX_BYTES, cell, plain_html
-from launcher.cli.render.values import MEASURED, asked_for, duration, iso, timestamp
+from launcher.cli.render.values import asked_and_used, asked_for, duration, iso, timestamp
 from launcher.folds import fold, named
+from launcher.holding.use import Use
 from launcher.inventory.outputs import rerun_command
 from launcher.inventory.report import Entry, Failure, Report, RoleUse
 from launcher.inventory.results import shown
@@ -91,31 +92,9 @@ def commands(entry: Entry) -> list[str]:
     return [*([] if entry.unread else [f"launcher logs {name}"]), *again]
 
 
-class Shown(NamedTuple):
-    """Asked and used, as text."""
-
-    cores_asked: str
-    cores: str
-    memory_asked: str
-    memory: str
-    source: str
-    cpu: str
-    wall: str
-
-
-def asked_and_used(use: RoleUse) -> Shown:
-    """What a role asked for and used; "" for what is not known."""
-    cpu, memory = use.asked.get("cpu_millis", 0), use.asked.get("memory_bytes", 0)
-    used = use.used
-    return Shown(
-        f"{cpu / 1000:g}" if cpu > 0 else "",
-        f"{used.cores:.2f}",
-        amount(memory),
-        amount(used.memory),
-        MEASURED.get(used.source, ""),
-        duration(used.cpu_s),
-        duration(used.wall_s) + (f" in {used.runs} runs" if used.runs > 1 else ""),
-    )
+def ran_in(use: Use) -> str:
+    """`2h10m in 3 runs`."""
+    return duration(use.wall_s) + (f" in {use.runs} runs" if use.runs > 1 else "")
 
 
 def folded_uses(report: Report) -> list[tuple[str, RoleUse]]:
@@ -131,13 +110,6 @@ def folded_uses(report: Report) -> list[tuple[str, RoleUse]]:
 def _file(entry: Entry) -> tuple[str, str] | None:
     """The job file of an attempt."""
     return (entry.attempt.origin, entry.attempt.path) if entry.attempt is not None else None
-
-
-def amount(size: float) -> str:
-    """`512 MiB`, `1.5 GiB`; "" for nothing."""
-    if size <= 0:
-        return ""
-    return f"{size / 2**30:.3g} GiB" if size >= 2**30 else f"{size / 2**20:.3g} MiB"
 
 
 # -- Markdown ------------------------------------------------------------------------------------------------
@@ -184,8 +156,7 @@ def _pieces(report: Report) -> Iterator[str]:
         yield "\n| Attempt | Role | Cores asked | used | Memory asked | used | Ran |\n"
         yield "|---|---|--:|--:|--:|--:|--:|\n"
     for name, use in folded_uses(report):
-        of = asked_and_used(use)
-        row = (name, use.role, of.cores_asked, of.cores, of.memory_asked, of.memory, of.wall)
+        row = (name, use.role, *asked_and_used(use.asked, use.used)[:4], ran_in(use.used))
         yield f"| {' | '.join(map(cell, row))} |\n"
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from launcher.cli.render import values
 from launcher.cli.render.tables import Cell, table
-from launcher.cli.render.values import duration
 from launcher.inventory.use import Amount, JobUse
 from launcher.plan.notation import field, show_at
-from launcher.text import listing, memory, plural
+from launcher.text import listing, plural
 
 _WORDS = {"cpu_millis": "cores", "memory_bytes": "memory", "timeout_s": "time"}
 _JSON = {"cpu_millis": "cores", "memory_bytes": "memory_bytes", "timeout_s": "time_s"}
@@ -40,8 +40,8 @@ def _cells(amount: Amount) -> list[Cell]:
     return [
         _WORDS[amount.name],
         _asked(amount),
-        _shown(amount, amount.median),
-        _shown(amount, amount.highest),
+        values.amount(amount.name, amount.median),
+        values.amount(amount.name, amount.highest),
         str(len(amount.samples)),
         amount.source,
         (suggested, "green"),
@@ -52,15 +52,7 @@ def _asked(amount: Amount) -> str:
     if amount.asked is None:
         return _NONE
     is_time = amount.name == "timeout_s"
-    return show_at(amount.path, amount.asked) if is_time else _shown(amount, amount.asked)
-
-
-def _shown(amount: Amount, value: float) -> str:
-    if amount.name == "timeout_s":
-        return duration(value)
-    if amount.name == "memory_bytes":
-        return memory(value / 2**20)
-    return f"{round(value / 1000, 2 if value < 1000 else 1):g}"
+    return show_at(amount.path, amount.asked) if is_time else values.amount(amount.name, amount.asked)
 
 
 def reasons(found: Sequence[JobUse]) -> list[str]:

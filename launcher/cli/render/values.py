@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from launcher.text import cores, memory, plural
+from launcher.text import core_count, cores, memory, plural
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -134,3 +134,27 @@ def used(use: Use) -> str:
     if use.memory:
         words.append(f"{memory(use.memory / 2**20)} ({MEASURED.get(use.source, use.source)})")
     return ", ".join(words)
+
+
+def amount(name: str, value: float) -> str:
+    """`1.8` for 1800 `cpu_millis`; `3.1 GiB` for `memory_bytes`; `2h10m` for `timeout_s`."""
+    if name == "cpu_millis":
+        return core_count(value / 1000)
+    return memory(value / 2**20) if name == "memory_bytes" else duration(value)
+
+
+def asked_and_used(asked: Mapping[str, Any], use: Use | None) -> tuple[str, ...]:
+    """The cores asked for and used, the memory asked for and used, how it was measured, CPU time, duration.
+
+    Each "" where it is not known.
+
+    Args:
+        asked: the `resource` of a role, which each of its replicas asks for.
+    """
+    names = "cpu_millis", "memory_bytes"
+    cpu, size = (amount(name, asked[name]) if asked.get(name, 0) > 0 else "" for name in names)
+    if use is None:
+        return (cpu, "", size, "", "", "", "")
+    highest = amount("memory_bytes", use.memory) if use.memory else ""
+    source, times = MEASURED.get(use.source, ""), (duration(use.cpu_s), duration(use.wall_s))
+    return (cpu, core_count(use.cores), size, highest, source, *times)

@@ -31,8 +31,8 @@ from launcher.text import plural
 
 _YOUNG_S = 60.0
 _TICK_S, _SLOW_S = 1.0, 10.0  # between two looks at the clock, with young apps and without
-_LOG_S, _LOG_SHARE = 1.0, 50
-"""The log of a live app is read again after so many seconds, and takes at most 1/50 of the time."""
+_LOG_S, _SHARE = 1.0, 100
+"""The log of a live app is read again after so many seconds; a text takes at most 1/100 of the time."""
 
 
 class Top(App[None]):
@@ -92,6 +92,7 @@ class Top(App[None]):
         self._feed = Feed(self._post, self._say, self._take)
         self._texts = Worker(self._post, self._cannot_show)
         self._again: Timer | None = None
+        self._tick_s = _TICK_S
         self._is_leaving = False
         self._present = first(self._feed)
 
@@ -255,8 +256,9 @@ class Top(App[None]):
             self._answer = made
             self.text.show(made.lines, is_new=is_new, is_tail=made.is_tail)
             self._draw_tabs()
-            if made.asked.pane == "log" and made.asked.app and made.asked.app.is_live:
-                self._later(max(_LOG_S, made.spent_s * _LOG_SHARE))
+            app, pane = made.asked.app, made.asked.pane
+            if app and app.is_live and (pane == "log" or (pane == "status" and not app.is_held)):
+                self._later(max(_LOG_S if pane == "log" else self._tick_s, made.spent_s * _SHARE))
 
         self._post(show)
 
@@ -280,10 +282,8 @@ class Top(App[None]):
             if len(apps) == 1 and apps[0].is_live and apps[0].started_at:
                 young = young or now - apps[0].started_at < _YOUNG_S
                 self.jobs.refresh_line(row)
-        here = self.jobs.app_here
-        if self._pane == "status" and here and here.is_live and not here.is_held:
-            self._read(again=True)
-        self.set_timer(_TICK_S if young else _SLOW_S, self._tick)
+        self._tick_s = _TICK_S if young else _SLOW_S
+        self.set_timer(self._tick_s, self._tick)
 
     # Keys
 

@@ -12,22 +12,26 @@ from launcher.cli.log_reader import LogRequest, read
 from launcher.cli.render.log_lines import last_frames, terminal_text
 from launcher.cli.render.status_text import status_text
 from launcher.cli.render.tables import table
-from launcher.cli.render.values import MEASURED, duration
+from launcher.cli.render.values import asked_and_used, duration
+from launcher.cli.screen.model import VIEWS
 from launcher.dataclass import dataclass
+from launcher.errors import LauncherError
 from launcher.holding.use import Use
 from launcher.inventory import recorded
 from launcher.inventory.find import Selected
-from launcher.inventory.logs import replicas_of
+from launcher.inventory.logs import replicas_of, tail_of
 from launcher.inventory.needs import what_starts
-from launcher.inventory.status import inspect
+from launcher.inventory.status import about, inspect
 from launcher.inventory.turns import Tables
 from launcher.state.records import AppRecord
-from launcher.text import memory, paint
+from launcher.text import paint
 
 PANES = ("status", "log", "use", "queue")
 STREAMS = ("combined", "stdout", "stderr")
 LAST_LINES = 2000
 """Lines of a log that are shown and searched."""
+_FEW_LINES = 10
+"""Lines of a log below the status of an app that has failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +100,20 @@ def _shown(text: str, asked: Asked) -> list[str]:
 def _status(app: AppRecord, color: bool) -> str:
     found = inspect(app)
     starts = what_starts(found) if found.state == "skipped" else ""
-    return status_text(found, more={"starts": starts} if starts else {}, color=color)
+    text = status_text(found, more={"starts": starts} if starts else {}, color=color)
+    return f"{text}{_last_lines(found, color)}" if found.state in VIEWS["failed"] else text
+
+
+def _last_lines(app: AppRecord, color: bool) -> str:
+    """The end of the output of the replica that failed first, without secrets; "" for none."""
+    try:
+        replica, lines = tail_of(app, about(app).get("document", {}), _FEW_LINES)
+    except LauncherError as error:
+        return "\n\n" + paint(f"no output is shown: {error}", "dim", color)
+    if replica is None or not lines:
+        return ""
+    head = paint(f"the last lines of {replica.role}/{replica.k}", "dim", color)
+    return "\n".join(["\n", head, *(f"  {line}" for line in lines)])
 
 
 def _queue(asked: Asked) -> list[str]:
@@ -148,16 +165,12 @@ def _use(app: AppRecord, color: bool) -> str:
 
 def _use_row(name: str, role: Mapping[str, Any], used: Use | None) -> list[str]:
     asked = role.get("resource", {})
-    cores, most = asked.get("cpu_millis", 0), asked.get("memory_bytes", 0)
+    *shown, _, took = asked_and_used(asked, used)
     return [
         name or "(left behind)",
         str(role.get("num_replicas", 1)) if role else "",
         str(used.runs) if used else "",
-        f"{cores / 1000:g}" if cores > 0 else "",
-        f"{used.cores:.2g}" if used else "",
-        memory(most / 2**20) if most > 0 else "",
-        memory(used.memory / 2**20) if used and used.memory else "",
-        MEASURED.get(used.source, "") if used else "",
+        *shown,
         str(asked["gpu"]) if asked.get("gpu", 0) > 0 else "",
-        duration(used.wall_s) if used else "",
+        took,
     ]

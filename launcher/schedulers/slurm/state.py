@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from launcher.holding import use
@@ -19,6 +19,7 @@ from launcher.holding.phrases import WITHDRAWN, skipped, waits_for_jobs
 from launcher.holding.state import AppState
 from launcher.holding.use import Use
 from launcher.schedulers import owner as owners
+from launcher.schedulers.ids import path_names
 from launcher.schedulers.record import SeenApp, in_state, row_of
 from launcher.schedulers.slurm.known import SLURM
 from launcher.schedulers.slurm.site.replicas import recorded_exit, row
@@ -229,9 +230,19 @@ def _derived(facts: Facts) -> Outcome:
         "started_at": started.get("at"),
         "ended_at": ended.get("end"),
         "restarts": num_restarts,
-        "used": use.to_json(app.used),
+        "used": use.to_json({**app.used, **_accounted(app, ended.get("steps") or {})}),
         "replicas": [],
     }
+
+
+def _accounted(app: AppState, steps: Mapping[str, Sequence[Any]]) -> dict[str, Use]:
+    """What accounting has of the roles of which a run was not measured: its wrapper was killed, too."""
+    found: dict[str, Use] = {}
+    for name, folder in zip(app.roles, path_names(list(app.roles)), strict=True):
+        tasks, wall_s, *cpu_s, memory = steps.get(folder, (0, 0.0, 0.0, 0.0, 0))
+        if (any(cpu_s) or memory) and any(each.use is None for each in app.roles[name].replicas):
+            found[name] = Use((*cpu_s, memory, use.ACCOUNTING if memory else ""), wall_s, tasks)
+    return found
 
 
 def _end_by_slurm(facts: Facts, ended: Mapping[str, Any]) -> tuple[str, str, int | None]:

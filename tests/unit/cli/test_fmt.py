@@ -88,6 +88,17 @@ def test_a_file_written_meanwhile_is_not_overwritten(messy):
     assert messy.read_text() == "version: 1\n"
 
 
+def test_what_killed_commands_left_of_a_file_is_replaced_or_removed(scenario, messy):
+    for name in (f".{os.getpid()}-{messy.name}", f".1-{messy.name}"):
+        messy.with_name(name).touch()
+        os.utime(messy.with_name(name), (0, 0))
+    os.utime(messy.with_name(f".{os.getpid()}-{messy.name}"))
+    [found], _ = fmt.prepare([str(messy)])
+    fmt.write(found)
+    assert os.listdir(messy.parent) == ["job.launcher.yaml"]
+    assert messy.read_text() == TIDY
+
+
 def test_a_folder_that_cannot_be_written_is_an_error_with_the_file(messy, monkeypatch):
     def full(descriptor):
         raise OSError(28, "No space left on device")

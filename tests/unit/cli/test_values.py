@@ -1,7 +1,8 @@
 import pytest
 
 from launcher.cli.render.apps import ran_for
-from launcher.cli.render.values import ago, duration, iso, listing, took
+from launcher.cli.render.values import ago, asked_and_used, duration, iso, listing, took
+from launcher.holding.use import Use
 from launcher.state.records import AppRecord, ReplicaRecord
 
 DURATIONS = {0: "0ms", -1: "0ms", 0.0354: "35ms", 0.9996: "1.0s", 1.24: "1.2s", 9.96: "10s", 59.4: "59s"}
@@ -70,3 +71,11 @@ def test_iso_times_are_utc_with_milliseconds():
 def test_listings():
     assert listing(["a", "b"]) == "a, b"
     assert listing(list("abcdefg"), limit=5) == "a, b, c, d, e … and 2 more"
+
+
+def test_amounts_asked_for_and_used_are_written_alike():
+    asked = {"cpu_millis": 1500, "memory_bytes": 3 << 29}
+    use = Use((3.0, 0.0, 3 << 29, "cgroup"), 2.0)
+    assert asked_and_used(asked, use) == ("1.5", "1.5", "1.5 GiB", "1.5 GiB", "peak", "3.0s", "2.0s")
+    assert asked_and_used(asked, None) == ("1.5", "", "1.5 GiB", "", "", "", "")
+    assert asked_and_used({"cpu_millis": -1}, Use((0.0, 0.0, 0, ""), 2.0))[:4] == ("", "0", "", "")

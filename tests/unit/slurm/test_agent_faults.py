@@ -182,7 +182,7 @@ def test_an_outcome_that_comes_between_the_looks_counts(tmp_path, monkeypatch):
 
 
 def test_accounting_knows_what_the_controller_has_forgotten(tmp_path, monkeypatch, pauses):
-    sacct = "echo '40|a-1|NODE_FAIL|0:0|2026-11-23T00:55:42|2026-11-23T00:56:42|n3'"
+    sacct = "echo '40|a-1|NODE_FAIL|0:0|2026-11-23T00:55:42|2026-11-23T00:56:42|n3||60|00:00:00|00:00:00|'"
     use(monkeypatch, tmp_path, squeue="true", sacct=sacct)
     login = Login(tmp_path)
     submitted(login)

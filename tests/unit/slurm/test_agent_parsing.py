@@ -124,8 +124,8 @@ def test_exit_codes_of_squeue(text, found):
 
 def test_jobs_of_sacct():
     text = (
-        "8|a-1|NODE_FAIL|0:0|2026-11-23T00:55:42|2026-11-23T00:56:42|n3\n"
-        "9|b-1|CANCELLED by 1000|0:15|Unknown|Unknown|None assigned\n"
+        "8|a-1|NODE_FAIL|0:0|2026-11-23T00:55:42|2026-11-23T00:56:42|n3||60|00:00:00|00:00:00|\n"
+        "9|b-1|CANCELLED by 1000|0:15|Unknown|Unknown|None assigned||60|00:00:00|00:00:00|\n"
     )
     found = parse_accounts(text, {"8": "a-1", "9": "b-1"})
     assert (found["8"]["state"], found["8"]["nodes"]) == ("NODE_FAIL", "n3")
@@ -136,15 +136,33 @@ def test_jobs_of_sacct():
 def test_of_jobs_with_one_id_that_of_the_name_counts_and_its_last_run():
     """A controller that lost its state counts anew; a requeued job has a line for each run."""
     text = (
-        "8|a-1|COMPLETED|0:0|2026-11-23T00:50:00|2026-11-23T00:51:00|n1\n"
-        "8|a-1|FAILED|3:0|2026-11-23T00:55:00|2026-11-23T00:56:00|n2\n"
-        "8|a-1|NODE_FAIL|0:0|2026-11-23T00:52:00|2026-11-23T00:53:00|n3\n"
-        "8|x|y|CANCELLED|0:0|2026-11-23T01:00:00|2026-11-23T01:01:00|n3\n"
-        "8|other|CANCELLED|0:0|2026-11-23T01:00:00|2026-11-23T01:01:00|n3\n"
-        "9|a-1|COMPLETED|0:0|2026-11-23T00:50:00|2026-11-23T00:51:00|n1\n"
+        "8|a-1|COMPLETED|0:0|2026-11-23T00:50:00|2026-11-23T00:51:00|n1||60|00:00:00|00:00:00|\n"
+        "8|a-1|FAILED|3:0|2026-11-23T00:55:00|2026-11-23T00:56:00|n2||60|00:00:00|00:00:00|\n"
+        "8|a-1|NODE_FAIL|0:0|2026-11-23T00:52:00|2026-11-23T00:53:00|n3||60|00:00:00|00:00:00|\n"
+        "8|x|y|CANCELLED|0:0|2026-11-23T01:00:00|2026-11-23T01:01:00|n3||60|00:00:00|00:00:00|\n"
+        "8|other|CANCELLED|0:0|2026-11-23T01:00:00|2026-11-23T01:01:00|n3||60|00:00:00|00:00:00|\n"
+        "9|a-1|COMPLETED|0:0|2026-11-23T00:50:00|2026-11-23T00:51:00|n1||60|00:00:00|00:00:00|\n"
     )
     found = parse_accounts(text, {"8": "a-1", "9": "b-1"})
     assert {job: (each["state"], each["nodes"]) for job, each in found.items()} == {"8": ("FAILED", "n2")}
+
+
+def test_steps_of_sacct_are_those_of_the_run_above_them():
+    end = "COMPLETED|0:0|2026-11-23T00:{}:00|2026-11-23T00:{}:10|n1"
+    early, late = end.format(50, 50), end.format(55, 55)
+    text = (
+        f"8|a-1|{early}||10|00:09.000|00:00.000|\n"
+        f"8.0|main|{early}|2|10|00:09.000|00:00.000|9K\n"
+        f"8|a-1|{late}||10|00:08.500|00:00.500|\n"
+        f"8.batch|batch|{late}|1|10|00:01.000|00:00.500|64K\n"
+        f"8.0|main|{late}|2|10|00:02.500|00:00.250|2.5M\n"
+        f"8.1|main|{late}|1|5|1-01:00:01|00:00.250|512K\n"
+        f"8.2|side|{late}|1|5|INVALID||\n"
+        f"9|other|{late}||10|00:08.500|00:00.500|\n"
+        f"9.0|main|{late}|2|10|00:02.500|00:00.250|2.5M\n"
+    )
+    steps = parse_accounts(text, {"8": "a-1", "9": "b-1"})["8"]["steps"]
+    assert steps == {"main": [3, 25, 90003.5, 0.5, 2621440], "side": [1, 5, 0.0, 0.0, 0]}
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+from launcher.holding.use import ACCOUNTING, Use
 from launcher.schedulers import owner
 from launcher.schedulers.slurm.state import (
     LEFT,
@@ -531,3 +532,15 @@ def test_the_outcome_has_the_replicas_of_an_app_that_has_ended():
     assert (each.state, each.message, each.exit_code, each.host) == ("failed", "no GPU", 1, "n1")
     assert (each.num_restarts, each.started_at, each.ended_at) == (2, 3.5, 4.0)
     assert each.structured_error_msg == "{}"
+
+
+def test_accounting_has_the_use_of_a_role_whose_wrapper_was_killed():
+    steps = {"a": [2, 20.0, 30.0, 10.0, 4096], "b": [1, 10.0, 0.0, 0.0, 0]}
+    ended = {"state": "NODE_FAIL", "exit": "", "reason": "", "nodes": "n1", "end": 9.0, "steps": steps}
+    found = submitted(started={"job": "12", "at": 3.0}, vanished=True, ended=ended)
+    assert {role: used.to_json() for role, used in view_of(found).used.items()} == {
+        "a": Use((30.0, 10.0, 4096, ACCOUNTING), 20.0, 2).to_json()
+    }
+    exits = [{"e": "exit", "role": "a", "k": k, "code": 0, "use": [1.0, 0.0, 0, ""]} for k in range(2)]
+    measured = {**found, "events": [{"e": "created", "roles": [["a", 2], ["b", 1]]}, *exits]}
+    assert (view_of(measured).used["a"].cpu_s, view_of(measured).used["a"].source) == (2.0, "")

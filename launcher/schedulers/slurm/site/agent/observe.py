@@ -123,12 +123,12 @@ def _explain(site: Site, left: List[Json]) -> None:
         exits = site.slurm.column("exit_code", [facts["job"] for facts in failed])
         for facts in failed:
             facts["ended"]["exit"] = code_and_signal(exits.get(facts["job"], ""))
-    forgotten = {facts["job"]: _job_name(facts) for facts in left if facts["ended"] is None}
-    accounts = site.slurm.accounts(forgotten) if forgotten else {}
+    names = {facts["job"]: _job_name(facts) for facts in left}
+    accounts = site.slurm.accounts(names) if names else {}
     for facts in left:
         found = accounts.get(facts["job"])
         if found is not None and found["state"] in OVER:
-            facts["ended"] = found
+            facts["ended"] = dict(found, **(facts["ended"] or {}))
         facts["vanished"] = facts["ended"] is not None and facts["submitted"] is not None
 
 

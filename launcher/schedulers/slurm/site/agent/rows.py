@@ -1,8 +1,9 @@
 """The text of Slurm's commands: jobs of squeue with the apps that they run, and rows of accounting."""
 
+import re
 import time
 from functools import lru_cache
-from typing import Dict, List, NamedTuple, Optional
+from typing import Dict, List, NamedTuple, Optional, Sequence
 
 from launcher.schedulers.slurm.site.agent.folder import Json
 from launcher.schedulers.slurm.site.owners import Owner, Owners
@@ -83,24 +84,62 @@ def code_and_signal(exit_code: str) -> str:
     return f"{0 if signal else int(exit_code) >> 8}:{signal}"
 
 
-ACCOUNTS = "JobID,JobName,State,ExitCode,Start,End,NodeList"
+ACCOUNTS = "JobID,JobName,State,ExitCode,Start,End,NodeList,NTasks,ElapsedRaw,UserCPU,SystemCPU,MaxRSS"
 
 
 def parse_accounts(text: str, names: Dict[str, str]) -> Dict[str, Json]:
-    """Job id → how the job ended, of `sacct -n -P -X -D -o ACCOUNTS`. names: of the jobs, by id.
+    """Job id → how the job ended, and what its steps used, of `sacct -n -P -D -o ACCOUNTS`.
 
     A controller that lost its state gives ids again, so the name counts, too. A requeued job has a line for
-    each of its runs: the last one counts.
+    each of its runs, with those of its steps behind it: the last run counts.
+
+    Args:
+        names: of the jobs, by id.
     """
     out: Dict[str, Json] = {}
+    steps: Dict[str, List[float]] = {}  # of the run whose lines are read
     for line in text.splitlines():
         parts = line.split("|")
-        if len(parts) == 7 and names.get(parts[0]) == parts[1]:
-            job, _, state, code, start, end, nodes = parts
-            words = state.split() or [""]  # "CANCELLED by 1000"
-            times = {"start": parse_time(start), "end": parse_time(end)}
-            nodes = "" if nodes == "None assigned" else nodes
-            found: Json = dict(times, state=words[0], exit=code, reason="", nodes=nodes)
+        job, dot, step = parts[0].partition(".")
+        if len(parts) != 12 or job not in names:
+            continue
+        if dot:
+            if step.isdigit():
+                _add_step(steps, parts[1], parts[7:])
+            continue
+        steps = {}
+        if names[job] == parts[1]:
+            found = _end_of(parts, steps)
             if job not in out or (found["start"] or 0) >= (out[job]["start"] or 0):
                 out[job] = found
     return out
+
+
+def _end_of(parts: Sequence[str], steps: Dict[str, List[float]]) -> Json:
+    _, _, state, code, start, end, nodes = parts[:7]
+    words = state.split() or [""]  # "CANCELLED by 1000"
+    times = {"start": parse_time(start), "end": parse_time(end)}
+    nodes = "" if nodes == "None assigned" else nodes
+    return dict(times, state=words[0], exit=code, reason="", nodes=nodes, steps=steps)
+
+
+def _add_step(steps: Dict[str, List[float]], name: str, fields: Sequence[str]) -> None:
+    """Add tasks, the seconds that they ran, user and system time in s, and the memory of the largest."""
+    tasks, elapsed = (int(each) if each.isdigit() else 0 for each in fields[:2])
+    user, system = (_seconds(each) for each in fields[2:4])
+    size = re.match(r"([\d.]+)([KMGTP]?)\Z", fields[4])
+    memory = int(float(size.group(1)) * 1024 ** " KMGTP".index(size.group(2) or " ")) if size else 0
+    known = steps.get(name, [0, 0, 0.0, 0.0, 0])
+    sums = [a + b for a, b in zip(known, (tasks, elapsed * tasks, user, system))]
+    steps[name] = [*sums, max(known[4], memory)]
+
+
+def _seconds(text: str) -> float:
+    """`01:02.345`, `03:01:02`, `1-03:01:02` in s; 0 for other text."""
+    if not re.match(r"(\d+-)?[\d:.]+\Z", text):
+        return 0.0
+    days, _, clock = text.rpartition("-")
+    total = 0.0
+    for part in clock.split(":"):
+        total = total * 60 + float(part or 0)
+    return total + 86400 * int(days or 0)

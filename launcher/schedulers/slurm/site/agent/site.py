@@ -91,7 +91,7 @@ class Slurm:
 
     def accounts(self, names: Dict[str, str]) -> Dict[str, Json]:
         """Return the rows of accounting for the jobs of these ids and names; none without accounting."""
-        argv = ["sacct", "-n", "-P", "-X", "-D", "-o", ACCOUNTS, "-j", ",".join(sorted(names))]
+        argv = ["sacct", "-n", "-P", "-D", "-o", ACCOUNTS, "-j", ",".join(sorted(names))]
         try:
             code, out, _ = call(argv, CALL_S, "/")
         except (FileNotFoundError, subprocess.TimeoutExpired):
