@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+from launcher.schedulers.api import poll
 from launcher.schedulers.appfolder import is_id
 from launcher.schedulers.many import the_one
-from launcher.schedulers.polling import poll
 from launcher.schedulers.staged import Reservation, StagedScheduler
 
 TYPE_CHECKING = False

@@ -16,13 +16,12 @@ import os
 from marshal import dumps, loads
 
 from launcher.errors import SchedulerError
+from launcher.schedulers.descriptors import FdInbox
 from launcher.schedulers.local import kernel
 from launcher.schedulers.local.control import CONTROL_FD, Inbox, send
 from launcher.schedulers.local.held import UnstartedApp
-from launcher.schedulers.local.hold import Hold
+from launcher.schedulers.local.hold import Hold, Needed
 from launcher.schedulers.local.in_line import SharedLine, SharedPlace, to_hand_over
-from launcher.schedulers.local.needed import Needed
-from launcher.schedulers.local.passing import FdInbox
 from launcher.schedulers.local.spawn import Spawner
 from launcher.schedulers.local.starter import Starter
 from launcher.schedulers.local.supervisor import begin
@@ -67,7 +66,6 @@ class LineHolder:
     def _receive(self) -> None:
         """Take the apps that a client hands over."""
         is_open = self._inbox.read()
-        self._inbox.drop()
         fds = self._inbox.take_fds()
         if len(fds) % 2:  # this process may open no more files: the client sees that the app is not taken
             os.close(fds.pop())

@@ -18,7 +18,7 @@ from launcher.schedulers.local.outputs import LocalOutputs, will_be_made
 from launcher.schedulers.local.popen import PopenRequest
 from launcher.schedulers.local.request import bind_request, check_edits, without_gpus
 from launcher.schedulers.local.stop import NOTE_S
-from launcher.schedulers.local.supervisor_client import SupervisorClient
+from launcher.schedulers.local.supervisor_client import LineClient, SupervisorClient
 from launcher.schedulers.record import of_app
 from launcher.schedulers.turns import ask_of_run
 from launcher.secrets import resolve
@@ -27,7 +27,6 @@ from launcher.specs.attempt import Attempt
 from launcher.specs.secret import Secret
 
 if TYPE_CHECKING:
-    from launcher.schedulers.local.line_client import LineClient
     from launcher.specs.attempt import AttemptState
     from launcher.specs.dryrun import AppDryRunInfo
     from launcher.specs.jobkey import JobKey
@@ -103,8 +102,6 @@ class Submitter:
             if not held or is_first or sys.platform != "linux":
                 return SupervisorClient.spawn(made.app_dir, made.lock_fd)
             if self._line is None:
-                from launcher.schedulers.local.line_client import LineClient
-
                 self._line = LineClient(rundir.apps_dir(self.state_dir))
             return self._line.hold(made.app_dir, made.lock_fd)
 

@@ -197,9 +197,8 @@ class Supervisor:
             send(self._control, message)
 
     def hold(self, app: UnstartedApp, message: Mapping[str, Any]) -> None:
-        from launcher.schedulers.local.hold import Hold
+        from launcher.schedulers.local.hold import Hold, Needed
         from launcher.schedulers.local.in_line import OwnPlace
-        from launcher.schedulers.local.needed import Needed
 
         if message.get("turn"):
             app.share = OwnPlace.new(self._loop, message["turn"], app.app_dir)
