@@ -332,7 +332,7 @@ class Scheduler(ABC, Generic[T]):
     # Common to all schedulers
 
     def run_opts(self) -> runopts:
-        """The run options of this scheduler, with those of a workspace mixin. Override `_run_opts`, or this."""
+        """The run options of this scheduler, and of its workspace mixin. Override `_run_opts`, or this."""
         opts = self._run_opts()
         of_workspace = getattr(self, "workspace_opts", None)
         if of_workspace is not None:

@@ -344,6 +344,12 @@ class EngineApps(ABC):
     def sweep(self) -> list[str]:
         return []
 
+    def outcomes(self) -> list[Attempt]:
+        return []
+
+    def forget_outcome(self, app_id: str) -> None:  # noqa: B027 (most engines keep none)
+        """See `StagedScheduler`."""
+
 
 class EngineScheduler(BackendScheduler[T]):
     """A scheduler whose apps are a value of their own, which is loaded by the first method that needs it."""
@@ -391,3 +397,9 @@ class EngineScheduler(BackendScheduler[T]):
 
     def sweep(self) -> list[str]:
         return self.apps.sweep()
+
+    def outcomes(self) -> list[Attempt]:
+        return self.apps.outcomes()
+
+    def forget_outcome(self, app_id: str) -> None:
+        self.apps.forget_outcome(app_id)

@@ -96,6 +96,7 @@ ON_BRANCH = {
     "launcher.schedulers.devices": "launcher.turns, for apps that ask for no kind of GPU",
     "launcher.schedulers.docker.client.configuration": "warnings, for registries without credentials",
     "launcher.schedulers.docker.client.transport": "subprocess, without SSH; urllib.request, without a proxy",
+    "launcher.schedulers.docker.observe": "what stops, ends and removes apps, for commands that only read",
     "launcher.schedulers.docker.request.derive": "launcher.turns, for apps without GPUs",
     "launcher.schedulers.docker.submission": "the tables of turns, for apps that take none",
     "launcher.schedulers.docker.watching.hold": "what creates containers, while an app waits",

@@ -166,12 +166,6 @@ class SlurmScheduler(EngineScheduler["SlurmRequest"]):
     def refresh(self, app_ids: Iterable[str]) -> Iterable[AppRecord]:
         return self.apps.refresh(app_ids)
 
-    def outcomes(self) -> list[Attempt]:
-        return self.apps.outcomes()
-
-    def forget_outcome(self, app_id: str) -> None:
-        self.apps.forget_outcome(app_id)
-
     @property
     def shared_engine(self) -> str:
         return known.shared_engine()
