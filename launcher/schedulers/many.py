@@ -6,7 +6,7 @@ from launcher.errors import LauncherError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
     from typing import TypeVar
 
     T = TypeVar("T")
@@ -19,8 +19,10 @@ def in_threads(act: Callable[[str], T], app_ids: Iterable[str]) -> Iterator[tupl
 
     Raises the errors of `act` that are no LauncherError.
     """
+    from launcher.schedulers.readback import as_they_come
+
     left = list(reversed(list(app_ids)))
-    return merged([_outcomes(act, left) for _ in range(min(_AT_ONCE, len(left)))])
+    return as_they_come([_outcomes(act, left) for _ in range(min(_AT_ONCE, len(left)))])
 
 
 def _outcomes(act: Callable[[str], T], left: list[str]) -> Iterator[tuple[str, T | LauncherError]]:
@@ -34,39 +36,6 @@ def _outcomes(act: Callable[[str], T], left: list[str]) -> Iterator[tuple[str, T
         except LauncherError as error:
             result = error
         yield app_id, result
-
-
-def merged(sources: Sequence[Iterable[T]]) -> Iterator[T]:
-    """The items of several sources as they come; each source runs in a thread of its own.
-
-    Raises the errors of the sources.
-    """
-    if len(sources) < 2:
-        for source in sources:
-            yield from source
-        return
-    from queue import SimpleQueue
-    from threading import Thread
-
-    queue: SimpleQueue[tuple[T, ...] | BaseException] = SimpleQueue()  # an item; () at the end of a source
-
-    def read(source: Iterable[T]) -> None:
-        try:
-            for item in source:
-                queue.put((item,))
-            queue.put(())
-        except BaseException as error:
-            queue.put(error)
-
-    for source in sources:
-        Thread(target=read, args=(source,), daemon=True).start()
-    left = len(sources)
-    while left:
-        found = queue.get()
-        if isinstance(found, BaseException):
-            raise found
-        left -= not found
-        yield from found
 
 
 def the_one(results: Iterable[tuple[str, T | LauncherError]]) -> T:

@@ -154,20 +154,22 @@ class RecordedLogs(AppLogs):
 
 
 def as_they_come(sources: Sequence[Iterable[T]], close: Callable[[], None] | None = None) -> Iterator[T]:
-    """Merge sources in the order of arrival. Several have a thread each.
+    """Merge sources in the order of arrival. Several have a thread each. Raises their errors.
 
     Args:
         close: ends the reading of all sources; called when the caller stops, or a source fails.
     """
-    from queue import Queue
-    from threading import Thread
-
-    waiting: Queue[T | BaseException | None] = Queue(_QUEUED)
     threads: list[Thread] = []
+    waiting: Queue[T | BaseException | None] | None = None
     try:
-        if len(sources) == 1:
-            yield from sources[0]
+        if len(sources) < 2:
+            for source in sources:
+                yield from source
             return
+        from queue import Queue
+        from threading import Thread
+
+        waiting = Queue(_QUEUED)
         for source in sources:
             threads.append(Thread(target=_pump, args=(source, waiting), daemon=True))
             threads[-1].start()
@@ -183,7 +185,8 @@ def as_they_come(sources: Sequence[Iterable[T]], close: Callable[[], None] | Non
     finally:
         if close is not None:
             close()
-            _drain(waiting, threads)
+            if waiting is not None:
+                _drain(waiting, threads)
 
 
 def _pump(source: Iterable[T], into: Queue[T | BaseException | None]) -> None:

@@ -29,7 +29,6 @@ from launcher.specs.secret import Secret
 if TYPE_CHECKING:
     from launcher.specs.attempt import AttemptState
     from launcher.specs.dryrun import AppDryRunInfo
-    from launcher.specs.jobkey import JobKey
     from launcher.specs.launch import InputRef
     from launcher.state.store import Store
     from launcher.turns.ask import Ask
@@ -53,14 +52,12 @@ class Submitter:
         self._line: LineClient | None = None
         self._lock = allocate_lock()
 
-    def claim(
-        self, recorded: Mapping[str, Any], *, session: str, name: str, key: JobKey | None = None
-    ) -> Claim:
+    def claim(self, recorded: Mapping[str, Any]) -> Claim:
         with self._lock:
             if self._store is None:
                 # Open while submitting: SQLite syncs three times whenever the last connection closes.
                 self._store = open_store(durable=False)
-        return claim(self._store, self.state_dir, dict(recorded), session=session, name=name, key=key)
+        return claim(self._store, self.state_dir, dict(recorded))
 
     def create(
         self, made: Claim, request: PopenRequest, *, attached: bool, output: str = "", held: bool = False
@@ -152,7 +149,7 @@ class Submitter:
         check_edits(info.request, rundir.apps_dir(self.state_dir))
         recorded = of_app(app, info.cfg, scheduler, session, app_id, time.time())
         turn = ask_of_run(app, app_id, in_turn=in_turn)
-        made = self.claim(recorded, session=session, name=app.name)
+        made = self.claim(recorded)
         request = bind_request(info.request, app_id)
         supervisor = self.create(made, request if turn else without_gpus(request), attached=attached)
         self.start(supervisor, turn=turn)
@@ -194,8 +191,7 @@ class LocalReservation(BackendReservation):
         super().__init__(attempt)
         self._submitter = submitter
         self._request_of = request_of
-        key = attempt.key
-        self._claim = submitter.claim(attempt.to_json(), session=key.session, name=key.job, key=key)
+        self._claim = submitter.claim(attempt.to_json())
         self._supervisor: SupervisorClient | None = None
         self._is_over = False  # started, or removed
         self.resumed = self._claim.resumed

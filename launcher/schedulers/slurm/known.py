@@ -11,12 +11,13 @@ from __future__ import annotations
 import os
 
 from launcher import paths
-from launcher.state.records import AppRecord
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
+
+    from launcher.state.records import AppRecord
 
 SLURM = "slurm"
 DEFAULT_JOB_DIR = "~/.launcher/slurm"
@@ -118,21 +119,12 @@ def forget(app_id: str) -> None:
 
 def apps(version: int = 0) -> Iterator[tuple[AppRecord, bool]]:
     """Every app that was submitted from here, as `appstore.every_app` yields them. Asks no cluster."""
+    from launcher.schedulers.record import row_of
+
     for app_id in app_ids():
         about = _read("apps", app_id)
         if _place(about) is not None:
-            key = about.get("key")
-            row = AppRecord(
-                SLURM,
-                about.get("session", ""),
-                app_id,
-                name=about.get("name", ""),
-                key=tuple(key) if key else None,
-                number=about.get("number"),
-                created_at=about.get("created_at"),
-                state="reserved",
-            )
-            yield row, True
+            yield row_of(SLURM, app_id, about), True
 
 
 def _place(about: Mapping[str, object]) -> Place | None:
