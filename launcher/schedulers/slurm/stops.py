@@ -117,14 +117,7 @@ class _Stops:
             late = {app_id: facts for app_id, facts in left.items() if now > until[app_id]}
             for app_id in forced & late.keys():
                 del left[app_id], late[app_id]
-                yield (
-                    app_id,
-                    SchedulerError(
-                        f"cannot stop {app_id}: Slurm has not ended its job",
-                        hint="a node may be down: `squeue` shows where it is; cancel again when the node is"
-                        " back",
-                    ),
-                )
+                yield app_id, _not_ended(app_id)
             if late:
                 for app_id in late:
                     self._on_wait(app_id, "it does not end by itself, and Slurm kills it")
@@ -150,6 +143,13 @@ class _Stops:
         apps = settled(self._cluster, checked(answer)["apps"])
         going = {each for each, facts in apps.items() if facts.get("queue") or not facts.get("outcome")}
         return [each for each in ids if each not in going]
+
+
+def _not_ended(app_id: str) -> SchedulerError:
+    return SchedulerError(
+        f"cannot stop {app_id}: Slurm has not ended its job",
+        hint="a node may be down: `squeue` shows where it is; cancel again when the node is back",
+    )
 
 
 def is_left_behind(view: View) -> bool:
