@@ -309,7 +309,15 @@ class BackendScheduler(StagedScheduler[T]):
 
 
 class EngineApps(ABC):
-    """The apps of an engine. The methods are those of `Scheduler` and `StagedScheduler` with these names."""
+    """The apps of an engine. The methods are those of the scheduler with these names."""
+
+    @abstractmethod
+    def read(self, app_id: str, *, whole: bool = False) -> SeenApp | None: ...
+
+    @abstractmethod
+    def read_ended(
+        self, app_id: str, timeout_s: float | None = None, *, whole: bool = False
+    ) -> SeenApp | None: ...
 
     @abstractmethod
     def observe(self, keys: Collection[JobKey], settled: Collection[str] = ()) -> list[Attempt]: ...
@@ -357,6 +365,14 @@ class EngineScheduler(BackendScheduler[T]):
     @property
     @abstractmethod
     def apps(self) -> EngineApps: ...
+
+    def read(self, app_id: str, *, whole: bool = False) -> SeenApp | None:
+        return self.apps.read(app_id, whole=whole)
+
+    def read_ended(
+        self, app_id: str, timeout_s: float | None = None, *, whole: bool = False
+    ) -> SeenApp | None:
+        return self.apps.read_ended(app_id, timeout_s, whole=whole)
 
     def observe(self, keys: Collection[JobKey], settled: Collection[str] = ()) -> list[Attempt]:
         return self.apps.observe(keys, settled)

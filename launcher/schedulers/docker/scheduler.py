@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from launcher.schedulers.docker.request.job import DockerJob
     from launcher.schedulers.docker.submission import DockerReservation, Submission
     from launcher.schedulers.readback import AppLogs
-    from launcher.schedulers.record import SeenApp
     from launcher.schedulers.workspaces import BoundWorkspace
     from launcher.specs.app import AppDef, CfgVal
     from launcher.specs.attempt import Attempt
@@ -172,14 +171,6 @@ class DockerScheduler(EngineScheduler["DockerJob"]):
         from launcher.schedulers.docker.observe import DockerApps
 
         return DockerApps(self.view, take_over=self.take_over)
-
-    def read(self, app_id: str, *, whole: bool = False) -> SeenApp | None:
-        return self.apps.read(app_id, whole=whole)
-
-    def read_ended(
-        self, app_id: str, timeout_s: float | None = None, *, whole: bool = False
-    ) -> SeenApp | None:
-        return self.apps.read_ended(app_id, timeout_s, whole=whole)
 
     def kept_notes(self, kept: Mapping[str, AppDef]) -> Mapping[str, Sequence[str]]:
         from launcher.schedulers.docker.images.pull import changed_tags

@@ -215,13 +215,8 @@ def read_request(app_dir: str) -> Record | None:
 # -- what a dead supervisor has left ---------------------------------------------------------------------
 
 
-def supervisor_pid(view: AppView) -> int | None:
-    """The pid by which this process can signal the supervisor; None when it has exited or is not visible."""
-    return None if view.supervisor is None else visible_pid(*view.supervisor)
-
-
 def visible_pid(pid: int, start: int, boot: str) -> int | None:
-    """The pid by which this process can signal one that a record names; see `supervisor_pid`.
+    """The pid by which this process can signal one that a record names; None when it is not visible.
 
     The record has the pid that the process has in its own pid namespace: from outside of a container its
     processes have others.

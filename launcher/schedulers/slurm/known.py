@@ -51,7 +51,7 @@ def places() -> list[Place]:
     """
     found = clusters()
     default = place_of({})
-    if default[0] or _holds_apps(default[1]):
+    if default[0] or (has_commands() and os.path.isdir(os.path.join(os.path.expanduser(default[1]), "apps"))):
         found.append(default)
     return list(dict.fromkeys(found))
 
@@ -64,10 +64,6 @@ def shared_engine() -> str:
 def clusters() -> list[Place]:
     """Every place where this state folder submitted apps."""
     return [place for name in _names("clusters") if (place := _place(_read("clusters", name)))]
-
-
-def _holds_apps(job_dir: str) -> bool:
-    return os.path.isdir(os.path.join(os.path.expanduser(job_dir), "apps")) and has_commands()
 
 
 def has_commands() -> bool:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from typing import IO
 
     from launcher.schedulers.readback import AppLogs
-    from launcher.schedulers.record import SeenApp
     from launcher.schedulers.slurm.apps import SlurmApps
     from launcher.schedulers.slurm.batches import SlurmBatches
     from launcher.schedulers.slurm.clusters import Clusters
@@ -154,14 +153,6 @@ class SlurmScheduler(EngineScheduler["SlurmRequest"]):
     def attempts_of(self, keys: Collection[JobKey]) -> list[Attempt]:
         """Reads the folders of apps, and does not ask Slurm."""
         return self.apps.observe(keys, look=False)
-
-    def read(self, app_id: str, *, whole: bool = False) -> SeenApp | None:
-        return self.apps.read(app_id, whole=whole)
-
-    def read_ended(
-        self, app_id: str, timeout_s: float | None = None, *, whole: bool = False
-    ) -> SeenApp | None:
-        return self.apps.read_ended(app_id, timeout_s, whole=whole)
 
     def refresh(self, app_ids: Iterable[str]) -> Iterable[AppRecord]:
         return self.apps.refresh(app_ids)
