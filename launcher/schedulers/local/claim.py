@@ -11,7 +11,7 @@ from launcher.errors import ReservedError, StateError
 from launcher.schedulers.appfolder import AppFolder, remove_tree
 from launcher.schedulers.appstore import open_store
 from launcher.schedulers.local import appview, rundir
-from launcher.schedulers.record import row_of
+from launcher.schedulers.record import row_of, write_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def claim(store: Store, state_dir: str, record: Record) -> Claim:
             made.resumed = _take_over(app_dir, record)
         os.ftruncate(fd, 0)
         os.pwrite(fd, _SELF.format(os.getpid(), os.uname().nodename).encode(), 0)
-        appview.write_attempt(app_dir, record)
+        write_json(app_dir, "attempt.json", record)
     except OSError as error:
         made.release()
         raise paths.unusable(error, app_dir) from error

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 from launcher.errors import SchedulerError
 from launcher.schedulers.appstore import open_store
 from launcher.schedulers.backend import BackendReservation
-from launcher.schedulers.local import appview, rundir
+from launcher.schedulers.local import rundir
 from launcher.schedulers.local.claim import Claim, claim, discard, discard_ownerless
 from launcher.schedulers.local.outputs import LocalOutputs, will_be_made
 from launcher.schedulers.local.popen import PopenRequest
 from launcher.schedulers.local.request import bind_request, check_edits, without_gpus
 from launcher.schedulers.local.stop import NOTE_S
 from launcher.schedulers.local.supervisor_client import LineClient, SupervisorClient
-from launcher.schedulers.record import of_app
+from launcher.schedulers.record import of_app, write_json
 from launcher.schedulers.turns import ask_of_run
 from launcher.secrets import resolve
 from launcher.specs.app import AppDef, CfgVal
@@ -76,7 +76,7 @@ class Submitter:
             used = {value for param in params for value in param.env.values() if isinstance(value, Secret)}
             # Reference → value: held only in the supervisor's memory.
             secrets = {str(reference): resolve(reference) for reference in sorted(used)}
-            appview.write_request(made.app_dir, request.to_json())
+            write_json(made.app_dir, "request.json", request.to_json())
             supervisor = self._holder_of(made, held=held)
         except BaseException:
             discard(self.state_dir, made.app_dir, made)

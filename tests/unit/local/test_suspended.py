@@ -12,8 +12,8 @@ from launcher.errors import SchedulerError
 from launcher.schedulers import pids
 from launcher.schedulers.appfolder import AppFolder
 from launcher.schedulers.local import appview, rundir, stop
-from launcher.schedulers.local.appview import write_request
 from launcher.schedulers.many import the_one
+from launcher.schedulers.record import write_json
 from tests import processes
 from tests.unit.local.conftest import Supervise
 from tests.unit.local.driving import Driven
@@ -26,7 +26,7 @@ SLEEP = ["sleep", "1000"]
 def app(supervise: Supervise) -> Driven:
     made = supervise("app")
     made.start(made.role("main", SLEEP, SLEEP), grace_s=0.1)
-    write_request(made.app_dir, {"grace_s": 0.1})
+    write_json(made.app_dir, "request.json", {"grace_s": 0.1})
     return made
 
 
