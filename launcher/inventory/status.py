@@ -149,7 +149,7 @@ def stop(
     Yields with an app the error if it cannot be stopped.
     """
     from launcher.errors import LauncherError
-    from launcher.schedulers.readback import as_they_come
+    from launcher.schedulers.many import as_they_come
 
     known = {app.app_id: app for app in apps}
     of_each: dict[str, list[AppRecord]] = {}
