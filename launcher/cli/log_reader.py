@@ -132,7 +132,7 @@ def _for_terminal(found: Iterable[bytes]) -> Iterator[bytes]:
 def _of_apps(logs: Logs) -> Iterator[bytes]:
     """The logs of several apps: by time, or as they are written when followed."""
     if logs[0][1].follow:
-        from launcher.schedulers.readback import as_they_come
+        from launcher.schedulers.many import as_they_come
 
         return as_they_come([read(app, request) for app, request in logs])
     return _with_times(logs)
@@ -260,7 +260,7 @@ def _with_times(logs: Logs) -> Iterator[bytes]:
     elif len(sources) == 1:
         yield from (text for _, text in sources[0])
     elif follow:
-        from launcher.schedulers.readback import as_they_come
+        from launcher.schedulers.many import as_they_come
 
         yield from (text for _, text in as_they_come(sources))
     else:

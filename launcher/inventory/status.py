@@ -149,7 +149,7 @@ def stop(
     Yields with an app the error if it cannot be stopped.
     """
     from launcher.errors import LauncherError
-    from launcher.schedulers.many import merged
+    from launcher.schedulers.many import as_they_come
 
     known = {app.app_id: app for app in apps}
     of_each: dict[str, list[AppRecord]] = {}
@@ -165,7 +165,7 @@ def stop(
         else:
             scheduler.on_wait = on_wait
             asked.append(scheduler.cancel_all(ids, grace_s))
-    return ((known[app_id], error) for app_id, error in merged(asked))
+    return ((known[app_id], error) for app_id, error in as_they_come(asked))
 
 
 def _mark_removed(app: AppRecord) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from launcher.lazy import on_use
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from launcher.schedulers.api import Scheduler
@@ -44,12 +46,4 @@ _HOMES = {
     "get_scheduler_factories": "registry",
 }
 
-
-def __getattr__(name: str) -> object:
-    from launcher.lazy import load
-
-    return load(__name__, _HOMES, name)
-
-
-def __dir__() -> list[str]:
-    return sorted(_HOMES)
+__getattr__, __dir__ = on_use(__name__, _HOMES)

@@ -6,10 +6,10 @@ and the Runner. One that is also a `StagedScheduler` (`schedulers.staged`) can b
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 
 from launcher.errors import SchedulerError
-from launcher.schedulers.polling import poll
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -74,8 +74,7 @@ class Scheduler(ABC, Generic[T]):
     on_wait: OnWait | None = None
     """Called with an app id and the reason for waiting when stopping the app takes long."""
     on_restart: OnRestart | None = None
-    """Called with an app id and each restart of the replicas that `log_chunks` or `log_records` follows. A
-    scheduler that does not know of restarts while they happen leaves it."""
+    """Called with an app id and each restart of replicas whose logs are followed, where those are known."""
     describe_every_s = 0.25
     """How often, in seconds, a display of live apps may call `describe` for each of them."""
     in_turn = False
@@ -333,10 +332,7 @@ class Scheduler(ABC, Generic[T]):
     # Common to all schedulers
 
     def run_opts(self) -> runopts:
-        """The run options of this scheduler, with those of its workspace mixin if it has one.
-
-        Override `_run_opts`; overriding this works too.
-        """
+        """The run options of this scheduler, and of its workspace mixin. Override `_run_opts`, or this."""
         opts = self._run_opts()
         of_workspace = getattr(self, "workspace_opts", None)
         if of_workspace is not None:
@@ -420,31 +416,34 @@ class Scheduler(ABC, Generic[T]):
         When `timeout_s` passes first, returns the app in its present state. This implementation polls at
         growing intervals; a scheduler whose engine reports ends overrides it.
         """
-        return poll(lambda: self.describe(app_id), _is_terminal, timeout_s)
+        from launcher.specs.status import is_terminal
+
+        return poll(lambda: self.describe(app_id), lambda answer: is_terminal(answer.state), timeout_s)
 
 
-def _is_terminal(answer: DescribeAppResponse) -> bool:
-    from launcher.specs.status import is_terminal
-
-    return is_terminal(answer.state)
+def poll(ask: Callable[[], T | None], is_over: Callable[[T], bool], timeout_s: float | None) -> T | None:
+    """Ask at growing intervals; returns the first answer that is over or None, or that after `timeout_s`."""
+    deadline = None if timeout_s is None else time.monotonic() + timeout_s
+    interval = 0.05
+    while True:
+        answer = ask()
+        left = None if deadline is None else deadline - time.monotonic()
+        if answer is None or is_over(answer) or (left is not None and left <= 0):
+            return answer
+        time.sleep(interval if left is None else min(interval, left))
+        interval = min(interval * 1.5, 5.0)
 
 
 _ON_USE = {
     "AppDryRunInfo": "launcher.specs.dryrun",
     "AppState": "launcher.specs.appstate",
-    "DescribeAppResponse": "launcher.schedulers.responses",
-    "ListAppResponse": "launcher.schedulers.responses",
-    "Stream": "launcher.schedulers.responses",
-    "filter_regex": "launcher.schedulers.logs",
-    "split_lines": "launcher.schedulers.logs",
-    "split_lines_iterator": "launcher.schedulers.logs",
+    **dict.fromkeys(("DescribeAppResponse", "ListAppResponse", "Stream"), "launcher.schedulers.responses"),
+    **dict.fromkeys(("filter_regex", "split_lines", "split_lines_iterator"), "launcher.schedulers.logs"),
 }
 """Names that schedulers import from here; each module is loaded when its name is used."""
 
 
-def __getattr__(name: str) -> Any:
-    if name in _ON_USE:
-        from importlib import import_module
+def __getattr__(name: str) -> object:
+    from launcher.lazy import load
 
-        return getattr(import_module(_ON_USE[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return load(__name__, _ON_USE, name)

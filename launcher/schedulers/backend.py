@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+from launcher.schedulers.api import poll
 from launcher.schedulers.appfolder import is_id
 from launcher.schedulers.many import the_one
-from launcher.schedulers.polling import poll
 from launcher.schedulers.staged import Reservation, StagedScheduler
 
 TYPE_CHECKING = False
@@ -309,7 +309,15 @@ class BackendScheduler(StagedScheduler[T]):
 
 
 class EngineApps(ABC):
-    """The apps of an engine. The methods are those of `Scheduler` and `StagedScheduler` with these names."""
+    """The apps of an engine. The methods are those of the scheduler with these names."""
+
+    @abstractmethod
+    def read(self, app_id: str, *, whole: bool = False) -> SeenApp | None: ...
+
+    @abstractmethod
+    def read_ended(
+        self, app_id: str, timeout_s: float | None = None, *, whole: bool = False
+    ) -> SeenApp | None: ...
 
     @abstractmethod
     def observe(self, keys: Collection[JobKey], settled: Collection[str] = ()) -> list[Attempt]: ...
@@ -344,6 +352,12 @@ class EngineApps(ABC):
     def sweep(self) -> list[str]:
         return []
 
+    def outcomes(self) -> list[Attempt]:
+        return []
+
+    def forget_outcome(self, app_id: str) -> None:  # noqa: B027 (most engines keep none)
+        """See `StagedScheduler`."""
+
 
 class EngineScheduler(BackendScheduler[T]):
     """A scheduler whose apps are a value of their own, which is loaded by the first method that needs it."""
@@ -351,6 +365,14 @@ class EngineScheduler(BackendScheduler[T]):
     @property
     @abstractmethod
     def apps(self) -> EngineApps: ...
+
+    def read(self, app_id: str, *, whole: bool = False) -> SeenApp | None:
+        return self.apps.read(app_id, whole=whole)
+
+    def read_ended(
+        self, app_id: str, timeout_s: float | None = None, *, whole: bool = False
+    ) -> SeenApp | None:
+        return self.apps.read_ended(app_id, timeout_s, whole=whole)
 
     def observe(self, keys: Collection[JobKey], settled: Collection[str] = ()) -> list[Attempt]:
         return self.apps.observe(keys, settled)
@@ -391,3 +413,9 @@ class EngineScheduler(BackendScheduler[T]):
 
     def sweep(self) -> list[str]:
         return self.apps.sweep()
+
+    def outcomes(self) -> list[Attempt]:
+        return self.apps.outcomes()
+
+    def forget_outcome(self, app_id: str) -> None:
+        self.apps.forget_outcome(app_id)

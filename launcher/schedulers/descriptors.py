@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from _socket import CMSG_SPACE, SCM_RIGHTS, SOL_SOCKET  # `socket` loads enum and selectors
+from _socket import CMSG_SPACE, SCM_RIGHTS, SOL_SOCKET, socket  # `socket` loads enum and selectors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 _INT = 4
 ROOM = CMSG_SPACE(64 * _INT)
@@ -30,3 +30,37 @@ def unpacked(ancillary: Iterable[tuple[int, int, bytes]]) -> list[int]:
         for data in rights
         for at in range(0, len(data) - len(data) % _INT, _INT)
     ]
+
+
+class FdInbox:
+    """The end of a socket at which descriptors arrive."""
+
+    def __init__(self, fd: int) -> None:
+        self._socket = socket(fileno=fd)
+        self._fds: list[int] = []
+
+    def read(self) -> bool:
+        """Wait for a message, whose descriptors alone count; False when the other end is closed."""
+        try:
+            data, more, *_ = self._socket.recvmsg(65536, ROOM, CLOEXEC)
+        except ConnectionResetError:
+            return False
+        self._fds += unpacked(more)
+        return bool(data)
+
+    def take_fds(self) -> list[int]:
+        """The descriptors that have come since the last call."""
+        fds, self._fds = self._fds, []
+        return fds
+
+
+def send_with(fd: int, data: bytes, fds: Sequence[int]) -> None:
+    """Write to a socket, with copies of these descriptors. Raises OSError where the other end is closed."""
+    own = socket(fileno=fd)
+    try:
+        rest = memoryview(data)
+        rest = rest[own.sendmsg([rest], packed(fds)) :]
+        while rest:
+            rest = rest[own.send(rest) :]
+    finally:
+        own.detach()

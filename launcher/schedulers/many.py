@@ -1,17 +1,23 @@
-"""Do one thing to several apps at once, where an engine takes one app at a time."""
+"""Do one thing to several apps at once, and merge what comes from several sources."""
 
 from __future__ import annotations
+
+import time
 
 from launcher.errors import LauncherError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-    from typing import TypeVar
+    from queue import Queue
+    from threading import Thread
+    from typing import Any, TypeVar
 
     T = TypeVar("T")
 
 _AT_ONCE = 16  # each may take the whole grace period of its app
+_QUEUED = 64  # pieces of all sources that wait for the reader
+_LEAVE_S = 2.0
 
 
 def in_threads(act: Callable[[str], T], app_ids: Iterable[str]) -> Iterator[tuple[str, T | LauncherError]]:
@@ -20,7 +26,7 @@ def in_threads(act: Callable[[str], T], app_ids: Iterable[str]) -> Iterator[tupl
     Raises the errors of `act` that are no LauncherError.
     """
     left = list(reversed(list(app_ids)))
-    return merged([_outcomes(act, left) for _ in range(min(_AT_ONCE, len(left)))])
+    return as_they_come([_outcomes(act, left) for _ in range(min(_AT_ONCE, len(left)))])
 
 
 def _outcomes(act: Callable[[str], T], left: list[str]) -> Iterator[tuple[str, T | LauncherError]]:
@@ -36,42 +42,67 @@ def _outcomes(act: Callable[[str], T], left: list[str]) -> Iterator[tuple[str, T
         yield app_id, result
 
 
-def merged(sources: Sequence[Iterable[T]]) -> Iterator[T]:
-    """The items of several sources as they come; each source runs in a thread of its own.
-
-    Raises the errors of the sources.
-    """
-    if len(sources) < 2:
-        for source in sources:
-            yield from source
-        return
-    from queue import SimpleQueue
-    from threading import Thread
-
-    queue: SimpleQueue[tuple[T, ...] | BaseException] = SimpleQueue()  # an item; () at the end of a source
-
-    def read(source: Iterable[T]) -> None:
-        try:
-            for item in source:
-                queue.put((item,))
-            queue.put(())
-        except BaseException as error:
-            queue.put(error)
-
-    for source in sources:
-        Thread(target=read, args=(source,), daemon=True).start()
-    left = len(sources)
-    while left:
-        found = queue.get()
-        if isinstance(found, BaseException):
-            raise found
-        left -= not found
-        yield from found
-
-
 def the_one(results: Iterable[tuple[str, T | LauncherError]]) -> T:
     """The result of the only app. Raises its error."""
     ((_, result),) = results
     if isinstance(result, LauncherError):
         raise result
     return result
+
+
+def as_they_come(sources: Sequence[Iterable[T]], close: Callable[[], None] | None = None) -> Iterator[T]:
+    """Merge sources in the order of arrival. Several have a thread each. Raises their errors.
+
+    Args:
+        close: ends the reading of all sources; called when the caller stops, or a source fails.
+    """
+    threads: list[Thread] = []
+    waiting: Queue[T | BaseException | None] | None = None
+    try:
+        if len(sources) < 2:
+            for source in sources:
+                yield from source
+            return
+        from queue import Queue
+        from threading import Thread
+
+        waiting = Queue(_QUEUED)
+        for source in sources:
+            threads.append(Thread(target=_pump, args=(source, waiting), daemon=True))
+            threads[-1].start()
+        left = len(sources)
+        while left:
+            found = waiting.get()
+            if isinstance(found, BaseException):
+                raise found
+            if found is None:
+                left -= 1
+            else:
+                yield found
+    finally:
+        if close is not None:
+            close()
+            if waiting is not None:
+                _drain(waiting, threads)
+
+
+def _pump(source: Iterable[T], into: Queue[T | BaseException | None]) -> None:
+    try:
+        for piece in source:
+            into.put(piece)
+    except BaseException as error:
+        into.put(error)
+    else:
+        into.put(None)
+
+
+def _drain(waiting: Queue[Any], threads: Sequence[Thread]) -> None:
+    """Let threads end that wait for room in the queue. One whose source does not end by then is left."""
+    from queue import Empty
+
+    until = time.monotonic() + _LEAVE_S
+    while any(thread.is_alive() for thread in threads) and time.monotonic() < until:
+        try:
+            waiting.get(timeout=0.05)
+        except Empty:
+            continue

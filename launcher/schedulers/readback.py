@@ -1,4 +1,4 @@
-"""Read the logs of an app back, followed or not, with the restarts between; merge what comes from several."""
+"""Read the logs of an app back, followed or not, with the restarts between."""
 
 from __future__ import annotations
 
@@ -10,18 +10,10 @@ from launcher.schedulers.logs import RESTART, tail
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from queue import Queue
-    from threading import Thread
-    from typing import Any, TypeVar
 
     from launcher.schedulers.api import OnRestart
     from launcher.schedulers.logs import LogBlock, LogPart, LogRecord, Where
     from launcher.schedulers.restarts import Event, Restart, RestartNotes, RestartReader
-
-    T = TypeVar("T")
-
-_QUEUED = 64  # pieces of all sources that wait for the reader
-_LEAVE_S = 2.0
 
 
 class AppLogs(ABC):
@@ -151,58 +143,3 @@ class RecordedLogs(AppLogs):
         from launcher.schedulers.restarts import followed
 
         return followed(self.restart_reader(), self.rounds())
-
-
-def as_they_come(sources: Sequence[Iterable[T]], close: Callable[[], None] | None = None) -> Iterator[T]:
-    """Merge sources in the order of arrival. Several have a thread each.
-
-    Args:
-        close: ends the reading of all sources; called when the caller stops, or a source fails.
-    """
-    from queue import Queue
-    from threading import Thread
-
-    waiting: Queue[T | BaseException | None] = Queue(_QUEUED)
-    threads: list[Thread] = []
-    try:
-        if len(sources) == 1:
-            yield from sources[0]
-            return
-        for source in sources:
-            threads.append(Thread(target=_pump, args=(source, waiting), daemon=True))
-            threads[-1].start()
-        left = len(sources)
-        while left:
-            found = waiting.get()
-            if isinstance(found, BaseException):
-                raise found
-            if found is None:
-                left -= 1
-            else:
-                yield found
-    finally:
-        if close is not None:
-            close()
-            _drain(waiting, threads)
-
-
-def _pump(source: Iterable[T], into: Queue[T | BaseException | None]) -> None:
-    try:
-        for piece in source:
-            into.put(piece)
-    except BaseException as error:
-        into.put(error)
-    else:
-        into.put(None)
-
-
-def _drain(waiting: Queue[Any], threads: Sequence[Thread]) -> None:
-    """Let threads end that wait for room in the queue. One whose source does not end by then is left."""
-    from queue import Empty
-
-    until = time.monotonic() + _LEAVE_S
-    while any(thread.is_alive() for thread in threads) and time.monotonic() < until:
-        try:
-            waiting.get(timeout=0.05)
-        except Empty:
-            continue

@@ -5,6 +5,8 @@ Imports no specs at the top: `list` and `status` load this module.
 
 from __future__ import annotations
 
+import os
+
 from launcher.state.records import AppRecord, as_seen
 from launcher.text import session_of
 
@@ -41,6 +43,22 @@ if TYPE_CHECKING:
         def inputs_changed(self) -> str: ...
         @property
         def used(self) -> Mapping[str, Use]: ...
+
+
+def write_json(app_dir: str, name: str, value: Mapping[str, Any]) -> None:
+    """Write a file of an app's folder.
+
+    Raises StateError when the disk is full or read-only; then the file is as it was.
+    """
+    import json
+
+    from launcher import paths
+    from launcher.schedulers.appfolder import AppFolder
+
+    try:
+        AppFolder(app_dir).write(name, json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+    except OSError as error:
+        raise paths.unusable(error, os.path.join(app_dir, name)) from error
 
 
 def of_app(

@@ -26,7 +26,7 @@ _FAST = {
     "launcher.holding": "app events hold journal order phrases probes replica state use waiting",
     "launcher.inventory": ("ends find groups held listing logs needs project recorded status turns"),
     "launcher.schedulers": (
-        "api appfolder appstore backend descriptors logs loop many pids polling probes readback record "
+        "api appfolder appstore backend descriptors logs loop many pids probes readback record "
         "registry staged usage"
     ),
     "launcher.schedulers.docker": "labels scheduler tombstones",
@@ -34,7 +34,7 @@ _FAST = {
     "launcher.schedulers.docker.watching": "client rendezvous",
     "launcher.schedulers.local": (
         "apprecord appview claim control driver filewatch held hold in_line kernel line_holder logfiles "
-        "logrecords logs logwriter needed observe passing probes replicas rundir scheduler spawn starter "
+        "logrecords logs logwriter observe probes replicas rundir scheduler spawn starter "
         "stop supervisor together"
     ),
     "launcher.schedulers.slurm": "known scheduler",
@@ -96,6 +96,7 @@ ON_BRANCH = {
     "launcher.schedulers.devices": "launcher.turns, for apps that ask for no kind of GPU",
     "launcher.schedulers.docker.client.configuration": "warnings, for registries without credentials",
     "launcher.schedulers.docker.client.transport": "subprocess, without SSH; urllib.request, without a proxy",
+    "launcher.schedulers.docker.observe": "what stops, ends and removes apps, for commands that only read",
     "launcher.schedulers.docker.request.derive": "launcher.turns, for apps without GPUs",
     "launcher.schedulers.docker.submission": "the tables of turns, for apps that take none",
     "launcher.schedulers.docker.watching.hold": "what creates containers, while an app waits",
@@ -106,7 +107,6 @@ ON_BRANCH = {
     "launcher.schedulers.docker.watching.actions": "probes, for apps without them",
     "launcher.schedulers.docker.watching.app": "probes, needs and turns, for apps without them",
     "launcher.schedulers.docker.watching.watcher": "needs and turns, for apps without them",
-    "launcher.schedulers.local.submit": "what talks to a line holder, for apps that wait for nothing",
     "launcher.schedulers.local.request": "launcher.turns, for apps without GPUs",
     "launcher.schedulers.slurm.cluster": (
         "ssh, for clusters of this machine; zipfile, for requests that submit nothing"
@@ -212,10 +212,7 @@ def fast(scenario) -> set[str]:
     entries += ("inventory.needs",)  # of waiting and skipped apps
     entries += ("cli.start",)  # of an app in line
     entries += ("turns.ask", "turns.deal", "turns.table")  # of an app that takes its turn
-    entries += (
-        "schedulers.local.line_holder",
-        "schedulers.local.needed",
-    )  # apps that wait for others, or in line
+    entries += ("schedulers.local.line_holder",)  # apps that wait for others, or in line
     # With an engine, and without: what a list of its apps loads.
     entries += (
         "schedulers.docker.scheduler",

@@ -26,7 +26,8 @@ from launcher.schedulers.docker.names import where as name_of
 from launcher.schedulers.docker.old_journal import OldJournal
 from launcher.schedulers.docker.watching.client import wait_for_exit
 from launcher.schedulers.logs import STDOUT, LogPart, LogRecord, LogsRemoved, Where
-from launcher.schedulers.readback import RecordedLogs, as_they_come
+from launcher.schedulers.many import as_they_come
+from launcher.schedulers.readback import RecordedLogs
 from launcher.schedulers.restarts import Event, RecordedEvents, RestartNotes, RestartReader
 
 if TYPE_CHECKING:

@@ -160,9 +160,9 @@ def find_all(
     return sorted(apps, key=lambda each: each.labels.created_at, reverse=True)
 
 
-def inspect(engine: EngineView, app: DockerApp, *, take_over: bool = False) -> DockerApp:
+def inspect(engine: EngineView, app: DockerApp) -> DockerApp:
     """The same app, inspected and confirmed."""
-    return find(engine, app.app_id, take_over=take_over, previous=app) or app
+    return find(engine, app.app_id, previous=app) or app
 
 
 def needs_confirmation(app: DockerApp) -> bool:

@@ -85,10 +85,6 @@ class Labels:
         return self.text("app-id")
 
     @property
-    def session(self) -> str:
-        return self.text("session")
-
-    @property
     def name(self) -> str:
         """The job's name, or the AppDef's."""
         return self.text("name")

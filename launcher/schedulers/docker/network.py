@@ -46,14 +46,10 @@ def _repair(engine: Engine, container: str, error: EngineError) -> bool:
     with _REPAIR_LOCK:
         ensure(engine)
     if seen.was_started and not ambiguous:
-        _connect(engine, container)
+        try:
+            engine.connect(NETWORK, container)
+        except EngineUnreachable:
+            raise
+        except EngineError:
+            pass  # removed again, or another cause: the next start reports it
     return True
-
-
-def _connect(engine: Engine, container: str) -> None:
-    try:
-        engine.connect(NETWORK, container)
-    except EngineUnreachable:
-        raise
-    except EngineError:  # removed again, or another cause: the next start reports it
-        return

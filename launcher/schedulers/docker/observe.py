@@ -1,17 +1,25 @@
-"""Read Docker apps for plans and commands: as attempts, records and descriptions."""
+"""The apps of an engine: observed, listed, stopped and removed; their ends recorded."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
+from launcher.errors import LauncherError
+from launcher.schedulers.backend import EngineApps
 from launcher.schedulers.docker import apps, rows, tombstones
 from launcher.schedulers.docker.apps import DockerApp
+from launcher.schedulers.docker.client.engine import Engine, writable
 from launcher.schedulers.docker.client.errors import EngineError
 from launcher.schedulers.docker.client.view import INSPECTIONS, EngineView, run_parallel
+from launcher.schedulers.docker.client.wire import Patience
 from launcher.schedulers.docker.labels import PREFIX, Labels
 from launcher.schedulers.docker.names import error_file
 from launcher.schedulers.docker.status import DockerReplica
 from launcher.schedulers.docker.tombstones import Tombstone
+from launcher.schedulers.docker.watching import waiting
+from launcher.schedulers.docker.watching.client import ensure_watched
+from launcher.schedulers.many import in_threads
 from launcher.schedulers.record import SeenApp
 from launcher.specs.attempt import Attempt
 from launcher.specs.launch import JobKey
@@ -34,7 +42,167 @@ class FoundApp(SeenApp):
         return self._attempt
 
 
-def brief_app(found: DockerApp) -> SeenApp:
+class DockerApps(EngineApps):
+    """The apps of an engine.
+
+    Args:
+        view: the engine. What changes an app needs one that is not readonly.
+        take_over: as in `StagedScheduler`.
+    """
+
+    def __init__(self, view: EngineView, *, take_over: bool = False) -> None:
+        self._view = view
+        self._take_over = take_over
+
+    @property
+    def _engine(self) -> Engine:
+        return writable(self._view)
+
+    # -- reading -------------------------------------------------------------------------------------------
+
+    def read(self, app_id: str, *, whole: bool = False) -> SeenApp | None:
+        """An app of this engine or, as last recorded here, of another one.
+
+        Read as a whole, an app that needs a watcher and has none gets one.
+        """
+        if whole:
+            watched = self._watched(app_id)
+            return None if watched is None else self._whole(watched)
+        found = apps.find(self._view, app_id, take_over=self._take_over)
+        return rows.elsewhere(self._view, app_id) if found is None else _brief(found)
+
+    def _watched(self, app_id: str) -> DockerApp | None:
+        found = apps.find(self._view, app_id)
+        if found is None:
+            rows.refuse_elsewhere(self._view, app_id)
+        elif found.view.needs_watcher and isinstance(self._view, Engine):
+            ensure_watched(self._view, app_id)
+        return found
+
+    def _whole(self, found: DockerApp) -> SeenApp:
+        """The app with its replicas, and with the errors that they left."""
+        seen, drift = FoundApp(found), found.view.drift
+        if drift not in seen.record.message:
+            seen.record.message = "; ".join(filter(None, (seen.record.message, drift)))
+        errors = error_files(self._view, found)
+        seen.record.replicas = [_replica_record(each, found, errors) for each in found.view.replicas]
+        return seen
+
+    def read_ended(
+        self, app_id: str, timeout_s: float | None = None, *, whole: bool = False
+    ) -> SeenApp | None:
+        """Waits on the engine's event stream."""
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        watched = self._watched(app_id)
+        found = None if watched is None else waiting.wait_for_end(self._view, app_id, deadline)
+        if whole:
+            return None if found is None else self._whole(found)
+        if found is not None and not found.labels.is_job:
+            return _brief(found)
+        # The engine may have ended it by going away.
+        return Patience(self._view.host, deadline).persist(lambda: self.read(app_id))
+
+    def records(self) -> list[AppRecord]:
+        """Every app of the engine, the newest first.
+
+        The list alone does not show which containers wait to be restarted.
+        """
+
+        def is_unclear(app: DockerApp) -> bool:
+            return app.paused_by is not None or (app.view.ended and not app.view.final)
+
+        found = apps.find_all(self._view)
+        return [(apps.inspect(self._view, app) if is_unclear(app) else app).to_record() for app in found]
+
+    def observe(self, keys: Collection[JobKey], settled: Collection[str] = ()) -> list[Attempt]:
+        """See `StagedScheduler.observe`.
+
+        Ended attempts of jobs outside `keys` are returned until their end is recorded here. Containers are
+        inspected only where the list is not enough: of apps that have ended or lost their owner.
+        """
+        engine, take_over = self._view, self._take_over
+        stones = tombstones.read_all(engine)
+        found = apps.find_all(engine, f"{PREFIX}job", stones=stones, take_over=take_over)
+        latest = _latest(found, stones.values(), set(keys))
+
+        def is_asked_for(app: DockerApp) -> bool:
+            unsettled = not app.view.ended or (app.journal is not None and not app.journal.end_recorded)
+            return app.app_id not in settled and (unsettled or app.app_id in latest)
+
+        def confirmed(app: DockerApp) -> DockerApp | None:
+            if not apps.needs_confirmation(app):
+                return app
+            return apps.find(engine, app.app_id, take_over=take_over, previous=app)
+
+        current = run_parallel(confirmed, filter(is_asked_for, found), INSPECTIONS)
+        attempts = [apps.attempt_of(app) for app in current if app is not None]
+        there = {app.app_id for app in found} | set(settled)
+        attempts += [
+            stone.attempt() for app_id, stone in stones.items() if app_id in latest and app_id not in there
+        ]
+        here = [attempt for attempt in attempts if attempt is not None]
+        return [*here, *rows.live_elsewhere(engine, keys, settled)]
+
+    def outcomes(self) -> list[Attempt]:
+        found = (stone.attempt() for stone in tombstones.read_all(self._view).values())
+        return [attempt for attempt in found if attempt is not None]
+
+    def forget_outcome(self, app_id: str) -> None:
+        self._engine.remove_volume(tombstones.name_of(app_id))
+
+    def wait_for_start(self, app_id: str) -> None:
+        waiting.wait_for_start(self._view, app_id)
+
+    # -- ends ----------------------------------------------------------------------------------------------
+
+    def stop_all(
+        self, app_ids: Iterable[str], grace_s: float | None, *, interrupt: bool = False
+    ) -> Iterator[tuple[str, LauncherError | None]]:
+        """Yields each app when none of its containers runs."""
+        from launcher.schedulers.docker.watching import actions
+
+        def stop(app_id: str) -> None:
+            if not interrupt:
+                rows.refuse_elsewhere(self._view, app_id)
+            actions.cancel(self._engine, app_id, grace_s=grace_s, interrupt=interrupt)
+
+        return in_threads(stop, app_ids)
+
+    def withdraw_all(self, app_ids: Iterable[str]) -> Iterator[tuple[str, bool | LauncherError]]:
+        from launcher.schedulers.docker.watching.ends import give_up
+
+        return in_threads(lambda app_id: give_up(self._engine, app_id, "skipped", "withdrawn"), app_ids)
+
+    def reap(self) -> list[Attempt]:
+        from launcher.schedulers.docker.watching.ends import record_ends
+
+        return record_ends(self._engine)
+
+    def finished(self) -> list[AppRecord]:
+        from launcher.schedulers.docker import gc
+
+        return gc.finished(self._view)
+
+    def remove(self, app_id: str) -> None:
+        from launcher.schedulers.docker import gc
+
+        gc.remove(self._engine, app_id)
+
+    def remove_logs(self, app_id: str, *, dry_run: bool = False) -> str:
+        from launcher.schedulers.docker import gc
+
+        why = gc.why_logs_stay(self._view, app_id)
+        if not why and not dry_run:
+            gc.remove_logs(self._engine, app_id)
+        return why
+
+    def sweep(self) -> list[str]:
+        from launcher.schedulers.docker import gc
+
+        return gc.sweep(self._engine)
+
+
+def _brief(found: DockerApp) -> SeenApp:
     """The app without its replicas; a job's attempt is judged with what its watcher knows."""
     seen = FoundApp(found)
     attempt = seen.attempt()
@@ -42,66 +210,6 @@ def brief_app(found: DockerApp) -> SeenApp:
         seen.record = of_attempt(attempt)
         seen.record.abandoned = found.is_abandoned
     return seen
-
-
-def whole_app(engine: EngineView, found: DockerApp) -> SeenApp:
-    """The app with its replicas, and with the errors that they left."""
-    seen, drift = FoundApp(found), found.view.drift
-    if drift not in seen.record.message:
-        seen.record.message = "; ".join(filter(None, (seen.record.message, drift)))
-    errors = error_files(engine, found)
-    seen.record.replicas = [_replica_record(each, found, errors) for each in found.view.replicas]
-    return seen
-
-
-def read(engine: EngineView, app_id: str, *, take_over: bool = False) -> SeenApp | None:
-    """An app of this engine or, as last recorded here, of another one; without its replicas."""
-    found = apps.find(engine, app_id, take_over=take_over)
-    return rows.elsewhere(engine, app_id) if found is None else brief_app(found)
-
-
-def records(engine: EngineView) -> list[AppRecord]:
-    """Every app of the engine, the newest first.
-
-    The list alone does not show which containers wait to be restarted.
-    """
-
-    def is_unclear(app: DockerApp) -> bool:
-        return app.paused_by is not None or (app.view.ended and not app.view.final)
-
-    found = [apps.inspect(engine, app) if is_unclear(app) else app for app in apps.find_all(engine)]
-    return [app.to_record() for app in found]
-
-
-def observe(
-    engine: EngineView, keys: Collection[JobKey], settled: Collection[str], *, take_over: bool = False
-) -> list[Attempt]:
-    """See `StagedScheduler.observe`.
-
-    Ended attempts of jobs outside `keys` are returned until their end is recorded here. Containers are
-    inspected only where the list is not enough: of apps that have ended or lost their owner.
-    """
-    stones = tombstones.read_all(engine)
-    found = apps.find_all(engine, f"{PREFIX}job", stones=stones, take_over=take_over)
-    latest = _latest(found, stones.values(), set(keys))
-
-    def is_asked_for(app: DockerApp) -> bool:
-        unsettled = not app.view.ended or (app.journal is not None and not app.journal.end_recorded)
-        return app.app_id not in settled and (unsettled or app.app_id in latest)
-
-    def confirmed(app: DockerApp) -> DockerApp | None:
-        if not apps.needs_confirmation(app):
-            return app
-        return apps.find(engine, app.app_id, take_over=take_over, previous=app)
-
-    current = run_parallel(confirmed, filter(is_asked_for, found), INSPECTIONS)
-    attempts = [apps.attempt_of(app) for app in current if app is not None]
-    there = {app.app_id for app in found} | set(settled)
-    attempts += [
-        stone.attempt() for app_id, stone in stones.items() if app_id in latest and app_id not in there
-    ]
-    here = [attempt for attempt in attempts if attempt is not None]
-    return [*here, *rows.live_elsewhere(engine, keys, settled)]
 
 
 def _latest(found: Iterable[DockerApp], stones: Iterable[Tombstone], keys: Collection[JobKey]) -> set[str]:

@@ -29,6 +29,7 @@ from launcher.schedulers.appfolder import sweep as sweep_folders
 from launcher.schedulers.docker import records_root
 from launcher.schedulers.docker.journal import Event, Journal, fold
 from launcher.schedulers.owner import Owner, from_json, this_process
+from launcher.schedulers.record import write_json
 
 _ATTEMPT, _JOURNAL = "attempt.json", "journal.jsonl"
 
@@ -184,11 +185,7 @@ def exists(app_dir: str) -> bool:
 
 def write_attempt(app_dir: str, attempt: Mapping[str, Any]) -> None:
     """Write attempt.json. Raises StateError when the disk is full or read-only; the old file stays then."""
-    text = json.dumps(attempt, ensure_ascii=False, separators=(",", ":"))
-    try:
-        AppFolder(app_dir).write(_ATTEMPT, text)
-    except OSError as error:
-        raise paths.unusable(error, os.path.join(app_dir, _ATTEMPT)) from error
+    write_json(app_dir, _ATTEMPT, attempt)
 
 
 def read_attempt(app_dir: str) -> dict[str, Any] | None:

@@ -6,34 +6,31 @@ processes can read it.
 
 from __future__ import annotations
 
-import time
 from _thread import allocate_lock
 
 from launcher.errors import SchedulerError
 from launcher.noted import noted
 from launcher.schedulers.appfolder import is_id
-from launcher.schedulers.backend import BackendScheduler
+from launcher.schedulers.backend import EngineScheduler
 from launcher.schedulers.docker import records_root, shared_engine
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
-    from launcher.schedulers.docker.apps import DockerApp
     from launcher.schedulers.docker.client.engine import Engine
     from launcher.schedulers.docker.client.view import EngineView
+    from launcher.schedulers.docker.observe import DockerApps
     from launcher.schedulers.docker.outputs import DockerOutputs
     from launcher.schedulers.docker.request.job import DockerJob
     from launcher.schedulers.docker.submission import DockerReservation, Submission
     from launcher.schedulers.readback import AppLogs
-    from launcher.schedulers.record import SeenApp
     from launcher.schedulers.workspaces import BoundWorkspace
     from launcher.specs.app import AppDef, CfgVal
     from launcher.specs.attempt import Attempt
     from launcher.specs.check import Problem
     from launcher.specs.dryrun import AppDryRunInfo
-    from launcher.specs.launch import JobKey
     from launcher.specs.runopts import runopts
     from launcher.state.records import AppRecord
 
@@ -42,7 +39,7 @@ DOCKER = "local_docker"
 _NO_TURNS = "this engine is not on this machine, so its apps take no turns: the app starts at once"
 
 
-class DockerScheduler(BackendScheduler["DockerJob"]):
+class DockerScheduler(EngineScheduler["DockerJob"]):
     """Runs apps as containers of a Docker engine.
 
     Args:
@@ -167,72 +164,18 @@ class DockerScheduler(BackendScheduler["DockerJob"]):
         report = self._report(attempt.app_id)
         return DockerReservation(self.engine, attempt, report, take_over=self.take_over)
 
-    def withdraw(self, app_id: str) -> bool:
-        from launcher.schedulers.docker.watching.ends import give_up
+    # Reading, and what follows from it
 
-        return is_id(app_id) and give_up(self.engine, app_id, "skipped", "withdrawn")
+    @property
+    def apps(self) -> DockerApps:
+        from launcher.schedulers.docker.observe import DockerApps
 
-    # Observation
-
-    def observe(self, keys: Collection[JobKey], settled: Collection[str] = ()) -> list[Attempt]:
-        from launcher.schedulers.docker.observe import observe
-
-        return observe(self.view, keys, settled, take_over=self.take_over)
-
-    def read(self, app_id: str, *, whole: bool = False) -> SeenApp | None:
-        """Read as a whole, an app that needs a watcher and has none gets one."""
-        from launcher.schedulers.docker.observe import read, whole_app
-
-        if not whole:
-            return read(self.view, app_id, take_over=self.take_over)
-        found = self._watched(app_id)
-        return None if found is None else whole_app(self.view, found)
-
-    def _watched(self, app_id: str) -> DockerApp | None:
-        from launcher.schedulers.docker import apps, rows
-        from launcher.schedulers.docker.watching.client import ensure_watched
-
-        found = apps.find(self.view, app_id)
-        if found is None:
-            rows.refuse_elsewhere(self.view, app_id)
-        elif found.view.needs_watcher and not self._readonly:
-            ensure_watched(self.engine, app_id)
-        return found
-
-    def read_ended(
-        self, app_id: str, timeout_s: float | None = None, *, whole: bool = False
-    ) -> SeenApp | None:
-        """Waits on the engine's event stream."""
-        from launcher.schedulers.docker.client.wire import Patience
-        from launcher.schedulers.docker.observe import brief_app, whole_app
-        from launcher.schedulers.docker.watching.waiting import wait_for_end
-
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        watched = self._watched(app_id)
-        found = None if watched is None else wait_for_end(self.view, app_id, deadline)
-        if whole:
-            return None if found is None else whole_app(self.view, found)
-        if found is not None and not found.labels.is_job:
-            return brief_app(found)
-        # The engine may have ended it by going away.
-        return Patience(self.view.host, deadline).persist(lambda: self.read(app_id))
+        return DockerApps(self.view, take_over=self.take_over)
 
     def kept_notes(self, kept: Mapping[str, AppDef]) -> Mapping[str, Sequence[str]]:
         from launcher.schedulers.docker.images.pull import changed_tags
 
         return changed_tags(self.view, kept)
-
-    def reap(self) -> list[Attempt]:
-        from launcher.schedulers.docker.watching.ends import record_ends
-
-        return record_ends(self.engine)
-
-    # Records for the commands
-
-    def records(self) -> Sequence[AppRecord]:
-        from launcher.schedulers.docker.observe import records
-
-        return records(self.view)
 
     @property
     def shared_engine(self) -> str:
@@ -276,20 +219,7 @@ class DockerScheduler(BackendScheduler["DockerJob"]):
                 if app is not None and not app.view.ended:  # else one read is not enough
                     yield app.to_record()
 
-    def wait_for_start(self, app_id: str) -> None:
-        from launcher.schedulers.docker.watching.waiting import wait_for_start
-
-        wait_for_start(self.view, app_id)
-
-    # Cancellation
-
-    def stop(self, app_id: str, grace_s: float | None, *, interrupt: bool = False) -> None:
-        """Returns when none of its containers runs."""
-        from launcher.schedulers.docker.watching import actions
-
-        if not interrupt:
-            self.check_cancel(app_id)
-        actions.cancel(self.engine, app_id, grace_s=grace_s, interrupt=interrupt)
+    # Attached apps
 
     def leave(self, app_id: str) -> None:
         for submission in [each for each in self._submissions if each.app_id == app_id]:
@@ -314,47 +244,11 @@ class DockerScheduler(BackendScheduler["DockerJob"]):
         if client is not None:
             client.close()
 
-    # Cleaning up
-
-    def finished(self) -> list[AppRecord]:
-        from launcher.schedulers.docker import gc
-
-        return gc.finished(self.view)
-
-    def remove(self, app_id: str) -> None:
-        from launcher.schedulers.docker import gc
-
-        gc.remove(self.engine, app_id)
-
-    def remove_logs(self, app_id: str, *, dry_run: bool = False) -> str:
-        from launcher.schedulers.docker import gc
-
-        why = gc.why_logs_stay(self.view, app_id)
-        if not why and not dry_run:
-            gc.remove_logs(self.engine, app_id)
-        return why
-
-    def outcomes(self) -> list[Attempt]:
-        from launcher.schedulers.docker import tombstones
-
-        found = (stone.attempt() for stone in tombstones.read_all(self.view).values())
-        return [attempt for attempt in found if attempt is not None]
-
-    def forget_outcome(self, app_id: str) -> None:
-        from launcher.schedulers.docker import tombstones
-
-        self.engine.remove_volume(tombstones.name_of(app_id))
-
     @property
     def output_folders(self) -> DockerOutputs:
         from launcher.schedulers.docker.outputs import DockerOutputs
 
         return DockerOutputs(lambda: self.view)
-
-    def sweep(self) -> list[str]:
-        from launcher.schedulers.docker import gc
-
-        return gc.sweep(self.engine)
 
     def leftovers(self) -> list[tuple[str, str]]:
         from launcher.schedulers.docker import gc

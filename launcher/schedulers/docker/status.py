@@ -57,7 +57,6 @@ class DockerReplica:
     k: int
     state: str = "pending"
     id: str = ""
-    name: str = ""
     exit_code: int | None = None
     num_restarts: int = 0
     hostname: str = ""
@@ -311,7 +310,6 @@ def _replica(
         k=replica.k,
         state=state,
         id=container.id if container else "",
-        name=container.name if container else "",
         exit_code=replica.code if has_ended else None,
         num_restarts=replica.retries,
         hostname=(container.hostname or container.name) if container else "",

@@ -66,11 +66,6 @@ class Tombstone:
         return self.labels.app_id
 
     @property
-    def key(self) -> tuple[str, ...]:
-        """Project, target and job: equal to the JobKey."""
-        return tuple(self.labels.text(part) for part in _KEY)
-
-    @property
     def number(self) -> int:
         text = self.labels.text("attempt")
         return int(text) if text.isdecimal() else 0

@@ -6,7 +6,6 @@ import _signal  # type: ignore[import-not-found]  # `signal` loads enum and re
 import os
 import time
 
-from launcher import paths
 from launcher.errors import StateError
 from launcher.holding.journal import read_events
 from launcher.holding.state import AppState
@@ -16,7 +15,7 @@ from launcher.schedulers.local import rundir
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from typing import Any
 
     from launcher.schedulers.pids import Process
@@ -180,29 +179,6 @@ def _outlasts(folder: AppFolder, process: tuple[int, int, str]) -> bool:
 # -- what the client wrote before anything else ------------------------------------------------------------
 
 
-def write_attempt(app_dir: str, record: Mapping[str, Any]) -> None:
-    """Write attempt.json, the reserved attempt of an app. An app without a job has its fields as far as they
-    apply, with "key" null.
-
-    Raises StateError when the disk is full or read-only; then the file is as it was.
-    """
-    _write(app_dir, "attempt.json", record)
-
-
-def write_request(app_dir: str, request: Mapping[str, Any]) -> None:
-    """Write the request to the supervisor; see `write_attempt`."""
-    _write(app_dir, "request.json", request)
-
-
-def _write(app_dir: str, name: str, value: Mapping[str, Any]) -> None:
-    import json
-
-    try:
-        AppFolder(app_dir).write(name, json.dumps(value, ensure_ascii=False, separators=(",", ":")))
-    except OSError as error:
-        raise paths.unusable(error, os.path.join(app_dir, name)) from error
-
-
 def read_attempt(app_dir: str) -> Record | None:
     """Read attempt.json; None when its client was killed before it wrote it, or the folder is missing."""
     return AppFolder(app_dir).read_json("attempt.json")
@@ -215,13 +191,8 @@ def read_request(app_dir: str) -> Record | None:
 # -- what a dead supervisor has left ---------------------------------------------------------------------
 
 
-def supervisor_pid(view: AppView) -> int | None:
-    """The pid by which this process can signal the supervisor; None when it has exited or is not visible."""
-    return None if view.supervisor is None else visible_pid(*view.supervisor)
-
-
 def visible_pid(pid: int, start: int, boot: str) -> int | None:
-    """The pid by which this process can signal one that a record names; see `supervisor_pid`.
+    """The pid by which this process can signal one that a record names; None when it is not visible.
 
     The record has the pid that the process has in its own pid namespace: from outside of a container its
     processes have others.

@@ -11,12 +11,11 @@ from launcher.errors import ReservedError, StateError
 from launcher.schedulers.appfolder import AppFolder, remove_tree
 from launcher.schedulers.appstore import open_store
 from launcher.schedulers.local import appview, rundir
-from launcher.state.records import AppRecord
+from launcher.schedulers.record import row_of, write_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from launcher.schedulers.local.appview import Record
-    from launcher.specs.launch import JobKey
     from launcher.state.store import Store
 
 _SELF = "pid {} on {}"
@@ -28,10 +27,10 @@ class Claim:
     `resumed`: the folder holds an interrupted submission with the same digest.
     """
 
-    def __init__(self, app_dir: str, lock_fd: int, *, resumed: bool) -> None:
+    def __init__(self, app_dir: str, lock_fd: int) -> None:
         self.app_dir = app_dir
         self.lock_fd = lock_fd
-        self.resumed = resumed
+        self.resumed = False
 
     def release(self) -> None:
         """Close this process's copy of the lock; a supervisor that inherited it keeps its own."""
@@ -40,9 +39,7 @@ class Claim:
             self.lock_fd = -1
 
 
-def claim(
-    store: Store, state_dir: str, record: Record, *, session: str, name: str, key: JobKey | None = None
-) -> Claim:
+def claim(store: Store, state_dir: str, record: Record) -> Claim:
     """Take the app id of `record` and write the record. Raises ReservedError, StateError.
 
     The row is written before the folder, so that no folder is ever without one, and again after it, because
@@ -50,7 +47,7 @@ def claim(
     """
     app_id = record["app_id"]
     app_dir = rundir.app_dir(state_dir, app_id)
-    row = _row(record, session, name, key)
+    row = row_of(record["scheduler"], app_id, record)
     paths.ensure(rundir.apps_dir(state_dir))
     while True:
         store.add(row)
@@ -59,13 +56,13 @@ def claim(
         if fd >= 0:
             store.add(row)
             break
-    made = Claim(app_dir, fd, resumed=False)
+    made = Claim(app_dir, fd)
     try:
         if not new:
             made.resumed = _take_over(app_dir, record)
         os.ftruncate(fd, 0)
         os.pwrite(fd, _SELF.format(os.getpid(), os.uname().nodename).encode(), 0)
-        appview.write_attempt(app_dir, record)
+        write_json(app_dir, "attempt.json", record)
     except OSError as error:
         made.release()
         raise paths.unusable(error, app_dir) from error
@@ -100,7 +97,7 @@ def discard_ownerless(state_dir: str, app_dir: str) -> bool:
         fd = _lock(app_dir, app_id)
     except ReservedError:
         return False
-    made = Claim(app_dir, fd, resumed=False)
+    made = Claim(app_dir, fd)
     if fd >= 0 and _has_started(app_dir):
         made.release()
         return False
@@ -123,20 +120,7 @@ def hold_ownerless(app_dir: str) -> Iterator[None]:
 def discard_ended(state_dir: str, app_dir: str) -> None:
     """Remove an app that has ended. Raises ReservedError while its supervisor is running."""
     fd = _lock(app_dir, os.path.basename(app_dir))
-    discard(state_dir, app_dir, Claim(app_dir, fd, resumed=False))
-
-
-def _row(record: Record, session: str, name: str, key: JobKey | None) -> AppRecord:
-    return AppRecord(
-        record["scheduler"],
-        session,
-        record["app_id"],
-        name=name,
-        key=key,
-        number=record.get("number"),
-        state="reserved",
-        created_at=record["created_at"],
-    )
+    discard(state_dir, app_dir, Claim(app_dir, fd))
 
 
 def _make(app_dir: str) -> bool:

@@ -17,6 +17,7 @@ from launcher.holding.order import made_by_others
 from launcher.schedulers import pids
 from launcher.schedulers.appfolder import AppFolder
 from launcher.schedulers.local import rundir
+from launcher.schedulers.local.control import Inbox, send
 from launcher.schedulers.local.driver import Preparation
 from launcher.schedulers.local.logwriter import ReplicaLog
 from launcher.schedulers.local.replicas import NO_PROBE, Replica, RunningRole
@@ -25,7 +26,7 @@ from launcher.schedulers.local.spawn import SpawnError, pack
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any, Protocol
+    from typing import Any
 
     from launcher.schedulers.local.comparison import Comparison
     from launcher.schedulers.local.in_line import Share
@@ -35,30 +36,66 @@ if TYPE_CHECKING:
     Event = dict[str, Any]
     Message = Mapping[str, Any]
 
-    class Keeper(Protocol):
-        """The process that holds an app."""
-
-        kind: str
-        """The kind of the event that names it, at the beginning of the record."""
-
-        def answer(self, app: UnstartedApp, message: Message) -> None:
-            """Answer the client of the app, if it waits for an answer."""
-
-        def hold(self, app: UnstartedApp, message: Message) -> None:
-            """Have the app wait for others, and for its share of the machine, as its "go" says."""
-
-        def accepted(self, app: UnstartedApp) -> None:
-            """Let the client go, which knows that the app waits."""
-
-        def start(self, app: UnstartedApp) -> None:
-            """Start an app, for which nothing is to be waited any more."""
-
-        def over(self, app: UnstartedApp) -> None:
-            """Let go of an app that has ended, or was removed."""
-
-
 VERSION = 1
 RECORD_RETRY_S = 1.0
+
+
+class Keeper:
+    """The process that holds an app, by its end of the socket to the app's client.
+
+    Args:
+        control: that end; -1 for an app whose client has gone.
+
+    Attributes:
+        kind: of the event that names the process, at the beginning of the record.
+    """
+
+    kind = ""
+
+    def __init__(self, loop: Loop, control: int) -> None:
+        self._loop = loop
+        self._control = control  # -1 once the client has gone
+        self._inbox = Inbox(control)
+        if control >= 0:
+            loop.watch(control, self._receive)
+
+    def _receive(self) -> None:
+        if not self._inbox.read():
+            self._hung_up()
+            return
+        while (message := self._inbox.take()) is not None:
+            self._obey(message)
+
+    def _obey(self, message: Message) -> None:
+        """Take a message of the client."""
+
+    def _hung_up(self) -> None:
+        """Go on without the client, which has closed its end."""
+
+    def _close_control(self) -> None:
+        if self._control >= 0:
+            self._loop.remove(self._control)
+            os.close(self._control)
+            self._control = -1
+
+    # -- what the app asks for -----------------------------------------------------------------------------
+
+    def answer(self, message: Message) -> None:
+        """Answer the client of the app, if it waits for an answer."""
+        if self._control >= 0:
+            send(self._control, message)
+
+    def hold(self, app: UnstartedApp, message: Message) -> None:
+        """Have the app wait for others, and for its share of the machine, as its "go" says."""
+
+    def accepted(self, app: UnstartedApp) -> None:
+        """Let the client go, which knows that the app waits."""
+
+    def start(self, app: UnstartedApp) -> None:
+        """Start an app, for which nothing is to be waited any more."""
+
+    def over(self, app: UnstartedApp) -> None:
+        """Let go of an app that has ended, or was removed."""
 
 
 class UnstartedApp:
@@ -204,7 +241,7 @@ class UnstartedApp:
             return False
         self.note(kind, **fields)
         self.is_accepted = True
-        self._keeper.answer(self, {"ok": kind})
+        self._keeper.answer({"ok": kind})
         self._keeper.accepted(self)
         return True
 
@@ -249,7 +286,7 @@ class UnstartedApp:
             AppFolder(self.app_dir).remove()
         if error:
             about = {"role": error.role, "k": error.k, "argv": error.argv}
-            self._keeper.answer(self, {"error": str(error), **about})
+            self._keeper.answer({"error": str(error), **about})
         self._be_over()
 
     def leave(self) -> None:

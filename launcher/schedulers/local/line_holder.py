@@ -16,13 +16,12 @@ import os
 from marshal import dumps, loads
 
 from launcher.errors import SchedulerError
+from launcher.schedulers.descriptors import FdInbox
 from launcher.schedulers.local import kernel
-from launcher.schedulers.local.control import CONTROL_FD, Inbox, send
-from launcher.schedulers.local.held import UnstartedApp
-from launcher.schedulers.local.hold import Hold
+from launcher.schedulers.local.control import CONTROL_FD
+from launcher.schedulers.local.held import Keeper, UnstartedApp
+from launcher.schedulers.local.hold import Hold, Needed
 from launcher.schedulers.local.in_line import SharedLine, SharedPlace, to_hand_over
-from launcher.schedulers.local.needed import Needed
-from launcher.schedulers.local.passing import FdInbox
 from launcher.schedulers.local.spawn import Spawner
 from launcher.schedulers.local.starter import Starter
 from launcher.schedulers.local.supervisor import begin
@@ -67,7 +66,6 @@ class LineHolder:
     def _receive(self) -> None:
         """Take the apps that a client hands over."""
         is_open = self._inbox.read()
-        self._inbox.drop()
         fds = self._inbox.take_fds()
         if len(fds) % 2:  # this process may open no more files: the client sees that the app is not taken
             os.close(fds.pop())
@@ -114,22 +112,19 @@ class LineHolder:
             self.loop.after(0, self._look_at_requests)
 
 
-class LineMember:
-    """One app in a process that holds many: the `Keeper` of a `UnstartedApp`."""
+class LineMember(Keeper):
+    """One app in a process that holds many."""
 
     kind = "holder"
 
     def __init__(self, holder: LineHolder, control: int, lock: int) -> None:
+        super().__init__(holder.loop, control)
         self._holder = holder
-        self._loop = holder.loop
-        self._control = control  # this end of the socket to its client; -1 once that has gone
-        self._inbox = Inbox(control)
         self._lock = lock
         self._app: UnstartedApp | None = None
         self._request = b""  # its "create" but for the environment
         self._spawner: Spawner
         self._child = -1  # this end of the socket to the supervisor that is taking it over
-        self._loop.watch(control, self._receive)
 
     def look_for_requests(self) -> None:
         """End the app where a client has cancelled or withdrawn it."""
@@ -138,15 +133,11 @@ class LineMember:
 
     # -- messages of its client ----------------------------------------------------------------------------
 
-    def _receive(self) -> None:
-        if not self._inbox.read():
-            self._hung_up()
-            return
-        while (message := self._inbox.take()) is not None:
-            if message["op"] == "create" and self._app is None:
-                self._create(message)
-            elif message["op"] == "go" and self._app is not None:
-                self._app.prepare_start(message)
+    def _obey(self, message: Message) -> None:
+        if message["op"] == "create" and self._app is None:
+            self._create({**message})
+        elif message["op"] == "go" and self._app is not None:
+            self._app.prepare_start(message)
 
     def _create(self, message: dict[str, Any]) -> None:
         self._spawner = self._holder.spawner_of(message.pop("env"))
@@ -155,7 +146,7 @@ class LineMember:
         if app.create(message) and app.is_wanted():
             app.record.put_down()
             app.forget_replicas()
-            self.answer(app, {"ok": "created"})
+            self.answer({"ok": "created"})
 
     def _hung_up(self) -> None:
         """Undo the submission, unless the app is accepted, or a supervisor takes it over."""
@@ -165,17 +156,7 @@ class LineMember:
         elif self._child < 0 and not (self._app.is_accepted or self._app.has_ended):
             self._app.undo()
 
-    def _close_control(self) -> None:
-        if self._control >= 0:
-            self._loop.remove(self._control)
-            os.close(self._control)
-            self._control = -1
-
     # -- what the app asks of the process that holds it ----------------------------------------------------
-
-    def answer(self, app: UnstartedApp, message: Message) -> None:
-        if self._control >= 0:
-            send(self._control, message)
 
     def hold(self, app: UnstartedApp, message: Message) -> None:
         if ask := message.get("turn"):

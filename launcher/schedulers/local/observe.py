@@ -41,16 +41,39 @@ class LocalApps(EngineApps):
 
     Args:
         backend: the scheduler whose records are listed.
+        session: that of apps without a job.
         on_wait: see `Scheduler.on_wait`.
     """
 
-    def __init__(self, state_dir: str, backend: str, on_wait: OnWait | None = None) -> None:
+    def __init__(
+        self, state_dir: str, backend: str, session: str = "", on_wait: OnWait | None = None
+    ) -> None:
         self._state_dir = state_dir
         self._backend = backend
+        self._session = session
         self._on_wait = on_wait
 
     def _dir(self, app_id: str) -> str:
         return rundir.app_dir(self._state_dir, app_id)
+
+    def read(self, app_id: str, *, whole: bool = False) -> LocalApp | None:
+        """Read as a whole, an app whose supervisor has died is ended: processes left by it are killed."""
+        return self._app(app_id, appview.read_state(self._dir(app_id)), whole=whole, tidy=whole)
+
+    def read_ended(
+        self, app_id: str, timeout_s: float | None = None, *, whole: bool = False
+    ) -> LocalApp | None:
+        """Woken by the kernel when the supervisor ends."""
+        from launcher.schedulers.local.filewatch import wait_for_end
+
+        return self._app(app_id, wait_for_end(self._dir(app_id), timeout_s), whole=whole, tidy=True)
+
+    def _app(self, app_id: str, view: AppView | None, *, whole: bool, tidy: bool) -> LocalApp | None:
+        if view is None:
+            return None
+        if view.abandoned and tidy:
+            record_end(self._state_dir, app_id, view)
+        return LocalApp(self._dir(app_id), view, self._backend, self._session, whole=whole)
 
     def observe(self, keys: Collection[JobKey], settled: Collection[str] = ()) -> list[Attempt]:
         """Every live attempt of a job and the latest one of each of `keys`, without those in `settled`.

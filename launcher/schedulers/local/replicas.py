@@ -104,10 +104,6 @@ class Replica:
         self.interrupted = False  # its leader ended after that
         self.kill_at = 0.0  # monotonic time at which the rest of it is killed; 0.0: no deadline
 
-    @property
-    def name(self) -> str:
-        return f"{self.role.name}/{self.k}"
-
 
 class Replicas:
     """The processes of all replicas of an app. `on_end` is called once per start of a replica, at its end."""

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from typing import Any
 
-    from launcher.schedulers.local.apprecord import LocalApp
-    from launcher.schedulers.local.appview import AppView
     from launcher.schedulers.local.filewatch import AppsWatch
     from launcher.schedulers.local.observe import LocalApps
     from launcher.schedulers.local.outputs import LocalOutputs
@@ -152,13 +150,9 @@ class LocalScheduler(EngineScheduler["PopenRequest"]):
         Raises StartError, with the app removed, when a replica cannot be started; SchedulerError for a
         request that was edited in a field without effect.
         """
+        attached = not self._detach
         self._submitter.run(
-            app_id,
-            info,
-            self.backend,
-            self.session_name,
-            attached=not self._detach,
-            in_turn=self.in_turn,
+            app_id, info, self.backend, self.session_name, attached=attached, in_turn=self.in_turn
         )
 
     def fingerprint(self) -> str:
@@ -185,31 +179,6 @@ class LocalScheduler(EngineScheduler["PopenRequest"]):
             self._watch = None
 
     # Reading
-
-    def read(self, app_id: str, *, whole: bool = False) -> LocalApp | None:
-        """Read as a whole, an app whose supervisor has died is ended: processes left by it are killed."""
-        from launcher.schedulers.local import appview
-
-        return self._app(app_id, appview.read_state(self._app_dir(app_id)), whole=whole, tidy=whole)
-
-    def read_ended(
-        self, app_id: str, timeout_s: float | None = None, *, whole: bool = False
-    ) -> LocalApp | None:
-        """Woken by the kernel when the supervisor ends."""
-        from launcher.schedulers.local.filewatch import wait_for_end
-
-        return self._app(app_id, wait_for_end(self._app_dir(app_id), timeout_s), whole=whole, tidy=True)
-
-    def _app(self, app_id: str, view: AppView | None, *, whole: bool, tidy: bool) -> LocalApp | None:
-        from launcher.schedulers.local.apprecord import LocalApp
-
-        if view is None:
-            return None
-        if view.abandoned and tidy:
-            from launcher.schedulers.local.apprecord import record_end
-
-            record_end(self._state_dir, app_id, view)
-        return LocalApp(self._app_dir(app_id), view, self.backend, self.session_name, whole=whole)
 
     def warnings(self, app_id: str) -> Sequence[str]:
         seen = self._seen(app_id)
@@ -238,7 +207,7 @@ class LocalScheduler(EngineScheduler["PopenRequest"]):
     def apps(self) -> LocalApps:
         from launcher.schedulers.local.observe import LocalApps
 
-        return LocalApps(self._state_dir, self.backend, self.on_wait)
+        return LocalApps(self._state_dir, self.backend, self.session_name, self.on_wait)
 
     # Outputs and logs
 

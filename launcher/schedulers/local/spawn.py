@@ -103,10 +103,7 @@ class Spawner:
             os.set_blocking(fds[0], False)  # the reading end only; programs expect blocking writing ends
             os.set_blocking(fds[2], False)
             pid = self._exec(path, argv, env, fds[1], fds[3])
-        except (
-            OSError,
-            ValueError,
-        ) as error:  # ValueError: NUL bytes, or text without an encoding
+        except (OSError, ValueError) as error:  # ValueError: NUL bytes, or text without an encoding
             for fd in fds:
                 os.close(fd)
             raise SpawnError(f"{argv[0]}: {_why(error)}", argv) from error
@@ -144,10 +141,8 @@ class Spawner:
                 argv,
                 env,
                 file_actions=[
-                    (
-                        os.POSIX_SPAWN_CLOSE,
-                        LOCK_FD,
-                    ),  # immediately, as the supervisor may be killed before the exec
+                    # Immediately, as the supervisor may be killed before the exec.
+                    (os.POSIX_SPAWN_CLOSE, LOCK_FD),
                     (os.POSIX_SPAWN_DUP2, out, 1),
                     (os.POSIX_SPAWN_DUP2, err, 2),
                 ],

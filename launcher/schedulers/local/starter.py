@@ -14,10 +14,10 @@ from fcntl import F_DUPFD_CLOEXEC, fcntl
 from marshal import dumps, loads
 from resource import RLIMIT_NOFILE, getrlimit, setrlimit
 
+from launcher.schedulers.descriptors import FdInbox, send_with
 from launcher.schedulers.holder import start_bare
 from launcher.schedulers.local import kernel
 from launcher.schedulers.local.control import CONTROL_FD, LOCK_FD
-from launcher.schedulers.local.passing import FdInbox, send_with
 from launcher.schedulers.local.supervisor import Supervisor, begin, supervise
 
 TYPE_CHECKING = False
@@ -88,7 +88,6 @@ def main() -> None:
     _signal.signal(_signal.SIGCHLD, _signal.SIG_IGN)  # the kernel collects the supervisors
     inbox = FdInbox(CONTROL_FD)
     while inbox.read():
-        inbox.drop()
         for fd in inbox.take_fds():
             if _fork() == 0:
                 os.close(CONTROL_FD)

@@ -80,7 +80,7 @@ class _Stop:
         self._state_dir = state_dir
         self._app_id = app_id
         self._app_dir = rundir.app_dir(state_dir, app_id)
-        self._on_wait = on_wait or _silently
+        self._on_wait = on_wait or (lambda app_id, why: None)
         self._woken: tuple[int, int, str] | None = None  # the process that holds the app
         self._is_noted = False
 
@@ -300,10 +300,6 @@ def _signal(app_id: str, pid: int, start: int, signum: int) -> bool:
 def _is_suspended(pid: int) -> bool:
     found = pids.process(pid)
     return found is not None and found.state in "Tt"
-
-
-def _silently(app_id: str, what: str) -> None:
-    pass
 
 
 def _write_intent(app_dir: str, grace_s: float | None, interrupt: bool) -> bool:

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 from launcher.errors import SchedulerError
 from launcher.schedulers.appstore import open_store
 from launcher.schedulers.backend import BackendReservation
-from launcher.schedulers.local import appview, rundir
+from launcher.schedulers.local import rundir
 from launcher.schedulers.local.claim import Claim, claim, discard, discard_ownerless
 from launcher.schedulers.local.outputs import LocalOutputs, will_be_made
 from launcher.schedulers.local.popen import PopenRequest
 from launcher.schedulers.local.request import bind_request, check_edits, without_gpus
 from launcher.schedulers.local.stop import NOTE_S
-from launcher.schedulers.local.supervisor_client import SupervisorClient
-from launcher.schedulers.record import of_app
+from launcher.schedulers.local.supervisor_client import LineClient, SupervisorClient
+from launcher.schedulers.record import of_app, write_json
 from launcher.schedulers.turns import ask_of_run
 from launcher.secrets import resolve
 from launcher.specs.app import AppDef, CfgVal
@@ -27,10 +27,8 @@ from launcher.specs.attempt import Attempt
 from launcher.specs.secret import Secret
 
 if TYPE_CHECKING:
-    from launcher.schedulers.local.line_client import LineClient
     from launcher.specs.attempt import AttemptState
     from launcher.specs.dryrun import AppDryRunInfo
-    from launcher.specs.jobkey import JobKey
     from launcher.specs.launch import InputRef
     from launcher.state.store import Store
     from launcher.turns.ask import Ask
@@ -54,14 +52,12 @@ class Submitter:
         self._line: LineClient | None = None
         self._lock = allocate_lock()
 
-    def claim(
-        self, recorded: Mapping[str, Any], *, session: str, name: str, key: JobKey | None = None
-    ) -> Claim:
+    def claim(self, recorded: Mapping[str, Any]) -> Claim:
         with self._lock:
             if self._store is None:
                 # Open while submitting: SQLite syncs three times whenever the last connection closes.
                 self._store = open_store(durable=False)
-        return claim(self._store, self.state_dir, dict(recorded), session=session, name=name, key=key)
+        return claim(self._store, self.state_dir, dict(recorded))
 
     def create(
         self, made: Claim, request: PopenRequest, *, attached: bool, output: str = "", held: bool = False
@@ -80,7 +76,7 @@ class Submitter:
             used = {value for param in params for value in param.env.values() if isinstance(value, Secret)}
             # Reference → value: held only in the supervisor's memory.
             secrets = {str(reference): resolve(reference) for reference in sorted(used)}
-            appview.write_request(made.app_dir, request.to_json())
+            write_json(made.app_dir, "request.json", request.to_json())
             supervisor = self._holder_of(made, held=held)
         except BaseException:
             discard(self.state_dir, made.app_dir, made)
@@ -103,8 +99,6 @@ class Submitter:
             if not held or is_first or sys.platform != "linux":
                 return SupervisorClient.spawn(made.app_dir, made.lock_fd)
             if self._line is None:
-                from launcher.schedulers.local.line_client import LineClient
-
                 self._line = LineClient(rundir.apps_dir(self.state_dir))
             return self._line.hold(made.app_dir, made.lock_fd)
 
@@ -155,7 +149,7 @@ class Submitter:
         check_edits(info.request, rundir.apps_dir(self.state_dir))
         recorded = of_app(app, info.cfg, scheduler, session, app_id, time.time())
         turn = ask_of_run(app, app_id, in_turn=in_turn)
-        made = self.claim(recorded, session=session, name=app.name)
+        made = self.claim(recorded)
         request = bind_request(info.request, app_id)
         supervisor = self.create(made, request if turn else without_gpus(request), attached=attached)
         self.start(supervisor, turn=turn)
@@ -197,8 +191,7 @@ class LocalReservation(BackendReservation):
         super().__init__(attempt)
         self._submitter = submitter
         self._request_of = request_of
-        key = attempt.key
-        self._claim = submitter.claim(attempt.to_json(), session=key.session, name=key.job, key=key)
+        self._claim = submitter.claim(attempt.to_json())
         self._supervisor: SupervisorClient | None = None
         self._is_over = False  # started, or removed
         self.resumed = self._claim.resumed

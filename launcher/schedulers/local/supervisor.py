@@ -11,9 +11,9 @@ import os
 
 from launcher.holding.hold import hold
 from launcher.schedulers.local import kernel
-from launcher.schedulers.local.control import CONTROL_FD, LOCK_FD, Inbox, send
+from launcher.schedulers.local.control import CONTROL_FD, LOCK_FD
 from launcher.schedulers.local.driver import Driver
-from launcher.schedulers.local.held import UnstartedApp
+from launcher.schedulers.local.held import Keeper, UnstartedApp
 from launcher.schedulers.local.logwriter import FILES_PER_REPLICA, LogWriter, ReplicaLog
 from launcher.schedulers.local.spawn import Spawner, SpawnError
 from launcher.schedulers.loop import Loop
@@ -33,7 +33,7 @@ class Left(Exception):
     """The supervisor is to leave at once: its app has ended, and only the record is not complete."""
 
 
-class Supervisor:
+class Supervisor(Keeper):
     """Runs one app from the client's "create" and "go" to its end, or from `take`.
 
     Args:
@@ -43,12 +43,8 @@ class Supervisor:
     kind = "supervisor"
 
     def __init__(self, control: int) -> None:
-        self._control = control
-        self._inbox = Inbox(control)
-        self._loop = Loop((_signal.SIGCHLD, _signal.SIGTERM, _signal.SIGINT, _signal.SIGHUP))
+        super().__init__(Loop((_signal.SIGCHLD, _signal.SIGTERM, _signal.SIGINT, _signal.SIGHUP)), control)
         self._loop.on_signals = self._take_signals
-        if control >= 0:
-            self._loop.watch(control, self._receive)
         self._over = False
         self._held: UnstartedApp  # once there is a driver
         self._driver: Driver | None = None  # once the app is created
@@ -115,17 +111,13 @@ class Supervisor:
 
     # -- messages of the client ----------------------------------------------------------------------------
 
-    def _receive(self) -> None:
-        if not self._inbox.read():
-            self._hung_up()
-            return
-        while (message := self._inbox.take()) is not None:
-            if message["op"] == "create" and self._driver is None:
-                self._create(message)
-            elif message["op"] == "go" and self._driver and not self._going:
-                self._held.prepare_start(message)
-            elif message["op"] == "close":
-                self._closed = True
+    def _obey(self, message: Mapping[str, Any]) -> None:
+        if message["op"] == "create" and self._driver is None:
+            self._create(message)
+        elif message["op"] == "go" and self._driver and not self._going:
+            self._held.prepare_start(message)
+        elif message["op"] == "close":
+            self._closed = True
 
     def _hung_up(self) -> None:
         self._close_control()
@@ -145,7 +137,7 @@ class Supervisor:
         if held.create(message):
             self._drive(held, message)
             if held.is_wanted():
-                self.answer(held, {"ok": "created"})
+                self.answer({"ok": "created"})
 
     def _drive(self, held: UnstartedApp, message: Mapping[str, Any]) -> None:
         """Make the driver of an app that is created."""
@@ -192,14 +184,9 @@ class Supervisor:
 
     # -- what the app asks of the process that holds it ----------------------------------------------------
 
-    def answer(self, app: UnstartedApp, message: Mapping[str, Any]) -> None:
-        if self._control >= 0:
-            send(self._control, message)
-
     def hold(self, app: UnstartedApp, message: Mapping[str, Any]) -> None:
-        from launcher.schedulers.local.hold import Hold
+        from launcher.schedulers.local.hold import Hold, Needed
         from launcher.schedulers.local.in_line import OwnPlace
-        from launcher.schedulers.local.needed import Needed
 
         if message.get("turn"):
             app.share = OwnPlace.new(self._loop, message["turn"], app.app_dir)
@@ -309,13 +296,7 @@ class Supervisor:
     def _report_started(self) -> None:
         if not self._reported_started:
             self._reported_started = True
-            self.answer(self._held, {"ok": "started"})
-
-    def _close_control(self) -> None:
-        if self._control >= 0:
-            self._loop.remove(self._control)
-            os.close(self._control)
-            self._control = -1
+            self.answer({"ok": "started"})
 
 
 def main() -> None:

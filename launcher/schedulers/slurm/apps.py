@@ -236,7 +236,9 @@ class SlurmApps(EngineApps):
             self._clusters.noted(app_id)  # true no longer
         found, answers = places_of(self._clusters, ids)
         waiting = {
-            cluster: [app_id for app_id in ids if self._waits(cluster, apps.get(app_id))]
+            cluster: [
+                each for each in ids if each in apps and self._judged(cluster, apps[each]).state in WAITING
+            ]
             for cluster, apps in found
         }
         asked = {app_id for each in waiting.values() for app_id in each}
@@ -253,9 +255,6 @@ class SlurmApps(EngineApps):
                 continue
             for app_id, answer in zip(of_it, done, strict=True):
                 yield app_id, error_of(answer) or bool(answer["withdrawn"])
-
-    def _waits(self, cluster: Cluster, facts: Facts | None) -> bool:
-        return facts is not None and self._judged(cluster, facts).state in WAITING
 
     def stop_all(
         self, app_ids: Iterable[str], grace_s: float | None, *, interrupt: bool = False

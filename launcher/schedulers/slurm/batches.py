@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from launcher.errors import LauncherError, SchedulerError
 from launcher.schedulers.ids import random_id
@@ -20,8 +19,6 @@ from launcher.specs.attempt import Attempt
 from launcher.specs.outputs import read_outputs
 from launcher.state.records import of_attempt
 from launcher.workspace.archive import archive
-
-T = TypeVar("T")
 
 
 class SlurmBatches(Batches):
@@ -71,7 +68,7 @@ class SlurmBatches(Batches):
         (answer,) = held[0].cluster.call(op, one_look=True)
         errors: list[LauncherError | None] = []
         for reservation, each, found in zip(reservations, held, checked(answer)["apps"], strict=True):
-            each.is_over = found.get("error") not in ("refused", "state")  # of these, nothing will run
+            each.take_answer(found)
             errors.append(error_of(found))
             reservation.accepted = found.get("state", reservation.accepted)
         return errors
@@ -136,17 +133,12 @@ def _lost(reservation: Reservation, lost: Mapping[str, str]) -> LauncherError | 
 
 def _put_workspaces(cluster: Cluster, members: Iterable[Member]) -> None:
     """Send each workspace once, to the folder of one app, and have it copied to the others there."""
-    for same in _grouped(members, lambda each: each.workspace and each.workspace.digest).values():
-        workspace = same[0].workspace
-        if workspace is not None:
-            first, *others = (each.reservation.app_id for each in same)
-            cluster.put(first, archive(workspace.folder, digest=workspace.digest))
-            if others:
-                cluster.ask("copy_workspace", app_id=first, to=others)
-
-
-def _grouped(items: Iterable[T], key: Callable[[T], Any]) -> dict[Any, list[T]]:
-    found: dict[Any, list[T]] = {}
-    for each in items:
-        found.setdefault(key(each), []).append(each)
-    return found
+    same: dict[str, tuple[str, list[str]]] = {}  # digest → a folder with it, and the apps
+    for each in members:
+        if each.workspace is not None:
+            _, app_ids = same.setdefault(each.workspace.digest, (each.workspace.folder, []))
+            app_ids.append(each.reservation.app_id)
+    for digest, (folder, (first, *others)) in same.items():
+        cluster.put(first, archive(folder, digest=digest))
+        if others:
+            cluster.ask("copy_workspace", app_id=first, to=others)

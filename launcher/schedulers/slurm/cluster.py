@@ -11,6 +11,7 @@ from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib import resources
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from launcher.errors import SchedulerError, StartError, StateError
@@ -46,7 +47,11 @@ class Cluster:
         """Connects to nothing. Raises SchedulerError for what cannot be the name of a host."""
         self.place = place
         self.host, self.job_dir = place
-        self._ssh = _connection(self.host) if self.host else None
+        self._ssh: Ssh | None = None
+        if self.host:
+            from launcher.schedulers.slurm.ssh import Ssh
+
+            self._ssh = Ssh(self.host)
         self._about: Answer | None = None
 
     def __str__(self) -> str:
@@ -116,7 +121,7 @@ class Cluster:
                 raise SchedulerError(f"cannot unpack the workspace: {error}") from error
             return
         header = json.dumps({"job_dir": self.job_dir, "app_id": app_id}).encode() + b"\n"
-        self._ssh.run(source("unpack"), _chained(header, archive))
+        self._ssh.run(source("unpack"), chain([header], archive))
 
     def pack(self, output: str, only: str = "") -> Iterator[bytes]:
         """The files of an output folder, or one, as a tar archive, in pieces. Raises SchedulerError."""
@@ -152,17 +157,6 @@ class Cluster:
         if not isinstance(answer, dict):
             raise SchedulerError(f"{self.host} gave no answer that launcher understands", hint="try again")
         return answer
-
-
-def _chained(header: bytes, archive: Iterable[bytes]) -> Iterator[bytes]:
-    yield header
-    yield from archive
-
-
-def _connection(host: str) -> Ssh:
-    from launcher.schedulers.slurm.ssh import Ssh
-
-    return Ssh(host)
 
 
 def checked(answer: Answer) -> Answer:

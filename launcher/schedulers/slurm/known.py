@@ -11,12 +11,13 @@ from __future__ import annotations
 import os
 
 from launcher import paths
-from launcher.state.records import AppRecord
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
+
+    from launcher.state.records import AppRecord
 
 SLURM = "slurm"
 DEFAULT_JOB_DIR = "~/.launcher/slurm"
@@ -50,7 +51,7 @@ def places() -> list[Place]:
     """
     found = clusters()
     default = place_of({})
-    if default[0] or _holds_apps(default[1]):
+    if default[0] or (has_commands() and os.path.isdir(os.path.join(os.path.expanduser(default[1]), "apps"))):
         found.append(default)
     return list(dict.fromkeys(found))
 
@@ -63,10 +64,6 @@ def shared_engine() -> str:
 def clusters() -> list[Place]:
     """Every place where this state folder submitted apps."""
     return [place for name in _names("clusters") if (place := _place(_read("clusters", name)))]
-
-
-def _holds_apps(job_dir: str) -> bool:
-    return os.path.isdir(os.path.join(os.path.expanduser(job_dir), "apps")) and has_commands()
 
 
 def has_commands() -> bool:
@@ -118,21 +115,12 @@ def forget(app_id: str) -> None:
 
 def apps(version: int = 0) -> Iterator[tuple[AppRecord, bool]]:
     """Every app that was submitted from here, as `appstore.every_app` yields them. Asks no cluster."""
+    from launcher.schedulers.record import row_of
+
     for app_id in app_ids():
         about = _read("apps", app_id)
         if _place(about) is not None:
-            key = about.get("key")
-            row = AppRecord(
-                SLURM,
-                about.get("session", ""),
-                app_id,
-                name=about.get("name", ""),
-                key=tuple(key) if key else None,
-                number=about.get("number"),
-                created_at=about.get("created_at"),
-                state="reserved",
-            )
-            yield row, True
+            yield row_of(SLURM, app_id, about), True
 
 
 def _place(about: Mapping[str, object]) -> Place | None:

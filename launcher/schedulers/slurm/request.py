@@ -128,7 +128,7 @@ def build_request(app: AppDef, cfg: Mapping[str, CfgVal], *, session: str) -> Sl
 
 def _commands(app: AppDef, roles: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     return {
-        f"{role.name}, {role.num_replicas} x": _for_people(made["replicas"][0]["argv"])
+        f"{role.name}, {role.num_replicas} x": _named(shlex.join(hide(made["replicas"][0]["argv"])))
         for role, made in zip(app.roles, roles, strict=True)
     }
 
@@ -293,12 +293,8 @@ def _secrets(role: Role) -> dict[str, Secret]:
 # The text for users
 
 
-def _for_people(argv: list[str]) -> str:
-    """A command line for people: what only a node knows is named, what looks like a secret is not shown."""
-    return _named(shlex.join(hide(argv)))
-
-
 def _named(text: str) -> str:
+    """The text with names for what only a node knows."""
     return _HOST_MARK.sub(r"(host of \1)", text).replace(APP_DIR, "$LAUNCHER_APP_DIR")
 
 

@@ -142,7 +142,7 @@ def _of_hosts(role: Role, app: AppDef) -> Iterator[Problem]:
     for path, name, written in macros_in(role):
         named = app.roles[0].name if name == "rank0_host" else role_of_host(name)
         other = roles.get(named or "")
-        if other is not None and starts_after(other, role, app):
+        if other is not None and role.name in awaited(other, app):
             message = (
                 f"`{written}`: role `{other.name}` starts after `{role.name}`, so its host is not"
                 " known here yet"
@@ -286,11 +286,6 @@ def awaited(role: Role, app: AppDef) -> dict[str, int]:
             if name in roles:
                 waiting.append(roles[name])
     return found
-
-
-def starts_after(role: Role, other: Role, app: AppDef) -> bool:
-    """Whether `role` starts only when `other` has: its host is unknown to `other` for good."""
-    return other.name in awaited(role, app)
 
 
 def known_at_start(role: Role, app: AppDef, names: Collection[str]) -> list[str]:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from typing import IO
 
     from launcher.schedulers.readback import AppLogs
-    from launcher.schedulers.record import SeenApp
     from launcher.schedulers.slurm.apps import SlurmApps
     from launcher.schedulers.slurm.batches import SlurmBatches
     from launcher.schedulers.slurm.clusters import Clusters
@@ -155,22 +154,8 @@ class SlurmScheduler(EngineScheduler["SlurmRequest"]):
         """Reads the folders of apps, and does not ask Slurm."""
         return self.apps.observe(keys, look=False)
 
-    def read(self, app_id: str, *, whole: bool = False) -> SeenApp | None:
-        return self.apps.read(app_id, whole=whole)
-
-    def read_ended(
-        self, app_id: str, timeout_s: float | None = None, *, whole: bool = False
-    ) -> SeenApp | None:
-        return self.apps.read_ended(app_id, timeout_s, whole=whole)
-
     def refresh(self, app_ids: Iterable[str]) -> Iterable[AppRecord]:
         return self.apps.refresh(app_ids)
-
-    def outcomes(self) -> list[Attempt]:
-        return self.apps.outcomes()
-
-    def forget_outcome(self, app_id: str) -> None:
-        self.apps.forget_outcome(app_id)
 
     @property
     def shared_engine(self) -> str:

@@ -148,7 +148,7 @@ def _of_queue(facts: Facts) -> View:
     why = _why_pending(rows[0] if rows else {})
     if facts.get("started"):
         return View("queued", f"Slurm runs it again: {why}", owner=holder)
-    if jobs := _unmet(facts):
+    if jobs := [job for job, state in _needs(facts) if not state]:
         return View("waiting", waits_for_jobs(jobs), owner=holder)
     return View("queued", why, owner=holder)
 
@@ -184,11 +184,6 @@ def _clock(at: float) -> str:
     when = time.localtime(at)
     same_day = when[:3] == time.localtime()[:3]
     return time.strftime("%H:%M" if same_day else "%Y-%m-%d %H:%M", when)
-
-
-def _unmet(facts: Facts) -> list[str]:
-    """The jobs that the app waits for and that have no outcome yet."""
-    return [job for job, state in _needs(facts) if not state]
 
 
 def _needs(facts: Facts) -> list[tuple[str, str]]:

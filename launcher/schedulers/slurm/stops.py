@@ -53,7 +53,7 @@ def stop_all(
     known = {app_id for _, apps in found for app_id in apps}
     yield from ((app_id, answers.error) for app_id in ids if app_id not in known)
     for cluster, apps in found:
-        stops = _Stops(cluster, grace_s, interrupt, on_wait or _silently)
+        stops = _Stops(cluster, grace_s, interrupt, on_wait or (lambda app_id, why: None))
         yield from stops.all({app_id: apps[app_id] for app_id in ids if app_id in apps})
 
 
@@ -141,11 +141,8 @@ class _Stops:
         wait = {"op": "wait", "app_ids": ids, "seconds": _NOTE_S, "queue": _NEVER_S}
         *_, answer = self._cluster.call(*([wait] if is_first else []), look)
         apps = settled(self._cluster, checked(answer)["apps"])
-        return [each for each in ids if each not in apps or _is_over(apps[each])]
-
-
-def _is_over(facts: Facts) -> bool:
-    return bool(facts.get("outcome")) and not facts.get("queue")
+        going = {each for each, facts in apps.items() if facts.get("queue") or not facts.get("outcome")}
+        return [each for each in ids if each not in going]
 
 
 def _not_ended(app_id: str) -> SchedulerError:
@@ -153,10 +150,6 @@ def _not_ended(app_id: str) -> SchedulerError:
         f"cannot stop {app_id}: Slurm has not ended its job",
         hint="a node may be down: `squeue` shows where it is; cancel again when the node is back",
     )
-
-
-def _silently(app_id: str, what: str) -> None:
-    pass
 
 
 def is_left_behind(view: View) -> bool:

@@ -10,17 +10,17 @@ from tempfile import TemporaryFile
 from typing import IO, Any
 
 from launcher.errors import LauncherError, ReservedError, SchedulerError
-from launcher.schedulers import owner as owners
 from launcher.schedulers.appstore import open_store
 from launcher.schedulers.backend import BackendReservation
 from launcher.schedulers.ids import random_id
+from launcher.schedulers.owner import this_process
 from launcher.schedulers.record import row_of
 from launcher.schedulers.slurm import known, outputs
 from launcher.schedulers.slurm.cluster import Cluster, checked, error_of, program_name
 from launcher.schedulers.slurm.clusters import forget, seen
 from launcher.schedulers.slurm.known import SLURM
 from launcher.schedulers.slurm.request import SlurmRequest, bind_request, build_request
-from launcher.schedulers.slurm.state import view_of
+from launcher.schedulers.slurm.state import alive_owner, view_of
 from launcher.schedulers.workspaces import BoundWorkspace
 from launcher.secrets import resolve
 from launcher.specs.app import AppDef, CfgVal
@@ -72,9 +72,13 @@ class Held:
         """Let Slurm run the app; returns the state that it was accepted in."""
         self.is_over = True
         (answer,) = self.cluster.call(self._op("start"))
-        self.is_over = answer.get("error") not in ("refused", "state")  # of these, nothing will run
+        self.take_answer(answer)
         accepted: AttemptState = checked(answer)["state"]
         return accepted
+
+    def take_answer(self, answer: Mapping[str, Any]) -> None:
+        """Note how the start went: after these errors, nothing will run."""
+        self.is_over = answer.get("error") not in ("refused", "state")
 
     def take_back(self) -> None:
         """Remove everything of a reservation. May be called twice; without effect once it was started."""
@@ -157,7 +161,7 @@ def reserve_all(
     """
     _note(cluster, [row for row, _ in apps])
     nonce = random_id()
-    owner = {**asdict(owners.this_process()), "nonce": nonce, "at": time.time()}
+    owner = {**asdict(this_process()), "nonce": nonce, "at": time.time()}
     ops: dict[str, dict[str, Any]] = {
         row.app_id: {"op": "reserve", "app_id": row.app_id, "record": record, "owner": owner, "dead": []}
         for row, record in apps
@@ -189,15 +193,10 @@ def _note(cluster: Cluster, rows: Sequence[AppRecord]) -> None:
 def _dead_owner(detail: Mapping[str, Any], known_dead: Collection[str], *, take_over: bool) -> str:
     """The nonce of an owner that has died, so that its app may be taken; "" where there is none."""
     found = detail.get("owner")
-    if not found or found["nonce"] in known_dead or _is_alive(found, detail, take_over=take_over):
+    if not found or found["nonce"] in known_dead:
         return ""
-    return str(found["nonce"])
-
-
-def _is_alive(owner: Mapping[str, Any], detail: Mapping[str, Any], *, take_over: bool) -> bool:
-    made = owners.from_json(json.dumps(owner))
-    progress_at = detail.get("progress_at") or owner.get("at")
-    return made is not None and made.is_alive(progress_at, take_over=take_over)
+    seen = {**found, "at": detail.get("progress_at") or found.get("at")}
+    return "" if alive_owner({"owner": seen}, take_over=take_over) else str(found["nonce"])
 
 
 def _taken(cluster: Cluster, app_id: str, *, take_over: bool) -> ReservedError:

@@ -30,7 +30,7 @@ def test_events_tell_the_life_of_a_container_in_order(own: Bench):
             if event.action == "die":
                 break
     assert actions == ["create", "start", "die"]
-    assert (event.container_id, event.name) == (made, own.name())
+    assert (event.container_id, event.attributes["name"]) == (made, own.name())
     assert event.attributes["exitCode"] == "3"
     assert event.attributes["launcher.role"] == "main"
     assert abs(event.time - time.time()) < 60
@@ -40,14 +40,14 @@ def test_events_of_others_are_left_out(own: Bench):
     with own.engine.events(own.label, "launcher.role=b") as stream:
         own.create("true", labels={"launcher.role": "a"})
         own.create("true", k=1, labels={"launcher.role": "b"})
-        assert next(stream).name == own.name(1)
+        assert next(stream).attributes["name"] == own.name(1)
 
 
 def test_no_event_is_missed_however_soon_it_happens(own: Bench):
     for k in range(20):
         with own.engine.events(own.label, f"k={k}") as stream:
             own.create("true", k=k, labels={"k": str(k)})
-            assert next(stream).name == own.name(k)
+            assert next(stream).attributes["name"] == own.name(k)
 
 
 def test_past_events_are_read_from_a_given_time_on(own: Bench):

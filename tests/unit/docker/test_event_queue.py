@@ -28,7 +28,7 @@ def queue(tmp_path: Path) -> EventQueue:
 
 
 def put(queue: EventQueue, *events: Facts, at: float = 1.0) -> None:
-    items = [Event(at, action, "c", "n", attributes) for action, attributes in events]
+    items = [Event(at, action, "c", attributes) for action, attributes in events]
     for each in items:
         queue.put(each)
 

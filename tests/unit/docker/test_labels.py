@@ -60,7 +60,8 @@ def test_an_attempt_comes_back_whole():
     labels = read_labels(attempt_labels(ATTEMPT, owner) | replica_labels("worker", 2))
     assert labels.attempt == ATTEMPT
     assert labels.owner == owner
-    assert (labels.session, labels.name, labels.role, labels.replica) == ("demo.prod", "train", "worker", 2)
+    assert labels.text("session") == "demo.prod"
+    assert (labels.name, labels.role, labels.replica) == ("train", "worker", 2)
     assert (labels.expected, labels.timeout_s, labels.grace_s) == (4, 60, 2.5)
     assert labels.retries == {"chief": (0, "APPLICATION", 0), "worker": (2, "ROLE", 0)}
     assert labels.is_job
@@ -102,7 +103,7 @@ def test_an_app_of_no_job_comes_back_whole():
     cfg = options().resolve({})
     labels = read_labels(app_labels(APP, cfg, "train-x", "mine", 5.5, None) | RESERVATION_LABELS)
     assert app_from_document(labels.document, labels.name, labels.metadata) == APP
-    assert (labels.app_id, labels.session, labels.created_at) == ("train-x", "mine", 5.5)
+    assert (labels.app_id, labels.text("session"), labels.created_at) == ("train-x", "mine", 5.5)
     assert (labels.timeout_s, labels.grace_s, labels.owner) == (None, 10.0, None)
     assert labels.attempt is None
     assert not labels.is_job

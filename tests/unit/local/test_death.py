@@ -58,7 +58,7 @@ def test_a_reused_pid_is_never_signalled(tmp_path: Path, wrong: str) -> None:
     view.supervisor = (stranger.pid, start + 1, "another boot" if wrong == "boot" else pids.boot_id())
     view.take({"e": "created", "roles": [["main", 1]]})
     view.replicas[0].run = (stranger.pid, start + (wrong == "start"))
-    assert not appview.supervisor_pid(view)
+    assert not appview.visible_pid(*view.supervisor)
     assert appview.kill_leftovers(str(tmp_path), view) == 0
     assert not pids.send(stranger.pid, start + 1, signal.SIGKILL)
     assert stranger.poll() is None

@@ -15,8 +15,8 @@ import pytest
 
 from launcher.schedulers.appfolder import AppFolder
 from launcher.schedulers.local import control, filewatch, rundir
-from launcher.schedulers.local.line_client import LineClient
 from launcher.schedulers.local.stop import cancel, withdraw
+from launcher.schedulers.local.supervisor_client import LineClient
 from launcher.turns.ask import MACHINE, Ask, Limit
 from launcher.turns.table import summon, tickets
 from tests import processes

@@ -12,8 +12,8 @@ from launcher.errors import SchedulerError
 from launcher.schedulers import pids
 from launcher.schedulers.appfolder import AppFolder
 from launcher.schedulers.local import appview, rundir, stop
-from launcher.schedulers.local.appview import AppView, write_request
 from launcher.schedulers.many import the_one
+from launcher.schedulers.record import write_json
 from tests import processes
 from tests.unit.local.conftest import Supervise
 from tests.unit.local.driving import Driven
@@ -26,7 +26,7 @@ SLEEP = ["sleep", "1000"]
 def app(supervise: Supervise) -> Driven:
     made = supervise("app")
     made.start(made.role("main", SLEEP, SLEEP), grace_s=0.1)
-    write_request(made.app_dir, {"grace_s": 0.1})
+    write_json(made.app_dir, "request.json", {"grace_s": 0.1})
     return made
 
 
@@ -88,9 +88,6 @@ def test_a_supervisor_in_a_pid_namespace_below_ours_is_found_by_the_pid_that_it_
         if not (inside.stdout and inside.stdout.readline()):
             pytest.skip("pid namespaces are not allowed")
         [sleep] = pids.descendants([inside.pid])
-        view = AppView()
-        view.supervisor = (1, sleep.start, pids.boot_id())
-        assert appview.supervisor_pid(view) == sleep.pid
-        view.supervisor = (1, sleep.start + 1, pids.boot_id())
-        assert appview.supervisor_pid(view) is None
+        assert appview.visible_pid(1, sleep.start, pids.boot_id()) == sleep.pid
+        assert appview.visible_pid(1, sleep.start + 1, pids.boot_id()) is None
         inside.kill()

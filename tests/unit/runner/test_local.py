@@ -127,7 +127,7 @@ def test_what_was_created_is_taken_back_also_when_its_supervisor_is_suspended(mo
     info = scheduler.submit_dryrun(app("true"), {})
     recorded = record.of_app(app("true"), {}, "local_cwd", "test", "demo-1", 1.0)
     with open_store(durable=False) as store:
-        made = claim(store, state_dir, recorded, session="test", name="demo")
+        made = claim(store, state_dir, recorded)
     submitter = submit.Submitter(state_dir, scheduler.output_folders)
     supervisor = submitter.create(made, bind_request(info.request, "demo-1"), attached=False)
     os.kill(supervisor.pid, signal.SIGSTOP)

@@ -19,6 +19,7 @@ from launcher.state.records import AppRecord
 RECORD = {
     "key": None,
     "name": "n",
+    "session": "s",
     "app_id": "a-1",
     "scheduler": "local_cwd",
     "digest": "d",
@@ -28,7 +29,7 @@ RECORD = {
 
 def take(**changes: object) -> Claim:
     with open_store(durable=False) as store:
-        return claim(store, paths.local(), {**RECORD, **changes}, session="s", name="n")
+        return claim(store, paths.local(), {**RECORD, **changes})
 
 
 def app_dir() -> str:

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from launcher.errors import SchedulerError
-from launcher.schedulers.local import appview, logfiles
+from launcher.schedulers.local import logfiles
 from launcher.schedulers.local.logs import LocalLogs
 from launcher.schedulers.logs import LogPart
+from launcher.schedulers.record import write_json
 
 _hooked: list[bool] = []
 _opened: list[str] = []
@@ -37,7 +38,7 @@ def app_of(folder: Path, replicas: int) -> str:
     for k, each in enumerate(dirs):
         os.makedirs(each)
         Path(each, "combined.log").write_text(f"replica {k}\n")
-    appview.write_request(str(folder), {"role_log_dirs": {"main": dirs}})
+    write_json(str(folder), "request.json", {"role_log_dirs": {"main": dirs}})
     return str(folder)
 
 
@@ -53,7 +54,7 @@ def test_the_request_is_read_once_however_many_replicas_are_read(tmp_path: Path,
 def test_an_app_that_was_submitted_anew_is_read_anew(tmp_path: Path) -> None:
     app_dir = app_of(tmp_path / "app", 1)
     assert logfiles.folder_of(app_dir, "main", 0).endswith("/logs/0")
-    appview.write_request(app_dir, {"role_log_dirs": {"other": ["/elsewhere"]}})
+    write_json(app_dir, "request.json", {"role_log_dirs": {"other": ["/elsewhere"]}})
     assert logfiles.folder_of(app_dir, "other", 0) == "/elsewhere"
 
 

@@ -7,7 +7,8 @@ import pytest
 
 from launcher import paths
 from launcher.schedulers.appstore import open_store
-from launcher.schedulers.local import appview, observe, rundir
+from launcher.schedulers.local import observe, rundir
+from launcher.schedulers.record import write_json
 from launcher.specs.launch import JobKey, attempt_id
 from tests.unit.state.older import SECOND
 
@@ -39,7 +40,7 @@ def make_folder(app_id: str, key: JobKey | None, number: int | None) -> None:
     folder = Path(rundir.app_dir(paths.local(), app_id))
     folder.mkdir(parents=True)
     record = {"app_id": app_id, "scheduler": "local_cwd", "key": key, "number": number, "name": "n"}
-    appview.write_attempt(str(folder), {**record, "created_at": float(number or 1)})
+    write_json(str(folder), "attempt.json", {**record, "created_at": float(number or 1)})
 
 
 @pytest.mark.parametrize("readonly", [True, False])

@@ -47,7 +47,6 @@ class Container:
 
     id: str
     name: str
-    image: str = ""
     image_id: str = ""
     state: str
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -93,7 +92,6 @@ def from_list(entry: Mapping[str, Any]) -> Container:
     return Container(
         id=entry["Id"],
         name=_own_name(entry.get("Names") or ()),
-        image=entry.get("Image", ""),
         image_id=entry.get("ImageID", ""),
         state=_state(entry.get("State", "")),
         labels=entry.get("Labels") or {},
@@ -118,7 +116,6 @@ def from_inspect(data: Mapping[str, Any]) -> Container:
     return Container(
         id=data["Id"],
         name=data.get("Name", "").lstrip("/"),
-        image=config.get("Image", ""),
         image_id=data.get("Image", ""),
         state=status,
         labels=config.get("Labels") or {},
@@ -211,7 +208,6 @@ class Image:
     user: str = ""
     env: Mapping[str, str] = field(default_factory=dict)
     entrypoint: tuple[str, ...] = ()
-    command: tuple[str, ...] = ()
     working_dir: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
     repo_tags: tuple[str, ...] = ()
@@ -237,7 +233,6 @@ class PathStat:
     """
 
     path: str
-    size: int
     mode: int
     is_dir: bool
     link: str
@@ -265,7 +260,6 @@ def image(data: Mapping[str, Any]) -> Image:
         user=config.get("User") or "",
         env=dict(entry.partition("=")[::2] for entry in config.get("Env") or ()),
         entrypoint=tuple(config.get("Entrypoint") or ()),
-        command=tuple(config.get("Cmd") or ()),
         working_dir=config.get("WorkingDir") or "",
         labels=config.get("Labels") or {},
         repo_tags=tuple(data.get("RepoTags") or ()),
@@ -293,7 +287,7 @@ def path_stat(header: str, path: str) -> PathStat:
     mode = data["mode"]
     link = data.get("linkTarget", "") if mode & _SYMLINK else ""
     is_dir, written_at = bool(mode & _DIRECTORY), epoch(data.get("mtime"))
-    return PathStat(path, data["size"], mode & 0o777, is_dir, link, written_at)
+    return PathStat(path, mode & 0o777, is_dir, link, written_at)
 
 
 def exec_of(data: Mapping[str, Any]) -> Exec:

@@ -181,7 +181,6 @@ class Event:
     time: float
     action: str
     container_id: str
-    name: str
     attributes: Mapping[str, str]
 
 
@@ -206,9 +205,8 @@ class EventStream(ResponseStream):
 
 def event(data: Mapping[str, Any]) -> Event:
     actor = data.get("Actor") or {}
-    attributes = actor.get("Attributes") or {}
     at = data["timeNano"] / 1e9 if "timeNano" in data else float(data.get("time", 0))
-    return Event(at, data.get("Action", ""), actor.get("ID", ""), attributes.get("name", ""), attributes)
+    return Event(at, data.get("Action", ""), actor.get("ID", ""), actor.get("Attributes") or {})
 
 
 def objects(pieces: Iterable[bytes]) -> Iterator[dict[str, Any]]:

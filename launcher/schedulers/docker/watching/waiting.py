@@ -46,8 +46,10 @@ def _wait_for_end(engine: EngineView, app_id: str, deadline: float | None) -> Do
         found = apps.find(engine, app_id)
         if found is None or (deadline is not None and time.monotonic() > deadline):
             return found
-        if found.view.final or (found.view.ended and not _is_watched_elsewhere(found)):
+        if found.view.final:
             return found
+        if found.view.ended and not record.locked_elsewhere(app_id, found.labels.owner):
+            return found  # else a watcher of another state folder may be about to record how it ended
     return None
 
 
@@ -96,11 +98,6 @@ def _is_given_up(found: DockerApp) -> bool:
 def _is_left(found: DockerApp) -> bool:
     """Whether its watcher is about to record its end, which causes no event."""
     return found.is_ending or _is_given_up(found)
-
-
-def _is_watched_elsewhere(found: DockerApp) -> bool:
-    """Whether a watcher of another state folder may be about to record how it ended."""
-    return bool(record.locked_elsewhere(found.app_id, found.labels.owner))
 
 
 def _wait_for_watchers(found: DockerApp, most_s: float) -> None:

@@ -59,6 +59,7 @@ def prctl(option: int, value: int) -> None:
 
 
 PR_SET_CHILD_SUBREAPER = 36
+KILL_S = 5.0  # how long to look for processes that are left
 
 
 class CannotStart(Exception):
@@ -102,9 +103,9 @@ def descendants() -> list:
     return found
 
 
-def kill_rest(limit_s: float = 5.0) -> None:
+def kill_rest() -> None:
     """KILL everything below this process, which adopts orphans. Nothing is left when it has no child."""
-    end = time.monotonic() + limit_s
+    end = time.monotonic() + KILL_S
     while reap()[0] and time.monotonic() < end:
         for pid in descendants():
             kill(pid, signal.SIGKILL)
