@@ -161,13 +161,13 @@ def test_the_eighth_version_gets_columns_for_matrix_and_reason(first_version: Pa
 def test_a_client_of_the_version_before_goes_on_recording_what_it_has_begun(first_version: Path):
     """It opened the ledger before the upgrade, as an `apply --wait` that still runs has."""
     first_version.unlink()
-    write_without(first_version, 8, "matrix")
+    write_without(first_version, 8, "matrix", "reason")
     older = sqlite3.connect(first_version)
     assert older.execute("SELECT count(*) FROM attempts").fetchone() == (2,)
     with Store.open() as store:
         new = attempt(number=3, matrix="sweep")
         store.record(new)
-        names = ", ".join(name for name in COLUMNS if name not in ("matrix", "number", "app_id"))
+        names = ", ".join(name for name in COLUMNS if name not in ("matrix", "reason", "number", "app_id"))
         with older:
             older.execute("UPDATE attempts SET state = 'succeeded', ended_at = 9.0 WHERE number = 2")
             older.execute(
