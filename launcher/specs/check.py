@@ -85,7 +85,7 @@ def macros_in(role: Role, word: str = "$") -> Iterator[tuple[Path, str, str]]:
 def _texts_in(path: Path, value: object) -> Iterator[tuple[Path, str]]:
     if isinstance(value, str):
         yield path, value
-    elif isinstance(value, Mapping):
+    elif isinstance(value, (dict, Mapping)):  # a dict is seen at once, other mappings are not
         for key, inner in value.items():
             if isinstance(inner, str):
                 yield (*path, str(key)), inner

@@ -87,8 +87,11 @@ def find_macros(text: str) -> Sequence[tuple[str, int, int]]:
     """The macros of `text` as (name, start, end), known or not; escaped ones are none."""
     if "$" not in text:
         return ()
-    found = ((token["name"] or token["established"], *token.span()) for token in _TOKEN.finditer(text))
-    return [each for each in found if each[0]]
+    return [
+        (name, *token.span())
+        for token in _TOKEN.finditer(text)
+        if (name := token["name"] or token["established"])
+    ]
 
 
 def substitute(text: str, values: Mapping[str, str]) -> str:

@@ -223,7 +223,8 @@ def _unused(
     specs: Mapping[str, AnyVar], document: Document, found: Sequence[Diagnostic]
 ) -> Sequence[Diagnostic]:
     """Warnings of variables that nothing uses, unless their definitions are wrong."""
-    inside = [text for key in ("vars", "matrix", "name") for text in document.extents((key,)) if found]
+    keys = ("vars", "matrix", "name") if found else ()
+    inside = [text for key in keys for text in document.extents((key,))]
     if any(text.holds(each) for each in found for text in inside):
         return ()
     advise_variables(_own_specs(specs, document), document.value or {}, advice := Collector(document))

@@ -103,12 +103,11 @@ class References:
 
     def _mapping(self, value: dict[str, Any], place: Place, path: Path) -> dict[str, Any]:
         out: dict[str, Any] = {}
+        fields, each = place.fields, place.each or place
         for key, inner in value.items():
-            if place.fields is None and "$" in key and not place.job_names:
+            if fields is None and "$" in key and not place.job_names:
                 self._key(key, (*path, key))
-            below = place.below(key)
-            if below is None and place.fields is None:
-                below = place
+            below = each if fields is None else fields.get(key)
             if below is not None and not _is_plain(inner):
                 out[key] = self.resolve(inner, below, (*path, key))
             elif below is not None or not key.startswith("x-"):

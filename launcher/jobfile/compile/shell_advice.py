@@ -69,7 +69,7 @@ def advise_shell_text(
         _advise_joined((*path, "run"), problems)
     elif os.path.basename(spec.entrypoint or "") in _POSIX_SHELLS:
         _advise_operands(role, spec, texts, folder, problems)
-    elif not any(os.path.basename(text) in SHELLS for text in (spec.entrypoint or "", *texts)):
+    elif not any(text.rpartition("/")[2] in SHELLS for text in (spec.entrypoint or "", *texts)):
         _advise_args(role, spec, texts, problems)
     for name, value in env.items() if isinstance(env, dict) else ():
         if isinstance(value, str):

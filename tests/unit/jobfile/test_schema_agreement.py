@@ -209,8 +209,8 @@ def test_the_schema_takes_each_part_that_is_right_over_a_parent(tmp_path: Path) 
         for path in paths(good):
             if path[:1] in ((), ("version",), ("name",)) or not all(isinstance(key, str) for key in path):
                 continue
-            for value in (at(good, path), None, {}):
-                part: Any = value
+            parts: tuple[Any, ...] = (at(good, path), None, {})
+            for part in parts:
                 for key in reversed(path):
                     part = {key: part}
                 over = {**child, **part}
