@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import Any
 
 from launcher.cli import queue
@@ -98,7 +99,7 @@ def _shown(text: str, asked: Asked) -> list[str]:
 
 
 def _status(app: AppRecord, color: bool) -> str:
-    found = inspect(app)
+    found = inspect(copy(app))  # which changes it; that of the list is the feed's to change
     starts = what_starts(found) if found.state == "skipped" else ""
     text = status_text(found, more={"starts": starts} if starts else {}, color=color)
     return f"{text}{_last_lines(found, color)}" if found.state in VIEWS["failed"] else text
