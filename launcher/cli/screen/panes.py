@@ -75,16 +75,17 @@ class Answer:
 def answer(asked: Asked) -> Answer:
     """Read what a pane shows. Raises LauncherError."""
     began = time.monotonic()
+    app = copy(asked.app)  # what reads an app changes it, and the record of the list is the feed's to change
     if asked.pane == "queue":
         made = Answer(asked=asked, lines=_queue(asked))
-    elif asked.app is None:
+    elif app is None:
         made = Answer(asked=asked, lines=["no job is selected"])
     elif asked.pane == "log":
-        made = _log(asked, asked.app)
+        made = _log(asked, app)
     elif asked.pane == "use":
-        made = Answer(asked=asked, lines=_shown(_use(asked.app, asked.color), asked))
+        made = Answer(asked=asked, lines=_shown(_use(app, asked.color), asked))
     else:
-        made = Answer(asked=asked, lines=_shown(_status(asked.app, asked.color), asked))
+        made = Answer(asked=asked, lines=_shown(_status(app, asked.color), asked))
     return Answer(
         asked=asked,
         lines=made.lines,
@@ -99,7 +100,7 @@ def _shown(text: str, asked: Asked) -> list[str]:
 
 
 def _status(app: AppRecord, color: bool) -> str:
-    found = inspect(copy(app))  # which changes it; that of the list is the feed's to change
+    found = inspect(app)
     starts = what_starts(found) if found.state == "skipped" else ""
     text = status_text(found, more={"starts": starts} if starts else {}, color=color)
     return f"{text}{_last_lines(found, color)}" if found.state in VIEWS["failed"] else text
