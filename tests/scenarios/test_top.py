@@ -12,7 +12,9 @@ import pytest
 
 from launcher.cli.screen.app import Top
 from launcher.cli.screen.dialogs import Dialog
+from launcher.cli.screen.panes import Asked, answer
 from launcher.cli.screen.widgets import TextPane
+from launcher.inventory.recorded import newest
 
 LATE_S = 30.0
 
@@ -123,6 +125,16 @@ def test_a_re_run_without_its_job_file_says_so(scenario):
         await until(pilot, lambda: "is not there any more" in top.lines["keys"].text)
 
     on_screen(act)
+
+
+def test_a_text_that_reads_an_app_leaves_the_record_of_the_list_alone(scenario):
+    """The thread of the feed may have recorded its end meanwhile, which an older answer would take back."""
+    scenario.running()
+    [app] = newest(1)
+    app.state = "reserved"
+    assert "RUNNING" in answer(Asked(pane="status", app=app, color=False)).lines[0]
+    assert app.state == "reserved"
+    scenario.cancel("job")
 
 
 def test_a_job_in_line_starts_at_once(scenario):

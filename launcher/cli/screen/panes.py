@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import Any
 
 from launcher.cli import queue
@@ -74,16 +75,17 @@ class Answer:
 def answer(asked: Asked) -> Answer:
     """Read what a pane shows. Raises LauncherError."""
     began = time.monotonic()
+    app = copy(asked.app)  # what reads an app changes it, and the record of the list is the feed's to change
     if asked.pane == "queue":
         made = Answer(asked=asked, lines=_queue(asked))
-    elif asked.app is None:
+    elif app is None:
         made = Answer(asked=asked, lines=["no job is selected"])
     elif asked.pane == "log":
-        made = _log(asked, asked.app)
+        made = _log(asked, app)
     elif asked.pane == "use":
-        made = Answer(asked=asked, lines=_shown(_use(asked.app, asked.color), asked))
+        made = Answer(asked=asked, lines=_shown(_use(app, asked.color), asked))
     else:
-        made = Answer(asked=asked, lines=_shown(_status(asked.app, asked.color), asked))
+        made = Answer(asked=asked, lines=_shown(_status(app, asked.color), asked))
     return Answer(
         asked=asked,
         lines=made.lines,
