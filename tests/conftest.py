@@ -75,7 +75,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 def pytest_deselected(items: list[pytest.Item]) -> None:
     if items:
-        lanes.count(items[0].config, items)
+        lanes.note(items[0].config, items)
 
 
 def pytest_testnodedown(node: object) -> None:

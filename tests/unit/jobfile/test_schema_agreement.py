@@ -79,7 +79,7 @@ def verdicts(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Mutation, b
     return [
         (mutation, validator.is_valid(mutation.value), _found(folder, mutation.value))
         for good in _good()
-        for mutation in islice(mutations(good), None, None, 2)  # neighbours are alike
+        for mutation in islice(mutations(good), 2, None, 3)  # neighbours are alike
     ]
 
 
@@ -102,7 +102,7 @@ def _rules(mutation: Mutation, found: str) -> set[str]:
 
 
 def test_one_verdict_but_for_the_rules_beyond_the_schema(verdicts):
-    assert len(verdicts) > 2500
+    assert len(verdicts) > 1500
     unexplained = [
         (mutation.path, mutation.what, valid, found)
         for mutation, valid, found in verdicts
@@ -124,5 +124,5 @@ def test_every_rule_in_the_lists_is_one(verdicts: list[tuple[Mutation, bool, lis
 
 def test_both_kinds_of_verdict_are_common(verdicts: list[tuple[Mutation, bool, list[str]]]) -> None:
     """Otherwise agreement would mean little."""
-    assert sum(1 for _, valid, found in verdicts if valid and not found) > 400
-    assert sum(1 for _, valid, found in verdicts if not valid and found) > 1000
+    assert sum(1 for _, valid, found in verdicts if valid and not found) > 250
+    assert sum(1 for _, valid, found in verdicts if not valid and found) > 600
