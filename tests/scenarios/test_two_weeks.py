@@ -1,4 +1,4 @@
-"""Two weeks of a project: each kind of edit, of code, data, values and needs, planned and applied in any order.
+"""Two weeks of a project: each kind of edit of code, data, values and needs, planned and applied.
 
 An oracle knows the true inputs of every job. After each edit the plan is right about every job: it runs again
 when, and only when, something differs that its latest success stands on, and names edited code that it only
