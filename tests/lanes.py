@@ -15,12 +15,13 @@ LANES = {
     "engine": "need a Docker engine or a Slurm cluster",
     "editor": "need the language servers of editors",
     "slow": "take long",
-    "far": "repeat behind ssh what the cluster of this machine proves",
+    "far": "repeat behind ssh, or in local_dir, what the cluster of this machine or local_cwd proves",
 }
 ENGINE_FIXTURES = frozenset({"token", "slurm", "slurm_ssh", "own_slurm"})
 ENGINE_CASES = frozenset({"local_docker", "slurm", "slurm_ssh"})
-TWIN = "local_dir"
-"""Shares nearly all of its code with local_cwd, whose contract tests are in the quick lane."""
+TWINS = frozenset({"local_dir", "slurm_ssh"})
+"""Share nearly all code with local_cwd, whose contract tests are in the quick lane, and with slurm. Of
+their contract tests, those marked `everywhere` are in the slow and the engine lane."""
 EDITOR_TESTS = "tests/editors/"
 EVERY_ACT = os.environ.get("LAUNCHER_KILL_ACTS") == "all"
 """By hand, with LAUNCHER_KILL_ACTS=all: sweeps try also what `sampled`, `thinned` and `acts` pass over."""
@@ -64,11 +65,11 @@ def mark(item: pytest.Item) -> None:
     names = frozenset(getattr(item, "fixturenames", ()))
     call = getattr(item, "callspec", None)
     case = None if call is None else call.params.get("case")
-    if case == "slurm_ssh" and not item.get_closest_marker("over_ssh"):
+    if case in TWINS and not item.get_closest_marker("everywhere"):
         item.add_marker("far")
     elif names & ENGINE_FIXTURES or case in ENGINE_CASES:
         item.add_marker("engine")
-    if case == TWIN:
+    if case == "local_dir":
         item.add_marker("slow")
     if item.nodeid.startswith(EDITOR_TESTS):
         item.add_marker("editor")

@@ -150,7 +150,7 @@ def copied(staged: Staged, attempt: Attempt, folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.over_ssh
+@pytest.mark.everywhere
 def test_the_files_of_an_output_folder_can_be_copied(case: Case, staged: Staged, tmp_path: Path) -> None:
     big = "head -c 3000000 /dev/zero >deep/er/big"
     write = f'cd "$LAUNCHER_OUTPUT_DIR"; mkdir -p deep/er; echo x >a; ln -s ../a deep/link; {big}; chmod +x a'
@@ -176,7 +176,7 @@ def only(staged: Staged, attempt: Attempt, name: str) -> bytes | None:
     return None if found is None else found.data
 
 
-@pytest.mark.over_ssh
+@pytest.mark.everywhere
 def test_one_file_of_an_output_folder_can_be_read(case: Case, staged: Staged) -> None:
     big = "head -c 101 /dev/zero >big"
     write = f'cd "$LAUNCHER_OUTPUT_DIR"; echo x >a; {big}; mkdir d; echo y >d/a; ln -s a link; mkfifo pipe'

@@ -122,7 +122,7 @@ def test_a_role_that_waits_is_not_unstarted(able: Case, staged: StagedScheduler[
     able.scheduler.cancel(seen.app_id)
 
 
-@pytest.mark.over_ssh
+@pytest.mark.everywhere
 def test_replicas_find_each_other(able: Case) -> None:
     if "hosts" not in able.scheduler.supports:
         pytest.skip(f"{able.name} knows no hosts")

@@ -94,7 +94,7 @@ def ends(hub, scenario, name: str, *, wait: bool = True) -> list[tuple[str | Non
     return [(each["pull_request"], each["state"]) for each in history(hub, scenario, name, wait=wait)]
 
 
-@pytest.mark.over_ssh
+@pytest.mark.everywhere
 @EVERY_ENGINE
 def test_a_merged_pull_request_starts_its_job_and_its_end_is_reported_once(hub, scenario, engine):
     timeout = "timeout: 1h\n" if engine.name == "slurm" else ""  # Slurm holds its jobs by itself
@@ -112,7 +112,7 @@ def test_a_merged_pull_request_starts_its_job_and_its_end_is_reported_once(hub, 
     assert "```text\nno such data\n```" in ended
 
 
-@pytest.mark.over_ssh
+@pytest.mark.everywhere
 @EVERY_ENGINE
 def test_the_next_run_carries_out_what_an_evicted_one_has_left(hub, scenario, engine):
     for number, name in enumerate(("left", "middle", "right"), 1):

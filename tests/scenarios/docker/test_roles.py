@@ -162,7 +162,7 @@ def test_the_client_is_killed_and_the_next_apply_finishes_the_work(scenario, ste
     assert [attempt.number for attempt in scenario.attempts()] == [1]
 
 
-@pytest.mark.parametrize("death", thinned(DEATHS, every=2), ids=str)
+@pytest.mark.parametrize("death", thinned(DEATHS, first=1, every=3), ids=str)
 def test_the_watcher_is_killed_and_the_next_one_goes_on(scenario, death):
     act, n = death
     file = ordered(scenario)
@@ -176,7 +176,7 @@ def test_the_watcher_is_killed_and_the_next_one_goes_on(scenario, death):
     assert [attempt.number for attempt in scenario.attempts()] == [1]
 
 
-@pytest.mark.parametrize("death", thinned(RESTART_DEATHS, first=1, every=2), ids=str)
+@pytest.mark.parametrize("death", thinned(RESTART_DEATHS, first=2, every=3), ids=str)
 def test_the_watcher_is_killed_in_a_restart_and_the_order_is_kept(scenario, death):
     act, n = death
     steps, tried = scenario.folder / "steps", scenario.folder / "tried"

@@ -160,7 +160,7 @@ def test_changed_jobs_replace_the_tasks_that_run(scenario):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("number", "step"), thinned([(n, step) for n in "13" for step in STEPS], every=2))
+@pytest.mark.parametrize(("number", "step"), thinned([(n, step) for n in "13" for step in STEPS], every=3))
 def test_killed_at_a_named_step_the_next_apply_finishes_the_array(scenario, step, number):
     log = scenario.folder / "runs"
     file = matrix_of(scenario, 4, f"echo $N >>{log}")
