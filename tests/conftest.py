@@ -2,12 +2,14 @@
 
 import gc
 import os
+import re
 import shutil
 import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -24,6 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent
 OURS = ("LAUNCHER_", "SLURM_", "SBATCH_")
 KEPT = {"LAUNCHER_REQUIRE"}
 BEFORE = pytest.StashKey[list[Thing]]()
+_NUMBERS = count()
 SETTLE_S = 40.0  # an app whose last replica has ended needs a moment to write that down
 
 
@@ -75,7 +78,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 def pytest_deselected(items: list[pytest.Item]) -> None:
     if items:
-        lanes.count(items[0].config, items)
+        lanes.note(items[0].config, items)
 
 
 def pytest_testnodedown(node: object) -> None:
@@ -100,6 +103,15 @@ def remove_folders(
     yield
     if not request.session.testsfailed:
         shutil.rmtree(tmp_path_factory.getbasetemp(), ignore_errors=True)
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of the test. pytest's own looks at the folders of all tests before, to find a free number."""
+    name = re.sub(r"\W", "_", request.node.name)[:26]
+    path = tmp_path_factory.getbasetemp() / f"{name}{next(_NUMBERS)}"
+    path.mkdir(0o700)
+    return path
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,8 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import count
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -14,22 +15,43 @@ LANES = {
     "engine": "need a Docker engine or a Slurm cluster",
     "editor": "need the language servers of editors",
     "slow": "take long",
-    "far": "repeat behind ssh what the cluster of this machine proves",
+    "far": "repeat behind ssh, or in local_dir, what the cluster of this machine or local_cwd proves",
 }
 ENGINE_FIXTURES = frozenset({"token", "slurm", "slurm_ssh", "own_slurm"})
 ENGINE_CASES = frozenset({"local_docker", "slurm", "slurm_ssh"})
-NEAR = ("test_logs", "test_staged", "test_submit")
-"""The modules of the contract suite whose tests run behind ssh, too, in the engine lane."""
-TWIN = "local_dir"
-"""Shares nearly all of its code with local_cwd, whose contract tests are in the quick lane."""
+TWINS = frozenset({"local_dir", "slurm_ssh"})
+"""Share nearly all code with local_cwd, whose contract tests are in the quick lane, and with slurm. Of
+their contract tests, those marked `everywhere` are in the slow and the engine lane."""
 EDITOR_TESTS = "tests/editors/"
+EVERY_ACT = os.environ.get("LAUNCHER_KILL_ACTS") == "all"
+"""By hand, with LAUNCHER_KILL_ACTS=all: sweeps try also what `sampled`, `thinned` and `acts` pass over."""
 
 _LEFT_OUT = pytest.StashKey[Counter[str]]()
 
 
-def sampled(values: Iterable[object], *quick: object) -> list[object]:
-    """Parameters of a test: those of `quick` for the quick lane, the others for the slow one."""
-    return [value if value in quick else pytest.param(value, marks=pytest.mark.slow) for value in values]
+def sampled(values: Iterable[object], *quick: object, first: int = 0, every: int = 1) -> list[object]:
+    """Parameters of a test: those of `quick` for the quick lane, and the others for the slow one.
+
+    Of the others only each `every`-th from the `first`, unless EVERY_ACT. Where several tests sweep the same
+    steps, their `first` differ, so that together they try each step.
+    """
+    values = list(values)
+    others = thinned([value for value in values if value not in quick], first=first, every=every)
+    return [
+        value if value in quick else pytest.param(value, marks=pytest.mark.slow)
+        for value in values
+        if value in quick or value in others
+    ]
+
+
+def thinned(values: Iterable[object], *, first: int = 0, every: int) -> list[object]:
+    """Each `every`-th of the values from the `first`, or all of them where EVERY_ACT."""
+    return list(values) if EVERY_ACT else list(values)[first::every]
+
+
+def acts(first: int = 1, every: int = 1) -> Iterator[int]:
+    """The numbers of the acts at which a sweep kills a process, without an end; each one where EVERY_ACT."""
+    return count(1) if EVERY_ACT else count(first, every)
 
 
 def seeds(number: int) -> range:
@@ -42,18 +64,15 @@ def mark(item: pytest.Item) -> None:
     """Give a test the marks of what its fixtures need."""
     names = frozenset(getattr(item, "fixturenames", ()))
     call = getattr(item, "callspec", None)
-    if call is not None and call.params.get("case") == "slurm_ssh" and not _is_near(item):
+    case = None if call is None else call.params.get("case")
+    if case in TWINS and not item.get_closest_marker("everywhere"):
         item.add_marker("far")
-    elif names & ENGINE_FIXTURES or (call is not None and call.params.get("case") in ENGINE_CASES):
+    elif names & ENGINE_FIXTURES or case in ENGINE_CASES:
         item.add_marker("engine")
-    if call is not None and call.params.get("case") == TWIN:
+    if case == "local_dir":
         item.add_marker("slow")
     if item.nodeid.startswith(EDITOR_TESTS):
         item.add_marker("editor")
-
-
-def _is_near(item: pytest.Item) -> bool:
-    return item.path.stem in NEAR
 
 
 def register_profiles() -> None:
@@ -61,7 +80,7 @@ def register_profiles() -> None:
     # Other tests run beside ours, so how long an example takes proves nothing.
     unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.register_profile("quick", unhurried, derandomize=True, max_examples=20)
-    settings.register_profile("random", unhurried, print_blob=True, max_examples=50)
+    settings.register_profile("random", unhurried, print_blob=True, max_examples=25)
 
 
 def choose_examples(config: pytest.Config) -> None:
@@ -70,7 +89,7 @@ def choose_examples(config: pytest.Config) -> None:
         settings.load_profile("quick" if config.getoption("--hypothesis-seed") is None else "random")
 
 
-def count(config: pytest.Config, items: list[pytest.Item]) -> None:
+def note(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Note of tests that are not run which lane they are in: the first one that they are marked with."""
     left_out = config.stash.setdefault(_LEFT_OUT, Counter())
     for item in items:

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any
 
 from tests import processes
-from tests.forkserver import Done, ForkServer
+from tests.forkserver import Done, launcher, whole
 
 if TYPE_CHECKING:
     from launcher.specs import AppState
@@ -48,9 +48,6 @@ class Gate:
     def open(self) -> None:
         """Let one replica go on. Waits for it to arrive at the pipe."""
         self.leave.write_text("go\n")
-
-
-_server: ForkServer | None = None  # of this process, made when the first test needs it
 
 
 class Scenario:
@@ -120,17 +117,11 @@ class Scenario:
 
     def _done(self, argv: list[str], timeout_s: float, popen: dict[str, Any]) -> Done:
         """Forked from a loaded interpreter where that makes no difference, else from the start."""
-        global _server
+        popen = {"cwd": self.folder, **popen}
+        if popen.keys() - {"cwd", "env"}:
+            return whole(argv, timeout=timeout_s, **popen)
         environ = popen.get("env") or os.environ
-        if popen.keys() <= {"cwd", "env"}:
-            _server = _server or ForkServer()
-            if _server.can_run(environ):
-                cwd = str(popen.get("cwd", self.folder))
-                return _server.run(argv, cwd=cwd, environ=environ, timeout_s=timeout_s)
-        command = [sys.executable, "-m", "launcher", *argv]
-        popen = {"cwd": self.folder, "stdin": subprocess.DEVNULL, **popen}
-        got = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False, **popen)
-        return Done(got.returncode, got.stdout, got.stderr)
+        return launcher(argv, cwd=str(popen["cwd"]), environ=environ, timeout_s=timeout_s)
 
     def start(self, *argv: str | Path, **popen: Any) -> subprocess.Popen[str]:
         """Start `launcher ARGV` and go on. Killed when the scenario ends, should it still run."""

@@ -206,7 +206,7 @@ class Starts(Containers):
             floor=lambda: seconds(lambda: self.daemon.ask("GET", "/containers/json", **query)),
             ours=lambda: seconds(scheduler.list),
             target="<= 2",
-            rounds=settings.rounds * 5,
+            rounds=settings.more(5),
         )
         scheduler.cancel(app_id)
         scheduler.close()

@@ -23,7 +23,7 @@ class EndsAndLogs(Containers):
             floor=self._event,
             ours=self._wait,
             target="<= 1.3",
-            rounds=settings.rounds * 2,
+            rounds=settings.more(2),
             peers={"the engine says it has ended": self._ended, "docker wait": self._docker_wait},
             note="floor: the event stream, which tells it before the engine has given back network and ports",
         )

@@ -41,7 +41,7 @@ def rows(settings: Settings) -> Iterator[Row]:
                     floor=lambda: took(PASS),
                     ours=lambda: took(launcher("report", "--since", "@1", "--html", "report.html")),
                     target="<= 150, flat",
-                    rounds=3,
+                    rounds=settings.fewer(3),
                 )
             yield compare(
                 f"launcher grep --since 1h, the same {count} recorded apps",

@@ -180,7 +180,7 @@ def _follow_latency(folder: Path, settings: Settings) -> Row:
             floor=floor,
             ours=ours,
             target="ours <= 1 ms",
-            rounds=settings.rounds * 10,
+            rounds=settings.more(10),
         )
         direct.stdin.close()
         direct.wait()

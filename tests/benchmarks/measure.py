@@ -37,6 +37,10 @@ class Settings:
         """The sizes that are different."""
         return list(dict.fromkeys(map(self.size, full)))
 
+    def more(self, times: int) -> int:
+        """The rounds of a comparison whose figures vary; one is a quick look there, too."""
+        return 1 if self.rounds == 1 else self.rounds * times
+
     def fewer(self, least: int) -> int:
         """The rounds of a comparison that takes long; one is a quick look there, too."""
         return 1 if self.rounds == 1 else max(least, self.rounds // 2)

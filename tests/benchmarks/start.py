@@ -49,7 +49,7 @@ def _whole_process(argv: list[str], target: str, settings: Settings) -> Row:
         ours=lambda: took(launcher(*argv)),
         peers=peer(settings, TORCHX_HELP) if argv == ["--help"] else {},
         target=target,
-        rounds=settings.rounds * 2 + 1,
+        rounds=settings.more(3),
     )
 
 

@@ -14,13 +14,13 @@ from tests.benchmarks.world import launcher, took, world
 
 JOBS = 1_000
 HELD = 10_000
-IDLE_S = 10.0
+IDLE_S = 10
 CORES = len(os.sched_getaffinity(0))
 
 
 def rows(settings: Settings) -> Iterator[Row]:
     yield _run(settings, settings.size(JOBS))
-    yield from _held(settings.size(HELD))
+    yield from _held(settings.size(HELD), settings.size(IDLE_S))
 
 
 def _run(settings: Settings, count: int) -> Row:
@@ -45,7 +45,7 @@ def _run(settings: Settings, count: int) -> Row:
         )
 
 
-def _held(count: int) -> Iterator[Row]:
+def _held(count: int, idle_s: int) -> Iterator[Row]:
     """Jobs in line behind one that has all cores."""
     with world():
         first = matrix("first", 1, f"entrypoint: sleep, args: ['100000'], resource: {{cpu: {CORES}}}")
@@ -71,9 +71,9 @@ def _held(count: int) -> Iterator[Row]:
         )
         settle(pids)
         before = switches(pids)
-        time.sleep(IDLE_S)
+        time.sleep(idle_s)
         yield once(
-            f"wake-ups of the same in {IDLE_S:g} s",
+            f"wake-ups of the same in {idle_s} s",
             ours=switches(pids) - before,
             floor=1.0,
             unit="",

@@ -19,9 +19,9 @@ def rows(settings: Settings) -> Iterator[Row]:
                 floor=lambda: took(PASS),
                 ours=lambda command=command: took(launcher(command, "done.launcher.yaml")),
                 target="<= 5",
-                rounds=settings.rounds * 2 + 1,
+                rounds=settings.more(3),
             )
-        yield _miss("one changed file", ["validate", "done.launcher.yaml"], folder, settings.rounds * 2 + 1)
+        yield _miss("one changed file", ["validate", "done.launcher.yaml"], folder, settings.more(3))
         jobs = folder / "jobs"
         jobs.mkdir()
         count = settings.size(1000)

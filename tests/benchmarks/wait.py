@@ -15,7 +15,7 @@ IDLE_S = 5
 
 def rows(settings: Settings) -> Iterator[Row]:
     with world() as folder:
-        rounds = settings.rounds * 3
+        rounds = settings.more(3)
         yield compare(
             "exit of a replica -> Scheduler.wait returns",
             floor=lambda: _pidfd_of_a_stranger(folder),

@@ -59,6 +59,7 @@ def test_cancelling_what_has_ended_changes_nothing(case: Case) -> None:
     assert [case.end(app_id) for app_id in (good, bad)] == before
 
 
+@pytest.mark.everywhere
 def test_ten_clients_may_cancel_at_once(case: Case, launcher_home: Path) -> None:
     app_id = case.start(case.app("exec sleep 1000", replicas=2))
     clients = [threading.Thread(target=case.another().cancel, args=(app_id,)) for _ in range(10)]
@@ -79,6 +80,7 @@ def test_a_detached_app_outlives_its_scheduler(case: Case) -> None:
     assert found.state is AppState.RUNNING
 
 
+@pytest.mark.everywhere
 def test_an_attached_app_is_cancelled_with_its_scheduler(case: Case, launcher_home: Path) -> None:
     client = case.another(detach=False)
     app_id = client.submit(case.app("exec sleep 1000"), {})

@@ -17,6 +17,7 @@ def test_a_failure_that_wrote_nothing_to_stderr_says_its_code(case: Case) -> Non
     assert case.run(case.app("echo out; exit 17")).msg == "r/0 exited with 17"
 
 
+@pytest.mark.everywhere
 def test_the_line_holds_no_secret_and_drives_no_terminal(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEST_TOKEN", "hunter2")
     script = r"""printf 'bad \033]0;x\007%s\n' "$TOKEN" >&2; exit 3"""

@@ -185,6 +185,7 @@ def test_a_chain_is_skipped_to_its_end(case: Case, staged: Staged, gate: Gate) -
     assert ended(case, staged, second) == ("skipped", "prepare failed")
 
 
+@pytest.mark.everywhere
 def test_it_needs_no_client(case: Case, staged: Staged, gate: Gate) -> None:
     first = prepare(case, staged, gate.script)
     attempt = hold(case, staged, case.app(), first)
@@ -217,6 +218,7 @@ def test_a_waiting_attempt_that_is_cancelled_is_cancelled(case: Case, staged: St
     assert not (case.shared / "ran").exists()
 
 
+@pytest.mark.everywhere
 def test_a_waiting_attempt_can_be_withdrawn(case, staged, gate, launcher_home):
     first = prepare(case, staged, gate.script)
     attempt = hold(case, staged, case.app(), first)
@@ -250,6 +252,7 @@ def test_it_is_withdrawn_or_it_runs(case: Case, staged: Staged, gate: Gate) -> N
     assert ends == [("skipped", "withdrawn") if each else ("succeeded", "") for each in withdrawn]
 
 
+@pytest.mark.everywhere
 def test_a_dead_holder_leaves_it_unfinished(case, staged, gate, launcher_home):
     """It is resumed under the same number, and waits again."""
     if case.holder != "pid":

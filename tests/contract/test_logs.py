@@ -17,6 +17,7 @@ def chunks_of(case: Case, app_id: str, *, k: int = 0, **how: object) -> bytes:
     return b"".join(data for _, _, data in found)
 
 
+@pytest.mark.everywhere
 def test_logs_follow_until_the_app_has_ended(case: Case) -> None:
     script = 'for n in 1 2 3; do echo "line $n"; sleep 0.05; done; printf rest'
     app_id = case.start(case.app(script))
@@ -48,6 +49,7 @@ def test_a_silent_replica_has_an_empty_log(case: Case) -> None:
     assert case.lines(app_id) == []
 
 
+@pytest.mark.everywhere
 def test_any_bytes_come_back_unchanged(case: Case) -> None:
     app_id = case.start(case.app(r"printf 'a\000\377\r\nb\n\nc'"))
     case.end(app_id)
@@ -163,6 +165,7 @@ def test_records_carry_times_and_streams(case: Case) -> None:
     assert [record.data for record in only] == [b"b\n"]
 
 
+@pytest.mark.everywhere
 def test_followed_records_come_while_the_app_runs(case: Case) -> None:
     app_id = case.start(case.app("echo up; exec sleep 1000"))
     records = case.scheduler.log_records(app_id, "r", follow=True)
@@ -181,6 +184,7 @@ def test_logs_go_on_over_a_restart(case: Case) -> None:
     ]
 
 
+@pytest.mark.everywhere
 def test_several_replicas_are_followed_at_once(case: Case) -> None:
     app_id = case.start(case.app("echo $<replica_id>; exec sleep 1000", replicas=5))
     found = case.scheduler.log_chunks(app_id, [("r", k) for k in range(5)], follow=True)
@@ -195,6 +199,7 @@ def test_an_unknown_role_or_replica_is_refused_with_what_there_is(case, role, k,
     assert named in str(error.value.hint)
 
 
+@pytest.mark.everywhere
 def test_logs_of_an_unknown_app_are_refused(case: Case) -> None:
     with pytest.raises(LauncherError, match="no-such-app"):
         case.lines("no-such-app")

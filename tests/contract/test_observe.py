@@ -12,6 +12,7 @@ def test_an_unknown_app_is_none(case: Case) -> None:
     assert not case.scheduler.exists("no-such-app")
 
 
+@pytest.mark.everywhere
 def test_an_id_that_is_a_path_is_an_unknown_app(case: Case) -> None:
     case.run(case.app())
     assert [case.scheduler.describe(odd) for odd in ("", ".", "..", "../apps", "a/b", "/")] == [None] * 6
@@ -58,6 +59,7 @@ def test_the_list_shows_each_app_once_the_newest_first(case: Case) -> None:
     assert listed[0].name == "contract"
 
 
+@pytest.mark.everywhere
 def test_wait_answers_after_its_timeout_with_a_running_app(case: Case) -> None:
     app_id = case.start(case.app("exec sleep 1000"))
     case.until_running(app_id)
@@ -86,6 +88,7 @@ def test_another_process_waits_for_the_end(case: Case) -> None:
     assert case.elsewhere(code, app_id) == ["FAILED", 4]
 
 
+@pytest.mark.everywhere
 def test_another_process_cancels(case: Case) -> None:
     app_id = case.start(case.app("exec sleep 1000"))
     assert case.elsewhere("print(scheduler.cancel(values[0]) or 1)", app_id) == 1

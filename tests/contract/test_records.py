@@ -2,6 +2,8 @@
 
 import time
 
+import pytest
+
 from launcher.specs.launch import attempt_id
 from tests.contract.conftest import Case
 from tests.contract.test_staged import Staged, attempt_of, submit
@@ -27,6 +29,7 @@ def test_a_refresh_of_nothing_is_empty(case: Case) -> None:
     assert refreshed(case) == {}
 
 
+@pytest.mark.everywhere
 def test_a_refresh_tells_how_an_app_ended(case: Case) -> None:
     described = case.run(case.app("exit 3"))
     (seen,) = case.scheduler.refresh([described.app_id])
@@ -75,6 +78,7 @@ def test_a_wait_for_the_record_gives_up_in_time(case: Case) -> None:
     assert (seen.state, seen.ended_at) == ("running", None)
 
 
+@pytest.mark.everywhere
 def test_a_wait_for_the_record_of_an_attempt_tells_how_it_ended(case: Case, staged: Staged) -> None:
     attempt = submit(case, staged, case.app("exit 6"))
     seen = staged.wait_record(attempt.app_id, timeout_s=60)

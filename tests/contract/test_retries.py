@@ -9,7 +9,7 @@ import pytest
 from launcher.schedulers.checks import RejectedAppError
 from launcher.specs import AppState, RetryPolicy, Role
 from tests.contract.conftest import Case, states
-from tests.lanes import sampled
+from tests.lanes import thinned
 
 FAILS_TWICE = 'echo "try $LAUNCHER_RESTART"; test "$LAUNCHER_RESTART" -ge 2'
 
@@ -23,7 +23,7 @@ def test_what_fails_twice_succeeds_with_two_retries(case: Case, policy: RetryPol
     assert case.lines(app_id) == ["try 0\n", "try 1\n", "try 2\n"]
 
 
-@pytest.mark.parametrize("policy", list(RetryPolicy))
+@pytest.mark.parametrize("policy", thinned(RetryPolicy, first=1, every=3))
 def test_what_always_fails_has_failed_after_its_retries(case: Case, policy: RetryPolicy) -> None:
     found = case.run(case.app("exit 5", max_retries=2, retry_policy=policy))
     assert found.state is AppState.FAILED
@@ -76,7 +76,7 @@ def test_application_policy_restarts_everything(case: Case) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("policy", sampled(list(RetryPolicy), RetryPolicy.APPLICATION))
+@pytest.mark.parametrize("policy", thinned(RetryPolicy, every=2))
 def test_a_pause_before_a_restart_is_kept_or_refused(case: Case, policy: RetryPolicy) -> None:
     script = case.count + 'test "$LAUNCHER_RESTART" -ge 1'
     app = case.app(script, max_retries=1, retry_delay=1, retry_policy=policy)

@@ -9,7 +9,7 @@ from launcher.schedulers.checks import RejectedAppError
 from launcher.specs import AppDef, AppState, Probe
 from tests.contract.conftest import Case, states
 from tests.contract.test_staged import observed, submit
-from tests.lanes import sampled
+from tests.lanes import thinned
 
 FIELDS: dict[str, Any] = {
     "service": True,
@@ -122,6 +122,7 @@ def test_a_role_that_waits_is_not_unstarted(able: Case, staged: StagedScheduler[
     able.scheduler.cancel(seen.app_id)
 
 
+@pytest.mark.everywhere
 def test_replicas_find_each_other(able: Case) -> None:
     if "hosts" not in able.scheduler.supports:
         pytest.skip(f"{able.name} knows no hosts")
@@ -182,7 +183,7 @@ def test_a_restart_of_the_app_starts_its_roles_in_order_again(able: Case) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("policy", sampled(["REPLICA", "ROLE", "APPLICATION"], "ROLE"))
+@pytest.mark.parametrize("policy", thinned(["REPLICA", "ROLE", "APPLICATION"], every=2))
 def test_a_replica_that_is_not_ready_in_time_is_restarted_by_its_policy(able: Case, policy: str) -> None:
     up, tries = able.shared / "up", able.shared / "tries"
     script = f"test -e {tries} && touch {up}; touch {tries}; exec sleep 1000"

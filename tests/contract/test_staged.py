@@ -59,6 +59,7 @@ def seen(staged: Staged, *settled: str, job: str = "train") -> list[tuple[str, s
     return sorted((found.app_id, found.state) for found in observed(staged, *settled, job=job))
 
 
+@pytest.mark.everywhere
 def test_an_attempt_goes_from_reserved_to_created_to_running(case: Case, staged: Staged) -> None:
     app = case.app("exec sleep 1000")
     attempt = attempt_of(case, app)
@@ -142,6 +143,7 @@ def test_an_attempt_that_was_started_is_never_reserved_again(case: Case, staged:
         staged.reserve(attempt)
 
 
+@pytest.mark.everywhere
 def test_an_aborted_reservation_leaves_nothing(case: Case, staged: Staged, launcher_home: Path) -> None:
     app = case.app()
     for create in (False, True):
@@ -167,6 +169,7 @@ def test_a_missing_executable_is_found_before_anything_starts(case, staged, laun
     assert case.rests_of(launcher_home) == []
 
 
+@pytest.mark.everywhere
 def test_a_started_attempt_does_not_need_its_client(case: Case, staged: Staged) -> None:
     attempt = submit(case, staged, case.app("exec sleep 1000"))
     staged.close()
@@ -174,6 +177,7 @@ def test_a_started_attempt_does_not_need_its_client(case: Case, staged: Staged) 
     assert seen(case.another()) == [(attempt.app_id, "running")]
 
 
+@pytest.mark.everywhere
 def test_nothing_runs_before_the_start(case: Case, staged: Staged) -> None:
     app = case.app(f"touch {case.shared}/ran")
     reservation = staged.reserve(attempt_of(case, app))
@@ -210,6 +214,7 @@ def killed_at(case: Case, step: str, attempt: Attempt) -> None:
         client.send_signal(signal.SIGKILL)
 
 
+@pytest.mark.everywhere
 @pytest.mark.parametrize("step", ["reserved", "created"])
 @pytest.mark.parametrize("same", [True, False])
 def test_what_a_killed_client_left_is_taken_over(case, staged, launcher_home, step, same):
@@ -224,6 +229,7 @@ def test_what_a_killed_client_left_is_taken_over(case, staged, launcher_home, st
     assert case.lines(attempt.app_id) == ["one\n" if same else "two\n"]
 
 
+@pytest.mark.everywhere
 def test_ends_are_recorded_once(case: Case, staged: Staged) -> None:
     attempt = submit(case, staged, case.app("exit 3"))
     case.end(attempt.app_id)

@@ -24,6 +24,7 @@ def test_a_dry_run_leaves_nothing_on_disk(case: Case, launcher_home: Path) -> No
     assert not launcher_home.exists()
 
 
+@pytest.mark.everywhere
 def test_one_dry_run_is_scheduled_twice_under_fresh_ids(case: Case) -> None:
     info = case.scheduler.submit_dryrun(case.app(f"echo {macros.app_id}"), {})
     ids = [case.scheduler.schedule(info) for _ in range(2)]
@@ -88,6 +89,7 @@ def test_escaped_macros_reach_the_replica_as_text(case: Case) -> None:
     assert case.lines(app_id) == ["$<app_id> ${app_id} $HOME $$\n"]
 
 
+@pytest.mark.everywhere
 def test_arguments_and_environment_arrive_unchanged(case: Case) -> None:
     odd = "a  b\t'\"\\\n*ü 漢 %s {x}"
     role = Role("r", case.image, entrypoint="printenv", args=["ODD"], env={"ODD": odd, "EMPTY": ""})
@@ -104,6 +106,7 @@ def test_an_app_whose_replicas_all_succeed_has_succeeded(case: Case) -> None:
     assert states(found) == ["r/0 SUCCEEDED 0", "r/1 SUCCEEDED 0", "r/2 SUCCEEDED 0"]
 
 
+@pytest.mark.everywhere
 def test_an_app_with_a_failing_replica_has_failed_with_its_exit_code(case: Case) -> None:
     app = case.app("true")
     app.roles.append(case.role("bad", "exit 7"))
@@ -147,6 +150,7 @@ def test_a_missing_executable_takes_the_whole_app_back(case: Case, launcher_home
     assert case.listed() == []
 
 
+@pytest.mark.everywhere
 def test_a_missing_executable_that_a_node_finds_fails_the_app(case: Case, launcher_home: Path) -> None:
     if case.looks_ahead:
         pytest.skip(f"{case.name} sees before which commands there are")

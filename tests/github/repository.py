@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
+from tests.forkserver import launcher
 from tests.github.fake import REPOSITORY, FakeGitHub
 
 _WHO = ["-c", "user.name=ann", "-c", "user.email=ann@example.com", "-c", "init.defaultBranch=main"]
@@ -137,14 +137,7 @@ class Repository:
             "GITHUB_TOKEN": "token",
             "GITHUB_STEP_SUMMARY": str(self._folder / f"summary-{self._runs}.md"),
         }
-        done = subprocess.run(
-            [sys.executable, "-m", "launcher", "ci", *argv],
-            cwd=clone,
-            env=env,
-            check=False,
-            capture_output=True,
-            text=True,
-        )
-        self.printed, shown = done.stdout, done.stdout + done.stderr
-        assert code is None or done.returncode == code, f"exit {done.returncode}\n{shown}"
+        done = launcher(["ci", *argv], cwd=str(clone), environ=env)
+        self.printed, shown = done.out, done.out + done.err
+        assert code is None or done.code == code, f"exit {done.code}\n{shown}"
         return shown

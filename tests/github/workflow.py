@@ -9,7 +9,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
+from tests.forkserver import server
 from tests.github.expressions import evaluate, interpolated
 from tests.github.repository import git
 
@@ -101,8 +101,7 @@ class Runner:
     @staticmethod
     def _script(path: Path, name: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        command = f'exec {sys.executable} -m launcher "$@"' if name == "launcher" else ":"
-        path.write_text(f"#!/bin/sh\n{command}\n")
+        path.write_text(server().script() if name == "launcher" else "#!/bin/sh\n")
         path.chmod(0o755)
 
     def _contexts(self, event: Event) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from launcher.jobfile.text.parse import parse
 from launcher.jobfile.text.source import Source, read_source
 from launcher.schedulers.rules import SchedulerRules
 from launcher.specs import Launch, digest, document
-from tests.lanes import sampled
+from tests.lanes import thinned
 from tests.unit.jobfile.words import git
 
 FOLDER = Path(__file__).resolve().parent
@@ -71,7 +71,8 @@ def all_facts(tree: Path, target: str | None, *files: str) -> dict[str, dict[str
     return {job: facts(launch) for job, launch in launches(tree, target, *files).items()}
 
 
-@pytest.mark.parametrize("target", sampled([*TARGETS], None))
+@pytest.mark.slow
+@pytest.mark.parametrize("target", thinned([*TARGETS], every=2))
 def test_what_is_shared_means_what_is_written_out(trees: Path, target: str | None) -> None:
     long, shared = all_facts(trees / "long", target), all_facts(trees / "shared", target)
     assert len(long) == TARGETS[target]
@@ -117,7 +118,8 @@ def files_of_several(tree: Path) -> Iterator[Path]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("target", sampled([*TARGETS], None))
+@pytest.mark.slow
+@pytest.mark.parametrize("target", thinned([*TARGETS], first=1, every=2))
 def test_jobs_of_one_file_are_the_same_in_files_of_their_own(
     trees: Path, tmp_path: Path, target: str | None
 ) -> None:
@@ -136,7 +138,8 @@ def test_jobs_of_one_file_are_the_same_in_files_of_their_own(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("target", sampled([*TARGETS], None))
+@pytest.mark.slow
+@pytest.mark.parametrize("target", thinned([*TARGETS], every=2))
 def test_files_of_one_folder_are_the_same_in_one_file(
     trees: Path, tmp_path: Path, target: str | None
 ) -> None:

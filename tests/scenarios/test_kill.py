@@ -13,7 +13,7 @@ from tests.lanes import sampled, seeds
 
 STEPS = ["reserving", "reserved", "created", "starting", "started", "recorded"]
 REPLACE_STEPS = ["reserving", "reserved", "created", "stopping", "stopped", "starting", "started", "recorded"]
-BATCH = 5
+BATCH = 3
 
 pytestmark = pytest.mark.timeout(600)  # many applies in a row, beside other tests
 
@@ -42,7 +42,7 @@ def assert_as_if_never_killed(scenario, file, log):
     assert scenario.actions(file) == {"job": "keep"}
 
 
-@pytest.mark.parametrize("step", sampled(STEPS, "reserved", "starting"))
+@pytest.mark.parametrize("step", sampled(STEPS, "reserved", "starting", every=2))
 def test_killed_at_a_named_step_the_next_apply_finishes_the_work(scenario, runs, step):
     file, log = runs
     assert killed(scenario, "step", step, "1", argv=["apply", file, "--yes"])
@@ -51,7 +51,7 @@ def test_killed_at_a_named_step_the_next_apply_finishes_the_work(scenario, runs,
     assert attempt.reason == REASONS["no_attempt"], "of the plan that began it"
 
 
-@pytest.mark.parametrize("step", sampled(STEPS, "created"))
+@pytest.mark.parametrize("step", sampled(STEPS, "created", first=1, every=2))
 def test_killed_while_applying_a_saved_plan_the_same_plan_finishes_it(scenario, runs, step):
     file, log = runs
     scenario.plan(file, "--out", "plan.json")
@@ -62,7 +62,7 @@ def test_killed_while_applying_a_saved_plan_the_same_plan_finishes_it(scenario, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("step", sampled(REPLACE_STEPS, "stopping"))
+@pytest.mark.parametrize("step", sampled(REPLACE_STEPS, "stopping", first=1, every=2))
 def test_killed_while_replacing_the_next_apply_finishes_the_replacement(scenario, step):
     file, _ = scenario.running()
     [old] = scenario.supervisors()
@@ -91,9 +91,9 @@ def span():
     return []
 
 
-@pytest.mark.parametrize("batch", sampled(seeds(2)))
+@pytest.mark.parametrize("batch", sampled(seeds(1)))
 def test_killed_at_random_moments_the_next_apply_finishes_the_work(scenario, span, batch):
-    """Each batch is five moments of its seed. By hand, for 500 kills: LAUNCHER_KILL_SEEDS=0-99."""
+    """Each batch is three moments of its seed. By hand, for 500 kills: LAUNCHER_KILL_SEEDS=0-166."""
     if not span:
         count = scenario.folder / "count"
         assert not killed(scenario, "count", str(count), argv=["apply", scenario.job("true"), "--yes"])
@@ -116,7 +116,7 @@ def test_killed_at_random_moments_the_next_apply_finishes_the_work(scenario, spa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("reader", sampled(["status", "list", "wait", "apply"], "apply"))
+@pytest.mark.parametrize("reader", sampled(["status", "list", "wait", "apply"], "apply", every=3))
 def test_finished_work_is_not_repeated_when_the_supervisor_died_before_it_recorded_the_end(scenario, reader):
     """Whichever command sees it first: two ends with 0 are on record, and make a success."""
     log = scenario.folder / "runs"

@@ -17,12 +17,14 @@ from launcher.apply.event_schema import event_schema
 from launcher.schedulers import pids
 from launcher.schedulers.local import rundir
 from tests import processes
-from tests.lanes import sampled, seeds
+from tests.lanes import sampled, seeds, thinned
 from tests.scenario import until_line
 from tests.scenarios.test_kill import killed
 
 JOBS = ("prepare", "train", "evaluate")
 STEPS = ["reserving", "reserved", "created", "starting", "started", "attempt_waiting", "recorded"]
+KILLS = [("1", step) for step in STEPS] + [("2", step) for step in reversed(STEPS) if step != "started"]
+"""The step of the first job, or of the second one, which does not start at once."""
 pytestmark = pytest.mark.timeout(600)  # many applies in a row, beside other tests
 
 
@@ -227,11 +229,8 @@ def test_a_job_reads_what_every_job_of_a_matrix_has_left(scenario):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("step", sampled(STEPS, "attempt_waiting"))
-@pytest.mark.parametrize("number", ["1", "2"])
+@pytest.mark.parametrize(("number", "step"), thinned(KILLS, every=2))
 def test_killed_at_a_named_step_the_next_apply_finishes_the_work(scenario, pipeline, step, number):
-    if step == "started" and number == "2":
-        pytest.skip("only the first job starts at once")
     assert killed(scenario, "step", step, number, argv=["apply", ".", "--yes"])
     pipeline.finish()
 
@@ -361,12 +360,12 @@ def overlaps(spans):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", seeds(8))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_random_kills_of_clients_and_supervisors(scenario, pipeline, seed):
     """Whatever is killed: it converges, nothing runs twice at once, nothing is forgotten, nothing is left.
 
     Each seed is one pipeline with up to eight SIGKILLs, four on average: of the client, and of supervisors
-    that run or wait. CI takes eight seeds. By hand, for about 500 kills, each test with its number:
+    that run or wait. CI takes three seeds. By hand, for about 500 kills, each test with its number:
 
         LAUNCHER_KILL_SEEDS=0-124 pytest -m '' -n 2 -rP tests/scenarios/test_needs.py -k random_kills
 
@@ -495,7 +494,7 @@ def test_an_added_need_leaves_what_runs_and_makes_anew_what_waits(scenario, pipe
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", seeds(5))
+@pytest.mark.parametrize("seed", seeds(2))
 def test_after_each_edit_and_apply_the_record_is_what_the_files_ask_for(scenario, seed):
     """Any needs of the matrix `a`, of its jobs and of `b`, with and without `rerun: never`."""
     chance = random.Random(seed)

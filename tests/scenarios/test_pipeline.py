@@ -69,6 +69,7 @@ def test_a_changed_input_runs_all_of_them_again_and_a_changed_job_what_follows_i
     assert pipeline.actions() == {"prepare": "keep", "train": "keep", "evaluate": "create"}
 
 
+@pytest.mark.slow
 def test_a_crashed_training_goes_on_from_its_checkpoint(pipeline):
     pipeline.crash_once()
     done = pipeline.apply(code=5)

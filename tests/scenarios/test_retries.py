@@ -10,7 +10,6 @@ import pytest
 
 from launcher.apply.event_schema import event_schema
 from launcher.runner import get_runner
-from tests.lanes import sampled
 from tests.scenario import until_line
 
 TWICE = 'echo "run $LAUNCHER_RESTART"; printf "$LAUNCHER_RESTART begun"; [ $LAUNCHER_RESTART = 2 ]'
@@ -29,8 +28,7 @@ def restarted(scenario, policy="replica", delay="1s"):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("policy", sampled(["replica", "role", "application"], "role"))
-@pytest.mark.parametrize("options", sampled([[], ["--logs"]], ["--logs"]), ids=["quiet", "logs"])
+@pytest.mark.parametrize(("policy", "options"), [("replica", []), ("role", ["--logs"]), ("application", [])])
 def test_restarts_are_events_of_an_apply_that_waits(scenario, policy, options):
     file = restarted(scenario, policy)
     shown = scenario.run_to_end(file, "--format", "jsonl", *options).out

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from tests import processes
-from tests.lanes import sampled
+from tests.lanes import sampled, thinned
 from tests.scenarios.test_kill import killed
 
 STEPS = ["reserving", "reserved", "created", "starting", "started", "recorded"]
@@ -78,7 +78,7 @@ def test_another_home_leaves_a_role_that_waits_alone(scenario):
     assert_done_once(scenario, file)
 
 
-@pytest.mark.parametrize("step", sampled(STEPS, "starting"))
+@pytest.mark.parametrize("step", sampled(STEPS, "starting", first=1, every=2))
 def test_the_client_is_killed_and_the_next_apply_finishes_the_work(scenario, step):
     file = ordered(scenario)
     assert killed(scenario, "step", step, "1", argv=["apply", file, "--yes"])
@@ -86,7 +86,7 @@ def test_the_client_is_killed_and_the_next_apply_finishes_the_work(scenario, ste
     assert [attempt.number for attempt in scenario.attempts()] == [1]
 
 
-@pytest.mark.parametrize("death", sampled(DEATHS, ("ready", 1), ("exit", 1)), ids=str)
+@pytest.mark.parametrize("death", sampled(DEATHS, ("ready", 1), ("exit", 1), first=1, every=2), ids=str)
 def test_the_supervisor_is_killed_and_the_record_decides(scenario, death):
     event, n = death
     file = ordered(scenario)
@@ -147,9 +147,9 @@ COMMANDS = (
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(len(COMMANDS)))
+@pytest.mark.parametrize("first", thinned(range(len(COMMANDS)), every=3))
 def test_eight_commands_at_once_leave_one_outcome_and_no_process(scenario, first):
-    """In every rotation, on a job that has not run before and on one that has."""
+    """In several rotations, on a job that has not run before and on one that has."""
     file = ordered(scenario, client="cat up; sleep 0.2; echo run >>runs")
     for _ in range(2):
         commands = [*COMMANDS[first:], *COMMANDS[:first]]

@@ -20,7 +20,7 @@ from launcher.turns.folders import gpu_table, slots_table
 from launcher.turns.machine import machine
 from launcher.turns.table import tickets
 from tests import processes
-from tests.lanes import sampled
+from tests.lanes import sampled, seeds
 
 PLACES = 2
 ROUNDS = int(os.environ.get("LAUNCHER_TURN_ROUNDS", "3"))
@@ -103,7 +103,7 @@ def kill_in_line(scenario, app_id):
     return in_line
 
 
-@pytest.mark.parametrize("count", sampled([10, 200], 10))
+@pytest.mark.parametrize("count", sampled([10, 60], 10))
 def test_never_more_run_at_once_than_fit_and_all_run_in_order(scenario, line, count):
     scenario.run_to_end(line.matrix(count))
     assert len(line.ran()) == count
@@ -136,7 +136,8 @@ def test_a_killed_holder_frees_its_place(scenario, line, holders):
     scenario.cancel("two")
 
 
-@pytest.mark.parametrize("count", sampled([6, 60]))
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [20])
 def test_killed_supervisors_never_let_two_jobs_have_one_gpu(scenario, monkeypatch, count):
     """Their replicas ignore TERM and start daemons. No command runs until the line is empty."""
     monkeypatch.setenv("LAUNCHER_GPUS", "1")
@@ -203,7 +204,7 @@ def test_a_client_killed_while_it_clears_what_a_dead_holder_left_loses_no_attemp
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(2))
 def test_random_kills_in_line_and_of_clients_converge(scenario, line, seed):
     """What is killed before its start is resumed by the next apply: everything runs once, nothing is left."""
     chance = random.Random(seed)
@@ -233,7 +234,7 @@ def of_lines(home):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(ROUNDS))
+@pytest.mark.parametrize("seed", seeds(1))
 def test_kills_of_the_processes_that_hold_a_line_lose_nothing_and_repeat_nothing(scenario, line, seed):
     """At any moment: while apps are handed to them, in line, or handed on to their supervisors."""
     chance = random.Random(seed)
@@ -308,11 +309,11 @@ def test_two_homes_with_tables_of_their_own_never_share_a_gpu(scenario, tmp_path
     assert [name for name in os.listdir(gpu_table()) if name not in ("lock", "last")] == []
 
 
-EQUAL = {"shared cores": "cpu: 64", "shared GPUs": "gpu: 1", "GPUs": "gpu: 1"}
+EQUAL = {"shared cores": "cpu: 64", "GPUs": "gpu: 1"}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("what", sampled(EQUAL, "GPUs"))
+@pytest.mark.parametrize("what", EQUAL)
 def test_two_homes_with_equal_job_names_never_have_one_share_twice(scenario, tmp_path, monkeypatch, what):
     """Their apps have equal ids, attempt by attempt: tickets say of which home they are."""
     monkeypatch.setenv("LAUNCHER_GPUS", "1")

@@ -2,7 +2,6 @@
 
 import os
 import re
-import sys
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
@@ -20,6 +19,7 @@ from launcher.schedulers.slurm.options import KNOWN
 from launcher.specs import Role
 from tests.engines import require
 from tests.engines.images import PUBLIC, stand_in
+from tests.forkserver import server
 from tests.plugin.package import EXAMPLE, install
 from tests.snippets import Block, blocks, sections, shell, tell
 
@@ -64,7 +64,7 @@ def empty_folder(tmp_path, monkeypatch):
     folder.mkdir()
     (tmp_path / "bin").mkdir()
     script = tmp_path / "bin" / "launcher"
-    script.write_text(f'#!/bin/sh\nexec {sys.executable} -m launcher "$@"\n')
+    script.write_text(server().script())
     script.chmod(0o755)
     monkeypatch.setenv("PATH", f"{script.parent}:{os.environ['PATH']}")
     monkeypatch.setenv("PYTHONPATH", str(ROOT))

@@ -134,7 +134,8 @@ def key_of(entry: str) -> str:
 def test_every_variable_of_ours_that_a_page_names_is_in_the_tables(page):
     tables = [keyed("environment", f"Variables {of}") for of in ("of a replica", "that the command reads")]
     known = {name for table in tables for name in table} | SET_BY_DDP
-    known |= {"LAUNCHER_REQUIRE", "LAUNCHER_KILL_SEEDS", "LAUNCHER_HOST_SERVER", "LAUNCHER_HOST_"}
+    known |= {"LAUNCHER_REQUIRE", "LAUNCHER_KILL_SEEDS", "LAUNCHER_KILL_ACTS"}
+    known |= {"LAUNCHER_HOST_SERVER", "LAUNCHER_HOST_"}
     assert {*re.findall(r"\bLAUNCHER_[A-Z0-9_]+", page.read_text())} <= known
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests import processes
+from tests.forkserver import server
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -71,3 +72,15 @@ def test_commands_of_scenarios_are_forked_from_a_loaded_interpreter(scenario, mo
     scenario.launcher("list")
     monkeypatch.setattr("tests.scenario.subprocess.run", start_an_interpreter)
     assert scenario.launcher("list").code == 0
+
+
+def test_a_script_hands_its_command_to_a_loaded_interpreter_with_streams_folder_and_exit_code(scenario):
+    path = scenario.folder / "launcher"
+    path.write_text(server().script())
+    path.chmod(0o755)
+    job = scenario.job("true")
+    for start in ("./launcher", "LANG=xx ./launcher"):  # the second one from the start
+        ran = scenario.spawn(["bash", "-c", f"{start} validate {job.name} | cat; {start} nonsense"])
+        out, err = ran.communicate()
+        assert (ran.returncode, "nonsense" in err) == (64, True), err
+        assert out == scenario.launcher("validate", job.name).out

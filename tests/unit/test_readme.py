@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.forkserver import server
 from tests.snippets import blocks, shell
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,7 +26,7 @@ def checkout(tmp_path, monkeypatch):
     shutil.copytree(ROOT / "examples", folder / "examples")
     script = folder / ".venv" / "bin" / "launcher"
     script.parent.mkdir(parents=True)
-    script.write_text(f'#!/bin/sh\nexec {sys.executable} -m launcher "$@"\n')
+    script.write_text(server().script())
     script.chmod(0o755)
     monkeypatch.setenv("PATH", f"{script.parent}:{os.environ['PATH']}")
     monkeypatch.chdir(folder)

@@ -20,7 +20,7 @@ def test_a_job_that_ran_when_the_daemon_was_killed_has_ended_and_is_not_run_agai
     scenario.kill_watchers()
 
 
-@pytest.mark.parametrize("path", ["/networks/create", "/containers/create", "/start"])
+@pytest.mark.parametrize("path", ["/networks/create", "/start"])
 def test_a_daemon_killed_in_the_middle_of_an_apply_makes_nothing_run_twice(
     scenario, engine, monkeypatch, tmp_path, path
 ):

@@ -6,6 +6,7 @@ import pytest
 
 from launcher.specs import AppState
 from tests import processes
+from tests.lanes import thinned
 from tests.scenarios.test_cancel import (  # noqa: F401
     test_a_cancelled_job_is_held_at_the_next_apply,
     test_a_replica_that_was_stopped_says_why_in_status_whatever_its_exit_code,
@@ -49,7 +50,7 @@ def test_logs_of_one_restart_are_the_output_of_that_run_alone(scenario, more):
     assert "no output of restart 3" in scenario.launcher("logs", "job", "--restart", "3", code=1).err
 
 
-@pytest.mark.parametrize("policy", ["replica", "role", "application"])
+@pytest.mark.parametrize("policy", thinned(["role", "replica", "application"], every=3))
 def test_restarts_by_the_watcher_are_events_and_lines_of_followed_output(scenario, policy):
     role = f"max_retries: 2\nretry_policy: {policy}\nretry_delay: 1s"
     file = scenario.job(f"{AGAIN}[ $n = 3 ]", role=role)

@@ -9,6 +9,7 @@ from launcher.turns.machine import machine
 from launcher.turns.table import tickets
 from tests import processes
 from tests.engines import tidy
+from tests.lanes import thinned
 from tests.scenarios.docker.test_engine_stops import LOST, SLEEP
 
 HOMES = ("a", "b")
@@ -87,7 +88,7 @@ LIVE_RESTORE = pytest.mark.parametrize("engine", [("--live-restore",)], indirect
 
 
 @LIVE_RESTORE
-@pytest.mark.parametrize("way", ["stop", "kill"])
+@pytest.mark.parametrize("way", thinned(["kill", "stop"], every=2))
 def test_containers_run_on_while_an_engine_with_live_restore_is_away(scenario, engine, way):
     gates = {name: scenario.gate(name) for name in ("plain", "pair")}
     files = [
@@ -110,7 +111,7 @@ def test_containers_run_on_while_an_engine_with_live_restore_is_away(scenario, e
 
 
 @LIVE_RESTORE
-@pytest.mark.parametrize("others", [False, True])
+@pytest.mark.parametrize("others", thinned([False, True], every=2))
 def test_ends_that_an_engine_with_live_restore_misses_count_by_their_codes(scenario, engine, others):
     """Also where no container runs any more as it comes back."""
     codes = {"good": 0, "bad": 3, **({"other": 0} if others else {})}

@@ -225,8 +225,7 @@ def elsewhere(tmp_path) -> dict[str, str]:
     return {**os.environ, "LAUNCHER_HOME": str(tmp_path / "elsewhere")}
 
 
-@pytest.mark.parametrize("watched", [True, False])
-@pytest.mark.parametrize("replicas", [1, 2])
+@pytest.mark.parametrize(("replicas", "watched"), [(1, True), (2, False)])
 def test_a_renamed_replica_is_still_known(scenario, elsewhere, replicas, watched):
     gates = [scenario.gate(f"gate{k}") for k in range(replicas)]
     script = "; ".join(f"[ $<replica_id> = {k} ] && {{ {each.script}; }}" for k, each in enumerate(gates))

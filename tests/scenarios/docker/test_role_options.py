@@ -39,22 +39,34 @@ roles: {{main: {{cfg: {json.dumps(role)}}}, other: {{}}}}
     return scenario.write("job.launcher.yaml", text)
 
 
-def seen(scenario, role: str) -> str:
-    return scenario.logs(f"job/{role}", "--no-prefix").removesuffix("\n")
+def seen(scenario, role: str) -> list[str]:
+    return scenario.logs(f"job/{role}", "--no-prefix").splitlines()
 
 
-@pytest.mark.parametrize(("option", "value", "look", "shown", "otherwise"), OPTIONS)
-def test_an_option_of_a_role_reaches_its_containers_alone(scenario, option, value, look, shown, otherwise):
-    scenario.run_to_end(job_of(scenario, look, top={}, role={option: value}))
-    assert seen(scenario, "main") == shown
-    other = seen(scenario, "other")
-    assert other == otherwise or (otherwise is None and other != shown)
+GROUPS = {"of root": [each for each in OPTIONS if each[0] != "user"], "user": [OPTIONS[4]]}
+"""What can be looked at in one container: another user may not write its root anyway."""
 
 
-@pytest.mark.parametrize(("option", "value", "look", "shown", "otherwise"), OPTIONS)
-def test_an_option_of_the_job_is_the_default_of_its_roles(scenario, option, value, look, shown, otherwise):
-    scenario.run_to_end(job_of(scenario, look, top={option: value}, role={}))
-    assert (seen(scenario, "main"), seen(scenario, "other")) == (shown, shown)
+@pytest.fixture(params=GROUPS)
+def group(request):
+    """Options with their values, what looks at all of them, what it then shows, and shows without them."""
+    names, values, looks, shown, otherwise = zip(*GROUPS[request.param], strict=True)
+    look = "; ".join(f'echo "[$({each})]"' for each in looks)
+    return dict(zip(names, values, strict=True)), look, shown, otherwise
+
+
+def test_options_of_a_role_reach_its_containers_alone(scenario, group):
+    options, look, shown, otherwise = group
+    scenario.run_to_end(job_of(scenario, look, top={}, role=options))
+    assert seen(scenario, "main") == [f"[{each}]" for each in shown]
+    for got, with_it, without in zip(seen(scenario, "other"), shown, otherwise, strict=True):
+        assert got == f"[{without}]" or (without is None and got != f"[{with_it}]")
+
+
+def test_options_of_the_job_are_the_defaults_of_its_roles(scenario, group):
+    options, look, shown, _ = group
+    scenario.run_to_end(job_of(scenario, look, top=options, role={}))
+    assert seen(scenario, "main") == seen(scenario, "other") == [f"[{each}]" for each in shown]
 
 
 def test_a_changed_option_of_a_role_is_a_change_of_the_job(scenario):

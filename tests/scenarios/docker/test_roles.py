@@ -10,7 +10,7 @@ import pytest
 from tests import processes
 from tests.engines.docker import Daemon
 from tests.engines.images import SHELL_IMAGE
-from tests.lanes import sampled
+from tests.lanes import sampled, thinned
 from tests.scenarios.docker.test_takeover import DIES_STARTING
 from tests.scenarios.test_kill import killed
 from tests.scenarios.test_roles import STEPS
@@ -154,7 +154,7 @@ def test_another_home_sees_no_end_before_a_restart_without_a_pause(scenario, pol
     assert [job["action"] for job in plan["jobs"]] == ["keep"]
 
 
-@pytest.mark.parametrize("step", sampled(STEPS, "starting"))
+@pytest.mark.parametrize("step", sampled(STEPS, "starting", every=2))
 def test_the_client_is_killed_and_the_next_apply_finishes_the_work(scenario, step):
     file = ordered(scenario)
     assert killed(scenario, "step", step, "1", argv=["apply", file, "--yes"])
@@ -162,7 +162,7 @@ def test_the_client_is_killed_and_the_next_apply_finishes_the_work(scenario, ste
     assert [attempt.number for attempt in scenario.attempts()] == [1]
 
 
-@pytest.mark.parametrize("death", sampled(DEATHS, ("ready", 1), ("exit", 1), ("halt", 1)), ids=str)
+@pytest.mark.parametrize("death", thinned(DEATHS, first=1, every=3), ids=str)
 def test_the_watcher_is_killed_and_the_next_one_goes_on(scenario, death):
     act, n = death
     file = ordered(scenario)
@@ -176,7 +176,7 @@ def test_the_watcher_is_killed_and_the_next_one_goes_on(scenario, death):
     assert [attempt.number for attempt in scenario.attempts()] == [1]
 
 
-@pytest.mark.parametrize("death", sampled(RESTART_DEATHS, ("restart", 1), ("started", 2)), ids=str)
+@pytest.mark.parametrize("death", thinned(RESTART_DEATHS, first=2, every=3), ids=str)
 def test_the_watcher_is_killed_in_a_restart_and_the_order_is_kept(scenario, death):
     act, n = death
     steps, tried = scenario.folder / "steps", scenario.folder / "tried"
@@ -200,7 +200,7 @@ def test_the_watcher_is_killed_in_a_restart_and_the_order_is_kept(scenario, deat
     assert steps.read_text().split() == ["server", "client"] * 2
 
 
-@pytest.mark.parametrize("death", sampled(LATE_DEATHS, ("late", 1)), ids=str)
+@pytest.mark.parametrize("death", thinned(LATE_DEATHS, every=2), ids=str)
 def test_the_watcher_is_killed_when_a_service_is_not_ready_in_time(scenario, death):
     act, n = death
     never = {"file": str(scenario.folder / "never"), "timeout": "1s"}

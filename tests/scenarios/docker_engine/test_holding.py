@@ -1,7 +1,6 @@
 """Attempts that wait, on Docker: killed at every act, pruned, and seen from elsewhere."""
 
 import json
-import os
 import subprocess
 import sys
 import time
@@ -29,6 +28,7 @@ from tests.contract.test_holding import Gate, ended, hold, needing, prepare
 from tests.contract.test_staged import attempt_of
 from tests.engines.docker import Daemon, Thing
 from tests.kill_at import WATCHER, first_run
+from tests.lanes import EVERY_ACT, thinned
 
 ACTS = """
 import os, sys
@@ -56,15 +56,14 @@ around(record, "write_attempt")
 """
 """Python text: this process dies at its act number `at`; each act counts when done, and when `begun`."""
 
-EVERY_ACT = os.environ.get("LAUNCHER_KILL_ACTS") == "all"
-"""Kill before each act, too, though the act before it left the same: by hand, with LAUNCHER_KILL_ACTS=all."""
-
 PARTS = 2
-"""A sweep over acts has so many parts, which run side by side: few enough that each meets every state."""
+"""A sweep over acts has so many parts: few enough that each meets every state. CI tries one of them."""
 
 
 def dying(at: int) -> str:
-    """Python text that a process runs first, to die at its act number `at`."""
+    """Python text that a process runs first, to die at its act number `at`.
+
+    Where EVERY_ACT also before each act, though the act before it left the same."""
     return ACTS.format(at=at, begun=EVERY_ACT)
 
 
@@ -73,7 +72,9 @@ def swept(part: int) -> Iterator[int]:
     return count(part + 1, PARTS)
 
 
-in_parts = pytest.mark.parametrize("part", range(PARTS))
+def in_parts(first: int) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("part", thinned(range(PARTS), first=first, every=PARTS))
+
 
 CLIENT = """
 import json
@@ -153,7 +154,7 @@ def held_pair(case: DockerCase, at: int) -> tuple[Gate, Path, Attempt, AppDef, A
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@in_parts
+@in_parts(0)
 def test_a_client_killed_at_any_act_is_no_loss(case: DockerCase, launcher_home: Path, part: int) -> None:
     staged: Any = case.scheduler
     for at in swept(part):
@@ -173,7 +174,7 @@ def test_a_client_killed_at_any_act_is_no_loss(case: DockerCase, launcher_home: 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@in_parts
+@in_parts(1)
 def test_a_client_killed_while_it_takes_a_waiting_attempt_over_is_no_loss(case, launcher_home, part):
     """The first acts: what the dead watcher has left is removed, and the app id taken anew."""
     staged: Any = case.scheduler
@@ -194,7 +195,7 @@ def test_a_client_killed_while_it_takes_a_waiting_attempt_over_is_no_loss(case, 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@in_parts
+@in_parts(1)
 def test_a_watcher_killed_at_any_act_is_no_loss(case, launcher_home, monkeypatch, part):
     staged: Any = case.scheduler
     states = set[str]()

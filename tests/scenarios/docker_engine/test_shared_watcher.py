@@ -85,7 +85,7 @@ def is_stopping(app_id: str) -> bool:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("count", [2, pytest.param(30, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [2, pytest.param(12, marks=pytest.mark.slow)])
 def test_many_apps_have_one_watcher_with_one_event_stream(case, launcher_home, tmp_path, monkeypatch, count):
     with Proxy(tmp_path / "p.sock", everything) as proxy, monkeypatch.context() as behind:
         behind.setenv("DOCKER_HOST", proxy.host)
@@ -195,7 +195,7 @@ def test_an_attached_app_has_a_watcher_of_its_own(case: DockerCase, launcher_hom
 def test_an_app_that_arrives_while_the_last_one_ends_is_watched(
     case: DockerCase, launcher_home: Path
 ) -> None:
-    for _ in range(50):
+    for _ in range(12):
         first = started(case, 1, "true")
         second = started(case, 1, "sleep 0.1; exit 3")  # the first one ends meanwhile
         for app_id, state in ((first[0], AppState.SUCCEEDED), (second[0], AppState.FAILED)):
@@ -211,7 +211,7 @@ def test_each_app_of_many_clients_is_watched_to_its_end(case: DockerCase, launch
     """Watchers end and start all the time, since no app lives for long."""
     go = case.shared / "go"
     go.touch()
-    for app_id in apps_of(clients(case, 8, go, *["true", "exit 3"] * 4)):
+    for app_id in apps_of(clients(case, 8, go, *["true", "exit 3"] * 2)):
         assert wait_for_exit(record.folder(app_id), PATIENCE_S)
         assert has_ended(app_id)
     assert processes.gone(processes.watchers(str(launcher_home)), timeout_s=PATIENCE_S)

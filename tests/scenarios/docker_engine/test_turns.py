@@ -28,8 +28,8 @@ from tests.contract.test_holding import Gate, ended, needing, prepare
 from tests.contract.test_staged import attempt_of
 from tests.engines.docker import Daemon, Thing
 from tests.kill_at import WATCHER, first_run
+from tests.lanes import EVERY_ACT, thinned
 from tests.scenarios.docker_engine.test_holding import (
-    EVERY_ACT,
     containers,
     dying,
     in_parts,
@@ -249,8 +249,9 @@ def settle(case: DockerCase, table: Table, app: AppDef, attempt: Attempt) -> Non
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("is_free", [True, False], ids=["free", "taken"])
-@in_parts
+@pytest.mark.parametrize(
+    ("part", "is_free"), thinned([(0, True), (0, False), (1, False), (1, True)], every=2)
+)
 def test_a_client_killed_at_any_act_is_no_loss(case, table, part, is_free):
     staged: Any = case.scheduler
     for at in swept(part):
@@ -277,7 +278,7 @@ def test_a_client_killed_at_any_act_is_no_loss(case, table, part, is_free):
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@in_parts
+@in_parts(0)
 def test_a_watcher_killed_at_any_act_is_no_loss(case, table, launcher_home, monkeypatch, part):
     """Of an attempt with needs, too: its watcher does all that the watcher of one without needs does."""
     staged: Any = case.scheduler

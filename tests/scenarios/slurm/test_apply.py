@@ -95,7 +95,7 @@ def test_a_job_that_slurm_refuses_leaves_nothing(scenario):
     assert scenario.actions(file) == {"job": "create"}
 
 
-@pytest.mark.parametrize("count", sampled([8, 20], 8))
+@pytest.mark.parametrize("count", [8])
 def test_racing_applies_from_two_state_folders_run_one_job(scenario, tmp_path, count):
     log = scenario.folder / "runs"
     file = scenario.job(f"echo run >>{log}; sleep 1")
@@ -116,7 +116,7 @@ def test_racing_applies_from_two_state_folders_run_one_job(scenario, tmp_path, c
     assert [job.state for job in jobs if job.state != "CANCELLED"] == ["COMPLETED"]
 
 
-@pytest.mark.parametrize("step", sampled(STEPS, "created", "starting"))
+@pytest.mark.parametrize("step", sampled(STEPS, "created", "starting", every=2))
 def test_killed_at_a_named_step_the_next_apply_finishes_the_work(scenario, runs, step):  # noqa: F811
     file, log = runs
     assert killed(scenario, "step", step, "1", argv=["apply", file, "--yes"])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from launcher.specs import AppState
-from tests.lanes import sampled
+from tests.lanes import thinned
 from tests.scenarios.test_kill import killed
 
 STEPS = ["reserving", "reserved", "creating", "created", "starting", "attempt_queued", "recorded"]
@@ -160,8 +160,7 @@ def test_changed_jobs_replace_the_tasks_that_run(scenario):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", ["1", "3"])
-@pytest.mark.parametrize("step", sampled(STEPS, "created", "starting"))
+@pytest.mark.parametrize(("number", "step"), thinned([(n, step) for n in "13" for step in STEPS], every=3))
 def test_killed_at_a_named_step_the_next_apply_finishes_the_array(scenario, step, number):
     log = scenario.folder / "runs"
     file = matrix_of(scenario, 4, f"echo $N >>{log}")

@@ -87,7 +87,9 @@ class Stop:
         return "sshd" in line and f" {self.scenario.cluster.user}" in line
 
 
-@pytest.mark.parametrize("case", sampled(CASES, "after sbatch: everything", "after release: connection"))
+@pytest.mark.parametrize(
+    "case", sampled(CASES, "after sbatch: everything", "after release: connection", every=3)
+)
 def test_a_submission_that_is_cut_off_is_finished_by_the_next_apply(there, case):
     point, _, cut = case.partition(": ")
     when, call = point.split()

@@ -87,7 +87,7 @@ def test_a_held_job_that_the_controller_lost_is_submitted_again_and_no_other_is_
     assert field(scenario, other, "Reason") == "JobHeldUser"
 
 
-@pytest.mark.parametrize("by", ["apply", "wait", "apply --wait"])
+@pytest.mark.parametrize("by", ["apply", "wait"])
 def test_a_release_that_the_controller_lost_is_made_again(broken, tmp_path, by):
     """It was killed right after the release, and comes back with what it had written down before."""
     scenario = broken("--nodes", "1")
@@ -111,10 +111,8 @@ def test_a_release_that_the_controller_lost_is_made_again(broken, tmp_path, by):
     if by == "apply":
         scenario.apply(file)
         scenario.cluster.clear()
-    elif by == "wait":
-        scenario.wait("job")
     else:
-        scenario.run_to_end(file)
+        scenario.wait("job")
     assert scenario.state("job") is AppState.SUCCEEDED
     assert log.read_text() == "run\n"
 

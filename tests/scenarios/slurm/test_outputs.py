@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
 from tests.scenarios.test_outputs import READ, WRITE, TestLoss, lose, pipeline  # noqa: F401
 
 
@@ -17,7 +15,6 @@ def test_status_names_the_folder_and_its_files_can_be_copied(scenario):
     assert (scenario.folder / "got" / "lines").read_text() == "data\n"
 
 
-@pytest.mark.far
 def test_files_come_through_ssh(there, tmp_path):
     there.job(f"{WRITE}; head -c 5000000 /dev/zero >$LAUNCHER_OUTPUT_DIR/big", name="prepare")
     there.run_to_end("prepare.launcher.yaml")

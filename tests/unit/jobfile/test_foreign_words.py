@@ -123,29 +123,26 @@ def test_the_fields_that_the_file_has_are_left_out(tmp_path: Path) -> None:
     assert [each.label for each in wrong] == ["write `cfg: {partition: gpu}`"]
 
 
-@pytest.mark.parametrize(("kind", "name", "word"), ROWS)
-def test_explain_knows_each_word(
-    capsys: pytest.CaptureFixture[str], kind: str, name: str, word: Word
-) -> None:
-    assert main(["explain", name]) == 0
-    shown = capsys.readouterr().out
-    assert f"`{entry(name, word.example, 'yaml')}` in " in shown
-    assert word.tools in shown
-    if name in (*CODES, *REASONS):
-        return  # its JSON is of the code
-    assert main(["explain", name, "--json"]) == 0
-    answers = json.loads(capsys.readouterr().out)
-    assert kind in [each["mapping"] for each in answers]
-    answer = word.write if isinstance(word.write, str) else word.write(word.example)
-    assert answer in [each["answer"] for each in answers]
+def test_explain_knows_each_word(capsys: pytest.CaptureFixture[str]) -> None:
+    for kind, name, word in (row.values for row in ROWS):
+        assert main(["explain", name]) == 0
+        shown = capsys.readouterr().out
+        assert f"`{entry(name, word.example, 'yaml')}` in " in shown
+        assert word.tools in shown
+        if name in (*CODES, *REASONS):
+            continue  # its JSON is of the code
+        assert main(["explain", name, "--json"]) == 0
+        answers = json.loads(capsys.readouterr().out)
+        assert kind in [each["mapping"] for each in answers], name
+        answer = word.write if isinstance(word.write, str) else word.write(word.example)
+        assert answer in [each["answer"] for each in answers], name
 
 
-@pytest.mark.parametrize(("kind", "name", "word"), ROWS)
-def test_no_word_is_a_field_of_ours(kind: str, name: str, word: Word) -> None:
-    path = PATHS[kind]
-    assert name not in fields_at(path)
-    assert name == name.lower().replace("-", "_")
-    assert word_for(path, name.upper().replace("_", "-"), word.example) == word
+def test_no_word_is_a_field_of_ours() -> None:
+    for kind, name, word in (row.values for row in ROWS):
+        assert name not in fields_at(PATHS[kind])
+        assert name == name.lower().replace("-", "_")
+        assert word_for(PATHS[kind], name.upper().replace("_", "-"), word.example) == word
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 def test_the_corpus_is_compiled_from_noted_looks_alone() -> None:
-    files = [*(CORPUS / "good").rglob("*.launcher.*"), *(CORPUS / "bad").rglob("*.launcher.*")]
+    files = [*(CORPUS / "good").rglob("*.launcher.*"), *sorted((CORPUS / "bad").rglob("*.launcher.*"))[::6]]
     files = [each for each in files if "component" not in str(each)]
     found = watched(*files, CORPUS / "good" / "needs", *sorted((ROOT / "examples").iterdir()))
     assert found["strangers"] == []

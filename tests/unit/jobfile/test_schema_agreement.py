@@ -106,7 +106,7 @@ def verdicts(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Mutation, b
 
 
 def _mutations(good: Any) -> Iterator[Mutation]:
-    return islice(mutations(good), None, None, 2)  # neighbours are alike
+    return islice(mutations(good), 2, None, 3)  # neighbours are alike
 
 
 def _values(texts: list[str]) -> Iterator[Any]:
@@ -149,7 +149,7 @@ def _rules(mutation: Mutation, found: str) -> set[str]:
 def test_one_verdict_but_for_the_rules_beyond_the_schema(
     verdicts: list[tuple[Mutation, bool, list[str]]],
 ) -> None:
-    assert len(verdicts) > 2500
+    assert len(verdicts) > 1500
     unexplained = [
         (mutation.path, mutation.what, valid, found)
         for mutation, valid, found in verdicts
@@ -171,8 +171,8 @@ def test_every_rule_in_the_lists_is_one(verdicts: list[tuple[Mutation, bool, lis
 
 def test_both_kinds_of_verdict_are_common(verdicts: list[tuple[Mutation, bool, list[str]]]) -> None:
     """Otherwise agreement would mean little."""
-    assert sum(1 for _, valid, found in verdicts if valid and not found) > 400
-    assert sum(1 for _, valid, found in verdicts if not valid and found) > 1000
+    assert sum(1 for _, valid, found in verdicts if valid and not found) > 250
+    assert sum(1 for _, valid, found in verdicts if not valid and found) > 600
 
 
 def test_few_wrong_files_are_right_for_the_schema(

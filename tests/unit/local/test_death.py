@@ -74,6 +74,7 @@ def test_an_app_whose_folder_name_begins_like_ours_is_left_alone(tmp_path: Path)
     other.wait()
 
 
+@pytest.mark.slow
 def test_killed_at_any_moment_nothing_of_the_app_survives(supervise: Supervise) -> None:
     chance = random.Random(7)
     for number in range(25):

@@ -4,13 +4,13 @@ import os
 import signal
 import subprocess
 import sys
-from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.engines.slurm import SlurmCluster
+from tests.lanes import acts, thinned
 from tests.unit.slurm.agents import ROOT, Login, until
 
 pytestmark = pytest.mark.slow
@@ -30,25 +30,25 @@ def is_clean(login: Login, slurm: SlurmCluster) -> bool:
     return not hidden and slurm.jobs(below=str(login.job_dir)) == []
 
 
-def killed(login: Login, ops_of: Any, first: int = 1, step: int = 1) -> tuple[list[str], str]:
+def killed(login: Login, ops_of: Any, first: int = 1, every: int = 1) -> tuple[list[str], str]:
     """Apps of requests whose process was killed, each before another act; and the app of the request that had
     no such act. Acts count from 1."""
     found: list[str] = []
-    for act in count(first, step):
+    for act in acts(first, every):
         if login.kill(act, *ops_of(f"a-{act}")):
             return found, f"a-{act}"
         found.append(f"a-{act}")
     raise AssertionError
 
 
-EACH_SECOND_ACT = pytest.mark.parametrize(("digest", "first"), [("one", 1), ("two", 2)])
-"""The next client submits the same document, or another one; together the two kill at every act."""
+SOME_ACTS = pytest.mark.parametrize(("digest", "first"), [("one", 1), ("two", 2)])
+"""The next client submits the same document, or another one. At the other acts, a cancel follows."""
 
 
-@EACH_SECOND_ACT
+@SOME_ACTS
 def test_a_submission_killed_at_any_act_is_finished_by_the_next_client(login, slurm, digest, first):
-    app_ids, whole = killed(login, lambda app_id: login.submission(app_id, "n1"), first, step=2)
-    assert len(app_ids) > 12
+    app_ids, whole = killed(login, lambda app_id: login.submission(app_id, "n1"), first, every=3)
+    assert len(app_ids) > 8
     for app_id in app_ids:
         found = login.do(**login.reservation(app_id, "n2", "n1", digest=digest))
         if "error" in found:
@@ -64,11 +64,11 @@ def test_a_submission_killed_at_any_act_is_finished_by_the_next_client(login, sl
     assert all(login.outcome(app_id)["state"] == "succeeded" for app_id in app_ids)
 
 
-@EACH_SECOND_ACT
+@SOME_ACTS
 def test_an_array_killed_at_any_act_is_finished_by_the_next_client(login, slurm, digest, first):
     """The next client goes on with the tasks that are in the queue, and submits the others as an array."""
     everything = []
-    for act in count(first, 2):
+    for act in acts(first, 6):
         app_ids = [f"a{act}-1", f"b{act}-1"]
         ops = [login.reservation(each, "n1") for each in app_ids]
         ops += [login.array(f"x{act}", "n1", *app_ids), login.start_all("n1", *app_ids)]
@@ -92,8 +92,8 @@ def test_an_array_killed_at_any_act_is_finished_by_the_next_client(login, slurm,
 
 
 def test_an_abort_of_an_array_killed_at_any_act_is_finished_by_the_next_client(login, slurm):
-    act = 1
-    while True:
+    ran = []
+    for act in acts(2, 3):
         app_ids = [f"a{act}-1", f"b{act}-1"]
         for each in app_ids:
             login.reserve(each, "n1")
@@ -102,9 +102,8 @@ def test_an_abort_of_an_array_killed_at_any_act_is_finished_by_the_next_client(l
             break
         for each in app_ids:
             assert login.submit(each, "n2", "n1", digest="two") in RELEASED
-        act += 1
+        ran += app_ids
     assert act > 6
-    ran = [f"{name}{k}-1" for k in range(1, act) for name in "ab"]
     login.wait_for(*ran)
     assert login.started() == sorted(ran)
     until(lambda: is_clean(login, slurm))
@@ -113,7 +112,7 @@ def test_an_abort_of_an_array_killed_at_any_act_is_finished_by_the_next_client(l
 
 def test_a_submission_killed_at_any_act_can_be_cancelled(login, slurm):
     """By a client that knows only the app id; what was only reserved, a later reservation removes."""
-    app_ids, whole = killed(login, lambda app_id: login.submission(app_id, "n1"))
+    app_ids, whole = killed(login, lambda app_id: login.submission(app_id, "n1"), first=3, every=3)
     for app_id in app_ids:
         assert login.do("cancel", app_id=app_id)["is"] in ("unknown", "pending", "running", "ended")
     there = [app_id for app_id in app_ids if login.folder(app_id).exists()]
@@ -122,10 +121,10 @@ def test_a_submission_killed_at_any_act_can_be_cancelled(login, slurm):
     until(lambda: is_clean(login, slurm))
 
 
-@pytest.mark.parametrize("before", ["reserved", "created"])
-def test_an_abort_killed_at_any_act_is_finished_by_the_next_client(login, slurm, before):
-    number = 1
-    while True:
+@pytest.mark.parametrize(("before", "first"), [("reserved", 1), ("created", 2)])
+def test_an_abort_killed_at_any_act_is_finished_by_the_next_client(login, slurm, before, first):
+    app_ids = []
+    for number in acts(first, every=2):
         app_id = f"a-{number}"
         login.reserve(app_id, "n1")
         if before == "created":
@@ -133,26 +132,28 @@ def test_an_abort_killed_at_any_act_is_finished_by_the_next_client(login, slurm,
         if login.kill(number, {"op": "abort", "app_id": app_id, "nonce": "n1"}):
             break
         assert login.submit(app_id, "n2", "n1", digest="two") in RELEASED
-        number += 1
-    app_ids = [f"a-{k}" for k in range(1, number)]
-    assert len(app_ids) > 3
+        app_ids.append(app_id)
+    assert number > 4
     login.wait_for(*app_ids)
     assert login.started() == sorted(app_ids)
     until(lambda: is_clean(login, slurm))
 
 
-@pytest.mark.parametrize("op", ["cancel", "withdraw"])
-@pytest.mark.parametrize("submitted", [False, True])
-def test_an_end_killed_at_any_act_is_an_end_or_is_not(login, slurm, op, submitted):
+@pytest.mark.parametrize(
+    ("op", "submitted", "first"),
+    [("cancel", False, 0), ("cancel", True, 1), ("withdraw", False, 1), ("withdraw", True, 0)],
+)
+def test_an_end_killed_at_any_act_is_an_end_or_is_not(login, slurm, op, submitted, first):
     """An app that the killed client had claimed never runs, any other one does."""
-    app_ids = [f"a-{k}" for k in range(1, 15)]  # as many acts as these have, or one or two more
-    for act, app_id in enumerate(app_ids, 1):
+    every_act = range(1, 15)  # as many acts as these have, or one or two more
+    app_ids = [f"a-{act}" for act in thinned(every_act, first=first, every=2)]
+    for app_id in app_ids:
         login.reserve(app_id, "n1")
         login.do(**login.creation(app_id, "n1"))
         if submitted:
             login.do("start", app_id=app_id, nonce="n1")
-        count = login.kill(act, {"op": op, "app_id": app_id})
-        assert count < len(app_ids)
+        act = int(app_id.partition("-")[2])
+        assert login.kill(act, {"op": op, "app_id": app_id}) < len(every_act)
     for app_id in app_ids:
         login.do("start", app_id=app_id, nonce="n1")
     until(lambda: all({"started", "outcome"} & login.names(app_id) for app_id in app_ids))

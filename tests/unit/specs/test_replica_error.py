@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from launcher.specs import NONE, AppState, ReplicaStatus
 from launcher.specs.replica_error import MOST_BYTES, ReplicaError, error_text, read_error
 from launcher.specs.status import root_cause
+from tests.lanes import thinned
 
 
 def written(message: str, *, time: object = None, code: object = None) -> str:
@@ -75,8 +76,10 @@ def cut(text: str) -> ReplicaError | None:
     return read_error(error_text(text.encode()[:MOST_BYTES]))
 
 
-@pytest.mark.parametrize("end", ["", "\n", "\\", '"', "é", "\u2028"])
-@pytest.mark.parametrize("shift", range(7))
+ENDS = ("", "\n", "\\", '"', "é", "\u2028")
+
+
+@pytest.mark.parametrize(("end", "shift"), thinned([(end, n) for end in ENDS for n in range(7)], every=4))
 @pytest.mark.slow
 def test_of_an_error_that_is_too_long_the_message_is_cut(end: str, shift: int) -> None:
     message = "x" * shift + f"boom {end}" * MOST_BYTES
