@@ -218,6 +218,27 @@ def test_the_end_of_a_job_with_the_id_of_ours_is_not_the_end_of_ours(broken, tmp
     assert attempt.message == printed
 
 
+def test_accounting_has_the_use_of_a_replica_whose_wrapper_was_killed(broken):
+    scenario = broken("--nodes", "1", "--accounting")
+    code = "import time; held = bytearray(50 << 20)\nwhile time.process_time() < 2: pass"
+    _, gate = scenario.running(f"exec python3 -c '{code}\ntime.sleep(1000)'")
+    gate.open()
+    app_id = app_of(scenario)
+    job = scenario.job_of(app_id)
+    sampled = ["sstat", "-nP", "-o", "MaxRSS", "-j", f"{job}.0"]
+    until(lambda: int(scenario.cluster.run(*sampled).strip().rstrip("K") or 0) > 50_000)
+    os.kill(conductor_of(scenario.cluster, job), 9)
+    scenario.cluster.clear()
+    accounted(scenario, f"{job}|{app_id}|FAILED")
+    steps = ["sacct", "-nPD", "-o", "JobID,JobName,State"]
+    until(lambda: f"{job}.0|main|RUNNING" not in scenario.cluster.run(*steps))
+    scenario.wait("job", code=None)
+    use = scenario.status("job")["used"]["main"]
+    assert use["memory_source"] == "accounting"
+    assert 50 << 20 < use["memory_bytes"] < 500 << 20
+    assert use["cpu_user_s"] + use["cpu_system_s"] > 0
+
+
 def test_a_need_whose_id_another_job_has_now_is_not_waited_for(broken, tmp_path):
     scenario = broken("--nodes", "1")
     drain(scenario)
