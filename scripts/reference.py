@@ -1,6 +1,6 @@
-"""Write the generated pages of docs/: every field of job files, every run option of schedulers, llms.txt.
+"""Write what is generated: schemas/, and of docs/ every field of job files, every run option and llms.txt.
 
-`scripts/reference` runs it; the tests compare the pages with what it would write.
+`scripts/reference` runs it; the tests compare the files with what it would write.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ sys.path.insert(0, str(ROOT))
 
 from pydantic.fields import FieldInfo  # noqa: E402
 
+from launcher.cli.schema import KINDS as SCHEMAS  # noqa: E402
+from launcher.cli.schema import schema  # noqa: E402
 from launcher.jobfile import job_schema  # noqa: E402
 from launcher.jobfile.diagnostics.diagnostic import CODES, WARNINGS  # noqa: E402
 from launcher.jobfile.messages.collector import written  # noqa: E402
@@ -173,10 +175,13 @@ def _cell(text: str) -> str:
 
 
 def pages() -> Iterator[tuple[Path, str]]:
-    """Every generated page and what stands in it."""
+    """Every generated file and its text."""
     yield ROOT / "docs" / "job-file.md", job_file()
     yield ROOT / "docs" / "run-options.md", run_options()
     yield ROOT / "docs" / "llms.txt", llms_txt()
+    for made in map(schema, SCHEMAS):
+        name = made["$id"].rpartition(":")[2]
+        yield ROOT / "schemas" / f"{name}.schema.json", json.dumps(made, indent=2) + "\n"
 
 
 if __name__ == "__main__":

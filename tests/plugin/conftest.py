@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.plugin.package import install
+from tests.plugin.package import EXAMPLE, install
 
 
 @pytest.fixture(autouse=True)
@@ -18,4 +18,5 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")]))
     monkeypatch.syspath_prepend(str(site))
     yield
-    sys.modules.pop("launcher_procs", None)
+    for module in EXAMPLE.glob("*.py"):
+        sys.modules.pop(module.stem, None)

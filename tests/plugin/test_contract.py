@@ -30,17 +30,17 @@ for module in COLLECTED:
             globals()[name] = test
 
 
-class ProcsCase(conftest.Case):
+class FolderCase(conftest.Case):
     supervised = False
 
     def rests_of(self, home: Path) -> list[str]:
-        folder = home / "procs"
+        folder = home / self.name
         return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
 
 
 @pytest.fixture
 def case(installed: None, tmp_path: Path, launcher_home: Path) -> Iterator[conftest.Case]:
-    made = ProcsCase("procs", "contract", "", tmp_path)
+    made = FolderCase("procs", "contract", "", tmp_path)
     yield made
     for listed in made.listed():
         made.scheduler.cancel(listed.app_id)

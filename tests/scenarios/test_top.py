@@ -137,6 +137,14 @@ def test_a_text_that_reads_an_app_leaves_the_record_of_the_list_alone(scenario):
     scenario.cancel("job")
 
 
+@pytest.mark.parametrize("pane", ["status", "log", "use"])
+def test_an_app_whose_submission_has_only_begun_is_shown_in_each_pane(scenario, pane):
+    words = [sys.executable, "-m", "tests.kill_at", "step", "reserved", "1", "--", "apply"]
+    scenario.spawn([*words, str(scenario.job("true")), "--yes"]).communicate()
+    [app] = newest(None)
+    assert answer(Asked(pane=pane, app=app, color=False)).lines
+
+
 def test_a_job_in_line_starts_at_once(scenario):
     scenario.write("launcher.toml", "[queue]\ncpu = 1\n")
     for name in ("first", "second"):

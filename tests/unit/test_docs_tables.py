@@ -36,19 +36,25 @@ def names(cell: str) -> list[str]:
     return re.findall(r"`([^`]+)`", cell)
 
 
+def row_in(page: str, heading: str) -> str:
+    """Where a row is missing or superfluous, for the messages of tests."""
+    return f"docs/{page}.md, table below `{heading}`: a row for each, in the words of the code"
+
+
 def keyed(page: str, heading: str) -> dict[str, list[str]]:
     """Rows by each name in their first cell."""
     return {name: row[1:] for row in rows(page, heading) for name in names(row[0])}
 
 
 def test_every_action_is_there_with_its_mark():
-    assert {name: names(row[0])[0] for name, row in keyed("plan-and-apply", "Actions").items()} == MARKS
+    marks = {name: names(row[0])[0] for name, row in keyed("plan-and-apply", "Actions").items()}
+    assert marks == MARKS, row_in("plan-and-apply", "Actions")
     assert {"replace", "destroy"} < EFFECTIVE
 
 
 def test_every_reason_is_there_in_the_words_of_the_code():
     listed = keyed("plan-and-apply", "Reasons").items()
-    assert {code: row[0] for code, row in listed} == REASONS
+    assert {code: row[0] for code, row in listed} == REASONS, row_in("plan-and-apply", "Reasons")
 
 
 def test_every_refusal_on_the_page_of_github_is_in_the_words_of_the_code():
@@ -68,11 +74,12 @@ def test_every_condition_of_fail_on_is_there():
 
 def test_every_state_of_an_attempt_is_there():
     states = keyed("plan-and-apply", "States of an attempt")
-    assert states.keys() == LIVE_STATES | ENDED_STATES
+    assert states.keys() == LIVE_STATES | ENDED_STATES, row_in("plan-and-apply", "States of an attempt")
 
 
 def test_every_field_of_a_lifecycle_is_there():
-    assert keyed("plan-and-apply", "Lifecycle").keys() == set(Lifecycle.__dataclass_fields__)
+    listed = keyed("plan-and-apply", "Lifecycle").keys()
+    assert listed == set(Lifecycle.__dataclass_fields__), row_in("plan-and-apply", "Lifecycle")
 
 
 def test_every_exit_code_is_there():
@@ -98,7 +105,7 @@ def test_the_meaning_of_an_exit_code_is_that_of_the_page_for_agents():
 def test_every_exception_is_there_with_its_code():
     listed = {name: row[:2] for name, row in keyed("exit-codes", "In Python").items() if row[0].isdigit()}
     known = {kind.__name__: [str(kind.exit_code), f"`{kind.code}`"] for kind in exceptions()}
-    assert listed == known
+    assert listed == known, row_in("exit-codes", "In Python")
 
 
 def exceptions() -> list[type[LauncherError]]:

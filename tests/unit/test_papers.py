@@ -3,6 +3,7 @@
 import json
 import re
 import subprocess
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,8 @@ from tests.unit.test_layers import RANK
 
 ROOT = Path(__file__).resolve().parents[2]
 PAPERS = ("ARCHITECTURE.md", "CONTRIBUTING.md")
+PLACEHOLDER = re.compile(r"NAME|KIND")
+CODE = [path for folder in ("launcher", "tests", "scripts") for path in (ROOT / folder).rglob("*.py")]
 
 
 @pytest.mark.parametrize("paper", PAPERS)
@@ -20,8 +23,36 @@ def test_every_path_exists(paper):
     named = re.findall(r"`((?:launcher|tests|scripts|examples|schemas|\.ci)/[\w./-]*)", text)
     named += [path for path in re.findall(r"\]\(([^)]+)\)", text) if "://" not in path]
     assert named
-    missing = [path for path in named if "NAME" not in path and not (ROOT / path).exists()]
-    assert missing == []
+    missing = [path for path in named if not PLACEHOLDER.search(path) and not (ROOT / path).exists()]
+    assert missing == [], f"{paper} names files that are not there"
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_every_module_that_is_named_by_its_last_folders_exists(paper):
+    named = [text for text in quoted(paper) if re.fullmatch(r"[\w./]+\.py", text)]
+    missing = [name for name in named if not any(f"/{path}".endswith(f"/{name}") for path in CODE)]
+    assert [name for name in missing if not PLACEHOLDER.search(name)] == [], (
+        f"{paper} names no module of ours"
+    )
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_every_class_function_and_field_that_is_named_is_in_the_code(paper):
+    names = [text for text in quoted(paper) if re.fullmatch(r"[a-zA-Z_.]+(?<!\.py)", text)]
+    named = {word for name in names for word in name.split(".")}
+    missing = [name for name in named - words_of_the_code() if not PLACEHOLDER.search(name)]
+    assert missing == [], f"{paper} names what the code does not have"
+
+
+@cache
+def words_of_the_code() -> set[str]:
+    return {"", *re.findall(r"\w+", "".join(path.read_text() for path in CODE))}
+
+
+def quoted(paper: str) -> list[str]:
+    """The texts in single backticks, outside of blocks."""
+    text = re.sub(r"```.*?```", "", (ROOT / paper).read_text(), flags=re.DOTALL)
+    return re.findall(r"`([^`]+)`", text)
 
 
 def test_the_layers_are_those_of_the_tests():

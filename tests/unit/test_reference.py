@@ -1,4 +1,4 @@
-"""The generated pages and the picture of the docs are what the scripts write today."""
+"""The schemas, the generated pages and the picture of the docs are what the scripts write today."""
 
 import re
 import runpy
@@ -12,8 +12,12 @@ PAGES = list(runpy.run_path(str(ROOT / "scripts" / "reference.py"))["pages"]())
 
 
 @pytest.mark.parametrize(("path", "text"), PAGES, ids=[path.stem for path, _ in PAGES])
-def test_a_page_is_up_to_date(path, text):
+def test_a_generated_file_is_up_to_date(path, text):
     assert path.read_text() == text, "run scripts/reference"
+
+
+def test_every_published_schema_is_generated():
+    assert {*(ROOT / "schemas").iterdir()} <= {path for path, _ in PAGES}
 
 
 def test_the_list_for_programs_has_a_line_on_every_page_of_the_docs():

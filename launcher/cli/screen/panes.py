@@ -129,6 +129,8 @@ def _log(asked: Asked, app: AppRecord) -> Answer:
         verb = "has not started" if app.is_held else "was skipped"
         return Answer(asked=asked, lines=_shown(f"it {verb}: {app.message}", asked))
     replicas = replicas_of(Selected(app))
+    if not replicas:
+        return Answer(asked=asked, lines=["it has no replicas yet"])
     role, k = replicas[asked.replica % len(replicas)]
     request = LogRequest([(role, k)], asked.stream)
     request.tail = LAST_LINES

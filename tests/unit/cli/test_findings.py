@@ -95,8 +95,7 @@ def test_a_plan_of_wrong_files_as_json_is_their_diagnostics(scenario):
 PUBLISHED = Path(__file__).resolve().parents[3] / "schemas" / "diagnostics-v1.schema.json"
 
 
-def test_the_published_schema_is_the_generated_one_and_describes_what_is_printed(scenario):
-    assert PUBLISHED.read_text() == json.dumps(findings_schema(), indent=2) + "\n"
+def test_the_published_schema_is_printed_and_describes_what_is_printed(scenario):
     assert PUBLISHED.read_text() == scenario.launcher("schema", "diagnostics").out
     check = Draft202012Validator(findings_schema()).validate
     scenario.write("a.launcher.yaml", WRONG)

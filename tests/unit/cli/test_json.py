@@ -147,11 +147,11 @@ def judge(name):
     return Draft202012Validator(json.loads(file.read_text()))
 
 
-def test_the_published_schemas_are_the_generated_ones(world):
+def test_the_published_schemas_are_printed(world):
     for name, schema in (("error", error_schema()), ("result", result_schema())):
         Draft202012Validator.check_schema(schema)
         text = (ROOT / "schemas" / f"{name}-v1.schema.json").read_text()
-        assert text == json.dumps(schema, indent=2) + "\n" == world.launcher("schema", name).out
+        assert text == world.launcher("schema", name).out
 
 
 @pytest.mark.parametrize("name", names())

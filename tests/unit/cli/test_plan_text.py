@@ -1,12 +1,14 @@
 """What people read of a plan: a line per job that is not kept, its changes, counts, the digest."""
 
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 
 from launcher.cli.render.changes import command
 from launcher.cli.render.markdown import plan_markdown
 from launcher.cli.render.plan_text import plan_text
+from launcher.plan.step import Blocked
 from launcher.specs import Probe, Role
 from launcher.specs.needs import Need, StoodOn
 from tests.unit.cli.worlds import attempt, launch, plan
@@ -163,6 +165,16 @@ def test_a_replaced_job_names_what_it_stops():
     text = lines([new], [attempt(old, "running")])
     assert text[0].startswith("-/+ train  replace: ")
     assert any(line.strip().startswith("stops train-1-") for line in text)
+
+
+@pytest.mark.parametrize("cause", get_args(Blocked))
+def test_each_cause_that_blocks_a_step_has_a_remedy_of_its_own(cause):
+    made = plan([launch("train")])
+    (step,) = made.steps
+    held = replace(made, steps=(replace(step, kind="hold", blocked=cause),))
+    assert "to run it again:" not in plan_text(held), (
+        f"add what to do about `{cause}` to _remedy in plan_text.py"
+    )
 
 
 def test_a_held_job_says_what_to_do():

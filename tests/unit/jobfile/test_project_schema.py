@@ -27,9 +27,7 @@ def is_valid(text: str) -> bool:
     return Draft202012Validator(SCHEMA).is_valid(tomli.loads(text))
 
 
-@pytest.mark.slow
-def test_the_published_file_is_the_generated_one():
-    assert PUBLISHED.read_text() == json.dumps(published.schema("project"), indent=2) + "\n"
+def test_it_is_a_schema_of_its_draft():
     Draft202012Validator.check_schema(SCHEMA)
 
 

@@ -43,10 +43,6 @@ def schemas(schema: Any) -> Iterator[dict[str, Any]]:
             yield from schemas(part)
 
 
-def test_the_published_file_is_the_generated_one() -> None:
-    assert PUBLISHED.read_text() == json.dumps(job_schema(), indent=2) + "\n"
-
-
 def test_it_is_a_schema_of_its_draft() -> None:
     Draft202012Validator.check_schema(job_schema())
 

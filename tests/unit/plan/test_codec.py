@@ -274,10 +274,6 @@ def test_a_change_is_written_with_the_values_that_it_has() -> None:
     assert found == [("-", True, False), ("~", True, True), ("+", False, True)]
 
 
-def test_the_published_schema_is_the_one_we_check_by() -> None:
-    assert SCHEMA.read_text() == json.dumps(plan_schema(), indent=2) + "\n"
-
-
 def test_the_schema_is_a_schema() -> None:
     Draft202012Validator.check_schema(plan_schema())
 
