@@ -83,7 +83,7 @@ def test_a_digest_that_would_change_stops_the_write(messy):
 def test_a_file_written_meanwhile_is_not_overwritten(messy):
     [found], _ = fmt.prepare([str(messy)])
     messy.write_text("version: 1\n")
-    with pytest.raises(Unformattable, match="meanwhile"):
+    with pytest.raises(Unformattable, match="changed while it was formatted"):
         fmt.write(found)
     assert messy.read_text() == "version: 1\n"
 
