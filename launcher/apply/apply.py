@@ -1,4 +1,4 @@
-"""Apply job files or a plan: under the locks of the jobs plan, ask for approval, check, carry out, follow.
+"""Apply job files or a plan under the locks of its jobs: plan, ask for approval, check, carry out, follow.
 
 An apply holds a lock in its own state folder. Clients with other state folders on the same engine meet where
 an attempt's number is reserved: the engine gives it to one of them.
@@ -68,7 +68,7 @@ class Goal:
         take_over: attempts that other machines are submitting count as left behind.
         plan: the plan to apply as it was made; None when job files are applied.
         holds_alone: a job that is protected, or can never start here, is held and blocks no other.
-        limits: of the group of all jobs that it starts.
+        limits: the limits of the group of all jobs that it starts.
         timeout_s: how long to wait for other clients; None for no limit.
     """
 
@@ -96,12 +96,12 @@ def apply_launches(
     watching: Watching = UNWATCHED,
     lock_timeout_s: float | None = LOCK_TIMEOUT_S,
 ) -> Result:
-    """Apply job files: start the jobs whose latest attempt is no running or successful run of the document.
+    """Apply job files: start each job whose latest attempt neither runs its document nor succeeded with it.
 
     Args:
         approve: called with the plan, under the lock, before the first write; raises to stop.
-        approvals: nothing is started or stopped but what they hold (`launcher.plan.approved`); the plan that
-            `approve` gets names the rest in `unapproved`. None for no such limit.
+        approvals: only starts and stops that they hold are carried out (`launcher.plan.approved`); the plan
+            that `approve` gets names the others in `unapproved`. None for no such limit.
         allow_destructive: live attempts may be stopped, also where the job does not say so.
         wait: follow every declared job until it has ended.
         parallel: how many of the jobs that it starts run at once; None for as many as there is room for.
@@ -147,7 +147,7 @@ def apply_plan(
     continues.
 
     Args:
-        root: the checkout with a saved plan's job files; else the one that holds the current directory.
+        root: the checkout with a saved plan's job files; None for the checkout of the current directory.
         approve: called with the rest of the plan, under the lock, before the first write; raises to stop.
         parallel: as in `apply_launches`.
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class PlanProblemError(LauncherError):
-    """Jobs cannot be planned. Its code is the one of the first problem, which `launcher explain` takes."""
+    """Jobs cannot be planned. `code` is that of the first problem; `launcher explain` takes it."""
 
     def __init__(self, message: str, *, hint: str, code: str) -> None:
         super().__init__(message, hint=hint)
@@ -85,7 +85,7 @@ def check_capacity(lacks: Mapping[JobKey, Reason]) -> None:
 
 
 def unapproved_stops(plan: Plan) -> list[str]:
-    """The jobs of which a running attempt is stopped, and whose file does not agree to it."""
+    """The jobs whose running attempt the plan stops although their file does not agree to that."""
     return [str(step.key) for step in plan.steps if step.destructive and not step.consented]
 
 
@@ -110,14 +110,14 @@ def _missing(bound: BoundLaunch) -> Iterator[str]:
 
 
 def check_workspaces(plan: Plan) -> None:
-    """Hash the workspaces of the jobs to start again. Raises StaleError for those that have changed."""
+    """Hash the workspaces of the jobs to start once more. Raises StaleError for changed workspaces."""
     seen: dict[str, str] = {}
     lines = [line for step in plan.steps if step.bound for line in _moved(step.bound, seen)]
     _refuse_stale(lines)
 
 
 def check_inputs(plan: Plan) -> None:
-    """Hash the input files of the jobs to start again. Raises StaleError for those that have changed."""
+    """Hash the input files of the jobs to start once more. Raises StaleError for changed files."""
     bound = [step.bound for step in plan.steps if step.bound and step.bound.launch.inputs]
     if not bound:
         return
@@ -133,7 +133,7 @@ def check_inputs(plan: Plan) -> None:
 
 
 def _refuse_stale(lines: Sequence[str]) -> None:
-    """Raise StaleError with every line; none for a plan that still applies."""
+    """Raise StaleError with every line. Without lines the plan still applies."""
     if lines:
         raise StaleError(
             "the plan cannot be applied any more:" + "".join(f"\n  {line}" for line in lines),

@@ -1,7 +1,7 @@
 """Batches: jobs of one matrix that their scheduler submits at once.
 
-A batch goes the way of a single job (`submit.py`), each step for all of its jobs: reserve, create, stop what
-they replace, record, start. The error of one job concerns no other one, unless all of them are refused.
+A batch takes the steps of a single job (`submit.py`), each for all of its jobs: reserve, create, stop what
+they replace, record, start. An error of one job affects no other job, unless all of them are refused.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def batches_of(steps: Sequence[Step], plan: Plan, engines: Engines, limits: Sequ
     """The batches among the steps, which may be a part of the plan's.
 
     Args:
-        limits: of groups that all jobs of the plan belong to.
+        limits: the limits of groups that all jobs of the plan belong to.
     """
     return [
         Batch(tuple(group), matrix.limit(group, plan, limits)[0])
@@ -84,7 +84,7 @@ class _Matrix:
     """The jobs of one matrix that a plan starts.
 
     Attributes:
-        groups: jobs that are submitted at once, the largest group first, and single ones.
+        groups: the groups of jobs that are submitted at once, the largest first; a single job is a group.
     """
 
     def __init__(self, name: str, steps: Sequence[Step], engines: Engines) -> None:
@@ -106,7 +106,7 @@ class _Matrix:
         return self._batches.traits((step.bound.info or engines.dry_run(step.bound)).request)
 
     def why_alone(self, step: Step, group: Sequence[Step]) -> str:
-        """Why a job is submitted singly, while its matrix has others that start; "" for one that is not."""
+        """Why a job is submitted singly although other jobs of its matrix start; "" for any other job."""
         if len(group) > 1 or self._size == 1:
             return ""
         if not self._most:
@@ -119,7 +119,7 @@ class _Matrix:
         return f"submitted as a job of its own: it differs from {other.job} in {', '.join(names)}"
 
     def limit(self, group: Sequence[Step], plan: Plan, limits: Sequence[Limit]) -> tuple[int | None, str]:
-        """How many of a group may run at once, None for any number; and why a limit has no effect."""
+        """How many jobs of a group may run at once, None for any number; and why a limit has no effect."""
         launch = group[0].launch
         found: list[int] = []
         for name, most in _named(group[0], limits).items():
@@ -141,7 +141,7 @@ def _batches(step: Step, engines: Engines) -> tuple[Batches, Mapping[str, Any]]:
 
 
 def _named(step: Step, limits: Sequence[Limit]) -> dict[str, int]:
-    """The limits of jobs at once that a job is subject to, by name."""
+    """The limits on the number of running jobs that apply to a job, by name."""
     found: dict[str, int] = {}
     for each in limits:
         if each.apps is not None:
@@ -185,7 +185,7 @@ class _Work:
     """A batch on its way.
 
     Attributes:
-        open: the submissions that have reservations, and no result yet; by app id.
+        open: the submissions with a reservation and without a result, by app id.
     """
 
     def __init__(self, submissions: Sequence[Submission], engines: Engines, store: Store) -> None:
@@ -233,7 +233,7 @@ class _Work:
         self._drop({app_id: error for app_id, error in zip(self.open, errors, strict=True) if error})
 
     def _make_way(self) -> dict[str, LauncherError]:
-        """Check what must be right before the starts, and stop what is replaced; app id → error."""
+        """Check the jobs before they start, and stop the attempts that they replace; app id → error."""
 
         def tried(app_id: str) -> LauncherError | None:
             try:
@@ -261,7 +261,7 @@ class _Work:
         self.open.clear()
 
     def _drop(self, errors: Mapping[str, LauncherError]) -> None:
-        """Take back the jobs that have failed; the others go on."""
+        """Take back the jobs that have failed. The other jobs go on."""
         if errors:
             self.take_back({app_id: self.open[app_id] for app_id in errors})
             for app_id, error in errors.items():

@@ -94,7 +94,7 @@ def _dry_run(step: Step, engines: Engines) -> Step:
 
 
 def _with_untracked(step: Step, engines: Engines) -> Step:
-    """The step with notes on its workspace, where that is what changed."""
+    """The step, with notes on its workspace where the workspace has changed."""
     if step.launch is None or not any(is_workspace_digest(change.path) for change in step.changes):
         return step
     try:
@@ -141,7 +141,7 @@ def _kept_notes(plan: Plan, engines: Engines) -> dict[JobKey, tuple[str, ...]]:
 
 
 def check_held(step: Step, needs: Iterable[StoodOn], engines: Engines) -> None:
-    """Raise SchedulerError when an attempt of the step cannot wait for one of these attempts."""
+    """Raise SchedulerError when the step's attempt cannot wait for one of the attempts in `needs`."""
     if step.launch is None or not step.starts:
         return
     name = step.launch.scheduler
@@ -155,9 +155,9 @@ def check_held(step: Step, needs: Iterable[StoodOn], engines: Engines) -> None:
 
 
 def check_outputs(step: Step, engines: Engines) -> None:
-    """Raise SchedulerError when the step reads an output folder of another engine, or of no job but a matrix.
+    """Raise SchedulerError when the step reads an output folder of another engine, or of a matrix.
 
-    Job files that are compiled together have that said at the reference.
+    For job files that are compiled together, the compiler reports this at the reference.
     """
     if step.launch is None or not step.starts:
         return
@@ -192,9 +192,9 @@ def large_workspace_notes(workspace: WorkspaceRef) -> Iterator[str]:
 
 
 def untracked_notes(workspace: WorkspaceRef, changes: Iterable[Change]) -> Iterator[str]:
-    """Notes on workspaces that have changed in files alone that git does not track, and what ignores these.
+    """Notes on workspaces in which only untracked files have changed, with the lines that ignore these files.
 
-    A job that writes into its own workspace runs again at each apply otherwise.
+    Otherwise a job that writes into its own workspace runs again at each apply.
     """
     from launcher.workspace.manifest import changed_files, known
 
@@ -215,9 +215,9 @@ def untracked_notes(workspace: WorkspaceRef, changes: Iterable[Change]) -> Itera
 
 
 def _ignoring(folder: str, paths: Sequence[str]) -> list[str]:
-    """The lines of an ignore file that match the untracked `paths` below a folder, whole folders if possible.
+    """The ignore-file lines that match the untracked `paths` below a folder, whole folders if possible.
 
-    None without git, and where git tracks one of the paths.
+    No lines without git, or where git tracks one of the paths.
     """
     from launcher.workspace.manifest import ignore_line
 
@@ -243,6 +243,6 @@ def _lines(lines: Sequence[str]) -> str:
 
 
 def _outermost(path: str, shared: Collection[str]) -> str:
-    """The folder at the top that holds a path, or the path itself where that folder is `shared`."""
+    """The topmost folder that holds a path, or the path itself where that folder is `shared`."""
     top = path.partition("/")[0]
     return path if top in shared else top

@@ -36,8 +36,8 @@ class Engines:
     of workspaces with several projects. A context manager.
 
     Args:
-        readonly: the schedulers get no means to change their engines, as far as they can do without.
-        take_over, on_progress, on_wait: as the attributes of StagedScheduler.
+        readonly: the schedulers cannot change their engines, as far as they work without that.
+        take_over, on_progress, on_wait: see the attributes of StagedScheduler.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Engines:
         return self._made[name, session]
 
     def expect(self, launches: Iterable[Launch]) -> None:
-        """Show the launches to their schedulers, before these are asked: run options may name an engine."""
+        """Show the launches to their schedulers before the first request: run options may name an engine."""
         for launch in launches:
             self.get(launch.scheduler).expect(launch.cfg)
 
@@ -96,7 +96,7 @@ class Engines:
         return bind_launch(launch, opts=opts, home=os.path.expanduser("~"))
 
     def options(self, launch: Launch) -> dict[str, Any]:
-        """The run options that `bind` gives the launch, without those that may be refused."""
+        """The run options that `bind` gives the launch, without the options that a scheduler may refuse."""
         workspace = launch.workspace
         return bind_cfg(
             launch.cfg,
@@ -213,7 +213,7 @@ def _record_end(store: Store, engines: Engines, entry: AppRecord) -> list[Attemp
 
 
 def catch_up(store: Store, attempt: Attempt, entry: AppRecord | None) -> None:
-    """Record what the ledger (`entry`) is missing of an attempt.
+    """Record the facts of an attempt that the ledger (`entry`) lacks.
 
     Its client may have been killed before it wrote the start, and the attempt may just have ended.
     """

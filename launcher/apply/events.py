@@ -56,7 +56,7 @@ _OFTEN_S = 0.25  # the shortest time between two progress events of an image
 
 
 def event(name: EventName, *, at: float | None = None, **facts: Any) -> dict[str, Any]:
-    """One event as a JSON object; `launcher.apply.event_schema` says which facts belong to which.
+    """One event as a JSON object; `launcher.apply.event_schema` lists the facts of each event.
 
     Args:
         at: when it happened, in epoch seconds; None for now. A clock of an engine may be ahead of ours.
@@ -83,11 +83,11 @@ class Events:
         self._lock = allocate_lock()
         self._apps: dict[str, dict[str, Any]] = {}  # app id → the facts that its progress begins with
         self._told: dict[tuple[str, str, Any], float] = {}
-        self._reported: list[tuple[float, dict[str, Any]]] = []  # with the time to sort by; not emitted yet
-        self._latest: dict[JobKey, float] = {}  # the time of the last one of each job
+        self._reported: list[tuple[float, dict[str, Any]]] = []  # (time to sort by, event); not emitted yet
+        self._latest: dict[JobKey, float] = {}  # job → the time of its last event
 
     def emit(self, name: EventName, key: JobKey, *, at: float | None = None, **facts: Any) -> None:
-        """Emit an event now, behind the reported ones."""
+        """Emit an event now, after the reported events."""
         if self._on_event is not None:
             with self._lock:
                 self._flush(self._on_event)
@@ -136,7 +136,7 @@ class Events:
                 self._on_event(event(name, **about, **known))
 
     def waits(self, app_id: str, what: str) -> None:
-        """Emit what the stop of an app waits for; see `launcher.schedulers.api.OnWait`."""
+        """Emit an event that says what the stop of an app waits for; see `launcher.schedulers.api.OnWait`."""
         about = self._apps.get(app_id)
         if self._on_event is not None and about is not None:
             with self._lock:
@@ -162,10 +162,10 @@ class Outcome:
         kind: the plan's action.
         app: the job's attempt as it was when the apply returned; None when there is none.
         error: why the job could not be applied; "" when it was.
-        code: of the error; see `LauncherError.code`.
+        code: the code of the error; see `LauncherError.code`.
         overtaken: another client took the attempt's number first: the job's step is to be planned again.
         disabled: nothing was done, because the job file says `enabled: false`.
-        held: why a job that should run was not started, as the plan says; "" for any other one.
+        held: why a job that should run was not started, as the plan says; "" for any other job.
         warnings: other problems, such as lost output or a row that the ledger could not write.
     """
 
@@ -207,7 +207,7 @@ class Outcome:
 
     @property
     def output(self) -> str:
-        """The address of the output folder that its app has made; "" for none."""
+        """The address of the output folder that the app has made; "" for none."""
         return self.app.made_output if self.app is not None else ""
 
     @property

@@ -51,7 +51,7 @@ def execute(
     events: Events,
     limits: Sequence[Limit] = (),
 ) -> tuple[Outcome, ...]:
-    """Carry out the steps; returns their outcomes in order. A job that fails stops only those that need it.
+    """Carry out the steps; returns their outcomes in order. A failed job holds back only jobs that need it.
 
     A job is submitted once every job that it waits for has been accepted.
 
@@ -60,7 +60,7 @@ def execute(
 
     Args:
         plan: recorded as the origin of new attempts; `steps` may be a part of it.
-        limits: of the apply that these steps are a part of.
+        limits: the limits of the apply that these steps are a part of.
     """
     turns = _turns(steps, engines, limits)
     execution = _Execution(turns, _provenance(plan, steps), engines, store, events)
@@ -79,17 +79,17 @@ def _batches(steps: Sequence[Step], plan: Plan, engines: Engines, limits: Sequen
 
 
 def _turns(steps: Sequence[Step], engines: Engines, limits: Sequence[Limit]) -> Turns | None:
-    """None where no job that the steps start has to take its turn."""
+    """The turns of the jobs that the steps start; None where no job has to take a turn."""
     launches = [step.launch for step in steps if step.launch is not None and step.starts]
     if not launches or not (limits or any(launch.asks for launch in launches)):
         return None
-    from launcher.apply.turns import Turns  # most jobs ask for nothing, and pay nothing
+    from launcher.apply.turns import Turns  # most jobs ask for nothing and need no such import
 
     return Turns(steps, engines, limits)
 
 
 class _Execution:
-    """Carries out steps, several at once, and knows which of them were begun and what became of them."""
+    """Carries out steps, several at once, and knows the begun steps and the outcomes."""
 
     def __init__(
         self,
@@ -170,7 +170,7 @@ class _Execution:
                 turn.settled.set()
 
     def _outcome_of(self, step: Step, turn: Turn | None) -> Outcome:
-        """Have the effects of a step. An error of one job is its outcome."""
+        """Carry out a step and return its outcome, which may be an error of its job."""
         try:
             if step.starts and step.launch is not None:
                 return self._start(step, step.launch, turn)
@@ -221,7 +221,7 @@ class _Execution:
         return _outcome(step, self._store.latest([step.key]).get(step.key))
 
     def _keep(self, step: Step) -> Outcome:
-        """Leave the latest attempt as it is, which is recorded by now."""
+        """Leave the latest attempt as it is: the ledger has it by now."""
         clear(step, self._engines)
         warnings = _remember(step, self._store)
         _watch(step, self._store)

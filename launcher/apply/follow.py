@@ -90,8 +90,8 @@ class _Follower:
         self.ended: dict[str, Outcome] = {}
 
     def follow_all(self) -> Mapping[str, AppRecord]:
-        """Follow all apps to their ends; returns those that no process will start."""
-        for outcome in self._live:  # made here, so that the threads only look schedulers up
+        """Follow all apps to their ends; returns the apps that no process will start."""
+        for outcome in self._live:  # schedulers are made here, so that the threads only look them up
             scheduler = _scheduler(outcome, self._engines)
             if self._on_log is not None:
                 scheduler.on_restart = self._report_restart
@@ -102,7 +102,7 @@ class _Follower:
             self._events.flush()
 
     def follow_to_end(self, outcome: Outcome) -> None:
-        if self._on_log is None:  # else they are reported between the lines of the output
+        if self._on_log is None:  # else states are reported between the lines of the output
             for restart in _scheduler(outcome, self._engines).restarts(outcome.app_id):
                 self._report_restart(outcome.app_id, restart)
         self.ended[outcome.app_id] = _until_end(outcome, self._engines, self._store, self._events)
@@ -110,8 +110,8 @@ class _Follower:
     def _follow_in_threads(self) -> Mapping[str, AppRecord]:
         """Start a thread for each app, and join them. Raises the first of their errors.
 
-        Daemon threads: they do not keep the process alive after an interrupt of the main thread, nor where
-        they wait for the start of stranded apps, which are returned.
+        Returns the stranded apps. The threads are daemons: they do not keep the process alive after an
+        interrupt of the main thread, or while they wait for the start of stranded apps.
         """
         import threading
 
@@ -173,7 +173,7 @@ class _Follower:
                 try:
                     seen = _scheduler(outcome, self._engines).describe(outcome.app_id)
                 except SchedulerError:
-                    continue  # the thread that waits for the app reports it, where it does not pass
+                    continue  # the thread that waits for the app reports an error that lasts
                 if seen is not None:
                     self._on_progress(outcome.key, seen)
 
@@ -204,7 +204,7 @@ def _facts(app_id: str, restart: Restart) -> dict[str, Any]:
 
 
 def _until_start(outcome: Outcome, engines: Engines, events: Events) -> None:
-    """Wait while its holder does not start the attempt, and report the start."""
+    """Wait until the holder starts the attempt, and report the start."""
     scheduler = _scheduler(outcome, engines)
     scheduler.wait_for_start(outcome.app_id)
     attempt = scheduler.attempt(outcome.app_id)
@@ -297,9 +297,10 @@ LOOK_S = 2.0
 
 
 class Stranded:
-    """The present records of held apps and of those that they wait for, directly or not.
+    """The present records of held apps and of the apps that they wait for, directly or not.
 
-    A later apply may be replacing a dead holder just now, so only what two looks in a row find is stranded.
+    A later apply may be replacing a dead holder just now, so an app is stranded only when two looks in a row
+    find it stranded.
     """
 
     def __init__(self, engines: Engines) -> None:

@@ -20,10 +20,10 @@ from launcher.text import plural
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """Which apps to remove: those that ended that long ago, except the newest `keep` of every job.
+    """Which apps to remove: apps that ended long enough ago, except the newest `keep` of every job.
 
     Attributes:
-        project: only of its jobs; None for all apps.
+        project: only apps of its jobs; None for all apps.
     """
 
     older_than_s: float = 7 * 86400.0
@@ -39,7 +39,7 @@ class Collected:
     """The removed objects, the kept ones, and those that could not be removed.
 
     Attributes:
-        kept: texts of what the rule keeps and why: ("3 apps", "they ended less than 7d ago").
+        kept: (kept apps, reason) as text: ("3 apps", "they ended less than 7d ago").
     """
 
     removed: list[AppRecord] = field(default_factory=list)
@@ -53,7 +53,7 @@ def reasons(
 ) -> list[tuple[AppRecord, str]]:
     """Every app, the newest first, with the reason why `rule` keeps it; "" for one to remove.
 
-    Apps with the same name and session count as one job's. `needed`: app ids that others wait for.
+    Apps with the same name and session count as one job's. `needed`: ids of apps that other apps wait for.
     """
     newer: Counter[tuple[str, str]] = Counter()
     out = []
@@ -94,9 +94,9 @@ def collect(
 
     Args:
         dry_run: change nothing; shared objects are not examined.
-        logs: of the apps, remove the logs alone; their records stay, and so do shared objects.
+        logs: remove only the logs of the apps; their records and shared objects stay.
         tombstones: also remove the engines' records of outcomes, by the age in `rule`.
-        outputs: also remove the output folders that no job stands on any more, whatever their age.
+        outputs: also remove the output folders that no job depends on any more, whatever their age.
     """
     done = Collected()
     for name in schedulers:
@@ -126,8 +126,8 @@ def _needed(store: Store) -> set[str]:
 def _remove_outputs(
     scheduler: StagedScheduler[Any], store: Store, rule: Rule, done: Collected, *, dry_run: bool
 ) -> None:
-    """Remove old output folders: of each job the latest success, the latest attempt and what live attempts
-    stand on stay."""
+    """Remove old output folders. The folders of each job's latest success and latest attempt stay, and so do
+    those that live attempts depend on."""
     latest = store.latest()
     live = store.by_app_ids(each.app_id for each in store.live_attempts()).values()
     used = {name for attempt in live for name in read_outputs(attempt).values()}

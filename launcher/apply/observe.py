@@ -43,8 +43,8 @@ def observe(
     latest = {each.key: each for each in sorted(recorded, key=lambda each: each.number)}
     unsettled = (attempt.scheduler for attempt in recorded if attempt.is_live)
     names = dict.fromkeys([*schedulers, *unsettled])
-    # Unsuccessful attempts are read from the engine again: it knows manual changes, which no ledger holds,
-    # and a lost attempt may turn out to have ended, or to be live.
+    # Unsuccessful attempts are read from the engine once more: it knows manual changes, which no ledger
+    # holds, and a lost attempt may turn out to have ended, or to be live.
     settled = {attempt.app_id for attempt in latest.values() if attempt.state == "succeeded"}
     others = (entry.app_id for entry in store.live_attempts() if JobKey(*entry.key) not in wanted)
     elsewhere = store.by_app_ids(others).values()
@@ -67,7 +67,7 @@ def observe(
 def _unseen(
     recorded: Iterable[Attempt], seen: Iterable[Attempt], engines: Engines, names: Collection[str]
 ) -> list[Attempt]:
-    """The attempts that are live by the ledger, and that the engines of these names have not reported."""
+    """The attempts that are live in the ledger and that the engines of these names have not reported."""
     live = {attempt.app_id: attempt for attempt in recorded if attempt.is_live}
     for attempt in seen:
         live.pop(attempt.app_id, None)
@@ -75,7 +75,7 @@ def _unseen(
 
 
 def _lost_outputs(engines: Engines, attempts: Iterable[Attempt], asked: Collection[str]) -> set[str]:
-    """The app ids of the successes whose output folder is gone, on this machine and the engines asked."""
+    """The app ids of successes whose output folder is gone, on this machine and the engines in `asked`."""
     by_scheduler: dict[str, list[Attempt]] = {}
     for attempt in attempts:
         if attempt.state == "succeeded" and attempt.output:
@@ -104,12 +104,12 @@ def _is_over(store: Store, attempt: Attempt) -> bool:
 
 
 def _documents(attempts: Iterable[Attempt], wanted: set[JobKey]) -> list[tuple[JobKey, str]]:
-    """Automatic re-runs repeat the document of the latest attempt: only its attempts need counting."""
+    """(job, digest) of the latest attempts: automatic re-runs repeat them, so only these are counted."""
     return list(dict.fromkeys((a.key, a.digest) for a in attempts if a.key in wanted))
 
 
 def _with_inputs(snapshot: Snapshot, launches: Iterable[Launch]) -> Snapshot:
-    """The snapshot with the recorded lists of the input files that have changed, for the words of reasons."""
+    """The snapshot with the recorded lists of changed input files, which the texts of reasons name."""
     digests: set[str] = set()
     for launch in launches:
         for last in (snapshot.latest.get(launch.key), snapshot.ran.get(launch.key)):
@@ -128,7 +128,7 @@ _MOST_SEARCHED = 16
 
 
 class CheckoutFiles:
-    """Finds the seen files of the jobs of one plan or apply. Threads may share it."""
+    """Finds the checkout files that the jobs of one plan or apply see. Threads may share it."""
 
     def __init__(self, engines: Engines) -> None:
         self._engines = engines
@@ -137,7 +137,7 @@ class CheckoutFiles:
         self._lock = allocate_lock()
 
     def of(self, launch: Launch) -> Seen:
-        """The files of a job that its replicas run in their checkout; none for one that runs elsewhere."""
+        """The checkout files that replicas of a job run; none for a job that runs elsewhere."""
         scheduler, options = self._engines.get(launch.scheduler), self._engines.options(launch)
         folder = {"job.dir": launch.directory}
         placed = (
@@ -151,10 +151,10 @@ class CheckoutFiles:
             return self._below(launch.root).of(commands)
 
     def edited(self, launch: Launch, attempt: Attempt, covered: Collection[str] = ()) -> tuple[str, ...]:
-        """The files that are not what an ended attempt of the job ran, by path below the root.
+        """The files that differ from those that an ended attempt of the job ran, by path below the root.
 
-        A file that is no code, that git does not track and that was written while the attempt ran, is taken
-        for its output.
+        A file counts as output of the attempt when it is no code, git does not track it and it was written
+        while the attempt ran.
 
         Args:
             covered: paths for which `inputs` of the job decides.
@@ -174,7 +174,7 @@ class CheckoutFiles:
     def edited_of(
         self, launches: Iterable[Launch], attempts: Mapping[JobKey, Attempt]
     ) -> dict[JobKey, tuple[str, ...]]:
-        """The jobs with files that are not what the attempt given for them ran."""
+        """Job → the files that differ from those that its attempt in `attempts` ran."""
         found = {
             launch.key: self.edited(launch, attempts[launch.key], _covered(launch))
             for launch in launches

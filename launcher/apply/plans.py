@@ -1,4 +1,4 @@
-"""Make plans: of job files, of what is left of an earlier plan, and of what a success stands on."""
+"""Make plans: of job files and of the rest of an earlier plan; explain what a success depends on."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 class Choices:
     """The caller's choices beside the job files; see `launcher.plan.reconcile`.
 
-    `declared_in` finds the file of a need that is not among them: see `launcher.plan.reconcile`.
+    `declared_in` finds the file of a need that the launches lack: see `launcher.plan.reconcile`.
     """
 
     select: tuple[str, ...] = ()
@@ -53,7 +53,7 @@ NO_CHOICES = Choices()
 
 
 class WrongArgumentError(LauncherError, TypeError):
-    """An argument of another type than the function takes."""
+    """An argument has a type that the function does not take."""
 
 
 def make_plan(
@@ -86,7 +86,7 @@ def plan_launches(
     """Observe, decide, and check with the schedulers: the plan, and the attempts that it was made for.
 
     Args:
-        limits: of groups that all of its jobs belong to.
+        limits: the limits of groups that all of its jobs belong to.
     """
     chosen, others = select(launches, choices.select)
     engines.expect(chosen)
@@ -124,7 +124,7 @@ def _with_notes(plan: Plan, engines: Engines, limits: Sequence[Limit], launches:
 
 
 def approved_part(plan: Plan, approvals: Sequence[Approval], store: Store, engines: Engines) -> Plan:
-    """The plan as far as approvals hold it; see `launcher.plan.approved`."""
+    """The part of the plan that approvals hold; see `launcher.plan.approved`."""
     from launcher.plan.approved import judged
 
     def past(step: Step, number: int) -> Attempt | None:
@@ -169,12 +169,12 @@ def _with_estimates(plan: Plan, store: Store) -> Plan:
 
 
 def explain_success(launches: Sequence[Launch], job: str, *, choices: Choices = NO_CHOICES) -> Explanation:
-    """Explain what the latest success of a job stands on, and whether each part is current. Writes nothing.
+    """Explain what the latest success of a job depends on, and whether each part is current. Writes nothing.
 
     Args:
         job: its name, as `job` or `project/job`.
 
-    Raises what `make_plan` does, and UsageError for a name of no job, or of several.
+    Raises the errors of `make_plan`, and UsageError for a name of no job, or of several.
     """
     from launcher.plan.explain import explain  # other plans do without
 
@@ -199,7 +199,7 @@ def keys_of(launches: Iterable[Launch]) -> list[JobKey]:
 
 
 def at_home(plan: Plan, root: str | None) -> Plan:
-    """A saved plan bound to the checkout at `root`; one made in this process is bound already."""
+    """A saved plan, bound to the checkout at `root`; a plan of this process is bound already."""
     if not any(step.launch is not None and not step.launch.root for step in plan.steps):
         return plan
     folder = os.path.abspath(root or ".")
@@ -240,7 +240,7 @@ def check_is_plan(function: str, plan: Any) -> None:
 
 
 def _room(launches: Iterable[Launch], engines: Engines, limits: Sequence[Limit]) -> Room | None:
-    """None where no job takes turns: then nothing of that is imported."""
+    """The room of this machine; None, without an import, where no job takes turns."""
     asking = [launch for launch in launches if launch.enabled and (launch.asks or limits)]
     if not asking:
         return None

@@ -32,7 +32,7 @@ class Submission:
     """One step on its way from the plan to an accepted attempt.
 
     Args:
-        provenance: the fields of the attempt that say where it comes from (actor, commit, plan …).
+        provenance: the fields of the attempt that name its origin (actor, commit, plan …).
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Submission:
         }
 
     def submit(self, waits_for: Sequence[StoodOn] = (), turn: Turn | None = None) -> Attempt:
-        """Reserve, create, stop the old attempts, record, start; `record_starts` records the state then.
+        """Reserve, create, stop the old attempts, record, start. Then `record_starts` records the state.
 
         The new attempt is created before the old ones are stopped: when creation fails, they are untouched.
         When a later stage fails, everything that this attempt made is removed.
@@ -118,7 +118,7 @@ class Submission:
             stop(old, self._step, engines=self._engines, store=self._store, events=self._events)
 
     def _create(self, reservation: Reservation) -> None:
-        """Build the workspace and create the checked app. The scheduler derives the request again from the
+        """Build the workspace and create the checked app. The scheduler derives the request anew from the
         same app and options, for the app id and the session of the reservation."""
         scheduler, bound, app = self.scheduler, self.bound, self.bound.app
         workspace = self._engines.workspace(bound)
@@ -156,7 +156,7 @@ class Submission:
 
 
 def _input_ref(step: Step, launch: Launch) -> InputRef | None:
-    """The input files of the attempt. A half-started one keeps those that its first replicas ran with."""
+    """The input files of the attempt. A half-started attempt keeps the files of its first replicas."""
     ref = launch.input_ref
     resumed = step.latest if step.kind == "resume" else None
     if ref is None or resumed is None or resumed.app_id != step.app_id or not resumed.inputs:
@@ -196,7 +196,7 @@ _LONGEST_REASON = 300  # labels of engines hold it
 
 
 def _reason(step: Step) -> str:
-    """Why the attempt is made. One that is resumed keeps the reason of the plan that began it."""
+    """Why the attempt is made. A resumed attempt keeps the reason of the plan that began it."""
     begun = step.latest.reason if step.kind == "resume" and step.latest is not None else ""
     return begun or step.why_in_brief[:_LONGEST_REASON]
 
@@ -204,7 +204,7 @@ def _reason(step: Step) -> str:
 def record_starts(
     started: Sequence[Attempt], *, store: Store, events: Events
 ) -> Mapping[JobKey, tuple[str, ...]]:
-    """Record that they run, wait or are in line; returns warnings when that fails, as they do so anyway."""
+    """Record the accepted attempts; returns warnings when that fails, since the attempts go on anyway."""
     try:
         store.record_all(started)
     except StateError as error:
@@ -221,7 +221,7 @@ def unrecorded(what: str, error: StateError) -> str:
 
 
 def clear(step: Step, engines: Engines) -> None:
-    """Remove unfinished submissions, except the one of the same number: reserving removes that."""
+    """Remove unfinished submissions, except that of the same number, which the reservation removes."""
     for leftover in step.leftovers:
         if leftover.app_id != step.app_id:
             scheduler = engines.get(leftover.scheduler)
@@ -247,7 +247,7 @@ def stop(old: Guard, step: Step, *, engines: Engines, store: Store, events: Even
 def pending(step: Step, engines: Engines, store: Store) -> tuple[StoodOn, ...]:
     """The attempts among the step's needs that have not succeeded yet.
 
-    Raises SchedulerError for one that the scheduler cannot wait for.
+    Raises SchedulerError for an attempt that the scheduler cannot wait for.
     """
     found = tuple(each for each in step.needs if not _has_succeeded(each, engines, store))
     check_held(step, found, engines)
@@ -263,15 +263,15 @@ def _has_succeeded(need: StoodOn, engines: Engines, store: Store) -> bool:
 
 
 def make_way(steps: Sequence[Step], *, engines: Engines, store: Store, events: Events) -> list[Step]:
-    """Withdraw the attempts that wait, and stop those that run on what is stopped, the last ones first.
+    """Withdraw waiting attempts, and stop running ones whose needs are stopped, the last ones first.
 
-    Returns the steps without the stops that are done. Raises StaleError when an attempt has started that was
-    waiting; the errors of schedulers.
+    Returns the steps without the stops that are done. Raises StaleError when a waiting attempt has started,
+    and the errors of schedulers.
     """
     touched = {step.key for step in steps if step.stops or step.withdraws}
     done: dict[JobKey, Step] = {}
     ordered = in_order(steps)
-    for step in ordered:  # what a need is stopped for reaches all that follows
+    for step in ordered:  # the stop of a need affects every step behind it
         if any(key in touched for key in keys_after(step)):
             touched.add(step.key)
     _withdraw(reversed(ordered), engines=engines, store=store, events=events)
@@ -284,7 +284,7 @@ def make_way(steps: Sequence[Step], *, engines: Engines, store: Store, events: E
 
 
 def _withdraw(steps: Iterable[Step], *, engines: Engines, store: Store, events: Events) -> None:
-    """Withdraw the attempts that the steps withdraw, those of each scheduler together and in this order."""
+    """Carry out the withdrawals of the steps, in this order and together for each scheduler."""
     waiting = {old.app_id: (old, step) for step in steps for old in step.withdraws}
     for name in {old.scheduler: None for old, _ in waiting.values()}:
         scheduler = engines.get(name)
@@ -351,7 +351,7 @@ _FRESH_S = 0.5
 class InputCheck:
     """Compares the input files of a job just before it starts, after images were pulled and turns awaited.
 
-    Jobs that start within a moment share what was read.
+    Jobs that start within a moment share one reading of the files.
     """
 
     def __init__(self) -> None:
@@ -360,7 +360,7 @@ class InputCheck:
         self._made_at = 0.0
 
     def check(self, ref: InputRef) -> None:
-        """Raises StaleError, which names the files, when one is not what was planned."""
+        """Raise StaleError, which names the files, when a file differs from the planned one."""
         from launcher.workspace.inputs import InputReader, changed_since
 
         with self._lock:

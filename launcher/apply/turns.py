@@ -1,4 +1,4 @@
-"""Take turns: what the steps of an apply ask of this machine, and in which order."""
+"""Take turns: the requests of an apply's steps to this machine, and their order."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ SUPPORTED = sys.platform == "linux"
 
 
 class Turns:
-    """The turns of the jobs that an apply starts, in the order of the files, each behind those it needs.
+    """The turns of the jobs that an apply starts, in the order of the files, each behind the jobs it needs.
 
     A job that replaces another attempt inherits the number of its ticket, so make this before those attempts
     are stopped. Raises StateError where the folders of tickets cannot be made.
 
     Args:
-        limits: of groups that all jobs of the apply belong to.
+        limits: the limits of groups that all jobs of the apply belong to.
     """
 
     def __init__(self, steps: Sequence[Step], engines: Engines, limits: Sequence[Limit] = ()) -> None:
@@ -56,7 +56,7 @@ class Turns:
         return self._of.get(step.key) if step.starts else None
 
     def order(self, steps: Sequence[Step]) -> list[Step]:
-        """The steps by the numbers of their tickets, each behind those of the jobs that it needs."""
+        """The steps by the numbers of their tickets, each behind the steps of the jobs that it needs."""
         numbers = {key: turn.ask.number for key, turn in self._of.items()}
         return in_order(sorted(steps, key=lambda step: numbers.get(step.key, sys.maxsize)))
 
@@ -73,7 +73,7 @@ def room_for(launches: Collection[Launch], engines: Engines, limits: Sequence[Li
     """Return the room of this machine for these jobs. Where a job asks for GPUs, a program counts them.
 
     Args:
-        limits: of groups that all of them belong to.
+        limits: the limits of groups that all of them belong to.
     """
     names = {launch.scheduler for launch in launches}
     local = frozenset(name for name in names if SUPPORTED and engines.get(name).on_this_machine())
@@ -133,7 +133,8 @@ class Turn:
 
     Attributes:
         ask: what its app asks for, with the number of its ticket.
-        before: the turn before it in this apply; None for the first, and on a free machine with room for all.
+        before: the turn before it in this apply; None for the first turn, and on a free machine with room
+        for all.
         settled: set once the app is accepted, or is not submitted.
     """
 

@@ -1,1 +1,1 @@
-"""Hold an app: the machine that judges its events, and the loop that carries out its decisions."""
+"""Hold an app: the state machine that judges its events, and the loop that carries out its decisions."""

@@ -3,20 +3,20 @@
 Theory of operation
     An `App` takes events, one after the other, and gives decisions, which are events too. The process that
     holds an app appends each event to the app's record before `take` gets it. So the memory of the holder,
-    the record and the view of every client are one thing: a client folds the same record, by `AppState`.
+    the record and the view of every client agree: a client folds the same record, by `AppState`.
 
     Facts come from outside, through the driver: `starting`, `spawn`, `ready`, `late`, `exit`, `quiet`,
     `cancel`, `orphaned`, `requeued`. `decide` returns what follows from them as `restart`, `stopping` or
     `ended`, one at a time; the holder records it, takes it and asks again, until there is none. `to_start`,
     `to_stop` and `wants_quiet` are the work that the driver then does; the results are facts again.
 
-    A replica goes round: pending → due → starting → running → ended, and to pending again by a restart. The
-    driver is to start the due ones: all of a role, once each condition of the role holds. `decide` judges the
-    ends of replicas in their order, each at once, also while others are still to be started.
+    A replica passes through pending → due → starting → running → ended; a restart makes it pending again. The
+    driver starts the due replicas: all of a role, once each condition of the role holds. `decide` judges the
+    ends of replicas in their order, each at once, even while other replicas have yet to start.
 
-    Only decisions restart and end. Of a decision that cannot be recorded the stops are carried out, and no
-    more: a restart that is not counted is never made, and an app ends when its end is recorded. The end of
-    an app, and a restart of all of it, wait for `quiet`: no process of the app is left then.
+    Only decisions restart replicas and end the app. When a decision cannot be recorded, only its stops are
+    carried out: an uncounted restart is never made, and an app ends when its end is recorded. The end of an
+    app, and a restart of all of it, wait for `quiet`: then no process of the app is left.
 """
 
 from launcher.holding.events import ended, needs_quiet, pause_s, restart, stop_for_restart, stopping
@@ -41,14 +41,14 @@ class App(AppState):
         return self.order.to_start
 
     def deadline(self) -> "Optional[float]":
-        """When `decide` has something to say although nothing happens, in epoch seconds; None for never."""
+        """When `decide` has to be called although no event comes, in epoch seconds; None for never."""
         due = [each.due_at for each in self.order.paused]
         if self.timeout_s and self.started_at and self.stop is None and self.state == "running":
             due.append(self.started_at + self.timeout_s)
         return min(due) if due else None
 
     def take_to_start(self, most: int) -> "list[Replica]":
-        """The next replicas for the driver to start, `most` of them. The rest may yet be taken back."""
+        """Remove and return the next replicas to start, at most `most`. The rest may yet be taken back."""
         if self.wants_quiet:
             return []
         found = self.order.take(most)
@@ -126,7 +126,7 @@ class App(AppState):
         return None
 
     def _judge(self, replica: Replica) -> "Optional[Event]":
-        """The decision that follows from the end of a replica; None for none, or after one that prevails."""
+        """The decision that follows from the end of a replica; None for none, or after a prevailing one."""
         restarting = self.restarting or replica.role.restarting
         if self.stop is not None or restarting is not None or self.is_done:
             return None

@@ -12,7 +12,7 @@ LONGEST_DELAY_S = 300
 
 
 def pause_s(first_s: int, number: int) -> int:
-    """The pause before restart `number` of a role whose first one waits `first_s`: it doubles each time."""
+    """The pause before restart `number` of a role: `first_s` before the first one, then doubled each time."""
     return min(first_s << min(number - 1, 20), LONGEST_DELAY_S)
 
 
@@ -24,7 +24,7 @@ def created(
     """The event that declares an app.
 
     Args:
-        roles: (name, number of replicas, retries, retry policy) of each, in order.
+        roles: (name, number of replicas, retries, retry policy) of each role, in order.
         rules: role → its fields `service`, `depends_on` and `retry_delay`, where they are set.
     """
     declared = list(roles)
@@ -57,8 +57,8 @@ def stopping(
 
     Args:
         why: cancel, parent, timeout, start, peer, hand, lost or end.
-        by: the client that cancelled it, or the replica whose end it follows.
-        grace_s: in place of the app's own grace period.
+        by: the client that cancelled the app, or the replica whose end the stop follows.
+        grace_s: replaces the app's own grace period.
     """
     event = {"e": "stopping", "why": why, "by": by}  # type: Event
     event.update(state=state, message=message, code=code)
@@ -77,9 +77,9 @@ def restart(scope: str, role: str, k: int, number: int, delay_s: int) -> "Event"
 
     Args:
         scope: replica, role or app: what is restarted.
-        role, k: the replica whose failure it follows.
-        number: it is the first, the second, … that counts against the role's retries.
-        delay_s: the pause before it.
+        role, k: the replica whose failure the restart follows.
+        number: the number of the restart, counted against the role's retries from 1.
+        delay_s: the pause before the restart.
     """
     event = {"e": "restart", "scope": scope, "role": role, "k": k, "n": number}  # type: Event
     if delay_s:

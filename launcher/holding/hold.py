@@ -1,6 +1,6 @@
 """Hold an app to its end: record its events, and carry out what follows from them. Python >= 3.6.
 
-The loop of every holder. A driver knows the processes, the containers or the steps; it decides nothing.
+Every holder runs this loop. A driver knows the processes, the containers or the steps; it decides nothing.
 """
 
 from launcher.holding.app import App
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
             """Epoch seconds."""
 
         def stop(self, replicas: "Sequence[tuple[Replica, Optional[float]]]") -> None:
-            """Stop these, each with its grace period in seconds, None for the app's own."""
+            """Stop these replicas, each with its grace period in seconds, None for the app's own."""
 
         def start(self, replicas: "Sequence[Replica]") -> None:
-            """Start these. `wait` reports each as `spawn`, or as `exit` with `why`."""
+            """Start these replicas. `wait` reports each as `spawn`, or as `exit` with `why`."""
 
         def quiet(self) -> None:
             """End every process that is left of the app. `wait` reports `quiet` once none is."""
@@ -85,7 +85,7 @@ def decide(app: App, record: "Record", now: float) -> None:
 
 
 def implied_end(events: "Iterable[dict[str, Any]]") -> "Optional[dict[str, Any]]":
-    """The end of an app whose holder has died, as it follows from its record; None where it is open.
+    """The end that the record of an app implies, once its holder has died; None where the end is open.
 
     Only an end and a final stop count: a restart that the holder was about to make is not made.
     """

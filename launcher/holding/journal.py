@@ -1,6 +1,6 @@
 """The record of an app on disk, a line for each event: its writer and its reader. Python >= 3.6.
 
-Supervisors write, and need no parser of JSON for it: only `read_events` loads one.
+Supervisors only write, and need no JSON parser: `read_events` alone loads it.
 """
 
 import os
@@ -34,9 +34,9 @@ class JournalWriter:
         """
         Args:
             spare: a file with blocks for the last events.
-            size: of the lines that the record has; the rest is cut off. Without meaning for a shared one.
-            fd: the record, open for appending. Without it each write opens and closes the file: NFS may not
-                report before the end that its disk is full.
+            size: bytes of whole lines in the record; the rest is cut off. Unused for a shared record.
+            fd: the record, open for appending. Without it each write opens and closes the file: NFS may
+                report a full disk only when the file is closed.
             is_shared: other processes add lines, too, so that nothing can be cut off.
         """
         self.unwritten = []  # type: list[Event]
@@ -94,7 +94,7 @@ class JournalWriter:
         self.put_down()
 
     def _write(self) -> int:
-        """Write what waits; returns the number of events whose lines are whole on the disk."""
+        """Write the waiting events; returns the number of events whose lines are whole on the disk."""
         data = b"".join(map(line, self.unwritten))
         try:
             if self._fd >= 0:
@@ -112,7 +112,7 @@ class JournalWriter:
         return data.count(b"\n", 0, whole)
 
     def _add(self, fd: int, data: bytes) -> int:
-        """Append lines; returns the number of bytes up to the last whole one."""
+        """Append lines; returns the number of bytes up to the end of the last whole line."""
         if self._is_shared:
             size = os.fstat(fd).st_size
             end = b"\n" if size and os.pread(fd, 1, size - 1) != b"\n" else b""  # a full disk has cut a line
@@ -153,7 +153,7 @@ def _reserve(path: str) -> None:
 
 
 def read_events(data: bytes) -> "list[Event]":
-    """The events of the whole lines of a record. A line is left out that a full disk or a crash has torn."""
+    """The events of the whole lines of a record. Lines that a full disk or a crash has torn are left out."""
     import json
 
     whole = data[: data.rfind(b"\n") + 1]  # the last line may still be written

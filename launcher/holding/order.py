@@ -1,4 +1,4 @@
-"""The order of an app: which replicas are due, and which wait, for other roles or after a restart. Pure."""
+"""The order of an app: which replicas are due, and which wait for other roles or after a restart. Pure."""
 
 from launcher.holding.replica import DUE, PENDING, Replica, Role
 
@@ -26,9 +26,9 @@ class Order:
     """The replicas of an app that have yet to start.
 
     Attributes:
-        waiting: the roles that wait for others, in the order of the app.
+        waiting: the roles that wait for other roles, in the order of the app.
         paused: the restarts that wait.
-        to_start: the replicas that are due, the next one first. Its keys: any of them may be taken back.
+        to_start: the due replicas as keys, the next one first; any of them may be taken back.
     """
 
     def __init__(self, roles: "dict[str, Role]") -> None:
@@ -51,7 +51,7 @@ class Order:
         return [each for each in role.depends_on.items() if not self._is_reached(*each)]
 
     def reach(self, replica: Replica, condition: str) -> bool:
-        """Count a replica that was started, is ready or has succeeded; whether a role may be free now."""
+        """Count a replica that was started, is ready or has succeeded; returns whether roles may be due now."""
         replica.role.reached[condition] += 1
         if not self.waiting or any(each.of_app for each in self.paused):
             return False
@@ -61,12 +61,12 @@ class Order:
         return self._roles[role].reached[condition] >= len(self._roles[role].replicas)
 
     def release(self) -> None:
-        """Make the roles due whose conditions hold."""
+        """Make every role due whose conditions hold."""
         for role in [each for each in self.waiting if not self.missing(each)]:
             self.release_role(role)
 
     def release_role(self, role: Role) -> None:
-        """Make a role due that waits."""
+        """Make a waiting role due."""
         self.waiting.remove(role)
         self._queue(each for each in role.replicas if each.state == PENDING)
 
@@ -80,11 +80,11 @@ class Order:
     # -- replicas that wait --------------------------------------------------------------------------------
 
     def pause(self, replicas: "list[Replica]", due_at: float, *, of_app: bool) -> None:
-        """Have replicas wait until `due_at` (epoch seconds). `of_app`: all roles begin anew then."""
+        """Have replicas wait until `due_at` (epoch seconds). `of_app`: then all roles begin anew."""
         self.paused.append(Pause(due_at, of_app, replicas))
 
     def resume(self, now: float) -> None:
-        """Make due what has paused long enough."""
+        """Make the replicas due whose pause is over."""
         for pause in [each for each in self.paused if each.due_at <= now]:
             self.paused.remove(pause)
             if pause.of_app:
@@ -93,14 +93,14 @@ class Order:
                 self._queue(pause.replicas)
 
     def take(self, most: int) -> "list[Replica]":
-        """The next replicas that are due, `most` of them."""
+        """Remove and return the next due replicas, at most `most`."""
         found = [each for each, _ in zip(self.to_start, range(most))]
         for each in found:
             del self.to_start[each]
         return found
 
     def drop(self, replicas: "list[Replica]") -> None:
-        """Start none of these: not if they are due, nor after a pause."""
+        """Start none of these replicas, whether they are due or paused."""
         for each in replicas:
             if each.state == DUE:
                 each.state = PENDING
@@ -118,12 +118,12 @@ class Order:
 
 
 def has_order(rules: "Rules") -> bool:
-    """Whether roles wait for others or serve them: without that, all start at once and all must succeed."""
+    """Whether roles wait for others or are services; otherwise all start at once and all must succeed."""
     return any(rule.get("service") or rule.get("ready") or rule.get("depends_on") for rule in rules.values())
 
 
 def made_by_others(rules: "Rules") -> "set[str]":
-    """The roles that start after another one has succeeded: that one may make what they run."""
+    """The roles that start after another role has succeeded, which may make their programs."""
     found = set()  # type: set[str]
     grown = True
     while grown:

@@ -44,11 +44,11 @@ def cause(
 
     Args:
         code: its exit code; 128 + signal after a signal.
-        late: `not ready after 60 s: …` of one that was stopped for that.
-        why: the reason of one that could not be started.
-        lost: the reason of one whose end its scheduler did not report.
-        again: it was started before.
-        host: where it could not be started; "" for this machine.
+        late: `not ready after 60 s: …` of a replica that was stopped for that.
+        why: why the replica could not be started.
+        lost: why its scheduler did not report its end.
+        again: the replica was started before.
+        host: the machine on which it could not be started; "" for this machine.
     """
     if why:
         where = (" again" if again else "") + (f" on {host}" if host else "")
@@ -82,7 +82,7 @@ def stop_reason(stopping: "Mapping[str, Any]") -> str:
         return STOPPED_AT_END
     if stopping["why"] not in ("peer", "restart") or not stopping.get("by"):
         return message
-    if stopping.get("code") == 0:  # that replica ended too early, which is no failure of its own
+    if stopping.get("code") == 0:  # the replica ended too early, which is no failure of its own
         return message.partition(",")[0]
     return "{} failed".format(stopping["by"])
 

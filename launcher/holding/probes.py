@@ -1,7 +1,7 @@
 """The probes of a run of a replica: when the next one is due, what is missing, when the run is late.
 
-Pure; imports nothing; Python >= 3.6. What makes a probe is in `launcher/schedulers/probes.py`, and for
-containers with their watcher.
+Pure; imports nothing; Python >= 3.6. `launcher/schedulers/probes.py` makes the probes; those of containers
+are made by their watcher.
 """
 
 TYPE_CHECKING = False
@@ -22,8 +22,8 @@ class Probing:
         probe: as `Probe.to_json` makes it.
 
     Attributes:
-        timeout_s: how long after its start the replica is late, unless it is ready.
-        why: what was missing at last, in one phrase.
+        timeout_s: seconds after its start when a replica that is not ready is late.
+        why: what the last probe found missing, in one phrase.
     """
 
     __slots__ = ("_every_s", "_next_s", "probe", "timeout_s", "why")
@@ -41,12 +41,12 @@ class Probing:
         return pause_s
 
     def is_waiting_for(self, what: str, why: str) -> None:
-        """Note that a probe waits, for a request or a command, unless the end of such a one is known."""
+        """Note that a request or command has no result yet, unless an earlier result of it is known."""
         if not self.why.startswith(what):
             self.why = f"{what} {why}"
 
     def late(self) -> str:
-        """The sentence of a replica whose time is up: `not ready after 60 s: nothing listens on port 80`."""
+        """The sentence for a late replica: `not ready after 60 s: nothing listens on port 80`."""
         return f"not ready after {self.timeout_s:g} s: {self.why}"
 
 

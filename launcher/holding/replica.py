@@ -21,10 +21,10 @@ class Role:
 
     Attributes:
         policy: its retry policy: REPLICA, ROLE or APPLICATION.
-        depends_on: role → the condition (started, ready or succeeded) that holds before this one starts.
+        depends_on: role → the condition (started, ready or succeeded) that must hold before this role starts.
         restarting: the replica whose failure restarts this role, while the others are being stopped.
         active: number of its replicas that are starting or running.
-        used: what all runs of its replicas have used that have ended; None where nothing is known.
+        used: the use of all ended runs of its replicas; None where nothing is known.
     """
 
     __slots__ = (
@@ -46,7 +46,7 @@ class Role:
         self.begin()
 
     def begin(self) -> None:
-        """Begin a replica of which no run has started."""
+        """Count anew: no run of its replicas has started."""
         self.reached = {"started": 0, "ready": 0, "succeeded": 0}
         self.restarting = None  # type: Optional[Replica]
         for replica in self.replicas:
@@ -57,16 +57,16 @@ class Replica:
     """A replica of a role.
 
     Attributes:
-        host: where its present or last run is; "" where the record does not say.
-        run: what identifies its present or last run: (pid or container, its start).
+        host: the machine of its present or last run; "" where the record does not say.
+        run: the identity of its present or last run: (pid or container, its start).
         restarts: how often it was started again, for whatever reason.
         retries: how often it alone was started again because it failed.
-        code: exit code, 128 + signal after a signal; None where nothing is known of the end.
+        code: exit code, 128 + signal after a signal; None where the end is unknown.
         late, why, lost: see `phrases.cause`.
         is_stopped: it was asked to stop, so its exit code is not the program's.
         by_hand: another program stopped it.
         message: why it was stopped, or why it was lost.
-        use: what its last run has used; None where that is unknown.
+        use: the use of its last run; None where that is unknown.
     """
 
     __slots__ = (
@@ -127,7 +127,7 @@ class Replica:
 
     @property
     def shown_end(self) -> "tuple[str, str]":
-        """State and message of one that has ended: succeeded, failed, cancelled or lost."""
+        """State and message of an ended replica: succeeded, failed, cancelled or lost."""
         if self.is_stopped:
             return "cancelled", self.message
         if self.code is None and not (self.why or self.late):
@@ -137,7 +137,7 @@ class Replica:
         return "succeeded", ""
 
     def end(self, event: "Event", at: float, stop_reason: str) -> None:
-        """Take over the facts of its end."""
+        """Set the fields from the event of its end."""
         self.state, self.ended_at = ENDED, at
         self.code, self.signal = event["code"], event.get("signal", 0)
         self.host = event.get("host", self.host)
@@ -151,7 +151,7 @@ class Replica:
             self.count_use(event["use"], at)
 
     def count_use(self, measured: "Any", at: float) -> None:
-        """Take over what the run has used that has ended."""
+        """Add the use of the run that has ended."""
         self.use = Use(measured, max(0.0, at - (self.started_at or at)))
         if self.role.used is None:
             self.role.used = Use(runs=0)

@@ -1,4 +1,4 @@
-"""The state of an app, folded from its recorded events. Pure; Python >= 3.6. `app.py` decides upon it."""
+"""The state of an app, folded from its recorded events. Pure; Python >= 3.6. `app.py` decides by it."""
 
 from launcher.holding.order import Order
 from launcher.holding.phrases import (
@@ -28,18 +28,18 @@ class AppState:
         state: reserved, created, waiting, queued, running or one of ENDED_STATES.
         message: why it waits, or how it ended; "" otherwise.
         code: exit code of the replica that decided the end.
-        needs: the jobs that it still waits for.
+        needs: the jobs that the app still waits for.
         roles: name → role, in the order of the app.
         order: the replicas that have yet to start.
         stop: the first final `stopping` event; None while there is none.
         stop_why, stop_by, stop_reason: of the last `stopping` event.
         num_restarts: restarts of the app, of its roles and of single replicas, together.
         inputs_changed: its input files that changed while it waited or ran, as text.
-        used_by_rest: what processes have used that outlived their replica; None where nothing is known.
+        used_by_rest: the use of processes that outlived their replica; None where nothing is known.
         active: number of replicas that are starting or running.
-        to_stop: replicas that are to be stopped → grace period in s, None for the app's own; the holder
-            empties it. Of a record it has those that were asked to stop, and still run.
-        wants_quiet: the driver is to end what is left of the app, and to report `quiet`.
+        to_stop: replicas to stop → grace period in s, None for the app's own; the holder empties it. Folded
+            from a record, it has the replicas that were asked to stop and still run.
+        wants_quiet: the driver is to end the rest of the app, and to report `quiet`.
     """
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class AppState:
         self.last_at = 0.0
         self.timeout_s = None  # type: Optional[float]
         self.num_restarts = 0
-        self.restarts = 0  # of the whole app
+        self.restarts = 0  # restarts of the whole app
         self.restarting = None  # type: Optional[Replica]
         self.may_restart = True
         self.stop = None  # type: Optional[Event]
@@ -79,7 +79,7 @@ class AppState:
 
     @property
     def used(self) -> "dict[str, Use]":
-        """Role → what its ended runs have used; "" → what processes have used that outlived their replica."""
+        """Role → the use of its ended runs; "" → the use of processes that outlived their replica."""
         known = {role.name: role.used for role in self.roles.values() if role.used is not None}
         return known if self.used_by_rest is None else {**known, "": self.used_by_rest}
 
@@ -218,7 +218,7 @@ class AppState:
         self.is_withdrawn = True
 
     def _on_requeued(self, event: "Event", at: float) -> None:
-        """Its scheduler runs all of it again, as before the first start: that uses up no retries."""
+        """Begin anew, as before the first start: the scheduler runs the whole app again, and no retry counts."""
         self.state, self.num_restarts = "created", self.num_restarts + 1
         self.restarts, self.restarting, self._over, self.to_stop = 0, None, {}, {}
         self.order.drop(self.replicas)
@@ -283,7 +283,7 @@ class AppState:
     # -- consequences of events ----------------------------------------------------------------------------
 
     def replica(self, event: "Event") -> Replica:
-        """The replica that an event is about, also one that no event has declared."""
+        """The replica that an event names, created where no event has declared it."""
         name, k = event["role"], event["k"]
         if name not in self.roles:  # a crash of the machine has torn the line with the roles
             self.roles[name] = Role(name, 0)
@@ -296,8 +296,8 @@ class AppState:
         replica.role.active += change
 
     def _reset(self, replica: Replica) -> None:
-        """It is to be started again: what its last run had reached counts no longer."""
-        if replica.is_active:  # restarted by its engine, which reports the end later, or never
+        """Prepare a replica for its next start: conditions that its last run reached count no longer."""
+        if replica.is_active:  # its engine restarted it, and reports the end of the last run later or never
             self._set_active(replica, -1)
         replica.role.reached["ready"] -= replica.is_ready
         replica.role.reached["succeeded"] -= replica.has_succeeded

@@ -1,4 +1,4 @@
-"""How much CPU time and memory the runs of replicas have used. Pure; Python >= 3.6."""
+"""The use of CPU time and memory by the runs of replicas. Pure; Python >= 3.6."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Use:
             self.memory, self.source = other.memory, other.source
 
     def to_json(self) -> "dict[str, Any]":
-        """A JSON object with units in its names; `from_json` gives the use back."""
+        """Return a JSON object with units in its keys; `from_json` reads it."""
         return {
             "cpu_user_s": round(self.user_s, 3),
             "cpu_system_s": round(self.system_s, 3),
@@ -79,7 +79,7 @@ class Use:
 
 
 def _rank(use: Use) -> "tuple[int, int]":
-    """The better measurement of memory ranks higher, then the larger one."""
+    """A key that orders measurements of memory: by their source, then by their size."""
     return _WEIGHT.get(use.source, 0), use.memory
 
 
@@ -89,7 +89,7 @@ def to_json(used: "Mapping[str, Use]") -> "dict[str, dict[str, Any]]":
 
 
 def from_json(found: "Mapping[str, Mapping[str, Any]] | None") -> "dict[str, Use]":
-    """The inverse of `to_json`; {} for None. Raises ValueError for what no version of launcher wrote."""
+    """The inverse of `to_json`; {} for None. Raises ValueError for any other value."""
     try:
         return {role: Use.from_json(use) for role, use in (found or {}).items()}
     except (KeyError, TypeError, AttributeError) as error:

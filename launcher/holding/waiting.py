@@ -1,6 +1,6 @@
 """The way of an app to its start: the jobs that it needs, its turn, its input files, the decision. Pure.
 
-Every process that holds an app before its start goes this way; it wakes up in a way of its own.
+Every process that holds an app before its start uses this generator, and resumes it in its own way.
 """
 
 from launcher.holding.phrases import skipped
@@ -18,30 +18,30 @@ if TYPE_CHECKING:
         """The process that holds an app before its start."""
 
         def accept(self, kind: str, **fields: Any) -> bool:
-            """Record that the app waits, for which its client waits; False where it has ended."""
+            """Record that the app waits: its client waits for that record. False where the app has ended."""
 
         def note(self, kind: str, **fields: Any) -> None:
             """Record an event."""
 
         def follow_needs(self) -> None:
-            """Send each job with its state once it has ended: `removed` where nothing is left of it."""
+            """Send each needed job with its state once it has ended: `removed` where no record is left."""
 
         def give_up(self, why: str) -> None:
             """End the app as skipped."""
 
         def has_share(self) -> bool:
-            """Whether the app has its share of this machine. If not, send once that may have changed."""
+            """Whether the app has its share of this machine. If not, resume the way once that may change."""
 
         def compare(self) -> bool:
-            """Compare the input files with those of the plan, and send what has changed, "" for nothing.
+            """Compare the input files with those of the plan, and send the changed files, "" for none.
 
-            False for an app that has none, or has not waited.
+            Returns False, without a comparison, for an app that has no input files or has not waited.
             """
 
         def decide(self) -> "Optional[bool]":
             """Decide that the app starts, unless another process has decided that it ends.
 
-            Returns whether it starts; None where that cannot be recorded now: then send for another try.
+            Returns whether the app starts; None where that cannot be recorded now: resume to try again.
             """
 
 

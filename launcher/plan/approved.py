@@ -1,9 +1,9 @@
 """Judge a plan by approvals: which of its effects may be carried out, and under which approval.
 
-What a plan would do now must be a part of what was approved. An approval starts each of its jobs once. A
-repeat needs none, unless the command line asks for it: the start of a job whose latest attempt is the same
-start and began under an approval. A start that is approved may also stop attempts of its own job that began
-since, under another approval.
+The effects of a plan now must be a part of the approved effects. An approval starts each of its jobs once. A
+repeat needs no approval, unless the command line asks for it: the start of a job whose latest attempt made
+the same start under an approval. An approved start may also stop attempts of its own job that began since,
+under another approval.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _WORDS: Mapping[str, str] = {
 
 
 def judged(plan: Plan, approvals: Sequence[Approval], past: Past) -> Plan:
-    """The plan without what no approval holds: those jobs are held, and named in `unapproved`.
+    """The plan without the effects that no approval holds: their jobs are held, and named in `unapproved`.
 
-    Steps that start carry the approval under which they do.
+    Steps that start a job carry the approval of the start.
     """
     steps: dict[int, Step] = {}
     refusals: list[Refusal] = []
@@ -63,11 +63,11 @@ def judged(plan: Plan, approvals: Sequence[Approval], past: Past) -> Plan:
 
 
 class _Judge:
-    """What approvals hold of one step.
+    """Compares the effects of one step with the approvals.
 
     Attributes:
-        refusals: of its effects.
-        step: with the approval that its attempt remembers.
+        refusals: the refused effects of the step.
+        step: the step, with the approval that its attempt remembers.
     """
 
     def __init__(self, step: Step, approvals: Sequence[Approval], past: Past) -> None:
@@ -82,7 +82,7 @@ class _Judge:
             self.refusals += [self._unstopped(stop) for stop in step.stops if not self._may_stop(stop, after)]
 
     def _grant(self, start: Start) -> int:
-        """Approve or refuse a start; returns the number after which attempts began under other approvals."""
+        """Approve or refuse a start; returns the number of the last attempt before its approval."""
         latest = self._past(self.step, self.step.guard.attempt) if self.step.guard.attempt else None
         is_asked = any(reason.code == "requested" for reason in self.step.reasons)
         if latest is not None and latest.approval and latest.effect == start.digest and not is_asked:
@@ -127,7 +127,7 @@ class _Judge:
 
 
 def _unheld(start: Start, approvals: Iterable[Approval]) -> Refusal:
-    """The refusal of a start that no approval holds, with the nearest that one does."""
+    """The refusal of a start that no approval holds, with the nearest approved start."""
     same_job = [(each, other) for each in approvals for other in each.starts if other.key == start.key]
     if not same_job:
         return Refusal(start, why=_elsewhere(start, approvals))

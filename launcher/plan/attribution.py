@@ -1,4 +1,4 @@
-"""Compare a plan with the job files of another commit: what it has beyond what was pending there already."""
+"""Compare a plan with the job files of another commit: which of its effects were pending there already."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from launcher.specs.launch import JobKey, Launch
 def attributed(plan: Plan, base: Sequence[Launch], name: str, here: str) -> Plan:
     """The plan with the origin of each effect: already pending on the base called `name`, or from `here`.
 
-    A start is pending when the base declares the same start, a stop when the base declares its job neither.
+    A start is pending when the base declares the same start; a stop is pending when the base lacks the job, too.
     """
     starts = {start_of(launch) for launch in base}
     declared = {launch.key for launch in base if launch.enabled}
@@ -32,7 +32,7 @@ def attributed(plan: Plan, base: Sequence[Launch], name: str, here: str) -> Plan
 
 
 def shared_lines(steps: Sequence[Step]) -> tuple[str, ...]:
-    """Sentences on lines of shared files that change several jobs: `launcher.toml:12 changes 104 jobs`."""
+    """Sentences about lines of shared files that change several jobs: `launcher.toml:12 changes 104 jobs`."""
     jobs: dict[str, dict[JobKey, str]] = {}
     for step in steps:
         for path in (field(change.path) for change in step.changes):
@@ -48,7 +48,7 @@ def shared_lines(steps: Sequence[Step]) -> tuple[str, ...]:
 
 
 class Compared(NamedTuple):
-    """The jobs of two commits, by their documents and what else decides a start.
+    """The jobs of two commits, compared by their documents and the other parts of a start.
 
     Attributes:
         changed: each job with the differences of the documents, and names of other parts that differ.

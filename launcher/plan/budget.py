@@ -1,4 +1,4 @@
-"""What the jobs that a plan starts take together, and the budgets that this exceeds. Pure."""
+"""The time and hours that the jobs started by a plan take, and the budgets that they exceed. Pure."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _MOST_NAMED: Final = 3
 
 
 class Total(NamedTuple):
-    """What the jobs that a plan starts take together.
+    """The sum over the jobs that a plan starts.
 
     Attributes:
-        jobs: how many of them have an estimate.
-        unknown: how many have none.
+        jobs: the number of jobs with an estimate.
+        unknown: the number of jobs without one.
     """
 
     jobs: int
@@ -34,8 +34,8 @@ class Overrun(NamedTuple):
 
     Attributes:
         unit: a key of `UNITS`.
-        hours: the median of what those take that have an estimate.
-        costly: the jobs that take most of it, with their hours.
+        hours: the median hours of the jobs with an estimate.
+        costly: the jobs that take most of the hours, with their hours.
     """
 
     project: str

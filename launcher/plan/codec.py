@@ -1,4 +1,4 @@
-"""Plans to JSON and back, sealed. Reading is strict: every fault at once, each with its path."""
+"""Plans to JSON and back, sealed. Reading is strict and reports every fault at once, with its path."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _FAULTS_SHOWN = 20
 
 
 class PlanFileError(LauncherError):
-    """A file is no saved plan, or one of a newer version."""
+    """A file is not a saved plan, or a newer version saved it."""
 
     code = "plan-file"
 
@@ -54,7 +54,7 @@ def dumps(plan: Plan) -> str:
 
 
 def loads(text: str | bytes, *, name: str = "plan.json") -> Plan:
-    """Read a plan that `dumps` wrote; `name` is the name of the file for messages.
+    """Read a plan that `dumps` wrote; messages call the file `name`.
 
     Raises SealError when a byte of it was edited, PlanFileError when the text is not a saved plan.
     """
@@ -88,7 +88,7 @@ def _no_plan(name: str, why: str) -> PlanFileError:
 
 
 def _unsealed(raw: bytes, name: str) -> PlanFileError:
-    """Why a text carries no valid seal."""
+    """The error for a text without a valid seal."""
     edited = SealError(
         f"{name} was edited after it was saved: its checksum does not match",
         hint="make a new plan; a saved plan is applied byte for byte as `launcher plan --out` wrote it",
@@ -119,7 +119,7 @@ def _of_other_version(data: Mapping[str, Any], name: str) -> PlanFileError | Non
 
 
 def decode(data: Any, *, name: str = "plan.json") -> Plan:
-    """Make a plan of a JSON object without checking its seal; `recheck.located` sets the root of its jobs.
+    """Make a plan from a JSON object without checking its seal; `recheck.located` sets the root of its jobs.
 
     Raises PlanFileError with every fault; also for a document or effects that do not match their digests.
     """
@@ -285,7 +285,7 @@ def _to_lifecycle(policies: Mapping[str, Any]) -> Lifecycle:
 
 
 def _seconds(moment: str) -> int | None:
-    """Seconds since the epoch; None for what the calendar does not have."""
+    """Seconds since the epoch; None for a moment that the calendar does not have."""
     try:
         time = datetime.fromisoformat(moment.removesuffix("Z"))
     except ValueError:

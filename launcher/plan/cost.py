@@ -1,4 +1,4 @@
-"""Estimates of what an attempt takes: durations and hours, as ranges. Values only."""
+"""Estimates of the durations and hours of attempts, as ranges. Values only."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ class Range(NamedTuple):
         return Range(*(factor * each for each in self))
 
     def rounded(self) -> Range:
-        """As saved plans keep it."""
+        """The range with the digits that saved plans keep."""
         return Range(*(round(each, 6) for each in self))
 
 
 class Estimate(NamedTuple):
-    """How long an attempt runs and what it takes, by the last successes of its job.
+    """How long an attempt runs and how many core-hours and GPU-hours it takes, by its job's last successes.
 
     Attributes:
-        attempts: their number, at least two.
-        same_document: they ran the document that is to be started; else other ones.
+        attempts: the number of successes, at least two.
+        same_document: the successes ran the document to be started; else other documents.
         duration_s: from its start to its end; neither waiting nor time in line.
         core_hours: cores that its roles ask for, times the duration, and the CPU time of roles that ask for
             none; None where that is not on record.

@@ -1,8 +1,8 @@
 """Decide what happens to one job: the action table, with the job's policies and the command line's flags.
 
 The latest attempt decides. An unfinished submission has started nothing, so when it was made for another
-document than the desired one, or for attempts of its needs that are the latest no more, the attempt before it
-decides instead. So it does when the latest attempt was skipped.
+document than the desired one, or for attempts of its needs that are no longer the latest, the attempt before
+it decides instead. The attempt before a skipped one decides, too.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def _held_by_policy(
 
 
 def _live(desired: Desired, history: History, last: Attempt) -> Step:
-    """The document is running, waits or is being submitted.
+    """Decide about a job whose document is running, waits or is being submitted.
 
     Only --rerun and a need that changes stop it and start it again. Input files that change under a running
     attempt are judged at its end, since work must not stop by surprise.
@@ -189,8 +189,8 @@ def _without_holder(attempt: Attempt) -> str:
 
 
 def _outdated(desired: Desired, history: History, last: Attempt) -> list[Reason]:
-    """Why an attempt that has ended is out of date: its input files have changed, its needs have moved, or
-    `on_edit` follows the files of its checkout."""
+    """Why an ended attempt is out of date: its input files have changed, its needs have moved, or `on_edit`
+    follows the files of its checkout."""
     follows = desired.launch.lifecycle.on_edit == "rerun"
     return [
         *inputs_changed(desired, last),
@@ -200,8 +200,8 @@ def _outdated(desired: Desired, history: History, last: Attempt) -> list[Reason]
 
 
 def _moved(desired: Desired, history: History, last: Attempt) -> list[Reason]:
-    """Why a job runs again that has ended: its needs have changed, or its latest attempt was skipped and
-    they have run since."""
+    """Why an ended job runs again: its needs have changed, or they have run since its latest attempt was
+    skipped."""
     if not desired.follows:
         return []
     latest = history.latest
@@ -246,7 +246,7 @@ def _start(
     reasons: Sequence[Reason],
     changes: Sequence[Change] = (),
 ) -> Step:
-    """Start an attempt, unless one of its needs has no attempt that it could stand on."""
+    """Start an attempt, unless one of its needs offers no attempt to it."""
     if failed := grounds_.failed(desired.grounds):
         notes = tuple(dict.fromkeys(each.note for each in desired.grounds if each.note and not each.stands))
         return replace(_stay(desired, history, "hold", [failed, *reasons], changes), notes=notes)

@@ -20,7 +20,7 @@ from launcher.text import printable
 Op = Literal["+", "-", "~"]
 _BARE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*\Z")
 _BARE_DESTINATION = re.compile(r"/[^\[\]\"\\\x00-\x1f]*\Z")
-_NOTHING: Any = object()  # differs from every JSON value
+_NOTHING: Any = object()  # unequal to every JSON value
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +28,8 @@ class Change:
     """One difference.
 
     `path` is `roles.trainer.args[3]`, `roles.trainer.env.LR`, `roles.trainer.mounts[/data]`; a key that could
-    be misread stands in quotes, `metadata["a.b"]`. The index of a `+` counts in the new list, that of `-`
-    and `~` in the old one. A changed order of the roles is one `~` of the path `roles`, with their names.
+    be misread is quoted, `metadata["a.b"]`. The index of a `+` counts in the new list, that of `-` and `~` in
+    the old list. A changed order of the roles is one `~` of the path `roles`, with their names.
     `old` and `new` are JSON values; `old` is None for `+`, `new` for `-`.
     """
 
@@ -155,12 +155,12 @@ _CELLS_MAX = 1_000_000  # beyond this the exact table costs more than a smaller 
 
 
 def atom(value: Any) -> str:
-    """A text that is equal for equal JSON values of one type only: 1, 1.0, true and "1" are four values."""
+    """A text, equal only for equal JSON values of the same type: 1, 1.0, true and "1" are four values."""
     return json.dumps(value, sort_keys=True)
 
 
 def align(old: Sequence[Any], new: Sequence[Any]) -> list[Edit]:
-    """The fewest insertions, removals and replacements that turn `old` into `new`, from front to back."""
+    """The shortest list of insertions, removals and replacements that turn `old` into `new`, front to back."""
     before, after = [atom(item) for item in old], [atom(item) for item in new]
     start = common_prefix(before, after)
     end = common_prefix(before[start:][::-1], after[start:][::-1])
@@ -229,12 +229,12 @@ MOST: Final = 30
 """The differences to show, and the number of lines of those left out."""
 _LEFT_OUT = "…"
 _LEAST_CONTEXT = 4  # words and blanks between two differences that are shown as one
-_AROUND = 12  # characters around a difference inside of a word
+_AROUND = 12  # characters around a difference inside a word
 _WORDS = r"\s+|\S+"
 
 
 def differences(old: str, new: str, width: int) -> list[Piece]:
-    """List the differing lines; of lines longer than `width` characters, the differing words with context.
+    """List the differing lines; for lines longer than `width` characters, the differing words with context.
 
     Macros are spelled as in job files.
     """

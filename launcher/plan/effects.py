@@ -20,7 +20,7 @@ _OLD_PREFIXES: Final = ("lp1:", "lp2:")
 
 
 class Start(NamedTuple):
-    """The start of one job: all that decides what runs.
+    """The start of one job: everything that determines its run.
 
     `review` is the review digest of its document, in which values of `$<git.…>` are left symbolic. Origin
     and path count because relative paths, scripts and workspace are found from the folder of the job file.
@@ -28,9 +28,9 @@ class Start(NamedTuple):
     numbers.
 
     Attributes:
-        workspace: digest of the files that travel with it, which the document holds, too; "" for none.
-        trigger: digest of the files of `rerun_on`; inputs: of those of `inputs`; "" for none.
-        needs: the jobs that it needs, sorted; with ` (rerun: never)` where that is so.
+        workspace: digest of the files that travel with the job, also part of the document; "" for none.
+        trigger: digest of the files of `rerun_on`; inputs: digest of the files of `inputs`; "" for none.
+        needs: the jobs that it needs, sorted; with ` (rerun: never)` where the file says so.
     """
 
     key: JobKey
@@ -74,11 +74,11 @@ class Approval:
     """The effects of one plan that was approved.
 
     Attributes:
-        id: of the plan; attempts that it starts remember it, so that it starts each job once.
-        starts: each with the number of the job's latest attempt when the plan was made; 0 for none.
-        stops: app ids.
-        pull_request: the number of the pull request that was merged; "" without one.
-        source: what users know it by, such as the name of its file.
+        id: the id of the plan; attempts that it starts remember the id, so that it starts each job once.
+        starts: start → the number of the job's latest attempt when the plan was made; 0 for none.
+        stops: the app ids of the attempts to stop.
+        pull_request: the number of the merged pull request; "" without one.
+        source: its name for users, such as the name of its file.
     """
 
     id: str
@@ -95,8 +95,8 @@ class Refusal(NamedTuple):
     """An effect that no approval holds.
 
     Attributes:
-        approved: what approvals hold of the job instead; "" for nothing.
-        why: a phrase.
+        approved: the effects of the job that approvals hold instead; "" for none.
+        why: the reason, as a phrase.
     """
 
     effect: Effect
@@ -112,7 +112,7 @@ def start_of(launch: Launch, digest: str = "") -> Start:
     """The effect of starting a launch.
 
     Args:
-        digest: of its document, where the caller knows it; else it is computed.
+        digest: the digest of its document, where the caller knows it; else it is computed.
     """
     review = launch.review_digest or digest or canonical.digest(canonical.document(launch))
     parts = launch.workspace.parts if launch.workspace is not None else ()
@@ -129,7 +129,7 @@ def start_of(launch: Launch, digest: str = "") -> Start:
 
 
 def started_by(step: Step) -> Start | None:
-    """The start that a step has; None for one that starts nothing."""
+    """The start among the effects of a step; None for a step that starts nothing."""
     if not step.starts or step.launch is None:
         return None
     return start_of(step.launch, step.digest)

@@ -1,11 +1,11 @@
-"""Estimate how long a job runs, and what it takes, by its last successes. Pure.
+"""Estimate the duration, core-hours and GPU-hours of a job by its last successes. Pure.
 
 The range is a prediction interval of log-normal values with unknown mean and deviation: about four of five
 attempts end within it. The newest attempts count most, since jobs drift. A few attempts say little about how
 far the next one is off, so a usual deviation counts as if two attempts had shown it.
 
-Attempts of the document that is to be started count alone where there are two of them; else those of other
-documents count, too.
+Where two attempts ran the document that is to be started, only attempts of that document count; otherwise
+attempts of other documents count, too.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _SHORTEST_S: Final = 1e-3
 
 
 class Past(NamedTuple):
-    """A success of a job: the digest of its document, its duration, and role → what its runs have used."""
+    """A success of a job: the digest of its document, its duration, and role → the use of its runs."""
 
     digest: str
     took_s: float
@@ -46,12 +46,12 @@ class Past(NamedTuple):
 
 
 def jobs_to_estimate(plan: Plan) -> list[JobKey]:
-    """The jobs that the plan starts and that may have successes enough."""
+    """The jobs that the plan starts and that may have enough successes."""
     return [step.key for step in plan.steps if step.starts and step.launch and step.guard.attempt >= LEAST]
 
 
 def with_estimates(plan: Plan, history: Mapping[JobKey, Sequence[Past]]) -> Plan:
-    """The plan with an estimate of each job that it starts, as far as there is one.
+    """The plan with an estimate of each job that it starts, where there is one.
 
     Args:
         history: the last successes of jobs, each the newest first.
@@ -93,7 +93,7 @@ def estimate(launch: Launch, digest: str, past: Sequence[Past]) -> Estimate | No
 def _core_hours(
     launch: Launch, cores: float, duration: Range, past: Sequence[Past], *, is_same: bool
 ) -> Range | None:
-    """`cores`: what its roles ask for together."""
+    """The range of core-hours; None where unknown. `cores`: the cores that its roles ask for together."""
     others = {role.name: role.num_replicas for role in launch.app.roles if role.resource.cpu <= 0}
     if not others:
         return duration.times(cores / 3600)
@@ -102,7 +102,7 @@ def _core_hours(
         return None
 
     def core_s(each: Past) -> float:
-        """Under another document a role may have had another number of replicas."""
+        """Core-seconds of a success. Under another document a role may have had another number of replicas."""
         uses = ((each.used[role], replicas) for role, replicas in others.items())
         used = sum(use.cpu_s if is_same else use.cpu_s / max(use.runs, 1) * count for use, count in uses)
         return cores * each.took_s + used
@@ -126,14 +126,14 @@ def range_of(values: Sequence[float]) -> Range:
 
 @cache
 def _weights(number: int) -> tuple[tuple[float, ...], float]:
-    """The weights of so many attempts, 1 together, and the number of equal ones that say as much."""
+    """The weights of `number` attempts, summing to 1, and the equivalent number of equal weights."""
     weights = [_FADING**age for age in range(number)]
     whole = sum(weights)
     return tuple(each / whole for each in weights), whole**2 / sum(each**2 for each in weights)
 
 
 def _student(freedom: float) -> float:
-    """Where Student's distribution leaves a tenth above; off by less than 1 % from 2 degrees of freedom on.
+    """The 90 % quantile of Student's distribution; off by less than 1 % from 2 degrees of freedom on.
 
     Source: Cornish and Fisher's expansion; Abramowitz and Stegun, 26.7.5.
     """

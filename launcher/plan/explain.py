@@ -1,4 +1,4 @@
-"""Explain the latest success of a job: each part that it stands on, and whether that is current. Pure."""
+"""Explain the latest success of a job: each part that it depends on, and whether it is current. Pure."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ What = Literal["document", "workspace", "need", "inputs", "files", "seen"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One thing that a success stands on.
+    """One part that a success depends on.
 
     Attributes:
         name: the job of a need, a glob of `rerun_on`, the path of a seen file or of a workspace.
-        recorded: what is on record of it: a digest, or attempt and edition of a need; "" for none.
-        is_current: whether it is the same now; None for what is not compared.
-        now: how it differs now, or why it is not compared; "" for nothing to say.
+        recorded: the recorded digest, or attempt and edition of a need; "" for none.
+        is_current: whether the part is the same now; None when it is not compared.
+        now: how the part differs now, or why it is not compared; "" otherwise.
     """
 
     what: What
@@ -41,7 +41,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """The latest success of a job, with all that it stands on, and the step of the plan.
+    """The latest success of a job, with all parts that it depends on, and the step of the plan.
 
     Attributes:
         success: None when no attempt has succeeded.
@@ -58,7 +58,7 @@ def explain(
     """Explain the step that a plan has for a declared job.
 
     Args:
-        grounds: what the needs of the job offer in this plan.
+        grounds: the offers of the job's needs in this plan.
         edited: the files of the checkout that differ from what its latest success ran.
     """
     success = snapshot.succeeded.get(step.key)
@@ -120,7 +120,7 @@ def _needs(success: Attempt, grounds: Sequence[Ground], knows: Knows) -> Iterato
 
 
 def _need(old: StoodOn | None, ground: Ground | None) -> tuple[bool | None, str]:
-    """Whether a need is the one on record, and how it differs."""
+    """Whether a need is at the recorded attempt or edition, and how it differs."""
     if ground is None:
         return False, "no longer needed"
     if old is None:

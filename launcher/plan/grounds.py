@@ -1,4 +1,4 @@
-"""One job as its file declares it, as its attempts are on record, and what its needs offer it. Pure."""
+"""One job: its declaration, its recorded attempts, and the attempts that its needs offer. Pure."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ class Ground:
     """The offer of one need to a new attempt of the job that has it.
 
     Attributes:
-        stands: the attempt that the new one would stand on; None when there is none to hope for.
-        state: of that attempt: it succeeded, is "pending" (live already), or "starts" with this plan.
-        edition: that of `stands`, else that of the need's latest success; 0 for none.
-        trouble: why there is none to stand on, as in `prepare: failed`.
+        stands: the attempt of the need that the new attempt would use; None when none can be expected.
+        state: the state of `stands`: it succeeded, is "pending" (live already), or "starts" with this plan.
+        edition: the edition of `stands`, else of the need's latest success; 0 for none.
+        trouble: why there is no such attempt, as in `prepare: failed`.
         submitter: the client that is submitting `stands` at the moment; "" for none.
         is_routine: this plan starts `stands` for nothing but its trigger `every_apply`.
-        note: what decides about a need that no job file declares or that is disabled; "" for any other.
-        unresolved: why it is not known which jobs its name stands for; "" for a need that is one job.
-        warning: why the new attempt may find less of the need than it expects; "" for nothing to say.
+        note: what decides about a need that no job file declares or that is disabled; "" for any other need.
+        unresolved: why it is unknown which jobs its name means; "" for a need that is one job.
+        warning: why the new attempt may find less of the need than it expects; "" for none.
     """
 
     need: Need
@@ -60,11 +60,11 @@ class Ground:
 
     @property
     def is_pending(self) -> bool:
-        """Whether an attempt that stands on it has to wait."""
+        """Whether an attempt that uses this need has to wait."""
         return self.state in ("pending", "starts")
 
     def has_moved(self, old: StoodOn) -> bool:
-        """Whether the need is at another edition than `old`."""
+        """Whether the edition of the need differs from that of `old`."""
         return bool(self.edition) and self.edition != old.edition
 
     def runs_again(self, old: StoodOn) -> bool:
@@ -72,7 +72,7 @@ class Ground:
         return self.state == "starts" and self.stands is not None and self.stands.number != old.number
 
     def moved(self) -> Reason:
-        """The reason to run a job again that stood on an earlier attempt or edition of the need."""
+        """The reason to run a job again that used an earlier attempt or edition of the need."""
         if self.state == "starts":
             return Reason("needs_changed", detail=f"{self.job} will run")
         if self.state == "pending":
@@ -98,7 +98,7 @@ class Grounds:
         return tuple(self._with_output(ground, launch) for ground in found)
 
     def _with_output(self, ground: Ground, launch: Launch) -> Ground:
-        """The ground, without an attempt to stand on where the job reads an output folder that is gone."""
+        """The ground, without its attempt where the job reads an output folder that is gone."""
         stands = ground.stands
         if stands is None or ground.is_pending or stands.app_id not in self.snapshot.lost_outputs:
             return ground
@@ -109,7 +109,7 @@ class Grounds:
         return replace(ground, stands=None, state="none", trouble=trouble, note=remedy)
 
     def _reads(self, launch: Launch, need: Need) -> bool:
-        """Whether the job reads the output folder of the need. LAUNCHER_NEEDS names those of a matrix."""
+        """Whether the job reads the output folder of the need. LAUNCHER_NEEDS names the folders of a matrix."""
         step = self.steps.get(key_of(launch, need))
         of_matrix = step is not None and step.launch is not None and bool(step.launch.matrix)
         return of_matrix or need.job in jobs_read(launch.app) or lists_needs(launch.app)
@@ -191,22 +191,22 @@ def goes_on(attempt: Attempt, grounds: Sequence[Ground]) -> bool:
 
 
 def moved(attempt: Attempt, grounds: Sequence[Ground], knows: Knows) -> list[Reason]:
-    """Why an attempt does not stand on the needs of today: they are others, or at other editions.
+    """Why an attempt does not match today's needs: the jobs differ, or their editions.
 
     `rerun: never` takes a need out of the comparison. The file decides that for a need that it names, the
-    record for one that it names no more. So to remove that policy runs nothing again by itself; it lets a
-    change through that the policy has held back.
+    record for a need that the file no longer names. So removing that policy runs nothing again by itself; it
+    lets a change through that the policy has held back.
     """
     others = _other_editions(attempt, grounds, knows)
     return [*other_needs(attempt, grounds), *(ground.moved() for ground in others if ground.need.rerun)]
 
 
 def running_again(attempt: Attempt, grounds: Sequence[Ground], knows: Knows) -> list[Reason]:
-    """Why a live attempt is made anew: needs that move, or run again, under it.
+    """Why a live attempt is made anew: its needs move or run again meanwhile.
 
-    A need that `every_apply` repeats does so only under an attempt that waits: its edition stays. Under one
-    that waits, so does a need that was added or removed: nothing of it has run, and it is bound to exact
-    attempts. One that runs is judged by those when it has ended.
+    For a waiting attempt, two more changes count: a need that `every_apply` repeats, although its edition
+    stays, and a need that was added or removed. A waiting attempt has run nothing and is bound to exact
+    attempts. A running attempt is judged by these changes when it has ended.
     """
     waits = attempt.state in WAITING_STATES
     offered = [ground for ground in grounds if ground.stands is not None]
@@ -224,9 +224,9 @@ def running_again(attempt: Attempt, grounds: Sequence[Ground], knows: Knows) -> 
 
 
 def other_needs(attempt: Attempt, grounds: Sequence[Ground], *, order_too: bool = False) -> list[Reason]:
-    """The jobs that the file needs and the attempt does not stand on, and the reverse.
+    """The needs in the file that the attempt lacks, and the needs of the attempt that the file lacks.
 
-    Nothing where a name among the needs may stand for jobs that are not known here.
+    None where a name among the needs may mean jobs that are not known here.
 
     Args:
         order_too: count needs with `rerun: never` as well.
@@ -243,7 +243,7 @@ def other_needs(attempt: Attempt, grounds: Sequence[Ground], *, order_too: bool 
 def run_since(attempt: Attempt, grounds: Sequence[Ground], knows: Knows) -> list[Reason]:
     """The needs with a later attempt than the one that a skipped attempt waited for.
 
-    None while one of them has no attempt to stand on.
+    None while one of them offers no attempt.
     """
     if any(ground.stands is None for ground in grounds):
         return []
@@ -258,7 +258,7 @@ def run_since(attempt: Attempt, grounds: Sequence[Ground], knows: Knows) -> list
 
 
 def _on_record(attempt: Attempt, knows: Knows) -> dict[str, StoodOn]:
-    """The needs on record by job, without those whose numbers and editions are of another state folder."""
+    """The recorded needs by job, without needs whose numbers and editions are of another state folder."""
     return {each.job: each for each in attempt.needs if knows(attempt, each)}
 
 
@@ -274,7 +274,7 @@ def _listed(jobs: Iterable[str]) -> str:
 
 
 def failed(grounds: Iterable[Ground]) -> Reason | None:
-    """The reason to hold a job that would start, with every need that it cannot stand on."""
+    """The reason to hold a job that would start, with every need that offers no attempt."""
     troubles = [ground.trouble for ground in grounds if ground.stands is None]
     return Reason("needs_failed", detail=", ".join(troubles)) if troubles else None
 
@@ -300,13 +300,13 @@ class Desired:
     """One job as its file declares it, and the flags of the command line that concern it.
 
     Attributes:
-        grounds: what its needs offer, one for each.
-        follows: it runs again when its needs have.
+        grounds: the offers of its needs, one for each.
+        follows: the job runs again when its needs have.
         lack: why this machine can never start it; None when it can.
         judges_inputs: its input files count.
-        files: input files by their digest, for the words of reasons.
-        edited: the files of its checkout that are not what its latest attempt ran.
-        place: as in `Step`.
+        files: input files by their digest, for the texts of reasons.
+        edited: the files of its checkout that differ from those that its latest attempt ran.
+        place: see `Step`.
     """
 
     launch: Launch
@@ -348,11 +348,11 @@ class History:
 
     Attributes:
         latest: its latest attempt.
-        judged: the attempt that decides: `latest`, or the one that ran before it when that is a leftover.
+        judged: the attempt that decides: `latest`, or the attempt that ran before a leftover.
         leftover: `latest` when it is an unfinished submission.
         live: its attempts that are running, waiting or being submitted, by number.
         attempts: the number of recorded attempts of the desired document.
-        knows: whether what an attempt has on record of a need can be compared here.
+        knows: whether the recorded numbers and editions of an attempt's need can be compared here.
     """
 
     latest: Attempt | None = None
@@ -374,7 +374,7 @@ class History:
 
     @property
     def next_number(self) -> int:
-        """The number of the next attempt, which takes the number of a leftover."""
+        """The number of the next attempt: the number of the leftover, if there is one."""
         if self.leftover is not None:
             return self.leftover.number
         return self.latest.number + 1 if self.latest is not None else 1
@@ -399,8 +399,8 @@ def history_of(desired: Desired, snapshot: Snapshot, live: Sequence[Attempt]) ->
 def _is_leftover(desired: Desired, latest: Attempt) -> bool:
     """Whether the latest attempt is a begun submission.
 
-    So is a waiting attempt without a holder that is to go on. Any other waiting attempt keeps its number, and
-    is withdrawn when it is not wanted.
+    A wanted waiting attempt without a holder is one, too. Any other waiting attempt keeps its number, and is
+    withdrawn when it is not wanted.
     """
     return is_unfinished(latest) or (is_abandoned(latest) and is_wanted(desired, latest))
 

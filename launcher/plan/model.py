@@ -26,7 +26,7 @@ _COUNT_WORDS: Final[dict[ActionKind, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orphan:
-    """A live attempt whose job no file declares any more. The plan does not stop it."""
+    """A live attempt whose job is in no file any more. The plan does not stop it."""
 
     key: JobKey
     path: str
@@ -70,7 +70,7 @@ class Plan:
         commits: origin → git commit of its job files, with `-dirty` when the tree was.
         turns: where jobs that it starts have to take turns on this machine, in short sentences.
         shared: which lines of launcher.toml and of parents change several of its jobs.
-        unapproved: effects that were taken out of it, since no approval holds them; not saved.
+        unapproved: effects that were taken out of the plan, since no approval holds them; not saved.
     """
 
     steps: tuple[Step, ...] = ()
@@ -104,7 +104,7 @@ class Plan:
 
     @property
     def plan_digest(self) -> str:
-        """The digest that a user approves."""
+        """The digest of all effects, which a user approves."""
         return plan_digest(self.effects)
 
     def counts(self) -> dict[ActionKind, int]:

@@ -99,6 +99,6 @@ def _cores(millis: int) -> str:
 
 
 def _memory(size: int) -> str:
-    """In the largest unit that leaves it whole."""
+    """A size in the largest unit that leaves it whole."""
     unit, many = next((unit, many) for unit, many in _SIZES if size % many == 0)
     return f"{size // many}{unit}"

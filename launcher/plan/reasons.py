@@ -95,7 +95,7 @@ class Reason:
         code: what kind of reason; `REASONS` says what each means.
         path: the field that decides, such as `roles.trainer.args[3]` or `lifecycle.on_failed`; "" for none.
         old, new: its values, JSON-able; None where there is none.
-        detail: further facts as a phrase for users.
+        detail: further facts, as a phrase for users.
     """
 
     code: ReasonCode

@@ -5,9 +5,9 @@ of a kept or held job may have changed as long as the job would still be kept or
 succeeded since is no reason to refuse. An attempt that this plan made (`Attempt.plan_id`) never invalidates
 it: an unfinished one is resumed, any other counts as done, whatever its outcome.
 
-What the jobs need is looked up again, in the plan and outside of it. An attempt of a need that has succeeded
-since changes nothing; one of another edition, or a failure, does. Jobs that need one that this plan has
-started and that failed are held.
+The needs of the jobs are looked up again, in the plan and outside of it. A need's attempt that has succeeded
+since changes nothing; an attempt of another edition, or a failure, does. Jobs are held when they need a job
+that this plan has started and that failed.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def recheck(plan: Plan, snapshot: Snapshot, *, now: float) -> Recheck:
 
 
 def _checked(plan: Plan, snapshot: Snapshot) -> list[tuple[Step, _Today]]:
-    """The steps in their order, each with what it would be now. A need is looked at before its dependents."""
+    """The steps in their order, each with the step as it would be now. Needs come before their dependents."""
     asked = _asked(plan)
     grounds = Grounds(snapshot)
     found: dict[int, _Today] = {}
@@ -99,8 +99,8 @@ def _checked(plan: Plan, snapshot: Snapshot) -> list[tuple[Step, _Today]]:
 def located(plan: Plan, *, root: str, origin: str) -> Plan:
     """The plan with its job files bound to the repository at `root`.
 
-    A job without a git remote has a folder as its origin and belongs only there: in a checkout that has no
-    remote either, where one of the two folders contains the other.
+    A job without a git remote has a folder as its origin. It belongs only to a checkout that has no remote
+    either, and whose folder contains that folder or lies in it.
     Raises StaleError when the plan has jobs of a repository other than this one.
     """
     origins = {step.launch.origin for step in plan.steps if step.launch}
@@ -162,7 +162,7 @@ def _today(step: Step, plan: Plan, grounds: Grounds, asked: Collection[JobKey]) 
         document=step.document,
         digest=step.digest,
         grounds=grounds.of(step.launch),
-        # A job that was kept while it ran stays kept once it has succeeded; what starts is hashed again.
+        # A job that was kept while it ran stays kept once it has succeeded; inputs of starts are hashed again.
         judges_inputs=step.has_effects,
         files=grounds.snapshot.inputs,
         edited=step.edited,
@@ -174,7 +174,7 @@ def _today(step: Step, plan: Plan, grounds: Grounds, asked: Collection[JobKey]) 
     launch = step.launch if step.has_effects else _untriggered(step.launch)
     retry = plan.selection.retry_failed
     desired = replace(desired, launch=launch, rerun=step.key in asked, retry_failed=retry)
-    if step.blocked == "over_capacity":  # so it stays: the plan may not be applied
+    if step.blocked == "over_capacity":  # still so: the plan may not be applied
         return step, None
     today = _decided(step, desired, grounds.snapshot)
     if _stands(step, today) or _waits_in_vain(step, today, plan, grounds):
@@ -183,7 +183,7 @@ def _today(step: Step, plan: Plan, grounds: Grounds, asked: Collection[JobKey]) 
 
 
 def _own_today(step: Step, desired: Desired, latest: Attempt, snapshot: Snapshot) -> Step:
-    """A step whose attempt this plan has made: unfinished it is resumed, else it counts as done."""
+    """A step whose attempt this plan has made: resumed when unfinished, else done."""
     today = _decided(
         step, replace(desired, launch=_quiet(desired.launch), follows=False, judges_inputs=False), snapshot
     )
@@ -238,8 +238,8 @@ def _stands(step: Step, today: Step) -> bool:
     if (today.guard.attempt, today.guard.app_id) != (step.guard.attempt, step.guard.app_id):
         return False
     if step.withdraws and today.guard.state not in (*WAITING_STATES, "skipped"):
-        return False  # it has started since
-    if step.kind == "destroy":  # of a disabled job; an attempt that has ended since needs no stop
+        return False  # the attempt has started since
+    if step.kind == "destroy":  # the job is disabled; an attempt that has ended since needs no stop
         return today.kind in ("destroy", "keep")
     approved = {stop.app_id for stop in step.stops}
     return (
@@ -277,7 +277,7 @@ def _moved(step: Step, latest: Attempt | None, today: Step | None = None) -> Rea
 
 
 def _already_applied(plan: Plan, left: Plan) -> Reason:
-    """Return the message that no step is left to do, with the users who applied the plan."""
+    """The reason that no step is left to do, with the users who applied the plan."""
     made = {step.latest.actor for step in left.steps if step.latest and step.latest.plan_id == plan.plan_id}
     who = " and ".join(sorted(filter(None, made)))
     return Reason("already_applied", detail=f"{who} applied it already" if who else "")

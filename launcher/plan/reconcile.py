@@ -1,6 +1,6 @@
 """Decide which steps turn the observed attempts into the desired ones. Pure: same input, same plan.
 
-Jobs are chosen by name: `train`, with what needs it (`train+`), with what it needs (`+train`).
+Jobs are chosen by name: `train`; `train+` adds the jobs that need it, `+train` the jobs that it needs.
 """
 
 from __future__ import annotations
@@ -55,16 +55,16 @@ def reconcile(
 
     Args:
         others: jobs that are declared and not selected; they are no orphans, and are left as they are.
-        select: what selected the jobs, for the record.
-        rerun: jobs to run again whatever their outcome, each as `job` or `project/job`, or all those of a
+        select: the words that selected the jobs, for the record.
+        rerun: jobs to run again whatever their outcome, each as `job` or `project/job`, or all jobs of a
             matrix by its name; with `+` behind it, also every job that needs them.
-        retry_failed: run the jobs again whose latest attempt failed or was lost.
+        retry_failed: run every job again whose latest attempt failed or was lost.
         prune: destroy orphans instead of reporting them.
         take_over: jobs of another origin become jobs of this one.
         scopes: where to look for orphans; nowhere by default.
         declared_in: finds the file of a need that neither the jobs nor the snapshot have.
-        room: what this machine has; None where no job asks for a share of it.
-        edited: the files of the checkout, by job, that are not what its latest attempt ran.
+        room: the room of this machine; None where no job asks for a share of it.
+        edited: job → the files of its checkout that differ from those that its latest attempt ran.
 
     Raises UsageError when `rerun` names no job, several, or one that is disabled.
     """
@@ -126,7 +126,7 @@ def _steps(job: Desired, snapshot: Snapshot, live: Sequence[Attempt]) -> list[St
 
 
 def _in_waves(launches: Sequence[Launch]) -> list[Launch]:
-    """Every job behind those that it needs."""
+    """The jobs, each behind the jobs that it needs."""
     return in_order({launch.key: launch for launch in launches}, needs_of(launches))
 
 
@@ -147,7 +147,7 @@ def _by_key(attempts: Iterable[Attempt]) -> dict[JobKey, list[Attempt]]:
 
 
 def _place(step: Step) -> tuple[Any, ...]:
-    """By job key, the numbers in names in numeric order; of one job, the older attempt first."""
+    """The sort key: job key, with numbers in names in numeric order; then the older attempt first."""
     project, target, job = step.key
     return project, target, natural(job), job, step.guard.attempt
 
@@ -168,7 +168,7 @@ def asked_for(desired: Sequence[Launch], rerun: Collection[str]) -> set[JobKey]:
 def _named(desired: Sequence[Launch], name: str) -> set[JobKey]:
     found = named(desired, name, "--rerun")
     job = name.rpartition("/")[2]
-    meant = {launch.key._replace(job=job) for launch in found}  # of a matrix its name
+    meant = {launch.key._replace(job=job) for launch in found}  # for a matrix, its name
     if len(meant) > 1:
         hint = f"say which one: {', '.join(sorted(map(str, meant)))}"
         raise UsageError(f"--rerun {name}: several jobs have this name", hint=hint)
@@ -196,7 +196,7 @@ def _problems(
 def _unmet(
     desired: Sequence[Launch], others: Sequence[Launch], snapshot: Snapshot, declared_in: DeclaredIn
 ) -> list[PlanProblem]:
-    """The needs that no job meets: a circle, or a name that no file declares and that never ran."""
+    """The needs that no job meets: a cycle, or a name that no file declares and that never ran."""
     if circle := cycle_in(desired):
         around = " → ".join(key.job for key in circle)
         hint = "remove one of these `needs`"
@@ -242,7 +242,7 @@ def _unknown(
 
 
 def has_other_origin(launch: Launch, latest: Attempt | None) -> bool:
-    """Whether the job's attempts belong to another repository. One without an origin belongs to all."""
+    """Whether the job's attempts belong to another repository. A job without an origin belongs to all."""
     return latest is not None and latest.origin not in ("", launch.origin)
 
 
@@ -292,7 +292,7 @@ class Scope:
 def find_orphans(
     live: Sequence[Attempt], declared: Collection[JobKey], scopes: Collection[Scope]
 ) -> list[Attempt]:
-    """The live attempts within the scopes whose job is not among the declared ones."""
+    """The live attempts within the scopes whose job is not declared."""
     return [
         attempt
         for attempt in live
@@ -305,7 +305,7 @@ def report(attempt: Attempt) -> Orphan:
 
 
 def destroy(attempt: Attempt) -> Step:
-    """Stop an orphan. One step per attempt: a job may have two when its file went during a replace."""
+    """Stop an orphan. One step per attempt: a job has two if its file was deleted during a replace."""
     return stop(attempt, Reason("orphan", detail=f"{attempt.path} declares it no more"))
 
 
@@ -331,7 +331,7 @@ def stop(attempt: Attempt, reason: Reason) -> Step:
 
 
 def select(launches: Sequence[Launch], words: Collection[str]) -> tuple[list[Launch], list[Launch]]:
-    """The jobs that --select names, and the others; without a word all are selected.
+    """The jobs that --select names, and the other jobs; without words all are selected.
 
     Raises UsageError for a name of no job.
     """
@@ -348,7 +348,7 @@ def select(launches: Sequence[Launch], words: Collection[str]) -> tuple[list[Lau
 
 
 def named(launches: Sequence[Launch], name: str, option: str) -> list[Launch]:
-    """The jobs with a name, each as `job` or `project/job`; all those of a matrix by its name.
+    """The jobs with a name, `job` or `project/job`; all jobs of a matrix by the name of the matrix.
 
     Raises UsageError when there is none.
     """
@@ -378,7 +378,7 @@ def _names(launch: Launch) -> tuple[str, ...]:
 def reached(
     launches: Sequence[Launch], start: Collection[JobKey], way: Literal["needs", "dependents"]
 ) -> set[JobKey]:
-    """The jobs at `start`, and all that they need, or that need them, over any number of steps."""
+    """The jobs at `start` and every job that they need, or that needs them, directly or not."""
     edges = [(key, need) for key, needs in needs_of(launches).items() for need in needs]
     if way == "dependents":
         edges = [(need, key) for key, need in edges]

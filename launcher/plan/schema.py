@@ -1,6 +1,6 @@
 """The shape of a saved plan, launcher.plan/v3, and of a list of effects.
 
-Plans of v1 and v2 have it as well: later versions have added optional fields. In v3 `effects` is required.
+Plans of v1 and v2 have this shape, too: later versions added optional fields. In v3 `effects` is required.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ def seal(text: str) -> str:
 
 
 def is_sealed(data: bytes) -> bool:
-    """Whether these are the bytes that `seal` returned, each of them."""
+    """Whether `data` is exactly what `seal` returned."""
     field = _LAST_FIELD.search(data)
     return field is not None and field[1].decode() == _checksum(data[: field.start()])
 

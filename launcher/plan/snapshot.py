@@ -23,12 +23,12 @@ class Snapshot:
 
     Attributes:
         latest: the latest attempt per job, whatever its state.
-        ran: the latest attempt per job of which anything has run: not those that are being submitted or wait
-            for others, nor skipped ones.
+        ran: the latest attempt per job that has run anything: no skipped attempt, and none that is being
+            submitted or waits for others.
         succeeded: the latest success per job.
         live: every live attempt, also of jobs that were not asked for, by job and number.
-        counts: attempts on record per (job, digest); bounds automatic re-runs.
-        inputs: the input files by their digest, as far as they are recorded and plans have to name them.
+        counts: recorded attempts per (job, digest); they bound automatic re-runs.
+        inputs: the input files by their digest, where they are recorded and plans have to name them.
         fingerprints: per observed scheduler, the identity of its engine.
         home: token of this state folder; "" before the first command that changes something.
         shared: the schedulers whose engines have apps of several state folders.
@@ -49,9 +49,9 @@ class Snapshot:
     def knows(self, attempt: Attempt, need: StoodOn) -> bool:
         """Whether the edition of a need on record can be compared with those in this state folder.
 
-        Not when another state folder has made the attempt on a shared engine, and the need ran on an engine
-        of that folder alone: there, numbers and editions count other attempts. An older version has not
-        recorded the folder; such an attempt counts as made by this one.
+        It cannot when another state folder has made the attempt on a shared engine, and the need ran on an
+        engine of that folder alone: there, numbers and editions count other attempts. An older version did not
+        record the folder; such an attempt counts as made by this folder.
         """
         foreign = attempt.home not in ("", self.home) and attempt.scheduler in self.shared
         return not foreign or need.scheduler in self.shared

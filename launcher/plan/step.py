@@ -49,7 +49,7 @@ EFFECTIVE: Final[frozenset[str]] = STARTING | {"destroy"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guard:
-    """An attempt as the plan saw it. Without one: attempt 0, edition 0, state "none".
+    """An attempt as the plan saw it. Without an attempt: number 0, edition 0, state "none".
 
     `state` is the attempt's. An attempt that has not started completely is "submitting" while its owner
     lives, and "unfinished" when its owner died before any replica ran.
@@ -93,17 +93,17 @@ class Step:
 
     Attributes:
         reasons: the deciding one first; never empty.
-        changes: what differs from the document it is compared with; only where spec_changed is a reason.
+        changes: the differences from the compared document; only where spec_changed is a reason.
         launch: the job to start; None for a job that no file declares. In a decoded plan its `root` is ""
             until `located` has bound it to a repository.
         document, digest: the normal form of `launch`; {} and "" without one.
-        number: of the attempt to make or to resume; 0 where none is.
-        edition: of that attempt; 0 where there is none.
-        needs: the exact attempts that it will stand on, sorted by job. Where this plan starts a need, that is
-            the attempt of its step.
+        number: the number of the attempt to make or to resume; 0 for none.
+        edition: the edition of that attempt; 0 for none.
+        needs: the exact attempts that it will use, sorted by job. Where this plan starts a need, that is the
+            attempt of its step.
         after: the jobs among `needs` whose attempts have not succeeded yet: the attempt waits for them.
-        withdraws: waiting attempts to withdraw first. Nothing of them has run: that is not destructive, and
-            outside the plan digest.
+        withdraws: waiting attempts to withdraw first. Nothing of them has run, so a withdrawal is not
+            destructive, and outside the plan digest.
         stops: the live attempts that have to be stopped: by replace before the new one starts, by destroy.
         leftovers: unfinished submissions, to be removed first. `number` may be the number of one: reserving
             the attempt then removes it.
@@ -111,16 +111,16 @@ class Step:
         consented: the job itself says `on_change: replace`, so that replacing it needs no further approval.
         blocked: which policy or lack turned a step with effects into this hold; None for every other step.
         waits_for: the client that is submitting this job; wait for it, then plan again. "" for none.
-        edited: the files of the checkout that are not what the attempt that decided ran, by path.
-        place: among the jobs of the files, in their order: that of their turns.
+        edited: the files of the checkout, by path, that differ from those that the deciding attempt ran.
+        place: the position among the jobs of the files, which is the order of their turns.
         notes: what the user should know, such as fields that the scheduler cannot enforce.
-        latest: the attempt that decided: the one behind `guard`, or the one before it where that is a
+        latest: the attempt that decided: the attempt of `guard`, or the one before it where `guard` is of a
             leftover of another document; not saved.
         bound: `launch` bound to this machine, where the step starts it; not saved.
-        approval, pull_request: under which it starts (`launcher.plan.approved`); not saved.
-        estimate: how long it runs and what it takes, by its last successes; None where there are not enough.
-            Outside of all digests.
-        attribution: which commit its effects are from (`launcher.plan.attribution`), "" where that was not
+        approval, pull_request: the approval of the start (`launcher.plan.approved`); not saved.
+        estimate: its duration and hours, by its last successes; None where there are too few. Outside of all
+            digests.
+        attribution: the commit that its effects are from (`launcher.plan.attribution`), "" where that was not
             asked; not saved.
     """
 
@@ -166,17 +166,17 @@ class Step:
 
     @property
     def is_edited(self) -> bool:
-        """The job is kept, and files that it runs differ from what its success ran."""
+        """Whether the job is kept although files that it runs differ from those that its success ran."""
         return self.kind == "keep" and any(reason.code == "files_edited" for reason in self.reasons)
 
     @property
     def is_quiet(self) -> bool:
-        """The job is kept without remarks: plans count it and print no line."""
+        """Whether the job is kept without remarks: plans count it and print no line."""
         return self.is_settled and not self.notes and not self.is_edited
 
     @property
     def is_settled(self) -> bool:
-        """The job is kept, its attempt was not changed by hand, and no client is submitting it."""
+        """Whether the job is kept, its attempt was not changed by hand, and no client is submitting it."""
         drifted = any(reason.code == "drift" for reason in self.reasons)
         return self.kind == "keep" and not self.waits_for and not drifted
 
@@ -206,7 +206,7 @@ class Step:
 
     def __str__(self) -> str:
         """The step's line, its changes, stops and notes indented below it. Ends with a line end."""
-        several = len(self.changes) > 1  # a single one stands on the line, as the deciding reason
+        several = len(self.changes) > 1  # a single change is on the step's line, as the deciding reason
         lines = [f"{self.mark:<3} {self.key}: {self.why(f'{len(self.changes)} changes' if several else '')}"]
         if several:
             lines += [f"      {change}" for change in self.changes]
@@ -235,7 +235,7 @@ def is_unfinished(attempt: Attempt) -> bool:
 
 
 def in_order(steps: Sequence[Step]) -> list[Step]:
-    """The steps, each behind those of the jobs that it needs."""
+    """The steps, each behind the steps of the jobs that it needs."""
     of_job = {step.key: index for index, step in enumerate(steps) if step.launch is not None}
     before = {
         index: [of_job[key] for key in keys_after(step) if key in of_job] for index, step in enumerate(steps)
@@ -244,5 +244,5 @@ def in_order(steps: Sequence[Step]) -> list[Step]:
 
 
 def keys_after(step: Step) -> list[JobKey]:
-    """The keys of the jobs that it waits for."""
+    """The keys of the jobs that the step waits for."""
     return [JobKey(step.key.project, step.key.target, job) for job in step.after]

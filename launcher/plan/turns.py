@@ -23,10 +23,10 @@ class Room:
     """The room of this machine for the jobs of a plan.
 
     Attributes:
-        machine: what there is; its GPUs are counted only where a job asks for some.
-        schedulers: the names of those whose apps use it.
-        limits: of groups that all jobs of the plan belong to.
-        batching: the names of schedulers that limit the jobs of a matrix themselves.
+        machine: the resources of the machine; its GPUs are counted only where a job asks for some.
+        schedulers: the names of the schedulers whose apps use the machine.
+        limits: the limits of groups that all jobs of the plan belong to.
+        batching: the names of the schedulers that limit the jobs of a matrix themselves.
         shared: whether apps of other state folders take turns with those of this one (LAUNCHER_SLOTS).
         supported: whether apps can take turns on this system at all.
     """
@@ -55,7 +55,7 @@ class Room:
         return None
 
     def want(self, launch: Launch) -> Want | None:
-        """Return the request of the job; None where it has none, and belongs to no group with a limit."""
+        """The request of the job; None where it asks for nothing, and belongs to no group with a limit."""
         if not self.holds(launch):
             return None
         wanted, groups = total(launch.app), (*limits_of(launch), *self.limits)
@@ -74,12 +74,12 @@ class Want(NamedTuple):
 
 
 class Crowd(NamedTuple):
-    """Jobs that ask together for more than there is.
+    """Jobs that together ask for more than there is.
 
     Attributes:
-        jobs: their places among those of the plan.
-        asked: what they ask for together.
-        at_once: how many of them run at once; None where they do not all ask for the same.
+        jobs: their positions among the jobs of the plan.
+        asked: the amount that they ask for together.
+        at_once: how many of them run at once; None where their requests differ.
     """
 
     resource: str
@@ -98,7 +98,7 @@ class Crowd(NamedTuple):
 
 
 def limits_of(launch: Launch) -> Iterator[Limit]:
-    """The limits that its launcher.toml and its matrix set, where they concern it."""
+    """The limits that the job's launcher.toml and matrix set, where they concern the job."""
     key, caps = launch.key, launch.caps
     if caps.max_parallel is not None or (caps != NO_CAPS and total(launch.app)):
         name = f"project {key.project}"
@@ -110,9 +110,9 @@ def limits_of(launch: Launch) -> Iterator[Limit]:
 
 
 def crowds(wants: Sequence[Want]) -> list[Crowd]:
-    """Where jobs cannot all run at once: of each group what allows the fewest of them.
+    """The jobs that cannot all run at once: for each group, by the limit that allows the fewest of them.
 
-    A group is left out where another one with the same jobs allows as few.
+    A group is left out where another group with the same jobs allows as few.
     """
     groups: dict[str, tuple[Limit, list[int]]] = {}
     for index, want in enumerate(wants):
@@ -131,7 +131,7 @@ def _pace(crowd: Crowd) -> int:
 
 
 def _covers(one: Crowd, other: Crowd) -> bool:
-    """Whether all that one says of its jobs holds for those of the other."""
+    """Whether `one` says at least as much about the jobs of `other`."""
     return one.jobs >= other.jobs and (_pace(one), one.limit.group) < (_pace(other), other.limit.group)
 
 

@@ -17,7 +17,7 @@ _MOST_FILES = 10
 
 
 def never_ran(latest: Attempt | None, *, other_document: bool) -> Reason:
-    """Return the reason of a job that has never run; `latest` was left behind, or skipped."""
+    """The reason for a job that has never run; `latest` was left behind, or skipped."""
     if latest is None:
         return Reason("no_attempt")
     if latest.state == "skipped":
@@ -60,7 +60,7 @@ def fired(launch: Launch, last: Attempt) -> list[Reason]:
 
 
 def uncompared(launch: Launch) -> list[str]:
-    """Notes on the names among its needs of which the jobs are not known."""
+    """Notes on names among its needs whose jobs are not known."""
     return [f"its needs are not compared with those on record: {text}" for text in launch.unresolved.values()]
 
 
@@ -83,7 +83,7 @@ def inputs_changed_under(last: Attempt) -> Reason:
 
 
 def edited(files: Sequence[str], last: Attempt) -> list[Reason]:
-    """The reason `files_edited` when files of the checkout are not what an attempt ran."""
+    """The reason `files_edited` when files of the checkout differ from those that an attempt ran."""
     if not files:
         return []
     verb = "differs" if len(files) == 1 else "differ"
