@@ -218,7 +218,7 @@ class AppState:
         self.is_withdrawn = True
 
     def _on_requeued(self, event: "Event", at: float) -> None:
-        """Begin anew, as before the first start: the scheduler runs the whole app again, and no retry counts."""
+        """Begin anew, as before the first start: the scheduler runs the whole app again. No retry counts."""
         self.state, self.num_restarts = "created", self.num_restarts + 1
         self.restarts, self.restarting, self._over, self.to_stop = 0, None, {}, {}
         self.order.drop(self.replicas)

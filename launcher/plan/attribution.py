@@ -18,7 +18,7 @@ from launcher.specs.launch import JobKey, Launch
 def attributed(plan: Plan, base: Sequence[Launch], name: str, here: str) -> Plan:
     """The plan with the origin of each effect: already pending on the base called `name`, or from `here`.
 
-    A start is pending when the base declares the same start; a stop is pending when the base lacks the job, too.
+    A start is pending when the base declares the same start; a stop, when the base does not declare its job.
     """
     starts = {start_of(launch) for launch in base}
     declared = {launch.key for launch in base if launch.enabled}

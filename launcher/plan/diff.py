@@ -160,7 +160,7 @@ def atom(value: Any) -> str:
 
 
 def align(old: Sequence[Any], new: Sequence[Any]) -> list[Edit]:
-    """The shortest list of insertions, removals and replacements that turn `old` into `new`, front to back."""
+    """The fewest insertions, removals and replacements that turn `old` into `new`, in order of position."""
     before, after = [atom(item) for item in old], [atom(item) for item in new]
     start = common_prefix(before, after)
     end = common_prefix(before[start:][::-1], after[start:][::-1])

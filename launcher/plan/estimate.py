@@ -102,7 +102,7 @@ def _core_hours(
         return None
 
     def core_s(each: Past) -> float:
-        """Core-seconds of a success. Under another document a role may have had another number of replicas."""
+        """Core-seconds of a success, scaled where another document had another number of replicas."""
         uses = ((each.used[role], replicas) for role, replicas in others.items())
         used = sum(use.cpu_s if is_same else use.cpu_s / max(use.runs, 1) * count for use, count in uses)
         return cores * each.took_s + used

@@ -109,7 +109,7 @@ class Grounds:
         return replace(ground, stands=None, state="none", trouble=trouble, note=remedy)
 
     def _reads(self, launch: Launch, need: Need) -> bool:
-        """Whether the job reads the output folder of the need. LAUNCHER_NEEDS names the folders of a matrix."""
+        """Whether the job reads the need's output folder. LAUNCHER_NEEDS names the folders of a matrix."""
         step = self.steps.get(key_of(launch, need))
         of_matrix = step is not None and step.launch is not None and bool(step.launch.matrix)
         return of_matrix or need.job in jobs_read(launch.app) or lists_needs(launch.app)
@@ -204,7 +204,7 @@ def moved(attempt: Attempt, grounds: Sequence[Ground], knows: Knows) -> list[Rea
 def running_again(attempt: Attempt, grounds: Sequence[Ground], knows: Knows) -> list[Reason]:
     """Why a live attempt is made anew: its needs move or run again meanwhile.
 
-    For a waiting attempt, two more changes count: a need that `every_apply` repeats, although its edition
+    For a waiting attempt, further changes count: a need that `every_apply` repeats, although its edition
     stays, and a need that was added or removed. A waiting attempt has run nothing and is bound to exact
     attempts. A running attempt is judged by these changes when it has ended.
     """

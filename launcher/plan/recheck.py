@@ -162,7 +162,7 @@ def _today(step: Step, plan: Plan, grounds: Grounds, asked: Collection[JobKey]) 
         document=step.document,
         digest=step.digest,
         grounds=grounds.of(step.launch),
-        # A job that was kept while it ran stays kept once it has succeeded; inputs of starts are hashed again.
+        # A job that was kept while it ran stays kept once it has succeeded; only starts are hashed again.
         judges_inputs=step.has_effects,
         files=grounds.snapshot.inputs,
         edited=step.edited,

@@ -50,8 +50,8 @@ class Snapshot:
         """Whether the edition of a need on record can be compared with those in this state folder.
 
         It cannot when another state folder has made the attempt on a shared engine, and the need ran on an
-        engine of that folder alone: there, numbers and editions count other attempts. An older version did not
-        record the folder; such an attempt counts as made by this folder.
+        engine of that folder alone: there, numbers and editions count other attempts. An older version has
+        not recorded the folder; such an attempt counts as made by this folder.
         """
         foreign = attempt.home not in ("", self.home) and attempt.scheduler in self.shared
         return not foreign or need.scheduler in self.shared

@@ -1,4 +1,4 @@
-"""Schedulers: where apps run. The names here are loaded on first use: each costs its own module only."""
+"""Schedulers, which run apps. The names here are loaded on first use: each costs only its own module."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The contract of a scheduler: what it offers to run apps.
+"""The contract of a scheduler: the methods by which it runs apps.
 
-One that offers `_submit_dryrun`, `schedule`, `describe`, `list` and `_cancel_existing` serves `launcher run`
-and the Runner. One that is also a `StagedScheduler` (`schedulers.staged`) can be planned and applied.
+A scheduler with `_submit_dryrun`, `schedule`, `describe`, `list` and `_cancel_existing` serves `launcher run`
+and the Runner. Jobs can be planned and applied on a `StagedScheduler` (`schedulers.staged`).
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class ResourceRequired(SchedulerError, ValueError):
 
 
 class Scheduler(ABC, Generic[T]):
-    """Runs apps. `T` is the type of its requests (what `submit_dryrun` makes and `schedule` sends)."""
+    """Runs apps. `T` is the type of its requests, which `submit_dryrun` makes and `schedule` sends."""
 
     builds_workspaces = False
     """Whether the scheduler builds workspaces into images."""
@@ -132,7 +132,7 @@ class Scheduler(ABC, Generic[T]):
     def checkout_folder(self, image: str, cfg: Mapping[str, CfgVal]) -> str | None:
         """The absolute folder of this machine that replicas of an image run in, with its files as they are.
 
-        None where they run elsewhere: in a container, or on another machine. `cfg` need not be resolved.
+        None where replicas run elsewhere: in a container, or on another machine. `cfg` need not be resolved.
         """
         return None
 
@@ -161,7 +161,7 @@ class Scheduler(ABC, Generic[T]):
     def workspace_notes(
         self, app: AppDef, cfg: Mapping[str, CfgVal], workspace: BoundWorkspace
     ) -> Sequence[str]:
-        """Notes for a plan on what the app requests and does not get because of the workspace."""
+        """Notes for a plan on requests of the app that the workspace leaves without effect."""
         return ()
 
     def log_iter(
@@ -177,8 +177,8 @@ class Scheduler(ABC, Generic[T]):
     ) -> Iterable[str]:
         """The lines of replica `k` of a role, each with its newline (the last one may have none).
 
-        Each call gives new lines. With `should_tail` it ends when the app has ended and everything was
-        read; without, at the end of the present log. `regex` is searched, not matched.
+        Each call gives new lines. With `should_tail` the iterator ends when the app has ended and everything
+        was read; without it, at the end of the present log. `regex` is searched, not matched.
         """
         raise LogsUnsupported(f"{self.backend} does not support reading logs back")
 
@@ -208,7 +208,7 @@ class Scheduler(ABC, Generic[T]):
     ) -> Iterator[tuple[str, int, bytes]]:
         """The output of several replicas for copying on: (role, replica, bytes cut anywhere).
 
-        One replica after the other; followed, in the order of writing where the scheduler can.
+        One replica after the other; with `follow`, in the order of writing where the scheduler can.
         `since` and `until` (epoch seconds) select the lines that began between them, `tail` the last lines of
         the log as it is when reading starts.
         """
@@ -266,10 +266,10 @@ class Scheduler(ABC, Generic[T]):
         return self.has_apps_here()
 
     def refresh(self, app_ids: Iterable[str]) -> Iterable[AppRecord]:
-        """Yield the apps in their present state, without replicas, in the cheapest way. Writes nothing.
+        """Yield the present state of each app, without replicas, as cheaply as possible. Writes nothing.
 
-        Unknown apps are left out, and so are those whose end `reap` has yet to record. Unknown values are
-        None. Raises LauncherError when its engine cannot be reached, after the apps that it knows without it.
+        Unknown apps are left out, and so are apps whose end `reap` has yet to record. Unknown values are
+        None. Raises LauncherError when the engine cannot be reached, after the apps known without it.
         """
         wanted = set(app_ids)
         for seen in self.records():
@@ -314,11 +314,11 @@ class Scheduler(ABC, Generic[T]):
         return ()
 
     def attempts_of(self, keys: Collection[JobKey]) -> Sequence[Attempt]:
-        """As `observe`, to find attempts: an attempt that has ended may still be reported as live."""
+        """As `observe`, only to find attempts: an attempt that has ended may still be reported as live."""
         return self.observe(keys)
 
     def about(self, app_id: str) -> Mapping[str, Any]:
-        """The origin and the document of an app, as far as they are recorded. See `Attempt.about`."""
+        """The recorded origin and document of an app. See `Attempt.about`."""
         attempt = self.attempt(app_id)
         return {} if attempt is None else attempt.about()
 
@@ -343,7 +343,7 @@ class Scheduler(ABC, Generic[T]):
         """Dry run and schedule in one; returns the app id.
 
         Args:
-            workspace: files that every role of the app gets: the path of a folder, a
+            workspace: the files that every role of the app gets: the path of a folder, a
                 `launcher.workspace.Workspace`, or its text; "" is none.
 
         Raises InvalidRunConfigException for wrong run options, SchedulerError for a workspace where none
@@ -390,7 +390,7 @@ class Scheduler(ABC, Generic[T]):
     def cancel_all(
         self, app_ids: Iterable[str], grace_s: float | None = None
     ) -> Iterator[tuple[str, LauncherError | None]]:
-        """`cancel` several apps together, all of which are asked to end before one of them is waited for.
+        """`cancel` several apps together: all of them are asked to end before the first wait.
 
         They are asked in this order, as far as the scheduler can. Yields each id once its app has ended, with
         the error of an app that cannot be cancelled. This implementation cancels a few at a time.
@@ -405,10 +405,10 @@ class Scheduler(ABC, Generic[T]):
         self.cancel(app_id, *([] if grace_s is None else [grace_s]))
 
     def leave(self, app_id: str) -> None:
-        """Let an app run on that would be cancelled with this scheduler. Schedulers may not be able to."""
+        """Let an attached app run on when this scheduler is closed. A scheduler may be unable to."""
 
     def check_cancel(self, app_id: str) -> None:
-        """Raise SchedulerError, with the remedy, for an app that `cancel` cannot reach."""
+        """Raise SchedulerError, with a hint, for an app that `cancel` cannot reach."""
 
     def wait(self, app_id: str, timeout_s: float | None = None) -> DescribeAppResponse | None:
         """Block until the app has ended. None when there is no such app.
@@ -422,7 +422,7 @@ class Scheduler(ABC, Generic[T]):
 
 
 def poll(ask: Callable[[], T | None], is_over: Callable[[T], bool], timeout_s: float | None) -> T | None:
-    """Ask at growing intervals; returns the first answer that is over or None, or that after `timeout_s`."""
+    """Ask at growing intervals; returns the first answer that is over or None, or the one at `timeout_s`."""
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     interval = 0.05
     while True:

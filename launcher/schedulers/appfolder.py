@@ -1,7 +1,7 @@
 """The folder of an app: its lock, its files, decisions that are taken once, its removal. Python >= 3.6.
 
-The same for every scheduler, and also on clusters, where no process holds a lock. Supervisors import this
-module, so it imports next to nothing.
+Every scheduler uses it, also on clusters, where no process holds a lock. Supervisors import this module, so
+it imports next to nothing.
 """
 
 import errno
@@ -19,18 +19,18 @@ GONE = ".gone-"
 
 _PATIENCE_S = 0.2  # readers hold a lock for microseconds to test it
 _AGAIN_S = 0.002
-_PASSES = 8  # of a removal: other processes may still write into a folder that they have open
+_PASSES = 8  # passes of a removal: other processes may still write into a folder that they have open
 
 
 def is_id(app_id: str) -> bool:
-    """Whether it can be an app id: a folder name, neither a path nor hidden."""
+    """Whether the text can be an app id: a folder name, neither a path nor hidden."""
     return bool(app_id) and "/" not in app_id and "\0" not in app_id and not app_id.startswith(".")
 
 
 class AppFolder:
     """The folder of an app, by its path.
 
-    Within `with`, by an open descriptor: another folder that replaces this one is not touched.
+    Within `with` it is used by an open descriptor: a folder that replaces this one is not touched.
     """
 
     def __init__(self, path: str) -> None:
@@ -58,7 +58,7 @@ class AppFolder:
     # -- reading -------------------------------------------------------------------------------------------
 
     def names(self) -> "set[str]":
-        """Its files and folders, in one list: NFS remembers of a single name that it is missing."""
+        """The names of its files and folders, by one listing: NFS caches that a single name is missing."""
         return set(os.listdir(self.path if self._fd is None else self._fd))
 
     def read(self, name: str) -> "bytes | None":
@@ -99,7 +99,7 @@ class AppFolder:
             raise
 
     def link(self, name: str, text: str) -> bool:
-        """Make a file that only the first writer makes, on disk; whether this was the first one."""
+        """Make a file, on disk, unless it exists; returns whether this process made it."""
         temp = self._temporary(name, text, 0o600, on_disk=True)
         try:
             try:
@@ -112,7 +112,7 @@ class AppFolder:
             self.unlink(temp)
 
     def link_to(self, source: str, name: str) -> bool:
-        """Like `link`, with an existing file: it also works when the disk is full."""
+        """Like `link`, with an existing file, which works on a full disk, too."""
         try:
             os.link(self._at(source), self._at(name), src_dir_fd=self._fd, dst_dir_fd=self._fd)
         except FileExistsError:
@@ -154,7 +154,7 @@ class AppFolder:
         return is_file_locked(self.lock)
 
     def take_lock(self) -> int:
-        """Take the lock: an open descriptor that holds it, also in processes that inherit it.
+        """Take the lock; returns an open descriptor that holds it, also in processes that inherit it.
 
         Raises BlockingIOError while another process holds it, FileNotFoundError where the folder does not
         exist or was removed meanwhile, OSError where the lock file cannot be opened.
@@ -177,12 +177,12 @@ class AppFolder:
             raise
 
     def make_and_lock(self) -> int:
-        """`take_lock`, of a folder that is made where there is none."""
+        """As `take_lock`, after making a missing folder."""
         while True:
             try:
                 os.makedirs(self.path, mode=0o700, exist_ok=True)
                 return self.take_lock()
-            except FileNotFoundError:  # removed just now
+            except FileNotFoundError:  # another process removed it just now
                 continue
 
     # -- its removal ---------------------------------------------------------------------------------------
@@ -202,11 +202,11 @@ class AppFolder:
                 return
             except OSError as error:
                 if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-                    raise  # else there is a newer one by now: the owner of this one learns it at its next act
+                    raise  # else a newer folder is there: the owner of this one learns it at its next act
         remove_tree(hidden)
 
     def is_in_place(self) -> bool:
-        """Whether this open folder still is the one of that path."""
+        """Whether the open folder is still the folder at its path."""
         return self._is_at(self.path)
 
     def _is_at(self, path: str) -> bool:
@@ -244,7 +244,7 @@ def remove_tree(top: str) -> None:
 
 
 def _clear(folder: str) -> "list[str]":
-    """Remove the files in a folder; the paths of the folders in it."""
+    """Remove the files in a folder; returns the paths of the folders in it."""
     found = []
     try:
         os.chmod(folder, 0o700)  # apps leave read-only folders behind

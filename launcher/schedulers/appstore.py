@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def open_reader() -> Reader:
-    """The store in LAUNCHER_HOME, to read records from; see `open_store`."""
+    """The store in LAUNCHER_HOME, for reading records; see `open_store`."""
     from launcher.state.reader import Reader
 
     return Reader.open(readonly=True, source=every_app)
@@ -32,7 +32,7 @@ def every_app(version: int = 0) -> Iterator[tuple[AppRecord, bool]]:
     """The apps that schedulers have records of, each with whether its end is still to be recorded.
 
     Args:
-        version: of the store that an older release wrote, 0 where there is none.
+        version: the version of the store that an older release wrote, 0 for no store.
     """
     from os.path import isdir, join
 

@@ -1,6 +1,6 @@
-"""The base of schedulers that keep a record of each app: it answers everything from few methods.
+"""The base of schedulers that keep a record of each app: it implements all methods by a few.
 
-A subclass submits, reads and stops apps. It answers with values that have methods of their own:
+A subclass submits, reads and stops apps. It returns values that have methods of their own:
 `BackendReservation` creates, starts and aborts an attempt, `SeenApp` (`record.py`) gives the attempt, record
 and description of an app, and `AppLogs` (`readback.py`) reads its output.
 """
@@ -53,7 +53,7 @@ class BackendReservation(Reservation, ABC):
 
 
 class BackendScheduler(StagedScheduler[T]):
-    """Everything that a scheduler is asked, over the methods that come first.
+    """The methods of a scheduler, implemented by the abstract methods that come first.
 
     Args:
         detach: apps outlive this object; otherwise `close` cancels those that it has scheduled.
@@ -110,7 +110,7 @@ class BackendScheduler(StagedScheduler[T]):
     def read_ended(
         self, app_id: str, timeout_s: float | None = None, *, whole: bool = False
     ) -> SeenApp | None:
-        """Read the app when it has ended, or after `timeout_s` as it is then."""
+        """Wait for the end of the app, for at most `timeout_s`, and read it."""
         return poll(lambda: self.read(app_id, whole=whole), lambda seen: seen.record.has_ended, timeout_s)
 
     # Submission
@@ -266,7 +266,7 @@ class BackendScheduler(StagedScheduler[T]):
         from launcher.schedulers.logs import STREAMS, LogPart, stream_of
 
         if stream not in STREAMS:
-            stream_of(stream)  # says what there is
+            stream_of(stream)  # its error lists the streams
         return self.logs(app_id).chunks(replicas, LogPart(stream, since, until, tail, follow=follow))
 
     def log_blocks(
@@ -360,7 +360,7 @@ class EngineApps(ABC):
 
 
 class EngineScheduler(BackendScheduler[T]):
-    """A scheduler whose apps are a value of their own, which is loaded by the first method that needs it."""
+    """A scheduler with an `EngineApps` object, which the first method that needs it loads."""
 
     @property
     @abstractmethod

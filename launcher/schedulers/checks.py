@@ -49,11 +49,11 @@ def unsupported(
     scheduler: str,
     others: Callable[[str], Iterable[str]] = lambda _: (),
 ) -> Iterator[Problem]:
-    """The fields of roles that the scheduler does not support and that have a value other than the default.
+    """The fields of roles that have a value other than the default and that the scheduler does not support.
 
     Args:
-        supports: None for a scheduler that does not declare it, which supports none of them.
-        others: the schedulers that support a field.
+        supports: the supported fields; None for a scheduler that declares none.
+        others: field → the schedulers that support it.
     """
     supports = supports or ()
     for role in app.roles:
@@ -143,6 +143,6 @@ def without_containers(role: Role, scheduler: str, paths: str, ports: str) -> It
 
 
 def all_or_none(role: Role, scheduler: str) -> Iterator[str]:
-    """A note where the role could do with fewer replicas."""
+    """A note where `min_replicas` of the role has no effect."""
     if role.min_replicas is not None and role.min_replicas < role.num_replicas:
         yield f"role `{role.name}`: {scheduler} starts all {role.num_replicas} replicas or none"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from _socket import CMSG_SPACE, SCM_RIGHTS, SOL_SOCKET, socket  # `socket` loads enum and selectors
+from _socket import CMSG_SPACE, SCM_RIGHTS, SOL_SOCKET, socket  # module `socket` loads enum and selectors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

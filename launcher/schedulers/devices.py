@@ -1,4 +1,4 @@
-"""Special devices, by their names in clouds and Kubernetes, as device files of a host; kinds of GPUs."""
+"""Map special devices, named as in clouds and Kubernetes, to device files of a host; kinds of GPUs."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def gpu_type_notes(app: AppDef, scheduler: str, *, is_here: bool) -> Iterator[st
     """Yield a note for each role whose GPUs may be of another kind than it asks for.
 
     Args:
-        is_here: whether replicas get GPUs of this machine; those of another one are unknown.
+        is_here: whether replicas get GPUs of this machine; the GPUs of another machine are unknown.
     """
     kinds = {role.name: kind for role in app.roles if (kind := gpu_type(role.resource))}
     if not kinds:
@@ -76,7 +76,7 @@ def gpu_type_notes(app: AppDef, scheduler: str, *, is_here: bool) -> Iterator[st
 
 
 def is_gpu_of_type(name: str, kind: str) -> bool:
-    """Whether a GPU with the name of its driver, "NVIDIA A100-SXM4-80GB", is what users call `kind`.
+    """Whether users call a GPU `kind` whose driver names it `name`, such as "NVIDIA A100-SXM4-80GB".
 
     True for `a100`, `A100-80GB`, `nvidia_a100-sxm4-80gb`; `rtx4090` is "NVIDIA GeForce RTX 4090".
     """

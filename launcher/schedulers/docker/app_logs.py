@@ -60,7 +60,7 @@ class DockerLogs(RecordedLogs):
                 yield where, data
 
     def present_records(self, where: Where, part: LogPart) -> Iterator[LogRecord]:
-        """The records, and a mark of the last restart alone."""
+        """The records, with a mark for the last restart only."""
         container = self.containers([where])[where]
         *known, coming = _runs(record.journal(record.folder(self.app_id)) or Journal(), *where)
         _, ended_at, due_at = coming if coming[2] or not known else known[-1]
@@ -83,7 +83,7 @@ class DockerLogs(RecordedLogs):
 
         sources = [_follow(where, reader, app, part.tail) for where, reader in readers.items()]
         try:
-            with self._reported(notes):  # over restarts that are still to come
+            with self._reported(notes):  # reports restarts that are still to come
                 yield from as_they_come(sources, close)
         finally:
             app.close()
@@ -123,9 +123,9 @@ class DockerLogs(RecordedLogs):
         return RecordedEvents(path, lambda lines: translated(read_events(lines), old))
 
     def restart_reader(self) -> RestartReader:
-        """Reads the restarts in the journal: those of the watcher, and of the engine.
+        """Read the restarts in the journal, made by the watcher or by the engine.
 
-        None of an app that this state folder has no record of.
+        There are none for an app without a record in this state folder.
         """
         attempt = record.read_attempt(record.folder(self.app_id)) or {}
         labels = Labels(attempt.get("labels", {}))
@@ -137,7 +137,7 @@ class DockerLogs(RecordedLogs):
         )
 
     def rounds(self) -> Iterator[bool]:
-        """Ends with the watcher."""
+        """Yield at intervals whether the watcher has ended."""
         app_dir, wait_s = record.folder(self.app_id), 0.0
         while True:
             yield wait_for_exit(app_dir, wait_s) or not record.exists(app_dir)
@@ -145,7 +145,7 @@ class DockerLogs(RecordedLogs):
 
     @contextmanager
     def _reported(self, notes: RestartNotes | None) -> Iterator[None]:
-        """Reports restarts in a thread, beside the output."""
+        """Report restarts in a thread, beside the output."""
         if notes is None:
             yield
             return
@@ -169,7 +169,7 @@ class DockerLogs(RecordedLogs):
             left.set()
 
     def run_starts(self, replicas: Sequence[Where]) -> dict[Where, list[tuple[int, float]]]:
-        """The journal has the start of each run.
+        """Read the start of each run from the journal.
 
         Raises LogsUnsupported where the engine restarted a container by itself, or the record is elsewhere.
         """
@@ -248,7 +248,7 @@ def starts_of(container: Container, journal: Journal) -> list[tuple[int, float]]
 
 
 def _runs(journal: Journal, role: str, k: int) -> list[Run]:
-    """The runs of a replica on record, and the one that comes after them, without its start."""
+    """The recorded runs of a replica, and the run after them, without its start."""
     runs: list[Run] = []
     ended_at: float | None = None
     due_at = 0.0
@@ -269,8 +269,8 @@ def _runs(journal: Journal, role: str, k: int) -> list[Run]:
 def _begun(started_at: float, ended_at: float | None = None, due_at: float = 0.0) -> float:
     """A time before the first output of a run, and after the last one of the run before it.
 
-    The engine takes the time of a start after the process began, on a busy machine long after. The watcher
-    knows better when it restarts what has ended, if its clock is the engine's.
+    The engine takes the time of a start after the process began, on a busy machine long after. For its own
+    restarts the watcher knows a better time, if its clock is the engine's.
     """
     if ended_at is not None and ended_at <= due_at <= started_at:
         return due_at

@@ -45,11 +45,11 @@ class DockerApp:
 
     Attributes:
         journal: None where there is no record of it here.
-        owner: the process that submits it, starts the rest, or holds it while it waits; "" when there is
-            none, or none is needed.
+        owner: the process that submits the app, completes its start, or holds it while it waits; "" when
+            there is none, or none is needed.
         paused_by: the owner whose watcher may restart it, at once or after a pause, by a record that is not
             here.
-        is_ending: it has ended, and its watcher is about to judge and record that; no event follows.
+        is_ending: the app has ended, and its watcher is about to judge and record that; no event follows.
     """
 
     labels: Labels
@@ -90,7 +90,7 @@ class DockerApp:
 
 
 def facts(engine: EngineView, labels: Mapping[str, str]) -> dict[str, Any]:
-    """The content of attempt.json: the labels of the app's containers, and its engine."""
+    """The content of attempt.json: the labels of the app's containers, and the engine."""
     return {"labels": dict(labels), "engine": engine.engine_id(), "host": engine.host}
 
 
@@ -106,15 +106,15 @@ def find(
 ) -> DockerApp | None:
     """One app; None when it has neither a container nor a record.
 
-    A list, the inspects after it and the journal are not one moment: between them another client may create
-    the rest of the app, start it or remove it. So an app that reads as ended, removed, interrupted or gone
-    counts as such only when the next read, begun after that, confirms it.
+    The list, the inspects after it and the journal are read at different moments: meanwhile another client
+    may create the rest of the app, start it or remove it. So an app that reads as ended, removed, interrupted
+    or gone counts as such only when the next read, begun after that, confirms it.
 
     Args:
-        inspected: with times, restarts, the OOM mark, ports and hostnames.
+        inspected: read times, restarts, the OOM mark, ports and hostnames, too.
         lock_held: this process holds the lock of its record.
         take_over: an owner on another machine counts as dead.
-        confirm: if False, one read is enough: for callers that read again.
+        confirm: False for callers that read again: one read is enough.
         previous: the result of an earlier read.
     """
     if not is_id(app_id):
@@ -144,7 +144,7 @@ def find_all(
     Args:
         labels: labels that its containers have; of apps without containers, the record is checked for them.
         stones: outcomes of attempts, by app id.
-        take_over: as in `find`.
+        take_over: see `find`.
     """
     journals = {app_id: record.journal(record.folder(app_id)) for app_id in record.app_ids()}
     by_app: dict[str, list[Container]] = {app_id: [] for app_id in journals}
@@ -168,7 +168,7 @@ def inspect(engine: EngineView, app: DockerApp) -> DockerApp:
 def needs_confirmation(app: DockerApp) -> bool:
     """Whether one read is not enough to act on: the app seems to have ended, or to have lost its owner."""
     view, is_inspected = app.view, all(each.inspected for each in app.containers)
-    if view.ended:  # of a job, its containers alone may not tell how
+    if view.ended:  # the containers of a job may not show how it ended
         return not view.final or (app.journal is None and app.labels.is_job and not is_inspected)
     if app.paused_by is not None and not is_inspected:
         return True
@@ -224,7 +224,7 @@ def _view(
     lock_held: bool,
     named: bool,
 ) -> DockerAppView | None:
-    """The state by journal, tombstone and containers. `named`: removed replicas are named where possible."""
+    """The state by journal, tombstone and containers. `named`: name removed replicas where possible."""
     if stone is not None and (journal is None or journal.outcome is None):
         effective: Journal | None = Journal([*(journal.events if journal else ()), tombstones.end_of(stone)])
     else:
@@ -234,7 +234,7 @@ def _view(
     shown = partial(status.view, found, effective, expected_replicas=expected, labels=labels)
     view = shown()
     if view is not None and view.is_unrecorded and (effective is None or effective.outcome is None):
-        engine.answer_anew()  # one that is stopping may be what ended it, and is not younger yet
+        engine.answer_anew()  # an engine that is stopping may have ended the app, and shows no new start yet
         view = shown(engine_started_at=engine.started_at())
     if view is None:
         return None
@@ -251,7 +251,7 @@ def _labels(
 ) -> Labels | None:
     """The labels of a replica, if there is one: another client's reservation may exist for a moment.
 
-    Those on record, of an app of this engine that has no containers any more.
+    For an app of this engine without containers: the recorded labels.
     """
     if found:
         return read_labels(next((each for each in found if is_replica(each)), found[0]).labels)
@@ -325,7 +325,7 @@ def attempt_of(app: DockerApp) -> Attempt | None:
 
 
 def list_containers(engine: EngineView, app_id: str) -> list[Container]:
-    """The containers of an app, as the engine lists them."""
+    """The containers of an app, from the engine's list."""
     return own_containers(engine, engine.containers(f"{APP_ID}={app_id}"))
 
 
@@ -338,11 +338,11 @@ def inspect_app(engine: EngineView, app_id: str) -> tuple[DockerAppView | None, 
 def own_containers(engine: EngineView, containers: Iterable[Container]) -> list[Container]:
     """The containers that belong to an app, in their order.
 
-    Labels are not enough: `docker commit` copies them into the image, so every container of such an image
-    has them too. A container with the name of its replica (plus the mark of a stop) is the replica's: the
-    engine gives a name to one container only. A renamed one is, unless its labels come from its image.
-    One container per replica: where a copy took the name of a marked or renamed one, the older one counts.
-    The engine lists the newest first, with times in whole seconds.
+    Labels are not enough: `docker commit` copies them into the image, so every container of such an image has
+    them too. A container with the name of its replica (plus the mark of a stop) is the replica's: the engine
+    gives a name to one container only. A renamed container is the replica's, unless its labels come from its
+    image. A replica has one container: where a copy took the name of a marked or renamed container, the older
+    container counts. The engine lists the newest first, with times in whole seconds.
     """
     oldest: dict[str, Container] = {}
     for each in containers:

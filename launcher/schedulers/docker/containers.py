@@ -42,14 +42,14 @@ _ROOT = ("", "0", "root")
 
 
 def trial(job: DockerJob) -> DockerJob:
-    """The request for the first container of each role alone, without what its needs are to provide."""
+    """The request for only the first container of each role, without the output folders of its needs."""
     firsts = {each.role: each for each in reversed(job.containers)}
     alone = [each for each in job.containers if firsts[each.role] is each]
     return outputs.without_needs(replace(job, containers=alone))
 
 
 class ContainerSetup:
-    """Creates the objects of one app, and remembers them for `undo`.
+    """Creates the objects of one app, and records them for `undo`.
 
     Args:
         fresh: images that need not be pulled again; see `pull.ensure_images`.
@@ -61,7 +61,7 @@ class ContainerSetup:
         self._fresh = fresh
         self._made: dict[int, str] = {}  # position in the job → id
         self._volume = ""
-        self._output = ""  # the output volume that was made here
+        self._output = ""  # the output volume, if it was made here
 
     def create(
         self, job: DockerJob, common: Mapping[str, str], environ: Mapping[str, str], dealt: Sequence[str] = ()
@@ -84,7 +84,7 @@ class ContainerSetup:
                 network.ensure(self.engine)
             self._make_scratch(job.scratch, common)
             self._output = outputs.ensure(self.engine, job, common)
-            later = made_by_others(job.role_rules)  # what they run may come into being before they start
+            later = made_by_others(job.role_rules)  # other roles may make their executables before they start
             firsts = {each.role: i for i, each in reversed(list(enumerate(job.containers)))}
             checked = {i for role, i in firsts.items() if role not in later}
 
@@ -139,7 +139,7 @@ class ContainerSetup:
         return dict(zip(names, run_parallel(have, names), strict=True))
 
     def _make_scratch(self, name: str, common: Mapping[str, str]) -> None:
-        """Create the scratch volume. An earlier app of this id, removed by hand, may have left its own."""
+        """Create the scratch volume. An earlier app of this id, removed by hand, may have left a volume."""
         try:
             for left in self.engine.volumes(f"{APP_ID}={common[APP_ID]}"):
                 if TURN not in left.labels:
@@ -238,7 +238,7 @@ def copied(patterns: Iterable[str] | None, environ: Mapping[str, str]) -> dict[s
 
 
 def environment_of(container: DockerContainer, job: DockerJob, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that a container copies from `environ`, and its own with the values of secrets."""
+    """The variables that a container copies from `environ`, and its own, with the values of secrets."""
     own = container.kwargs.get("environment", {}).items()
     values = {name: resolve(value) if isinstance(value, Secret) else value for name, value in own}
     return {**copied(job.copy_env, environ), **values}
@@ -263,7 +263,7 @@ def is_foreign(engine: Engine, name: str) -> bool:
 def name_taken(engine: Engine, app_id: str, name: str, doing: str) -> SchedulerError:
     """The error for a container name in use; `doing` as in "cannot create main/0".
 
-    A ReservedError where another launcher client has it: callers wait for that client's attempt.
+    A ReservedError where another launcher client has the name: callers wait for that client's attempt.
     """
     if is_foreign(engine, name):
         text = f"{doing}: a container that is not launcher's holds the name {name}"

@@ -5,11 +5,11 @@ vanish: the labels have the roles, and containers alone show every start and end
 name shows why launcher stopped it.
 
 The end of a run for which launcher did not ask may be the engine's doing. An engine that stops ends its
-containers as `docker stop` does, and with any exit code; it is not a user. Its events are gone when it is
-back, and no request tells since when it runs. But it makes its network `bridge` anew at each start that finds
-no container running: the engine was restarted since a run began if that network is younger than the run. An
-engine with live-restore keeps both, its containers and the network; the network alone is made anew where all
-of its containers ended while it was away.
+containers as `docker stop` does, and with any exit code, though no user asked for it. Its events are gone
+when it is back, and no request returns its start time. But it makes its network `bridge` anew at each start
+that finds no running container: the engine was restarted since a run began if that network is younger than
+the run. An engine with live-restore keeps its containers and the network; it makes only the network anew
+where all of its containers ended while it was away.
 
 | on record | engine restarted since the run began | by itself | watched | the run |
 |---|---|---|---|---|
@@ -19,14 +19,14 @@ of its containers ended while it was away.
 | no | yes | no | yes | is lost: the Docker engine was stopped |
 | no | yes | no | no | is lost: ended while nothing watched it |
 
-`By itself`: its `die` came without a `kill`, or may have come while an engine with live-restore was away that
-still knows the exit code; a watcher followed the app then, and has recorded no `kill`.
+`By itself`: the run's `die` came without a `kill`, or may have come while an engine with live-restore was
+away, which still knows the exit code; a watcher followed the app then, and has recorded no `kill`.
 
-`Watched`: a watcher followed the app when the engine went away, or has recorded a `kill` of this run. The
-watcher records no exit after a `kill` before the engine has answered on a new connection: an engine that
-stops accepts none, before it ends the first container.
+`Watched`: a watcher followed the app when the engine went away, or has recorded a `kill` of this run. After a
+`kill`, the watcher records no exit before the engine has answered on a new connection: a stopping engine
+accepts no connections any more before it ends the first container.
 
-A run that the engine itself started again goes on: the one before does not count. A run that launcher stopped
+A run that the engine itself restarted goes on: the run before it does not count. A run that launcher stopped
 is judged by the reason of the stop.
 """
 
@@ -55,17 +55,17 @@ REMOVED = "its container was removed"
 ALL_REMOVED = "its containers were removed"
 ENGINE_STOPPED = "the Docker engine was stopped"
 UNSEEN = "ended while nothing watched it"
-_UNKNOWN_CODE = 255  # of a container that the engine lists as dead
+_UNKNOWN_CODE = 255  # exit code of a container that the engine lists as dead
 
 
 def open_app(
     labels: Labels, containers: Sequence[Container], journal: Journal, expected: Sequence[Where] = ()
 ) -> HeldApp:
-    """The machine, with all that the journal has. Where that does not declare the app, the labels do.
+    """The app with all events of the journal. Where the journal does not declare the app, the labels do.
 
     Args:
-        containers: of its replicas.
-        expected: every (role, replica) that it should have, where known.
+        containers: the containers of its replicas.
+        expected: every (role, replica) that the app should have, where known.
     """
     present = {where(each) for each in containers if each.state != "removing"}
     if journal.is_declared:
@@ -96,7 +96,7 @@ def _in_order(known: Iterable[Where], expected: Iterable[Where]) -> list[Where]:
 
 
 def declaration(labels: Labels, counts: Mapping[str, int]) -> Event:
-    """The event that declares the app. The restarts that the engine makes are not the machine's to decide.
+    """The event that declares the app, without the retries of roles that the engine restarts.
 
     Args:
         counts: role → number of its replicas.
@@ -116,14 +116,14 @@ def declaration(labels: Labels, counts: Mapping[str, int]) -> Event:
 
 
 def has_begun(containers: Sequence[Container], app: HeldApp, *, is_complete: bool = True) -> bool:
-    """Whether a replica was started, also one whose container is gone.
+    """Whether a replica was started, even one whose container is gone.
 
-    Those that wait for others may be all that is left: the order to start comes after the last is created.
+    Only replicas that wait for others may be left: the order to start comes after the last creation.
 
     Args:
-        containers: of the replicas.
-        app: as its journal shows it.
-        is_complete: no container is left that reserves the app, or stands for it.
+        containers: the containers of the replicas.
+        app: the app as its journal shows it.
+        is_complete: no container is left that reserves or represents the app.
     """
     if any(each.was_started for each in containers):
         return True
@@ -150,7 +150,7 @@ def why_lost(
     watched: bool = False,
     by_itself: bool = False,
 ) -> str:
-    """Why an ended run, which is not on record, is lost; "" when it ended by its exit code, or by hand.
+    """Why an ended, unrecorded run is lost; "" when it ended by its exit code, or by hand.
 
     Args:
         engine_started_at: None where that is not known; then the engine counts as never restarted.
@@ -164,7 +164,7 @@ def why_lost(
 
 
 def end_of(container: Container, app: HeldApp, engine_started_at: float | None) -> Mapping[str, Any]:
-    """The facts of an end that is not on record, as a watcher would record it now."""
+    """The facts of an unrecorded end, as a watcher would record it now."""
     lost = why_lost(container, app, engine_started_at) if container.inspected else ""
     by_hand = app.was_stopped_by_hand(container.id, container.started_at) and not lost
     return {"code": None, "lost": lost} if lost else {**alone(container), "hand": by_hand}
@@ -173,10 +173,10 @@ def end_of(container: Container, app: HeldApp, engine_started_at: float | None) 
 def containers_to_events(
     app: HeldApp, containers: Iterable[Container], end_of: EndOf = alone
 ) -> Iterator[Event]:
-    """The events that the containers of an app that has begun show and the app lacks. The caller takes them.
+    """The events that the containers of a begun app show and the app lacks. The caller takes them.
 
     Args:
-        containers: of its replicas. Those that do not run should be inspected.
+        containers: the containers of its replicas. Those that do not run should be inspected.
     """
     there = {where(each): each for each in containers if each.state != "removing"}
     if app.started_at is None and not app.has_ended:
@@ -224,9 +224,9 @@ def _of_container(app: HeldApp, replica: Replica, container: Container, end_of: 
 
 
 def _is_new(replica: Replica, container: Container) -> bool:
-    """Whether the container shows a later run than the one that the app knows.
+    """Whether the container shows a later run than the last one that the app knows.
 
-    The start that the engine reports of one run may move back a little when the run ends.
+    The reported start of a run may move back a little when the run ends.
     """
     known, start = replica.run
     if known is None and start is None:
@@ -251,14 +251,14 @@ def _stop_of_marks(containers: Iterable[Container]) -> Event | None:
 
 
 def _is_stopped(app: HeldApp, containers: Iterable[Container]) -> bool:
-    """Whether names show a stop that follows from no failure."""
+    """Whether marks in names show a stop that no failure caused."""
     ends = (each for each in app.replicas if each.state == ENDED and not each.is_stopped)
     has_failed = any(each.has_failed or each.code is None for each in ends)
     return not has_failed and any(mark_of(each) == STOPPED for each in containers)
 
 
 def _of_gone(app: HeldApp, gone: Sequence[Replica]) -> Iterator[Event]:
-    """The ends of replicas without a container. Those that an edited request left out count as succeeded."""
+    """The ends of replicas without a container. A replica that an edited request left out has succeeded."""
     named = [each.name for each in gone if each.role.name != UNNAMED]
     why = message_of_gone(named, app.num_missing) or ("" if named else ALL_REMOVED)
     for each in gone:
@@ -272,7 +272,7 @@ def _of_gone(app: HeldApp, gone: Sequence[Replica]) -> Iterator[Event]:
 
 
 def message_of_gone(named: Sequence[str], number: int) -> str:
-    """Why an app is lost of which containers are gone; "" when none is missing."""
+    """Why an app with missing containers is lost; "" when none is missing."""
     if number <= 0:
         return ""
     if len(named) == 1:
@@ -283,10 +283,10 @@ def message_of_gone(named: Sequence[str], number: int) -> str:
 
 
 def unended(app: HeldApp, containers: Iterable[Container]) -> list[Container]:
-    """The containers of replicas that a stop has not reached: they run, or may be started, without a mark.
+    """The containers of replicas that a stop has not reached: unmarked, and running or still to be started.
 
     Args:
-        containers: inspected, so that those which wait to be restarted are known.
+        containers: inspected, which shows the containers that wait for a restart.
     """
 
     def is_idle(each: Container) -> bool:

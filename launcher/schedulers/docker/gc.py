@@ -27,15 +27,15 @@ from launcher.state.records import AppRecord
 
 NETWORK_LABEL = PREFIX + "network"
 FRESH_S = 3600.0
-_PATIENCE_S = 5.0  # for the exit of a watcher that has recorded the end
+_PATIENCE_S = 5.0  # time for the exit of a watcher that has recorded the end
 _AGAIN_S = 0.05
 
 
 def finished(engine: EngineView) -> list[AppRecord]:
-    """The apps of this engine that have ended, and that no process works on or waits for, the newest first.
+    """The ended apps of this engine that no process works on or waits for, the newest first.
 
-    Apps of other state folders come from the engine's list, without the time of their end: that would take a
-    request for each of them, and callers have it from the ledger.
+    Apps of other state folders come from the engine's list, without the time of their end: reading it would
+    take a request for each app, and callers have it from the ledger.
     """
     there = apps.find_all(engine)
     waiting = [app for app in there if app.view.state in WAITING_STATES]
@@ -43,7 +43,7 @@ def finished(engine: EngineView) -> list[AppRecord]:
     listed = [app for app in there if app.view.ended and app.app_id not in awaited]
     records = []
     for app in listed:
-        # Inspecting adds nothing to the record of an app that is complete, or nothing that is needed here.
+        # Inspecting adds nothing to a complete record, or nothing that is needed here.
         is_known = app.journal is None or (app.view.final and app.view.ended_at)
         seen = app if is_known else apps.inspect(engine, app)
         if is_over(seen):
@@ -94,7 +94,7 @@ def remove_logs(engine: Engine, app_id: str) -> None:
     if app is not None:
         lock = _claim(app.app_dir)
         try:
-            record.append(app.app_dir, "logs-removed")  # first: a record without containers goes, too
+            record.append(app.app_dir, "logs-removed")  # first: gc removes a record without containers
             _remove_containers(engine, app)
         finally:
             lock.release()
@@ -133,7 +133,7 @@ class _SharedObject(NamedTuple):
     Attributes:
         kind: volume, network or image.
         names: the names to remove it by; an image may have several.
-        why: the reason why it stays, "" when no app needs it.
+        why: the reason to keep it; "" when no app needs it.
     """
 
     kind: str
@@ -143,7 +143,7 @@ class _SharedObject(NamedTuple):
 
 
 def sweep(engine: Engine, *, now: float | None = None) -> list[str]:
-    """Remove scratch volumes without an app, the network and workspace images, if unused; returns which."""
+    """Remove scratch volumes without an app, the network and unused workspace images; returns their names."""
     record.sweep()
     outputs.remove_copiers(engine)
     remove = {"volume": engine.remove_volume, "network": engine.remove_network, "image": engine.remove_image}
@@ -151,7 +151,7 @@ def sweep(engine: Engine, *, now: float | None = None) -> list[str]:
     for each in _shared(engine, now):
         if each.why:
             continue
-        with suppress(Conflict):  # a container that is not launcher's, or another image, needs it
+        with suppress(Conflict):  # another program's container, or another image, needs it
             for name in each.names:
                 remove[each.kind](name)
             gone.append(f"{each.kind} {each.name}")
@@ -159,7 +159,7 @@ def sweep(engine: Engine, *, now: float | None = None) -> list[str]:
 
 
 def leftovers(engine: EngineView, *, now: float | None = None) -> list[tuple[str, str]]:
-    """The objects that `sweep` leaves, and why; objects of one kind and reason are counted."""
+    """The objects that `sweep` leaves, and why; objects with the same kind and reason are counted."""
     alike: dict[tuple[str, str], list[str]] = {}
     for each in _shared(engine, now):
         why = each.why or "something that is not launcher's uses it"

@@ -1,11 +1,11 @@
-"""The journal of a Docker app: what its holders did and found out, a line for each event. Pure.
+"""The journal of a Docker app: the acts and findings of its holders, a line for each event. Pure.
 
-Its first line declares the app, as `launcher.holding.events.created` makes it; journals of version 0.1 have
-none, nor have those of an app whose record was lost. The kinds are those of `launcher.holding`. An event of
-one run of a replica has its container, and the start of the run by the engine's clock: `{"e": "spawn",
-"role": "r", "k": 0, "id": ID, "start": START}`. Docker adds to these::
+The first line declares the app, as `launcher.holding.events.created` makes it; journals of version 0.1, and of
+apps whose record was lost, have no such line. The kinds are those of `launcher.holding`. An event of one run of
+a replica has its container, and the start of the run by the engine's clock: `{"e": "spawn", "role": "r",
+"k": 0, "id": ID, "start": START}`. Docker adds these kinds::
 
-    {"e": "halt", "of": {ID: START}}        these runs are being stopped; START may be null: whichever it is
+    {"e": "halt", "of": {ID: START}}        these runs are being stopped; START may be null: the last run
     {"e": "spared", "of": [ID…]}            containers of a `halt` that had ended by themselves before
     {"e": "hand", "id": ID, "start": START} another program stopped this run of the container
     {"e": "kill", "id": ID, "at": T}        another program, or the engine as it stops, signals it
@@ -36,7 +36,7 @@ _OF_RUNS = frozenset(("starting", "started", "spawn", "ready", "late", "exit", "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedOutcome:
-    """How an attempt has ended, as its journal or the engine has it."""
+    """The recorded end of an attempt, from its journal or from the engine."""
 
     state: AttemptState
     message: str = ""
@@ -47,13 +47,13 @@ class RecordedOutcome:
 
 
 class Journal:
-    """The events of a journal, in order, which nothing has judged yet."""
+    """The events of a journal, in order, not yet judged."""
 
     def __init__(self, events: Iterable[Event] = ()) -> None:
         self.events = list(events)
 
     def fold(self) -> HeldApp:
-        """The machine, with all of them. An event that is damaged counts for nothing."""
+        """The app after all events. Damaged events are left out."""
         app = HeldApp()
         for event in self.events:
             try:
@@ -64,7 +64,7 @@ class Journal:
 
     @cached_property
     def app(self) -> HeldApp:
-        """The app as the journal alone shows it. It takes no further event."""
+        """The app as the journal alone shows it. It must take no further event."""
         return self.fold()
 
     @property
@@ -78,7 +78,7 @@ class Journal:
 
     @cached_property
     def outcome(self) -> RecordedOutcome | None:
-        """The first end on record; None where there is none."""
+        """The first recorded end; None where there is none."""
         ends = (each for each in self.events if each["e"] == "ended" and "state" in each)
         return next(map(_outcome, ends), None)
 
@@ -94,18 +94,18 @@ class Journal:
 
     @property
     def adopted(self) -> bool:
-        """Whether the record was lost: this one has no earlier restarts."""
+        """Whether an earlier record was lost: this one lacks the restarts before."""
         return self._has("adopted")
 
     @property
     def held(self) -> tuple[AttemptState, str] | None:
-        """State and message of an attempt that its watcher holds before its start; None for any other."""
+        """State and message of an attempt that its watcher holds before its start; None for any other attempt."""
         app = self.app
         return (app.state, app.message) if app.state in ("waiting", "queued") else None
 
     @property
     def is_before_start(self) -> bool:
-        """Whether it has nothing of a start, a run or an end."""
+        """Whether it has no event of a start, a run or an end."""
         return not any(event["e"] in _OF_RUNS for event in self.events)
 
     def _has(self, kind: str) -> bool:
@@ -113,16 +113,16 @@ class Journal:
 
 
 class HeldApp(App):
-    """An app at an engine: the machine, and the facts that it ignores.
+    """An app at an engine: the state machine, and the facts that it ignores.
 
     Attributes:
-        outcome: of the first `ended`; None while there is none.
+        outcome: the outcome of the first `ended`; None while there is none.
         stop_requested: ids of all containers that launcher ever asked to stop.
         killed: id → when another program last signalled the container, epoch seconds of the engine.
         of_engine: (role, replica) → how often the engine has restarted it.
         removed: the replicas that have ended because their containers were removed.
-        nameless_ends: the replicas whose last end has no container, as version 0.1 recorded it: whether they
-            were stopped is not known without their containers.
+        nameless_ends: the replicas whose last end names no container, as version 0.1 recorded it: only their
+            containers show whether they were stopped.
         num_missing: how many replicas have neither a container nor an end on record.
     """
 
@@ -137,11 +137,11 @@ class HeldApp(App):
         self.nameless_ends: set[tuple[str, int]] = set()
         self.num_missing = 0
         self._halted: dict[str, float | None] = {}
-        self._contested: set[str] = set()  # of a request more: which one has ended them is not known
+        self._contested: set[str] = set()  # ids in several requests: which of them ended the container is unknown
         self._hands: dict[str, float | None] = {}
 
     def take(self, event: Event) -> None:
-        """Take the next event. A later `starting` or `ended` than the first one counts for nothing."""
+        """Take the next event. Only the first `starting` and the first `ended` count."""
         late = (event.get("e") == "starting" and self.started_at) or (
             event.get("e") == "ended" and self.outcome
         )
@@ -159,7 +159,7 @@ class HeldApp(App):
         return halted is None or start is None or start <= halted
 
     def waits(self, role: str, k: int, container: str, start: float | None) -> bool:
-        """Whether a restart is to start this replica after this run, and no stop has forbidden that since."""
+        """Whether a restart is to start this replica after this run, and no later stop forbids it."""
         found = self.roles[role].replicas[k : k + 1] if role in self.roles else []
         is_due = any(each.restarts and each.state != ENDED for each in found)
         is_last = all(start is None or each.run[1] is None or start <= each.run[1] for each in found)
@@ -227,7 +227,7 @@ def fold(data: bytes) -> Journal:
 
 
 def translated(events: list[Event], old: OldJournal) -> list[Event]:
-    """The events, with those of version 0.1 as events of today; `old` knows the events before."""
+    """The events, with events of version 0.1 translated; `old` knows the earlier events."""
     if not any(map(is_old, events)):
         return events
     found: list[Event] = []

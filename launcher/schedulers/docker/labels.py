@@ -1,4 +1,4 @@
-"""The labels of an app's containers: made at its submission, read by everyone. They describe all of the app.
+"""The labels of an app's containers: made at its submission, read by every client. They describe the whole app.
 
 Every user of the engine can read labels: they may contain references to secrets, never values.
 """
@@ -107,7 +107,7 @@ class Labels:
 
     @property
     def expected(self) -> int:
-        """How many replicas the whole app has."""
+        """The number of replicas of the whole app."""
         return int(_number(self.text("replicas"), 0))
 
     @property
@@ -116,7 +116,7 @@ class Labels:
 
     @property
     def asked_at(self) -> float:
-        """Before that the engine was asked for nothing of this app; infinite where that is not known."""
+        """The time of the first request for this app to the engine; infinite where it is unknown."""
         return self.created_at or inf
 
     @property
@@ -264,9 +264,9 @@ def _mapping(text: str) -> dict[str, Any]:
 
 
 def is_by_engine(rule: tuple[int, str, int], *, is_probed: bool) -> bool:
-    """Whether the engine restarts the replicas of a role: of the policy REPLICA, without a pause.
+    """Whether the engine restarts the replicas of a role: it has the policy REPLICA, without a pause.
 
-    Only the watcher knows whether a replica has failed that is probed.
+    Only the watcher knows whether a probed replica has failed.
     """
     _, policy, delay_s = rule
     return policy not in ("APPLICATION", "ROLE", "REPLICA") or (
@@ -374,7 +374,7 @@ def _counts(roles: Iterable[Mapping[str, Any]]) -> dict[str, int]:
 
 
 def order_label(rules: Mapping[str, Mapping[str, Any]], counts: Mapping[str, int]) -> dict[str, str]:
-    """The rules over services, probes and conditions; nothing where there are none."""
+    """The label with the rules for services, probes and conditions; {} where there are none."""
     if not has_order(rules):
         return {}
     listed = [

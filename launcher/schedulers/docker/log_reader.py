@@ -1,8 +1,8 @@
 """Read one container's log with times; each read continues after the last one.
 
-The engine ends a followed log with the run of the container, even if it is started again. So a follower waits
-for the next event, and continues after the last record that it has read. All followers of an app share one
-event stream, `FollowedApp`.
+The engine ends a followed log with the run of the container, even if the container is started again. So a
+follower waits for the next event, and continues after the last record that it has read. All followers of an
+app share one event stream, `FollowedApp`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _STAMP = len("2026-01-02T03:04:05.123456789Z ")
 
 
 def shortly_before(started_at: float) -> float:
-    """See `LogReader`: all that is known of a start that the engine made by itself."""
+    """See `begun` of `LogReader`: the best known time for a start that the engine made by itself."""
     return started_at - _EARLY_S
 
 
@@ -57,8 +57,8 @@ def open_log(
     """Open a log at the engine, which selects by stream and time.
 
     Args:
-        since: nanoseconds since the epoch, in place of that of `part`; 0 for none.
-        tail: lines of both streams together, in place of that of `part`.
+        since: nanoseconds since the epoch, replaces `since` of `part`; 0 for none.
+        tail: lines of both streams together, replaces `tail` of `part`.
 
     Raises LogsGone for a container that was removed.
     """
@@ -83,8 +83,8 @@ class LogReader:
 
     Args:
         marks: whether restarts are marked, which takes one more request for each read.
-        begun: a time before the first output of the run that the engine says was started then, and after the
-            last one of the run before it; both in epoch seconds.
+        begun: the engine's start time of a run → a time before the first output of that run, and after the
+            last output of the run before it; both in epoch seconds.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class LogReader:
         self._marked = marks
         self._begun = begun
         self._latest_ns = 0
-        self._of_latest = 0  # records of that time, which the engine sends again
+        self._of_latest = 0  # number of records of that time, which the engine sends again
         self._started_at: float | None = None
         self._starts: list[int] = []  # starts without a record yet
         self._whole = False  # all output before the latest known start was read
@@ -125,7 +125,7 @@ class LogReader:
             self._followed.wake()
 
     def follow(self, followed: FollowedApp) -> Iterator[LogRecord]:
-        """Records as they come, until the app is over or they are later than `until`."""
+        """Yield records as they come, until the app is over or a record is later than `until`."""
         self._followed = followed
         patience = Patience(
             self._engine.host, sleep=lambda seconds: followed.pause(seconds, lambda: self._closed)
@@ -152,17 +152,17 @@ class LogReader:
             if happened == "removal":
                 raise gone(self._container[:12])
             if happened is None and whole:
-                return  # it had ended before the first read
+                return  # the container had ended before the first read
 
     def read(self, *, follow: bool = False) -> Iterator[LogRecord]:
-        """The records that were not read yet; with `follow`, until this run of the container ends."""
+        """Yield the unread records; with `follow`, until this run of the container ends."""
         had_ended = self._marked and self._check_start()
         resumed_ns, again = self._latest_ns, self._of_latest
         stream = open_log(
             self._engine, self._container, self._part, since=resumed_ns, follow=follow, timestamps=True
         )
         self._open = stream
-        if self._closed:  # meanwhile, by another thread
+        if self._closed:  # another thread closed it meanwhile
             stream.close()
         with stream:
             for name, payload in stream:
@@ -185,7 +185,7 @@ class LogReader:
         found = self._engine.inspect(self._container)
         if found is None or found.started_at is None:
             return False
-        # Of a short run, an earlier time may be known after its end.
+        # For a short run, the engine may report an earlier time after its end.
         if self._started_at is None or found.started_at > self._started_at:
             self._started_at = found.started_at
             if not self._ahead:
@@ -194,7 +194,7 @@ class LogReader:
         return found.ended
 
     def _mark_next_run(self, time_ns: int) -> Iterator[LogRecord]:
-        """Mark the first record after all output of the runs before, whenever the engine records its start.
+        """Mark the first record after all output of earlier runs, whenever the engine records the start.
 
         On a loaded machine that can be long after the first output.
         """
@@ -241,11 +241,11 @@ _LEAVE_S = 2.0
 class FollowedApp:
     """An app whose logs are followed, by any number of readers in any threads.
 
-    One connection receives the events of its containers, and the engine is asked about the app once for all
-    readers: when no container runs any more, and periodically, since the watcher's records cause no event.
+    One connection receives the events of its containers, and one check of the app's end serves all readers: when
+    no container runs any more, and periodically, since the watcher's records cause no event.
 
     Args:
-        is_over: reads whether the app has ended, so that no more output follows.
+        is_over: returns whether the app has ended, so that no more output follows.
     """
 
     def __init__(self, engine: EngineView, app_id: str, is_over: Callable[[], bool]) -> None:
@@ -283,7 +283,7 @@ class FollowedApp:
             self._listener.start()
 
     def _subscribe(self) -> tuple[EventStream, list[Container]]:
-        """Subscribe to events, and read the containers, the live ones of which may have started unnoticed."""
+        """Subscribe to events, and read the containers; live ones may have started unnoticed."""
         events = self._engine.events(f"{APP_ID}={self._app_id}")
         try:
             found = self._engine.containers(f"{APP_ID}={self._app_id}")  # subscribed first: nothing is missed
@@ -322,10 +322,10 @@ class FollowedApp:
         """Wait for the app's end (None), or the container's next start or removal ("start", "removal").
 
         Args:
-            starts: of the container, before its log was read.
-            until: epoch seconds; the end of the wait in any case.
+            starts: the number of starts of the container before its log was read.
+            until: epoch seconds; the wait ends then at the latest.
 
-        Raises EngineError when the event stream has failed, and could not be opened again for long.
+        Raises EngineError when the event stream has failed, and could not be reopened for long.
         """
         while True:
             with self._changed:
@@ -345,7 +345,7 @@ class FollowedApp:
             self._check_end()
 
     def wake(self) -> None:
-        """Wake the waiting readers, so that they notice when they were closed."""
+        """Wake the waiting readers, so that closed ones end."""
         with self._changed:
             self._changed.notify_all()
 

@@ -1,6 +1,6 @@
 """Names of an app's objects at the engine, which has one flat space of short names for all clients.
 
-The name of a container that launcher has stopped ends in a mark: the reason, where exit codes do not show it.
+The name of a container that launcher has stopped ends in a mark for the reason, which exit codes do not show.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _MARK = 6
 
 
 def container_name(app_id: str, role: str, k: int) -> str:
-    """`<app_id>-<role>-<k>` as a DNS label; too long ones are cut and marked with a hash."""
+    """`<app_id>-<role>-<k>` as a DNS label; longer names are cut and marked with a hash."""
     return _fit(f"{app_id}-{stem(role)}-{k}", f"{app_id}\0{role}\0{k}", f"-{k}")
 
 
 def waiting_name(app_id: str) -> str:
-    """The name of the container that stands for a waiting attempt. App ids have no dot."""
+    """The name of the container that represents a waiting attempt. App ids have no dot."""
     return f"{app_id}.waiting"
 
 
@@ -66,7 +66,7 @@ def output_of_need(job: str) -> str:
 
 
 def is_of_need(mount: Mapping[str, Any]) -> bool:
-    """Whether it mounts the output folder of another job."""
+    """Whether the mount is of the output folder of another job."""
     return str(mount.get("target", "")).startswith(f"{NEEDS}/")
 
 
@@ -111,7 +111,7 @@ def where(container: Container) -> tuple[str, int]:
 
 
 def own_name(container: Container) -> str:
-    """The name that a container with these labels was created with."""
+    """The name with which the container was created, by its labels."""
     labels = Labels(container.labels)
     if is_reservation(container):
         return labels.app_id
@@ -135,22 +135,22 @@ def has_own_name(container: Container) -> bool:
 
 
 def is_reservation(container: Container) -> bool:
-    """Whether it reserves the app id, until all other containers exist."""
+    """Whether the container reserves the app id, until all other containers exist."""
     return container.labels.get(PART) == RESERVATION_PART
 
 
 def is_waiting(container: Container) -> bool:
-    """Whether it stands for an attempt that waits for others, or for its turn."""
+    """Whether the container represents an attempt that waits for others, or for its turn."""
     return container.labels.get(PART) == WAITING_PART
 
 
 def waiting_container(containers: Iterable[Container]) -> Container | None:
-    """The container that stands for an attempt while it waits."""
+    """The container that represents an attempt while it waits."""
     return next((each for each in containers if is_waiting(each)), None)
 
 
 def is_replica(container: Container) -> bool:
-    """Whether it is none of these two, which are never started."""
+    """Whether it is a replica's container: neither a reservation nor a waiting one, which never start."""
     return not (is_reservation(container) or is_waiting(container))
 
 

@@ -26,7 +26,7 @@ from launcher.specs.launch import JobKey
 from launcher.specs.replica_error import MOST_BYTES, error_text
 from launcher.state.records import AppRecord, ReplicaRecord, of_attempt
 
-_MOST_FILES = 64  # each takes two requests
+_MOST_FILES = 64  # error files to read; each takes two requests
 
 
 class FoundApp(SeenApp):
@@ -46,8 +46,8 @@ class DockerApps(EngineApps):
     """The apps of an engine.
 
     Args:
-        view: the engine. What changes an app needs one that is not readonly.
-        take_over: as in `StagedScheduler`.
+        view: the engine. Methods that change an app need one that is not readonly.
+        take_over: see `StagedScheduler`.
     """
 
     def __init__(self, view: EngineView, *, take_over: bool = False) -> None:
@@ -158,7 +158,7 @@ class DockerApps(EngineApps):
     def stop_all(
         self, app_ids: Iterable[str], grace_s: float | None, *, interrupt: bool = False
     ) -> Iterator[tuple[str, LauncherError | None]]:
-        """Yields each app when none of its containers runs."""
+        """Stop apps; yields each app when none of its containers runs."""
         from launcher.schedulers.docker.watching import actions
 
         def stop(app_id: str) -> None:
@@ -203,7 +203,7 @@ class DockerApps(EngineApps):
 
 
 def _brief(found: DockerApp) -> SeenApp:
-    """The app without its replicas; a job's attempt is judged with what its watcher knows."""
+    """The app without its replicas; a job's attempt is judged with its watcher's facts."""
     seen = FoundApp(found)
     attempt = seen.attempt()
     if attempt is not None:
@@ -229,8 +229,8 @@ def _latest(found: Iterable[DockerApp], stones: Iterable[Tombstone], keys: Colle
 def error_files(engine: EngineView, found: DockerApp) -> dict[tuple[str, int], str]:
     """(role, replica) → text of its error file, for replicas that failed, or were stopped because one failed.
 
-    A replica that a user stopped may have written one too; it does not count as an error. A file that cannot
-    be read counts as missing, so that the rest of the app can still be described.
+    A replica that a user stopped may have written a file too, which is not an error. A file that cannot be read
+    counts as missing, so that the rest of the app can still be described.
     """
     view = found.view
     blamed = {"failed", "cancelled"} if view.state in ("failed", "lost") else {"failed"}

@@ -1,6 +1,6 @@
 """Read the journal lines of version 0.1 as the events of today. Pure.
 
-They had a vocabulary of their own, and times in seconds, where those of today have integers, nanoseconds::
+The old lines had other kinds, and times in seconds, where today's lines have integers, nanoseconds::
 
     {"e": "wait", "for": ["prepare"]}                   waiting
     {"e": "go"}                                         starting
@@ -10,7 +10,7 @@ They had a vocabulary of their own, and times in seconds, where those of today h
     {"e": "hand", "id": ID, "started_at": START}        `hand` of the exit that follows
     {"e": "end", "state": "failed", "message": …, "code": 3, "drift": "", "at": T}
 
-They had no line for a start: a `spawn` comes before the first line that names a run.
+There was no line for a start: a `spawn` is put before the first line that names a run.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class OldJournal:
         yield {"e": "starting"}
 
     def _run(self, where: Where, container: str | None, start: float | None) -> Iterator[Event]:
-        """The start of a run that no line before named."""
+        """The start of a run that no earlier line named."""
         if container is not None:
             self._where[container] = where
         if where in self._runs and start in (None, self._runs[where][1]):
@@ -120,7 +120,7 @@ class OldJournal:
         yield {**event, "delay_s": line["delay_s"]} if line.get("delay_s") else event
 
     def _cause_of(self, role: str, again: list[Where]) -> int:
-        """The number of the replica whose failure a restart of these follows: the first that has failed."""
+        """The number of the replica that caused a restart: the first of these that has failed."""
         failed = [where for where in self._failed() if where[0] == role and where in again]
         return next((k for name, k in (*failed, *again) if name == role), 0)
 

@@ -1,7 +1,7 @@
 """The output folders of jobs on Docker: volumes, one for each edition of a job.
 
-They do not have the label of apps: cleaning up after an app leaves them. Those of local jobs are folders of
-this machine, and mounted as such.
+The volumes do not have the label of apps, so that cleaning up after an app leaves them. The output folders of
+local jobs are folders of this machine, and mounted as such.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _OF_JOB = tuple(f"{PREFIX}{name}" for name in ("project", "target", "job"))
 
 
 def sources(attempt: Attempt, needs: Mapping[str, str]) -> Mapping[str, str]:
-    """Macro → source of the mount of the attempt's own output folder, and of those of its needs.
+    """Macro → mount source of the attempt's own output folder, and of the output folders of its needs.
 
     Args:
         needs: as from `sources_of_needs`.
@@ -45,7 +45,7 @@ def sources(attempt: Attempt, needs: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def sources_of_needs(attempt: Attempt, host: str) -> dict[str, str]:
-    """Job → the volume, or the folder of this machine, of each need; "" for one that is out of reach.
+    """Job → the volume, or the folder of this machine, of each need; "" for a need that is out of reach.
 
     Args:
         host: the address of the engine.
@@ -67,10 +67,10 @@ def has_own(job: DockerJob) -> bool:
 
 
 def ensure(engine: Engine, job: DockerJob, common: Mapping[str, str]) -> str:
-    """Make the job's own output volume, unless an attempt of its edition has; returns its name if made here.
+    """Make the job's output volume, unless an attempt of its edition has; returns its name if made here.
 
     Args:
-        common: the labels of the app, of which the volume gets those that name the job.
+        common: the labels of the app; the volume gets those that name the job.
 
     Raises SchedulerError when the output folder of a need is gone.
     """
@@ -99,7 +99,7 @@ def _is_path(source: str) -> bool:
 
 
 def without_needs(job: DockerJob) -> DockerJob:
-    """The job without the output folders of needs, which may not exist before it starts."""
+    """The job without the output folders of its needs, which may not exist before the job starts."""
 
     def without(container: DockerContainer) -> DockerContainer:
         own = [each for each in container.kwargs.get("mounts") or [] if not is_of_need(each)]
@@ -109,7 +109,7 @@ def without_needs(job: DockerJob) -> DockerJob:
 
 
 def with_needs(engine: Engine, job: DockerJob) -> DockerJob:
-    """The job with the list of its needs as a variable, and with the output folder of each that has one."""
+    """The job with the list of its needs as a variable, and with the output folders of needs that have one."""
     if not job.needs:
         return job
     volumes = {each.name for each in engine.volumes(LABEL)}
@@ -151,7 +151,7 @@ class DockerOutputs(OutputFolders):
     """The output folders at an engine: volumes."""
 
     def __init__(self, view_of: Callable[[], EngineView]) -> None:
-        """`view_of`: called for what the engine is asked; it connects."""
+        """`view_of`: connects to the engine; called before the first request."""
         super().__init__(SCHEDULER)
         self._view_of = view_of
 
@@ -174,7 +174,7 @@ class DockerOutputs(OutputFolders):
         return {each.app_id for each in recorded if each.output not in there}
 
     def archive(self, attempt: Attempt, only: str = "") -> tuple[Iterator[bytes], str]:
-        """Made with a container of one of the attempt's images or, where the engine has none, of any one."""
+        """Archive the folder by a container of one of the attempt's images, else of any image of the engine."""
         images = [str(role["image"]) for role in attempt.document.get("roles", ()) if role.get("image")]
         pieces = _archive(writable(self._engine), own_output(attempt), images, only)
         return pieces, "" if only else ARCHIVED
@@ -196,12 +196,12 @@ class DockerOutputs(OutputFolders):
 
 
 def _archive(engine: Engine, name: str, images: Iterable[str], only: str) -> Iterator[bytes]:
-    """The files of an output folder as a tar archive, in pieces, below the folder `ARCHIVED`, or one of them.
+    """The files of an output folder, or one file, as a tar archive in pieces, below the folder `ARCHIVED`.
 
     A container that is never started mounts the volume: no image is pulled for it, and nothing runs.
 
     Args:
-        images: names of images to make it from, the first that the engine has; else it takes any.
+        images: image names for the container, of which the first that the engine has is taken; else any image.
 
     Raises SchedulerError when the engine has no image.
     """

@@ -50,7 +50,7 @@ def endpoint(environ: Mapping[str, str] | None = None) -> Endpoint:
 
 
 def is_on_this_host(host: str) -> bool:
-    """Whether an engine of this address runs on this machine, so that its containers can be reached.
+    """Whether the engine at this address runs on this machine, so that its containers can be reached.
 
     Raises ValueError for an address that is none.
     """
@@ -60,7 +60,7 @@ def is_on_this_host(host: str) -> bool:
 
 
 def shares_folders(host: str) -> bool:
-    """Whether containers of an engine there can have folders of this machine; not over a network."""
+    """Whether containers of the engine at `host` can mount folders of this machine; not over a network."""
     return host.startswith("unix://")
 
 
@@ -87,8 +87,8 @@ def _tls(folder: str, *, verify: bool, source: str = "") -> dict[str, Any]:
     """TLS with the files of a folder.
 
     Args:
-        source: the name of the setting that names the folder, which must have all files. Without it the
-            folder may have a CA only: then the engine asks for no client certificate.
+        source: the setting that names the folder; then the folder must have all files. Without it the folder
+            may have only a CA: then the engine asks for no client certificate.
     """
     paths = [os.path.join(folder, name) for name in _TLS_FILES]
     there = [path if os.path.isfile(path) else None for path in paths]
@@ -152,7 +152,7 @@ def _read(path: str) -> dict[str, Any]:
 
 # Credentials
 
-# The cache of credentials in the SDK, and warning filters, belong to the whole process.
+# The SDK's cache of credentials and the warning filters are shared by the whole process.
 _LOGIN = allocate_lock()
 _ANY_SOCKET = "unix:///nothing/is/sent/there"
 _ANY_VERSION = "1.41"
@@ -210,7 +210,7 @@ def _of_sdk(image: str, doing: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     try:
         with _LOGIN, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the SDK also raises what it warns of
+            warnings.simplefilter("ignore")  # the SDK also raises the problems that it warns of
             client = APIClient(_ANY_SOCKET, version=_ANY_VERSION)
             if image:
                 registry, _ = auth.resolve_repository_name(image)

@@ -28,11 +28,9 @@ from launcher.schedulers.docker.client.wire import Wire
 
 T = TypeVar("T")
 
-WORK_S = (
-    300.0  # for what changes something: a busy engine takes its time, and giving up leaves us not knowing
-)
+WORK_S = 300.0  # for changes: a busy engine takes its time, and after a timeout the result is unknown
 _AGAIN_S = 0.1
-_WHOLE_S = 1.0  # the engine tells the age of a volume in whole seconds
+_WHOLE_S = 1.0  # the engine reports the age of a volume in whole seconds
 _AS_IT_WAS = 304
 
 
@@ -54,7 +52,7 @@ class Engine(EngineView):
         self._post(container, "start")
 
     def stop(self, container: str, grace_s: float) -> bool:
-        """Ask its process to end, and kill it after `grace_s`; returns when it has ended.
+        """Ask a container's process to end, and kill it after `grace_s`; returns when it has ended.
 
         The engine counts whole seconds: the grace is rounded up. Returns False if the container does not run.
         """
@@ -96,7 +94,7 @@ class Engine(EngineView):
         self._do("PUT", where, f"write to {path} in {container}", params={"path": path}, data=tar)
 
     def execute(self, container: str, argv: Sequence[str]) -> str:
-        """Start a command in a running container, as its own process: environment, user, working directory.
+        """Start a command in a running container, with the environment, user and directory of its process.
 
         Returns the id that `executed` takes; its output goes nowhere. Raises EngineError when there is no
         such executable, Conflict when the container does not run.
@@ -135,7 +133,7 @@ class Engine(EngineView):
             try:
                 self.remove_network(duplicate)
             except Conflict:
-                pass  # it is in use, so it is not such a duplicate
+                pass  # a network in use is no such duplicate
 
     def _networks(self, name: str) -> list[str]:
         """The ids of all networks of this name, oldest first."""
@@ -149,7 +147,7 @@ class Engine(EngineView):
         return self._wire.json("/networks", "list networks", ids, params=params)
 
     def connect(self, network: str, container: str) -> None:
-        """Connect a container to a network, by the name or id of each; replaces its last one of that name."""
+        """Connect a container to a network, by names or ids; replaces a connection to a network so named."""
         path, doing = f"/networks/{quoted(network)}/connect", f"connect {container} to network {network}"
         self._do("POST", path, doing, json={"Container": container})
 
@@ -161,8 +159,8 @@ class Engine(EngineView):
         """Create a volume. An existing one stays as it is: returns False when it has other labels.
 
         Args:
-            since: when the caller's first try may have been, epoch seconds. An engine that stops makes a
-                volume without its labels, and answers that it failed: one that is younger is made again.
+            since: the earliest time of the caller's first try, epoch seconds. A stopping engine makes a
+                volume without its labels, and answers that it failed: such a younger volume is made anew.
         """
         made = self._create_volume(name, labels)
         if not made.labels and (made.created_at or 0.0) >= since - _WHOLE_S:

@@ -1,7 +1,7 @@
 """Errors of an engine and of the connection to it: what failed, its cause, the remedy.
 
-`refusal` makes an error of the status and the text with which the engine refuses a request. `broken` makes
-one of an exception of the standard library.
+`refusal` makes an error from the status and the text with which the engine refuses a request. `broken` makes
+an error from an exception of the standard library.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class EngineError(SchedulerError):
 
     @property
     def cause(self) -> str:
-        """The engine's text, without our description of the request."""
+        """The engine's text, without launcher's description of the request."""
         return str(self).partition(": ")[2] or str(self)
 
 
@@ -37,15 +37,15 @@ class EngineUnreachable(EngineError):
 
 
 class ConnectionBroke(EngineUnreachable):
-    """The connection ended before the engine had answered: whether it has done the work is not known."""
+    """The connection ended before the engine had answered: it may have carried out the request."""
 
 
 class EngineGone(EngineUnreachable):
-    """A stream ended because the engine went away: the rest of it is not known."""
+    """A stream ended because the engine went away: the rest of the stream is unknown."""
 
 
 class EngineSilent(EngineGone):
-    """A stream had nothing to say for so long that its other end may be gone: it is opened again."""
+    """A stream was silent for so long that its other end may be gone: it is opened again."""
 
 
 class EngineDenied(EngineUnreachable):
@@ -157,8 +157,8 @@ def refusal(status: int, text: str, doing: str) -> EngineError:
 def may_pass(error: EngineError) -> bool:
     """Whether the same request may succeed later, so that an idempotent one is made again.
 
-    It may when there is no engine, or when the engine fails by itself: it stops, starts, or is full, and
-    finds a volume that exists not at this moment. A refusal that is about the request is final.
+    It may when there is no engine, or when the engine itself fails: it stops, starts or is full, or for a
+    moment does not find an existing volume. A refusal because of the request is final.
     """
     if isinstance(error, (EngineUnreachable, NonsenseAnswer)):
         return True
@@ -168,7 +168,7 @@ def may_pass(error: EngineError) -> bool:
 
 
 def explained(error: EngineError, text: str) -> SchedulerError:
-    """The error with a text that names its role. One that may pass stays an EngineError of its class."""
+    """The error with a text that names its role. An error that may pass stays an EngineError of its class."""
     if isinstance(error, EngineUnreachable):
         return error
     if may_pass(error):
@@ -187,7 +187,7 @@ def is_half_started(error: EngineError) -> bool:
 
 
 def cause_of(text: str) -> str:
-    """The engine's text on one line, without what its layers wrapped around the cause.
+    """The engine's text on one line, without the words that its layers put around the cause.
 
     After a stop or SIGKILL an engine finds a half-finished start of its last run, and refuses to complete it.
     """
@@ -243,7 +243,7 @@ def broken(host: str, error: BaseException, doing: str) -> EngineError:
 
 
 def _unreached(cause: OSError) -> str:
-    """Why no connection was made; "" where there may have been one."""
+    """Why no connection was made; "" where one may have been made."""
     from socket import EAI_NONAME, gaierror
 
     if isinstance(cause, gaierror):

@@ -31,17 +31,18 @@ class Container:
 
     Attributes:
         state: created, running, paused, restarting, removing, exited or dead; any other state counts as live.
-        exit_code: of a container that has ended, or of the last run of one that waits for its restart.
-        inspected: whether it comes from inspect; else the fields that the list lacks have their defaults.
+        exit_code: the exit code of an ended container, or of the last run of one that waits for its restart.
+        inspected: whether inspect described it; else the fields that the list lacks have their defaults.
         oom: the kernel killed a process of its last run because it was out of memory.
         restarts: how often the engine's restart policy has started it again.
         error: why the engine could not start it, "" when it could, or did not have to.
         ports: published ports, container port → (host address, host port).
         tty: it has a terminal: its log has no frames and only stdout.
         network: the name of its network, as it was created.
-        addresses: in its networks while it runs; with the network of the host, or of another container, none.
+        addresses: its addresses in its networks while it runs; none with the network of the host, or of
+        another container.
         working_dir: "/" when it names none.
-        last_run_ended_at: end of the run before this one, of a container that runs again.
+        last_run_ended_at: the end of the run before this one, for a container that runs again.
         exec_ids: commands that were started in it and have not ended.
     """
 
@@ -141,9 +142,9 @@ def from_inspect(data: Mapping[str, Any]) -> Container:
 def usage_of(data: Mapping[str, Any]) -> tuple[float, float, int]:
     """The use of a run so far, from a response of `GET /containers/ID/stats`.
 
-    Returns CPU time in s, of the program and of the kernel for it, and memory in bytes: the highest so far
-    where the engine has that (cgroup v1), else that of now without the files that the kernel can drop at
-    once. Zeros stand for what the engine does not say. Source: `calculateMemUsageUnixNoCache` of the
+    Returns the CPU times of the program and of the kernel for it, in s, and memory in bytes: the maximum so
+    far where the engine reports it (cgroup v1), else the present use without files that the kernel can drop
+    at once. A value that the engine does not report is 0. Source: `calculateMemUsageUnixNoCache` of the
     docker command.
     """
     cpu = (data.get("cpu_stats") or {}).get("cpu_usage") or {}
@@ -162,7 +163,7 @@ def _state(state: str) -> str:
 
 
 def epoch(text: str | None) -> float | None:
-    """RFC 3339, as the engine writes it, to epoch seconds. None for its "never", which is the year 1."""
+    """Convert the engine's RFC 3339 time to epoch seconds. None for its "never", which is the year 1."""
     match = _TIME.match(text or "")
     if match is None or match[1] == "0001":
         return None
@@ -172,7 +173,7 @@ def epoch(text: str | None) -> float | None:
 
 
 def _own_name(names: Iterable[str]) -> str:
-    """Its own name: names of links to it have a second slash (`/web/db`)."""
+    """The container's own name: names of links to it have a second slash (`/web/db`)."""
     return next((name[1:] for name in names if name.count("/") == 1), "")
 
 

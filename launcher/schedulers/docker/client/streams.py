@@ -34,7 +34,7 @@ Report = Callable[[str, Mapping[str, Any]], None]
 
 _PIECE = 1 << 18
 _ANSWER_S = 60.0
-_IDLE_S = 120.0  # then a stream is opened again: nothing else tells silence from a peer that is gone
+_IDLE_S = 120.0  # then a stream is opened again: only that distinguishes silence from a peer that is gone
 # Without reuse: a late `close` could otherwise cut off another request on the same connection.
 OPTIONS: dict[str, Any] = {"stream": True, "timeout": (_ANSWER_S, None), "headers": {"Connection": "close"}}
 """Of a request that takes the engine any time."""
@@ -76,7 +76,7 @@ class ResponseStream:
 
 
 class _Tap:
-    """The connection under a stream. It does not refer to the stream, so that a dropped one is closed."""
+    """The connection under a stream. It does not refer to the stream, so that a dropped stream is closed."""
 
     def __init__(self, host: str, answer: Response) -> None:
         self._host = host
@@ -120,7 +120,7 @@ class _Tap:
 
 
 def dechunked(read: Callable[[], bytes]) -> Iterator[bytes]:
-    """The body of a response in chunks, all that one read returns at once.
+    """The body of a chunked response: for each read, the contents of all chunks that it returned.
 
     An engine sends each line of a log as a chunk of its own. Libraries read chunk by chunk, which costs more
     than all other work of reading a log.

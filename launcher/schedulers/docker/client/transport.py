@@ -36,7 +36,7 @@ class Dialer:
 
     Attributes:
         authority: host and port that requests name, None for the default port.
-        prefix: what stands in a request before the path of the API.
+        prefix: the text before the path of the API in a request.
         headers: the headers of every request, for a proxy.
     """
 
@@ -53,7 +53,7 @@ class Dialer:
         return ""
 
     def close(self) -> None:
-        """End what the connections need; they need not be closed yet."""
+        """End the processes that the connections need; the connections may still be open."""
 
 
 _QUEUE_S = 0.02
@@ -119,7 +119,7 @@ class TcpDialer(Dialer):
 
 
 def _proxy(scheme: str, host: str, port: int) -> SplitResult | None:
-    """The proxy that HTTP_PROXY and its like name for a host, as the docker command reads them.
+    """The proxy that HTTP_PROXY and the related variables name for a host, as the docker command reads them.
 
     Raises ValueError for a proxy that does not speak plain HTTP.
     """
@@ -150,7 +150,7 @@ _ALIVE = ("-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=4")
 
 
 class SshDialer(Dialer):
-    """Connects by `ssh HOST docker system dial-stdio`, as the docker command does: one process each."""
+    """Connects by a process `ssh HOST docker system dial-stdio` each time, as the docker command does."""
 
     def __init__(self, host: str) -> None:
         import tempfile
@@ -253,7 +253,7 @@ class Session:
         """The response, read whole unless `stream`. Raises OSError, HTTPException, EngineUnreachable.
 
         Args:
-            timeout: until the response begins, or (until it is connected, until the response begins).
+            timeout: seconds until the response begins, or (until it is connected, until the response begins).
             fresh: on a new connection.
             idle_s: the time limit of each read of a stream; None for none.
         """
@@ -367,7 +367,7 @@ class Response:
         return self.content.decode("utf-8", "replace")
 
     def close(self) -> None:
-        """Close the connection, if the body was not read to its end."""
+        """Close the connection, unless the body was read to its end."""
         connection, self._connection = self._connection, None
         if connection is not None:
             self.raw.close()

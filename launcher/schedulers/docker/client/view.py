@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     T = TypeVar("T")
     R = TypeVar("R")
 
-WORKERS = 4  # with more, the engine is the limit: measured for create and start
+WORKERS = 4  # with more threads, the engine is the limit: measured for create and start
 _ANEW_S = 20.0
-INSPECTIONS = 16  # at a time: a slow engine answers many at once as fast as one
+INSPECTIONS = 16  # at a time: a slow engine answers many requests at once as fast as one
 _LINKS = 8  # each response has followed a chain of links to its end; more is a loop
 
 
@@ -67,20 +67,20 @@ class EngineView:
         return self._id
 
     def started_at(self) -> float | None:
-        """When the engine started last without a running container, by its clock; None if that does not show.
+        """When the engine last started without a running container, by its clock; None where that is unknown.
 
-        It makes its default network anew then, and keeps it as long as containers run.
+        At such a start the engine makes its default network anew, and keeps it as long as containers run.
         """
-        doing = "ask the engine since when it runs"  # it may be configured to make no such network
+        doing = "ask the engine since when it runs"  # an engine may be configured to make no such network
         return self._wire.find("/networks/bridge", doing, lambda network: epoch(network.get("Created")))
 
     def keeps_containers(self) -> bool:
-        """Whether containers run on while the engine is away: it was configured to (live-restore)."""
+        """Whether the engine is configured to let containers run on while it is away (live-restore)."""
         doing = "ask the engine whether its containers outlive it"
         return self._wire.json("/info", doing, lambda about: about.get("LiveRestoreEnabled") is True)
 
     def answer_anew(self) -> None:
-        """Raise EngineUnreachable unless the engine answers on a new connection: one that stops does not."""
+        """Raise EngineUnreachable unless the engine answers on a new connection: a stopping one does not."""
         self._wire.send("GET", "/_ping", "ask the engine whether it goes on", fresh=True, timeout=_ANEW_S)
 
     def close(self) -> None:
@@ -93,7 +93,7 @@ class EngineView:
         """Every container with all of these labels (`key` or `key=value`), in any state, newest first."""
 
         def each(entries: list[dict[str, Any]]) -> list[Container]:
-            # One that ended during its removal may be listed, without a name, until the engine is restarted.
+            # A container that ended during its removal may be listed, nameless, until the engine restarts.
             return [from_list(entry) for entry in entries if entry["Names"]]
 
         params = {"all": "1", **_having(labels)}
@@ -135,13 +135,13 @@ class EngineView:
     def events(self, *labels: str, since: float | None = None) -> EventStream:
         """Events of containers with these labels from now on, or from `since` on (epoch seconds).
 
-        Subscribed when this returns, so that a read of the containers after it misses no change. May begin
-        with events of the second before: read the container's state, do not derive it from the event.
+        The stream is subscribed when this returns, so that a later read of the containers misses no change.
+        It may begin with events of the second before: do not derive a container's state from an event, read it.
         """
         from launcher.schedulers.docker.client.streams import LIVE, EventStream
 
         filters = {"type": ["container"], "label": list(labels)}
-        now = self._second()  # a clock that is ahead of the engine's must not hide what happens next
+        now = self._second()  # a clock ahead of the engine's must not hide the next events
         since = now if since is None else min(since, now)
         params = {"since": f"{since:.9f}", "filters": json.dumps(filters)}
         return EventStream(self.host, self._wire.send("GET", "/events", "watch", params=params, **LIVE))
@@ -264,7 +264,7 @@ class EngineView:
     # Commands in containers
 
     def executed(self, exec_id: str) -> Exec | None:
-        """A command that was started in a container; None when the engine no longer knows it."""
+        """The state of a command started in a container; None when the engine no longer knows it."""
         return self._wire.find(f"/exec/{quoted(exec_id)}/json", f"inspect command {exec_id}", exec_of)
 
     # Images, networks, volumes
@@ -280,7 +280,7 @@ class EngineView:
         return self._labelled("/networks", labels)
 
     def volume(self, name: str) -> Labelled | None:
-        """One volume; None when there is none of that name."""
+        """The volume of that name; None when there is none."""
         return self._wire.find(f"/volumes/{quoted(name)}", f"inspect volume {name}", labelled)
 
     def volumes(self, *labels: str) -> list[Labelled]:

@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 
 
 ANSWER_S = 60.0
-VERSION_S = 20.0  # naming its version takes an engine no work: without a response by then it hangs
-CONNECTIONS = 16  # that stay open for reuse; further threads use connections of their own
+VERSION_S = 20.0  # an engine names its version without any work: without a response by then it hangs
+CONNECTIONS = 16  # connections that stay open for reuse; further threads use connections of their own
 PAUSES_S = (0.1, 0.4)  # before the second and the third try of a request that only reads
 _RETRY_WITHIN_S = 10.0  # a request that failed only after this long is not tried again
 
@@ -66,13 +66,13 @@ class Wire:
             where = f"cannot use the Docker engine at {endpoint.host}"
             raise EngineUnreachable(f"{where}: {error}", hint=SHAPES) from None
         self._given = version
-        self._version = ""  # of the API, once both sides have agreed on one
+        self._version = ""  # API version, once both sides have agreed on one
         self._asking = Lock()
 
     def json(
         self, path: str, doing: str, read: Callable[[Any], T], *, method: str = "GET", **options: Any
     ) -> T:
-        """The result of `read` for the JSON of a response.
+        """Return `read` of the JSON in a response.
 
         Raises NonsenseAnswer for a response that is not JSON, or that `read` cannot decode.
         """
@@ -90,7 +90,7 @@ class Wire:
         return found
 
     def find(self, path: str, doing: str, read: Callable[[Any], T], **options: Any) -> T | None:
-        """As `json`; None when there is no such thing."""
+        """As `json`; None when there is no such object."""
         try:
             return self.json(path, doing, read, **options)
         except NotFound:
@@ -132,7 +132,7 @@ class Wire:
         decode: Callable[[Any], Any] | None = None,
         **options: Any,
     ) -> Any:
-        """The response, or what `decode` makes of it. A request that only reads is made again."""
+        """The response, or `decode` of it. A request that only reads is repeated after a failure."""
         if self._readonly and method not in _READS:
             raise ValueError(f"{method} {path}: this connection only reads")
         with self._asking:
@@ -161,9 +161,9 @@ class Wire:
         return answer
 
     def _newest(self, doing: str) -> str:
-        """The newest API version of both sides; older ones need an engine that still supports them.
+        """The newest API version that both sides have; an older one needs an engine that still supports it.
 
-        Raises EngineUnsupported for an engine that is not Docker's, EngineUnreachable for no engine at all.
+        Raises EngineUnsupported for an engine that is not Docker's, EngineUnreachable where none answers.
         """
         with self.translating_errors(doing):
             answer = self._session.request("GET", "/_ping", timeout=VERSION_S)
@@ -181,13 +181,13 @@ class Wire:
 
 
 def repeated(work: Callable[[], T]) -> T:
-    """Run `work`, which only reads; try it again, twice, when the engine failed in a way that may pass."""
+    """Run `work`, which only reads; repeat it, at most twice, after a failure that may pass."""
     for pause_s in PAUSES_S:
         began = time.monotonic()
         try:
             return work()
         except EngineError as error:
-            # An engine that answers has failed: one that is away, or lacks a thing, is not asked again.
+            # An engine that is away, or lacks the object, is not asked again; one that broke off is.
             is_final = isinstance(error, (EngineUnreachable, NotFound))
             is_asked_again = isinstance(error, ConnectionBroke) if is_final else may_pass(error)
             if not is_asked_again or time.monotonic() - began > _RETRY_WITHIN_S:
@@ -197,7 +197,7 @@ def repeated(work: Callable[[], T]) -> T:
 
 
 def _check_maker(session: Session, host: str) -> None:
-    """Raises EngineUnsupported when the engine is not Docker's by its own description."""
+    """Raise EngineUnsupported when the engine's own description is not Docker's."""
     answer = session.request("GET", "/version", timeout=VERSION_S)
     if answer.status_code >= 500:
         raise refusal(answer.status_code, _explanation(answer), "ask for its version")
@@ -252,12 +252,12 @@ LONGEST_PAUSE_S = 30.0
 
 
 class Patience:
-    """The patience of one thread with an engine: pauses that grow, and an end.
+    """Growing pauses and a time limit, with which one thread waits for an engine.
 
     Args:
-        deadline: after which it waits no longer (monotonic); None for GIVE_UP_S alone.
-        sleep: waits so many seconds, or until the caller is closed.
-        holds: whether it holds an app, and so waits after a refusal that is final for others, too.
+        deadline: monotonic time after which the thread waits no longer; None for GIVE_UP_S alone.
+        sleep: waits for a number of seconds, or until the caller is closed.
+        holds: the thread holds an app, and so waits also after a refusal that is final for other callers.
     """
 
     def __init__(
@@ -276,7 +276,7 @@ class Patience:
         self._since = self._began = time.monotonic()
 
     def persist(self, call: Callable[[], T]) -> T:
-        """The result of `call`, which is called again until it raises no error that may pass.
+        """Return the result of `call`, repeated while it raises an error that may pass.
 
         Raises the EngineError that is final, or when the engine has been away for too long.
         """
@@ -294,7 +294,7 @@ class Patience:
         outages.back(self._host)
 
     def wait(self, error: EngineError) -> None:
-        """Wait until the next try after this error; raises it when there is to be none."""
+        """Wait until the next try after this error; raises the error when there is no next try."""
         if not (self._holds or may_pass(error)):
             raise error
         now = time.monotonic()

@@ -1,8 +1,8 @@
 """Build a workspace into images: the names of the images that an app needs, and the build itself.
 
-The name is a hash of all inputs: the workspace's digest, the base image, the Dockerfile. So a plan shows it
-before anything is built, and an existing image is not built again. `DockerWorkspaceMixin` builds them for
-schedulers of other packages that run images.
+An image's name is a hash of all inputs: the workspace's digest, the base image, the Dockerfile. So a plan
+shows it before the build, and an existing image is not built again. `DockerWorkspaceMixin` builds images for
+schedulers of other packages.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _WITH_IMAGE = re.compile(r"^(?!\s*#).*\$\{?IMAGE\b", re.MULTILINE)
 
 
 class Dockerfile(NamedTuple):
-    """`below`: folder of the context that the default one copies the files from, "" for a workspace's own."""
+    """A Dockerfile. `below`: the context folder that the default one copies; "" for a workspace's own."""
 
     name: str
     content: bytes
@@ -77,7 +77,7 @@ class Dockerfile(NamedTuple):
 
     @property
     def takes_image(self) -> bool:
-        """Whether it uses the role's image, as IMAGE."""
+        """Whether it uses the role's image, by the argument IMAGE."""
         return _WITH_IMAGE.search(self.text) is not None
 
     @property
@@ -87,7 +87,7 @@ class Dockerfile(NamedTuple):
         return {word.partition("=")[0] for line in lines for word in line.split()}
 
     def bases(self, image: str) -> list[str]:
-        """Its base images, with `image` for IMAGE; without those whose names only the engine can expand."""
+        """Its base images, with `image` for IMAGE; without names that only the engine can expand."""
         stages: set[str] = {"scratch"}
         found: list[str] = []
         for named, stage in _FROM.findall(self.text):
@@ -99,7 +99,7 @@ class Dockerfile(NamedTuple):
 
 
 def dockerfile_of(folder: str) -> Dockerfile:
-    """The workspace's own Dockerfile, else the default one, which copies the files to where replicas run."""
+    """The workspace's own Dockerfile, or the default, which copies the files to the replicas' folder."""
     for name in NAMES:
         path = os.path.join(folder, name)
         try:
@@ -128,9 +128,9 @@ class _Work(NamedTuple):
         return self.dockerfile.bases(self.base)
 
     def arguments(self, base: Image | None) -> dict[str, str]:
-        """The build arguments that the Dockerfile declares, for the engine warns of any other.
+        """The build arguments that the Dockerfile declares: the engine warns of any other.
 
-        `base` is the image that it is built on.
+        `base` is the image below it.
         """
         values = {"IMAGE": self.base, "WORKSPACE": self.workspace.folder}
         if self.dockerfile.below and base is not None:
@@ -178,7 +178,7 @@ def build_workspace(
 
         found = engine.image(work.name)
         if not _is_current(found, _labels(work, on)) or (repo and not _is_pushed(found, str(repo))):
-            # With the ids of the bases: after a pull of a base it is another image.
+            # With the ids of the bases: after the pull of a base the build gives another image.
             once(" ".join([engine.engine_id(), work.name, *(image.id for image in on)]), make, waiting)
 
     run_parallel(have, todo)
@@ -233,7 +233,7 @@ def _folder(path: str) -> str:
 
 
 def _tag(workspace: BoundWorkspace, image: str, dockerfile: Dockerfile, workdir: str) -> str:
-    # With the text: an ignore file may leave the Dockerfile out of the digest, but not out of the build.
+    # With the text: an ignore file may exclude the Dockerfile from the digest, but not from the build.
     named = [workspace.digest, image if dockerfile.takes_image else "", dockerfile.name, workdir]
     parts = (b"3", dockerfile.content, *map(str.encode, named))
     return sha256(b"\0".join(sha256(part).digest() for part in parts)).hexdigest()[:20]
@@ -242,8 +242,8 @@ def _tag(workspace: BoundWorkspace, image: str, dockerfile: Dockerfile, workdir:
 def _have(engine: Engine, work: _Work, on: list[Image], report: Report | None) -> None:
     """Build the image on the current images of its bases, unless it exists.
 
-    Other hosts may build it at the same time: the first one to name its image wins. Each of them removes the
-    other images at its end, so that the last one leaves one, whatever the order of their steps was.
+    Other hosts may build it at the same time: the first host to name its image wins. Each host removes the
+    other images at its end, so that the last one leaves one image, whatever the order of their steps was.
     """
     labels = _labels(work, on)
     for attempt in range(1, _TRIES + 1):
@@ -261,7 +261,7 @@ def _have(engine: Engine, work: _Work, on: list[Image], report: Report | None) -
                 _remove_unused(engine, made)
                 raise
             if there is not None:
-                _remove_unused(engine, there.id)  # it had the name before
+                _remove_unused(engine, there.id)  # the image that had the name before
             there = engine.image(work.name)
         if there is not None and _is_current(there, labels):
             _remove_duplicates(engine, there, {**labels, NAME: work.name})
@@ -301,11 +301,11 @@ def _name(engine: Engine, made: str, name: str, labels: Mapping[str, str]) -> No
     try:
         engine.tag(made, name)
     except NotFound:
-        pass  # another host has removed it, since its own has the name
+        pass  # another host has removed it, since that host's image has the name
 
 
 def _remove_duplicates(engine: Engine, named: Image, labels: Mapping[str, str]) -> None:
-    """Remove images of the name and content of this one that have no name: other builds have made them."""
+    """Remove unnamed images with the content of the named one, which other builds have made."""
     for image in engine.images(f"{LABEL}={labels[LABEL]}"):
         if image.id != named.id and not image.tags and _is_current(image, labels):
             _remove_unused(engine, image.id)
@@ -321,7 +321,7 @@ def _is_current(image: Image | Labelled | None, labels: Mapping[str, str]) -> bo
 
 
 class _Layers:
-    """The images that the steps of a build have created, read from its output; without cached ones."""
+    """The images that the steps of a build have created, read from its output; without cached images."""
 
     def __init__(self, report: Report | None) -> None:
         self.made: list[str] = []
@@ -341,7 +341,7 @@ class _Layers:
 
 
 def _context(work: _Work) -> Any:
-    """The build context. The default Dockerfile stands beside the workspace, so that it is not copied."""
+    """The build context. The default Dockerfile is beside the workspace, so that it is not copied."""
     dockerfile, workspace = work.dockerfile, work.workspace
     extra = {dockerfile.name: dockerfile.content}
     return archive(workspace.folder, digest=workspace.digest, below=dockerfile.below, extra=extra)
@@ -402,7 +402,7 @@ class DockerWorkspaceMixin(WorkspaceMixin[dict[str, tuple[str, str]]]):
 
         Raises WorkspaceError, BuildFailed, EngineError, with nothing of it left behind.
         """
-        # `workdir` would be an option of another scheduler: only its author knows what it means there.
+        # A `workdir` would be an option of another scheduler, with a meaning that is unknown here.
         local = {key: value for key, value in cfg.items() if key not in ("image_repo", "workdir")}
         app = AppDef("workspace", [role])
         made = build_workspace(self._docker_engine, app, local, bind_workspace(workspace))

@@ -26,7 +26,7 @@ _running_lock = Lock()
 
 
 def once(name: str, work: Callable[[], None], waiting: Callable[[], None]) -> None:
-    """Run `work`, or wait until another thread has run the work of this name, and fail as that failed.
+    """Run `work`, or wait until another thread has run the work of this name, and raise its error.
 
     Args:
         waiting: called before this thread, or process, waits for another one.
@@ -55,8 +55,8 @@ def once(name: str, work: Callable[[], None], waiting: Callable[[], None]) -> No
 def exclusive(name: str, waiting: Callable[[], None]) -> Iterator[None]:
     """Hold the lock of this name against the other processes of this user on this host.
 
-    A process of another user that holds it (any may) is not waited for. Only Linux has such sockets:
-    elsewhere there is no lock.
+    Any user's process may hold the lock, but only processes of this user are waited for. Only Linux has such
+    sockets: elsewhere there is no lock.
     """
     if sys.platform != "linux":
         yield
@@ -92,7 +92,7 @@ def _wait(address: str) -> bool:
         try:
             waiting.setblocking(False)
             waiting.connect(address)
-        except OSError:  # it has just ended, does not listen yet, or its queue is full
+        except OSError:  # the holder has just ended, does not listen yet, or its queue is full
             time.sleep(_AGAIN_S)
             return True
         waiting.setblocking(True)

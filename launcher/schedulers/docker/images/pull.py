@@ -1,4 +1,4 @@
-"""Pull the images that an app needs, check that its executables are in them, and see names that moved on."""
+"""Pull the images that an app needs, check that they have its executables, and find changed tags."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ALWAYS, MISSING, NEVER = "always", "missing", "never"
 WORKSPACE_LABEL = "launcher.workspace"
 """Label of every image that `build.py` builds from a workspace: the digest of the workspace in it."""
 
-_HASH_TAG = re.compile(r":[0-9a-f]{20}\Z")  # of its inputs, so that it never means another image
+_HASH_TAG = re.compile(r":[0-9a-f]{20}\Z")  # a hash of its inputs, so that it never means another image
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"  # the engine's default
 
 
@@ -30,12 +30,12 @@ def ensure_images(
     report: Report | None = None,
     fresh: set[str] | None = None,
 ) -> dict[str, Image]:
-    """Image name → image. Pulls missing images, several at a time, as `policy` says.
+    """Pull missing images, several at a time, as `policy` says; returns image name → image.
 
     Args:
-        fresh: images pulled for the same app before, which are not pulled again; it grows by the others.
+        fresh: images pulled for the same app before, which are not pulled again; the new ones are added.
 
-    Raises ImageNotFound for an image that the engine does not have, and that may not or cannot be pulled.
+    Raises ImageNotFound for an image that the engine lacks and that may not or cannot be pulled.
     """
     distinct = list(dict.fromkeys(names))
     found = run_parallel(lambda name: ensure_image(engine, name, policy, report, fresh), distinct)
@@ -77,7 +77,7 @@ def any_of(engine: EngineView) -> str:
 
 
 def has_executable(engine: EngineView, container: str, image: Image, config: Mapping[str, Any]) -> bool:
-    """Whether a created container has the file that it is to execute, as far as its files show.
+    """Whether a created container has its executable, as far as its files show.
 
     Args:
         config: the body of the request that created the container.
@@ -90,7 +90,7 @@ def has_executable(engine: EngineView, container: str, image: Image, config: Map
 
 
 def executable(image: Image, config: Mapping[str, Any]) -> str:
-    """The command that a container executes, as written."""
+    """The command that a container executes, as its request or image writes it."""
     return next(iter(_argv(image, config)), "")
 
 
@@ -111,10 +111,10 @@ def _places(command: str, image: Image, config: Mapping[str, Any]) -> list[str]:
 
 
 def changed_tags(engine: EngineView, unchanged: Mapping[str, AppDef]) -> dict[str, list[str]]:
-    """Attempt (app id) → notes, for attempts whose containers run another image than their roles name now.
+    """App id → notes, for attempts whose containers run another image than their roles name now.
 
-    Two requests, however many attempts there are. Attempts without containers get no note, nor do images
-    built from a workspace, whose names never change their meaning.
+    It makes two requests, however many attempts there are. There are no notes for attempts without containers,
+    or for images built from a workspace, whose names never change their meaning.
 
     Args:
         unchanged: the attempts that a plan leaves as they are, by app id.
