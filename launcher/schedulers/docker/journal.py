@@ -1,9 +1,9 @@
 """The journal of a Docker app: the acts and findings of its holders, a line for each event. Pure.
 
-The first line declares the app, as `launcher.holding.events.created` makes it; journals of version 0.1, and of
-apps whose record was lost, have no such line. The kinds are those of `launcher.holding`. An event of one run of
-a replica has its container, and the start of the run by the engine's clock: `{"e": "spawn", "role": "r",
-"k": 0, "id": ID, "start": START}`. Docker adds these kinds::
+The first line declares the app, as `launcher.holding.events.created` makes it; journals of version 0.1, and
+of apps whose record was lost, have no such line. The kinds are those of `launcher.holding`. An event of one
+run of a replica has its container, and the start of the run by the engine's clock: `{"e": "spawn",
+"role": "r", "k": 0, "id": ID, "start": START}`. Docker adds these kinds::
 
     {"e": "halt", "of": {ID: START}}        these runs are being stopped; START may be null: the last run
     {"e": "spared", "of": [ID…]}            containers of a `halt` that had ended by themselves before
@@ -99,7 +99,7 @@ class Journal:
 
     @property
     def held(self) -> tuple[AttemptState, str] | None:
-        """State and message of an attempt that its watcher holds before its start; None for any other attempt."""
+        """State and message of an attempt that its watcher holds before its start; None for any other one."""
         app = self.app
         return (app.state, app.message) if app.state in ("waiting", "queued") else None
 
@@ -137,7 +137,7 @@ class HeldApp(App):
         self.nameless_ends: set[tuple[str, int]] = set()
         self.num_missing = 0
         self._halted: dict[str, float | None] = {}
-        self._contested: set[str] = set()  # ids in several requests: which of them ended the container is unknown
+        self._contested: set[str] = set()  # ids in several stop requests: any of these may have ended them
         self._hands: dict[str, float | None] = {}
 
     def take(self, event: Event) -> None:

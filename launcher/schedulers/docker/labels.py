@@ -1,4 +1,4 @@
-"""The labels of an app's containers: made at its submission, read by every client. They describe the whole app.
+"""The labels of an app's containers, made at its submission for all clients. They describe the whole app.
 
 Every user of the engine can read labels: they may contain references to secrets, never values.
 """

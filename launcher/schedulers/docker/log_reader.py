@@ -241,8 +241,8 @@ _LEAVE_S = 2.0
 class FollowedApp:
     """An app whose logs are followed, by any number of readers in any threads.
 
-    One connection receives the events of its containers, and one check of the app's end serves all readers: when
-    no container runs any more, and periodically, since the watcher's records cause no event.
+    One connection receives the events of its containers, and one check of the app's end serves all readers:
+    when no container runs any more, and periodically, since the watcher's records cause no event.
 
     Args:
         is_over: returns whether the app has ended, so that no more output follows.

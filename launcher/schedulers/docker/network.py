@@ -21,8 +21,8 @@ def start(engine: Engine, container: str) -> None:
     """Start a container of an app, for the first time or again.
 
     Another client may have removed the network meanwhile: it has no users while no container runs. A
-    container that was never started joins the new network of that name by itself, one that was must be
-    connected. Or two clients have just created it at once, and for a moment there are two.
+    container that was never started joins the new network of that name by itself; a started one must be
+    connected. Or two clients have just created the network at once, and for a moment there are two.
     """
     for _ in range(_TRIES):
         try:

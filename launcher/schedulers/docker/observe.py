@@ -229,8 +229,8 @@ def _latest(found: Iterable[DockerApp], stones: Iterable[Tombstone], keys: Colle
 def error_files(engine: EngineView, found: DockerApp) -> dict[tuple[str, int], str]:
     """(role, replica) → text of its error file, for replicas that failed, or were stopped because one failed.
 
-    A replica that a user stopped may have written a file too, which is not an error. A file that cannot be read
-    counts as missing, so that the rest of the app can still be described.
+    A replica that a user stopped may have written a file too, which is not an error. A file that cannot be
+    read counts as missing, so that the rest of the app can still be described.
     """
     view = found.view
     blamed = {"failed", "cancelled"} if view.state in ("failed", "lost") else {"failed"}

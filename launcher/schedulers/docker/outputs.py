@@ -109,7 +109,7 @@ def without_needs(job: DockerJob) -> DockerJob:
 
 
 def with_needs(engine: Engine, job: DockerJob) -> DockerJob:
-    """The job with the list of its needs as a variable, and with the output folders of needs that have one."""
+    """The job with the list of its needs as a variable, and with the output folders of its needs."""
     if not job.needs:
         return job
     volumes = {each.name for each in engine.volumes(LABEL)}
@@ -174,7 +174,7 @@ class DockerOutputs(OutputFolders):
         return {each.app_id for each in recorded if each.output not in there}
 
     def archive(self, attempt: Attempt, only: str = "") -> tuple[Iterator[bytes], str]:
-        """Archive the folder by a container of one of the attempt's images, else of any image of the engine."""
+        """Archive the folder by a container of one of the attempt's images, else of any image."""
         images = [str(role["image"]) for role in attempt.document.get("roles", ()) if role.get("image")]
         pieces = _archive(writable(self._engine), own_output(attempt), images, only)
         return pieces, "" if only else ARCHIVED
@@ -201,7 +201,7 @@ def _archive(engine: Engine, name: str, images: Iterable[str], only: str) -> Ite
     A container that is never started mounts the volume: no image is pulled for it, and nothing runs.
 
     Args:
-        images: image names for the container, of which the first that the engine has is taken; else any image.
+        images: image names for the container: the first that the engine has is taken, else any image.
 
     Raises SchedulerError when the engine has no image.
     """

@@ -1,4 +1,4 @@
-"""The record of a Docker app: a folder with what its containers cannot show.
+"""The record of a Docker app: a folder with facts that its containers cannot show.
 
 ::
 
@@ -43,21 +43,21 @@ class HeldError(SchedulerError):
 
 
 class RecordLock:
-    """The lock of an app, held until `release`. A process with a copy of `fd` holds it, too."""
+    """The lock of an app, held until `release`. A process with a copy of `fd` holds the lock, too."""
 
     def __init__(self, app_dir: str, fd: int) -> None:
         self.app_dir = app_dir
         self.fd = fd
 
     def sign(self, watcher: str = "") -> None:
-        """Write the holder, this process, into the lock file. `watcher`: the name of its socket, if any."""
+        """Write this process into the lock file as the holder. `watcher`: the name of its socket, if any."""
         holder = {**asdict(this_process()), **({"watcher": watcher} if watcher else {})}
         os.ftruncate(self.fd, 0)
         os.pwrite(self.fd, json.dumps(holder, separators=(",", ":")).encode(), 0)
 
     @property
     def is_valid(self) -> bool:
-        """Whether it still is the lock of that folder: not when the folder was removed or made again."""
+        """Whether it is still the lock of that folder: not when the folder was removed or made anew."""
         return self.fd >= 0 and is_at(self.fd, AppFolder(self.app_dir).lock)
 
     def release(self) -> None:
@@ -85,7 +85,7 @@ def is_locked(app_dir: str) -> bool:
 
 
 def locked_elsewhere(app_id: str, owner: Owner | None) -> str:
-    """The app's folder below another state folder of this machine, its owner's, while a process locks it.
+    """The app's folder in its owner's state folder, another one on this machine, while a process locks it.
 
     "" where no process does, or that folder cannot be read.
     """
@@ -96,7 +96,7 @@ def locked_elsewhere(app_id: str, owner: Owner | None) -> str:
 
 
 def is_free(app_id: str, holder: Owner | None) -> bool:
-    """Whether a process of this machine, which may live on, has let the app go: a watcher of many."""
+    """Whether a process of this machine has let the app go; a watcher of many apps may live on."""
     if holder is None or not holder.is_here or not holder.home:
         return False
     there = AppFolder(folder_below(holder.home, app_id))
@@ -157,7 +157,7 @@ def begin(app_dir: str, declared: Event | None, e: str, **facts: Any) -> bool:
 
 
 class Recorder(JournalWriter):
-    """The journal of an app for its watcher. Events that cannot be written count, and are written later.
+    """The journal of an app for its watcher. Events count at once, and are written later if need be.
 
     Other processes append to the same journal: a cancellation, for example.
     """
@@ -172,8 +172,8 @@ class Recorder(JournalWriter):
 
 
 def journal(app_dir: str) -> Journal | None:
-    """The journal; None where it has nothing but the declaration of the app, which was not started yet, or
-    where there is none: its record was removed."""
+    """The journal; None where it has only the declaration of an app that was not started yet, or where the
+    record was removed."""
     lines = _read(app_dir, _JOURNAL)
     found = fold(lines) if lines else None
     return None if found is None or (found.is_declared and len(found.events) == 1) else found
@@ -189,7 +189,7 @@ def write_attempt(app_dir: str, attempt: Mapping[str, Any]) -> None:
 
 
 def read_attempt(app_dir: str) -> dict[str, Any] | None:
-    """The content of attempt.json; None where there is none: its writer was killed, or there is no folder."""
+    """The content of attempt.json; None without it: its writer was killed, or there is no folder."""
     with suppress(OSError):
         return AppFolder(app_dir).read_json(_ATTEMPT)
     return None
@@ -222,7 +222,7 @@ def watcher_log(app_dir: str) -> str:
 
 
 def note_failure(app_dir: str, text: str) -> None:
-    """Add to the log of the watcher why it has given the app up."""
+    """Add the reason why the watcher gave the app up to the watcher's log."""
     with suppress(OSError):
         fd = os.open(watcher_log(app_dir), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         with os.fdopen(fd, "w") as log:

@@ -31,9 +31,9 @@ class ReservedId:
     """An app id that this process holds: reserved when this is made.
 
     Args:
-        labels: of all containers of the attempt.
-        take_over: as in `StagedScheduler`.
-        fresh: gets the name of an image that is pulled here; see `pull.ensure_images`.
+        labels: the labels of all containers of the attempt.
+        take_over: see `StagedScheduler`.
+        fresh: the names of images pulled here are added; see `pull.ensure_images`.
 
     Attributes:
         marker: id of the container with the app id as its name; "" when an app is resumed.
@@ -72,7 +72,7 @@ class ReservedId:
             raise
 
     def release(self) -> None:
-        """Release the app id; an app that was to be resumed stays as it is."""
+        """Release the app id; a resumed app stays as it is."""
         if self.marker:
             self._engine.remove_volume(scratch_volume(self._attempt.app_id))
             self._engine.remove(self.marker)
@@ -131,8 +131,8 @@ class ReservedId:
         raise ReservedError(app_id, "reserved")
 
     def _is_free(self, marker: str) -> bool:
-        """Whether the app id is free, checked again after taking the name: before that, another client may
-        have held the name, created all of the attempt and released the name; or its reservation was renamed.
+        """Whether the app id is free, checked after taking the name: before, another client may have held the
+        name, created all of the attempt and released the name; or its reservation was renamed.
 
         Raises ReservedError when that attempt, or a later one of the job, has already ended.
         """
@@ -143,9 +143,9 @@ class ReservedId:
         return all(each.id == marker for each in list_containers(self._engine, attempt.app_id))
 
     def _clear(self, found: DockerApp) -> bool:
-        """Remove what a dead owner created and never started. Whether the app's start is to be completed.
+        """Remove containers that a dead owner never started. True when the app's start is to be completed.
 
-        Raises ReservedError when its owner is alive, or when the app was started otherwise, however it ended.
+        Raises ReservedError when the owner is alive, or when the app was started and cannot be resumed.
         """
         view, engine, app_id = found.view, self._engine, self._attempt.app_id
         if found.owner:
@@ -162,9 +162,9 @@ class ReservedId:
             # First: a record of waiting without that container reads as a cancellation.
             record.clear(self.lock.app_dir)
         try:
-            # Not the scratch volume: it may be another client's by now, and `create` replaces it.
+            # The scratch volume stays: it may be another client's by now, and `create` replaces it.
             run_parallel(lambda each: engine.remove(each.id), found.containers)
-        except Conflict as error:  # started just now
+        except Conflict as error:  # another client has just started it
             raise ReservedError(app_id, "running") from error
         if waiting is not None:
             tombstones.forget(engine, app_id)

@@ -1,8 +1,8 @@
 """Docker apps as their records in this state folder show them, and their rows in the store.
 
-Clients write rows; a watcher writes the record only. Apps that run at another engine, since DOCKER_HOST or
-the docker context was changed, are known from here alone: they are never lost, and cannot be stopped through
-this engine.
+Clients write rows; a watcher writes only the record. When DOCKER_HOST or the docker context was changed, apps
+at the other engine are known only from their records here: they never count as lost, and cannot be stopped
+through this engine.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ def remove(app_id: str) -> None:
         with open_store(durable=False) as store:
             store.remove_void(app_id, record.folder(app_id))
     except StateError:
-        return  # it is void, and the next call of `match_records` removes it
+        return  # the row is void, and the next call of `match_records` removes it
 
 
 def end(app: AppRecord, *, durable: bool) -> None:
-    """Write how an app ended into its row. Where the store cannot be written, the record has it."""
+    """Write the end of an app into its row. Where the store cannot be written, the record has the end."""
     try:
         with open_store(durable=durable) as store:
             store.end_and_tidy(app)
@@ -57,7 +57,7 @@ def end(app: AppRecord, *, durable: bool) -> None:
 
 
 def match_records() -> None:
-    """Add the missing rows of records, and remove the rows whose record was removed."""
+    """Add missing rows for records, and remove rows whose record was removed."""
     ids = record.app_ids()
     with open_store(readonly=True) as store:
         known = set(store.app_ids([SCHEDULER]))
@@ -135,7 +135,7 @@ def attempt_elsewhere(engine: EngineView, app_id: str) -> Attempt | None:
     journal = record.journal(app_dir)
     outcome = journal.outcome if journal is not None else None
     if journal is not None and journal.end_recorded and outcome is None:
-        return None  # it has ended, and only the ledger has the outcome
+        return None  # the attempt has ended, and only the ledger has the outcome
     if outcome is not None:
         return replace(
             found,
@@ -167,7 +167,7 @@ def live_elsewhere(engine: EngineView, keys: Collection[JobKey], settled: Collec
 
 
 def refuse_elsewhere(engine: EngineView, app_id: str) -> None:
-    """Raises SchedulerError, with the engine's address, for a live app of another engine."""
+    """Raise SchedulerError, with the engine's address, for a live app of another engine."""
     found = attempt_elsewhere(engine, app_id)
     if found is not None and found.is_live:
         host = (record.read_attempt(record.folder(app_id)) or {}).get("host")

@@ -1,4 +1,4 @@
-"""The Docker scheduler: apps run as containers of one engine, and a process of ours watches them.
+"""The Docker scheduler: apps run as containers of one engine, and a launcher process watches them.
 
 The scheduler has no state of its own: everything is at the engine and in the state folder, where other
 processes can read it.
@@ -44,7 +44,7 @@ class DockerScheduler(EngineScheduler["DockerJob"]):
 
     Args:
         detach: apps outlive this object and its process; otherwise they are cancelled with it.
-        readonly: the scheduler reads from the engine only, and starts no watcher.
+        readonly: the scheduler only reads from the engine, and starts no watcher.
     """
 
     builds_workspaces = True
@@ -56,7 +56,7 @@ class DockerScheduler(EngineScheduler["DockerJob"]):
         super().__init__(DOCKER, session_name, detach=detach)
         self._readonly = readonly
         self._client: EngineView | None = None
-        self._submissions: list[Submission] = []  # of the attached apps
+        self._submissions: list[Submission] = []  # submissions of attached apps
         self._lock = allocate_lock()
 
     @property
@@ -130,9 +130,9 @@ class DockerScheduler(EngineScheduler["DockerJob"]):
         return build.notes(app, workspace)
 
     def launch(self, app_id: str, info: AppDryRunInfo[DockerJob]) -> None:
-        """Returns when every replica was started, or when it is in line.
+        """Start an app; returns when every replica was started, or when the app is in line.
 
-        Raises StartError, with nothing left behind, when one cannot.
+        Raises StartError, with nothing left behind, when a replica cannot be started.
         """
         from launcher.schedulers.docker.submission import launch
         from launcher.schedulers.turns import ask_of_run

@@ -1,6 +1,6 @@
-"""The share of this machine that an app in containers holds: taken by its client, kept by its watcher.
+"""The share of this machine that a Docker app holds: its client takes the share, its watcher keeps it.
 
-The containers' labels say what the app holds, so that its next watcher takes the same when one was killed.
+The containers' labels record the share, so that the next watcher takes the same one after a kill.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ def take(ask: Ask, engine: str, *, later: bool = False) -> Place:
 
 
 def take_again(labels: Mapping[str, str], engine: str) -> Place | None:
-    """Take the share that a running app held while its last watcher lived, whatever else was dealt out since.
+    """Take the share that a running app held under its last watcher, whatever was dealt out since.
 
-    None for an app that held none, or where that is not possible: the app runs on without it.
+    None for an app that held no share, or where it cannot be taken: the app runs on without it.
     """
     owner = Labels(labels).owner
     if SHARE not in labels or owner is None or not owner.is_here:
@@ -50,7 +50,7 @@ def take_again(labels: Mapping[str, str], engine: str) -> Place | None:
 
 
 def is_of(ticket: Ticket, labels: Mapping[str, str]) -> bool:
-    """Whether a container belongs to the app of a ticket, rather than to one of another state folder."""
+    """Whether a container belongs to the app of a ticket, and not to an app of another state folder."""
     try:
         home = Ask.from_dict(json.loads(labels[SHARE])).home
         return not home or ticket.is_of(home)
@@ -67,16 +67,16 @@ def label_of(place: Place | None) -> dict[str, str]:
 
 
 def to_json(place: Place) -> dict[str, Any]:
-    """Return the place as a JSON object, for the watcher that gets its bells."""
+    """The place as a JSON object, for the watcher that gets its bells."""
     dealt = list(place.dealt) if place.starts else None
     return {"ask": place.ask.to_dict(), "dealt": dealt}
 
 
 def from_json(data: Mapping[str, Any], bells: Sequence[int]) -> Place:
-    """The place that this watcher has been handed, or is to take itself: the inverse of `to_json`.
+    """The place that a client handed to this watcher, or that it is to take: the inverse of `to_json`.
 
     Args:
-        bells: their descriptors.
+        bells: the descriptors of the bells.
     """
     ask = Ask.from_dict(data["ask"])
     return Place.adopt(ask, bells, dealt=data["dealt"]) if bells else Place(ask)

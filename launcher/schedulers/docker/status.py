@@ -1,8 +1,8 @@
 """Derive the state of an app from its containers and its journal. Pure.
 
-The machine of `launcher.holding` judges both: the journal's events, and those that the containers show and it
-lacks. Without a journal (its folder was removed, or is on another machine) the containers are enough: their
-names are marked with what exit codes do not show.
+`launcher.holding` judges both: the journal's events, and events that the containers show and the journal
+lacks. Without a journal (its folder was removed, or is on another machine) the containers are enough: marks
+in their names show what exit codes do not.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ class DockerReplica:
 
     Attributes:
         state: pending, running, succeeded, failed, cancelled or lost.
-        id: the id of its container; "" when that was removed.
+        id: the id of its container; "" when the container was removed.
         num_restarts: restarts of this replica alone.
         waits: why a replica is idle: paused, between two runs, or waiting for another role; "" otherwise.
-        message: why it has failed, was stopped or was lost; "" where the app's message says it.
-        lost: why its end tells nothing, see `facts.py`; "" for any other replica.
-        use: what its last run has used; None where that is unknown.
+        message: why it has failed, was stopped or was lost; "" where the app's message says so.
+        lost: why its end is unknown, see `facts.py`; "" for any other replica.
+        use: the use of its last run; None where that is unknown.
     """
 
     role: str
@@ -78,16 +78,16 @@ class DockerAppView:
     """The state of one app.
 
     Attributes:
-        unstarted: number of replicas never started, of an app with others that were. Those that wait for
-            another role are none: the app's watcher starts them.
+        unstarted: number of replicas never started, in an app with started ones. Replicas that wait for
+            another role do not count: the app's watcher starts them.
         inputs_changed: its input files that changed while it waited or ran, as text; "" for none.
-        used: as in `Attempt`.
+        used: see `Attempt`.
         drift: a change that another program made to its containers; "" for none.
         final: the outcome is final; no watcher is needed.
-        live: ids of containers that run.
-        started: a container of it was started at least once.
+        live: ids of running containers.
+        started: a container of the app was started at least once.
         done: every replica of the roles that are no services has succeeded, so the services are stopped.
-        is_unrecorded: a run of it has ended unasked, and that is not on record.
+        is_unrecorded: a run has ended without a request, and its end is not recorded.
     """
 
     state: AttemptState
@@ -109,7 +109,7 @@ class DockerAppView:
 
     @property
     def code(self) -> int | None:
-        """The exit code under the name that records are made by."""
+        """The exit code, by the name that records use."""
         return self.exit_code
 
     @property
@@ -138,7 +138,7 @@ def view(
             has a start, an exit or an outcome.
         expected_replicas: every (role, replica) it should have, where known: names the removed ones.
         labels: of its record, for an app without containers.
-        engine_started_at: None where that does not matter, or is not known; see `facts.py`.
+        engine_started_at: None where it does not matter, or is unknown; see `facts.py`.
     """
     # A container that is being removed counts as gone: neither its start nor its exit code is known.
     found = tuple(each for each in containers if each.state != "removing" or not is_replica(each))
@@ -165,7 +165,7 @@ def view(
 
 
 def _take_containers(app: HeldApp, containers: Sequence[Container], engine_started_at: float | None) -> bool:
-    """Take the events that the journal lacks; returns whether a run has ended unasked among them."""
+    """Take the events that the journal lacks; returns whether one is an end without a request."""
     inspected = {each.id for each in containers if each.inspected}
     is_unrecorded = False
     for event in containers_to_events(app, containers, lambda each: end_of(each, app, engine_started_at)):
@@ -194,7 +194,7 @@ def _unstarted(
     journal: Journal,
     otherwise: AttemptState,
 ) -> DockerAppView:
-    """An app of which nothing was started."""
+    """The view of an app without any started container."""
     state, message = _held(found, journal) or (otherwise, "")
     there = {where(each): each for each in parts}
     return DockerAppView(
@@ -213,10 +213,10 @@ def _named(app: HeldApp) -> list[Replica]:
 
 
 def _conclude(app: HeldApp, containers: Sequence[Container], *, is_held: bool) -> None:
-    """Take the decisions that the app's watcher is about to make, but restarts.
+    """Take the decisions that the app's watcher is about to make, except restarts.
 
     Args:
-        is_held: this record has a watcher, or gets one: the app has not ended before that has stopped all.
+        is_held: this record has a watcher, or gets one: the app ends only when the watcher has stopped all.
     """
     if not any(each.live for each in containers):
         app.take({"e": "quiet"})
@@ -229,7 +229,7 @@ def _conclude(app: HeldApp, containers: Sequence[Container], *, is_held: bool) -
 def _shown_app(
     app: HeldApp, containers: Sequence[Container], outcome: RecordedOutcome | None
 ) -> dict[str, Any]:
-    """The fields of the view of an app that has begun. `outcome`: on record."""
+    """The fields of the view of an app that has begun. `outcome`: the recorded outcome."""
     there = {where(each): each for each in containers}
     replicas = tuple(_shown(app, each, there.get((each.role.name, each.k))) for each in _named(app))
     starts = [at for at in (app.started_at, *(each.started_at for each in replicas)) if at]
@@ -251,7 +251,7 @@ def _shown_app(
         fields["drift"] = f"{again[0]} was started by hand" if again else outcome.drift
         fields["inputs_changed"] = app.inputs_changed or outcome.inputs_changed
         fields["ended_at"] = outcome.at
-    elif app.stop is not None and app.stop["state"] == "lost":  # also while others run
+    elif app.stop is not None and app.stop["state"] == "lost":  # also while other replicas run
         fields.update(state="lost", message=app.stop["message"], ended_at=ended_at)
     elif app.has_ended:
         fields.update(state=app.state, message=app.message, exit_code=app.code, ended_at=ended_at)
@@ -324,20 +324,20 @@ def _replica(
 
 
 def has_retries(app: DockerAppView, retries: Mapping[str, tuple[int, str, int]]) -> bool:
-    """Whether a watcher may restart an app that has failed, if it was not restarted too often."""
+    """Whether a watcher may restart a failed app that was not restarted too often."""
     failed = (each.role for each in app.replicas if each.state == "failed")
     return app.state == "failed" and any(retries.get(role, (0, "", 0))[0] > 0 for role in failed)
 
 
 def longest_pause_s(app: DockerAppView, retries: Mapping[str, tuple[int, str, int]]) -> int:
-    """The longest pause before a restart of an app that has failed; 0 for none."""
+    """The longest pause in s before a restart of a failed app; 0 for none."""
     rules = [retries.get(each.role, (0, "", 0)) for each in app.replicas if each.state == "failed"]
     pauses = (pause_s(delay_s, most) for most, _, delay_s in rules if most > 0)
     return max(pauses, default=0) if app.state == "failed" else 0
 
 
 def paused(app: DockerAppView) -> DockerAppView:
-    """An app that has failed, as it is while the failed replicas wait to be restarted."""
+    """The view of a failed app while its failed replicas wait to be restarted."""
     waiting = tuple(
         replace(each, state="running", exit_code=None, ended_at=None, waits=RESTARTED, message="")
         if each.state == "failed"

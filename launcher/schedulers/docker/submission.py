@@ -1,7 +1,7 @@
 """Submit an app: at once under a fresh id, or as an attempt of a job, in stages from its reservation on.
 
-Either way all replicas that wait for no other start or none does, and a submission that fails leaves nothing
-behind.
+Either way, all replicas that wait for no other one start, or none starts, and a failed submission leaves
+nothing behind.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ _EXIT_S = 60.0
 
 
 class Submission:
-    """Creates and starts one app, or removes all of it.
+    """Creates and starts one app, or removes the whole app.
 
-    Needs the lock of the app's record, which the watcher takes over.
+    It needs the lock of the app's record, which the watcher takes over.
 
     Args:
         fresh: images that need not be pulled again; see `pull.ensure_images`.
@@ -91,12 +91,12 @@ class Submission:
         self._place: Place | None = None  # until the watcher has it
         self._held: dict[str, Any] | None = None  # the message to the watcher of an app that waits
         self.accepted: AttemptState = "running"  # the state after `start`
-        self._waiting = ""  # the container that stands for it then
+        self._waiting = ""  # the container that represents the waiting app
 
     def prepare(
         self, job: DockerJob, common: Mapping[str, str], waits_for: Collection[StoodOn], turn: Ask | None
     ) -> None:
-        """Create all containers, or only try that for an app that waits for others, or for its turn.
+        """Create all containers, or only test the creation for an app that waits for others, or for its turn.
 
         When it fails, the caller must call `abort`.
         """
@@ -121,9 +121,9 @@ class Submission:
         self._declared = _declaration(job, common)
 
     def resume(self, job: DockerJob, app: DockerApp) -> None:
-        """Take over the containers that a dead owner created; `start` starts those that it did not.
+        """Take over the containers that a dead owner created; `start` starts those that the owner did not.
 
-        Those that wait for other roles are left to the watcher.
+        The watcher starts the replicas that wait for other roles.
         """
         self._place = place_again(self._engine, app.containers[0])
         self._spawn(job.app_id)
@@ -133,10 +133,10 @@ class Submission:
         self._to_start = [(each.id, of[each.role, each.k]) for each in pending]
 
     def _try_out(self, job: DockerJob, common: Mapping[str, str], waits_for: Collection[StoodOn]) -> None:
-        """Prove that the app can be created, by one container of each role, which are removed again.
+        """Test that the app can be created, by one container of each role, which are removed afterwards.
 
-        `start` then leaves the app to its watcher, which creates it once all of `waits_for` have succeeded
-        and its turn has come.
+        `start` then leaves the app to its watcher, which creates the app once all of `waits_for` have
+        succeeded and its turn has come.
         """
         self._spawn(job.app_id)
         self._held = {
@@ -159,8 +159,8 @@ class Submission:
 
         Raises StartError, with nothing of the app left.
 
-        Interrupted, it closes the submission: a detached app runs on, an attached one is cancelled. So it
-        does when the engine cannot be reached, since it is not known then which replicas were started.
+        An interrupt closes the submission: a detached app runs on, an attached one is cancelled. An
+        unreachable engine does, too, since it is unknown then which replicas were started.
         """
         assert self._watcher is not None, "what was not created cannot be started"
         try:
@@ -189,7 +189,7 @@ class Submission:
             self.close()
 
     def _hold(self, message: dict[str, Any], watcher: WatcherClient) -> None:
-        """Make the container that stands for the held app, and hand the app to its watcher."""
+        """Make the container that represents the held app, and hand the app to its watcher."""
         job, labels = message["job"], message["labels"]
         watcher.confirm()
         images = list(dict.fromkeys(each["image"] for each in job["containers"]))
@@ -212,7 +212,7 @@ class Submission:
         app.take(created(((name, count, 0, "") for name, count in self._counts.items()), self._rules))
         app.take({"e": "starting"})
         while due := app.take_to_start(len(app.to_start)):
-            roles = {each.role.name for each in due}  # whole ones, whatever the numbers of their replicas
+            roles = {each.role.name for each in due}  # whole roles, whatever the numbers of their replicas
             start_all(self._engine, [each for each in self._to_start if each[1].role in roles], self._rules)
             for each in due:
                 app.take({"e": "spawn", "role": each.role.name, "k": each.k})
@@ -252,9 +252,9 @@ class Submission:
 
 
 def _handover(job: DockerJob, environ: Mapping[str, str]) -> dict[str, Any]:
-    """The bound request as JSON, with all values: it stays in memory, since it has those of secrets.
+    """The bound request as JSON, with all values. It stays in memory, since it has the values of secrets.
 
-    Its images are pulled again only when they are missing.
+    The watcher pulls its images only when they are missing.
     Raises SchedulerError for a secret that cannot be read.
     """
     whole = [
@@ -267,16 +267,16 @@ def _handover(job: DockerJob, environ: Mapping[str, str]) -> dict[str, Any]:
 
 def _declaration(job: DockerJob, labels: Mapping[str, str]) -> dict[str, Any]:
     counts = job.counts
-    for each in job.containers:  # an edited request may lack some before the last one
+    for each in job.containers:  # an edited request may lack containers before the last one
         counts[each.role] = max(counts[each.role], each.replica + 1)
     return declaration(Labels(labels), counts)
 
 
 def discard(lock: RecordLock) -> None:
-    """Remove a record, if its lock is still valid."""
+    """Remove the record of a lock, if the lock is still valid."""
     if lock.is_valid:
         record.remove(lock.app_dir)
-    rows.remove(os.path.basename(lock.app_dir))  # also where the watcher was faster
+    rows.remove(os.path.basename(lock.app_dir))  # also where the watcher removed the record first
     lock.release()
 
 
@@ -293,7 +293,7 @@ def launch(
     """Start an app without a job; it may wait in line for its turn.
 
     Args:
-        turn: what it asks of this machine; None for nothing.
+        turn: its request to this machine; None for none.
 
     Returns the submission, which can close or cancel the app.
 
@@ -325,7 +325,7 @@ class DockerReservation(BackendReservation):
     Attributes:
         reserved: the names and the lock that it holds.
         resumed: a dead owner had started a part of it.
-        fresh: images that were pulled for it; see `pull.ensure_images`.
+        fresh: images that were pulled for the attempt; see `pull.ensure_images`.
 
     Raises ReservedError, EngineError, StateError, with nothing left behind.
     """
@@ -344,9 +344,9 @@ class DockerReservation(BackendReservation):
         self._is_over = False  # started, or removed
 
     def create(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
-        """Create all containers, or only try that for an attempt that waits or is in line.
+        """Create all containers, or only test the creation for an attempt that waits or is in line.
 
-        When it fails, all of the attempt is removed.
+        A failure removes all of the attempt.
         """
         attempt, engine, reserved = self.attempt, self._engine, self.reserved
         of_needs = outputs.sources_of_needs(attempt, engine.host)

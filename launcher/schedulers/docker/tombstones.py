@@ -1,12 +1,12 @@
-"""Outcomes of jobs, and decisions about attempts that wait, stored at the engine: labels of empty volumes.
+"""Outcomes of jobs, and decisions about waiting attempts, stored at the engine as labels of empty volumes.
 
 A tombstone is one volume per job, with its last outcome.
 
 Clients with other state folders have no journal and no ledger row of an attempt. Once `launcher gc` or
-`docker rm` has removed its containers, only this volume keeps them from running it again. It is written
-before the end is journalled, and replaced when a later attempt of the job ends; that of a skipped attempt
-replaces only another such one. It has no label `launcher.app-id`, so that it does not count as a part of the
-app.
+`docker rm` has removed its containers, only this volume keeps these clients from running it again. The volume
+is written before the end is journalled, and replaced when a later attempt of the job ends; the tombstone of a
+skipped attempt replaces only that of another skipped attempt. It has no label `launcher.app-id`, so that it
+does not count as a part of the app.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Tombstone:
 
     Attributes:
         volume: its name.
-        labels: those that the attempt's containers had, as far as they matter after its end.
+        labels: the labels of the attempt's containers that matter after its end.
     """
 
     volume: str
@@ -72,12 +72,12 @@ class Tombstone:
 
     @property
     def is_skipped(self) -> bool:
-        """Whether nothing of it has run: then the outcome of the attempt before it still counts."""
+        """Whether nothing of the attempt has run: then the outcome of the attempt before it still counts."""
         return self.outcome.state == "skipped"
 
     @property
     def used(self) -> dict[str, Use]:
-        """As in `Attempt`; {} for a label that another program wrote."""
+        """See `Attempt`; {} for a label that another program wrote."""
         with suppress(ValueError):
             return use.from_json(json.loads(self.labels.text("used") or "{}"))
         return {}
@@ -122,7 +122,7 @@ def body(labels: Mapping[str, str], view: DockerAppView) -> dict[str, str]:
 
 
 def parse(volume: Labelled) -> Tombstone | None:
-    """The outcome in a volume's labels; None without one, since other programs may set labels too."""
+    """The outcome in a volume's labels; None without one: other programs may set labels, too."""
     app_id, state = volume.labels.get(TOMBSTONE, ""), volume.labels.get(PREFIX + "outcome", "")
     if not app_id or state not in ENDED_STATES:
         return None
@@ -153,14 +153,14 @@ def read_all(engine: EngineView, key: JobKey | None = None) -> dict[str, Tombsto
 
 
 def end_of(stone: Tombstone) -> dict[str, Any]:
-    """The event of that end."""
+    """The event of the end in a tombstone."""
     found = stone.outcome
     how = {"message": found.message, "code": found.code, "drift": found.drift, "inputs": found.inputs_changed}
     return {"e": "ended", "state": found.state, **how, "t": round((found.at or 0) * 1e9)}
 
 
 def write(engine: Engine, labels: Mapping[str, str], view: DockerAppView) -> None:
-    """Write the outcome of an attempt at the engine, and remove those of its job that it replaces.
+    """Write the outcome of an attempt at the engine, and remove the outcomes of its job that it replaces.
 
     The first writer counts. Does nothing for an app without a job, or when the engine creates no volume: the
     end is recorded here all the same. Raises EngineUnreachable.
@@ -190,10 +190,10 @@ def _number(text: str) -> float | None:
 
 # -- how a waiting attempt goes on -------------------------------------------------------------------------
 
-# Decided once, although its watcher and any client may decide at one moment: the engine creates one volume of
-# a name. The name holds the id of the container that stands for the attempt, so that a decision for one is
-# never read for another. When a process dies that has decided to start the attempt or to submit it again, the
-# next volume decides.
+# Each decision is taken once, although the watcher and any client may decide at the same time: the engine
+# creates one volume of a name. The name has the id of the container that represents the attempt, so that the
+# decision for one attempt is never read for another. When the process dies that decided to start the attempt
+# or to submit it again, the next volume decides.
 
 START = "start"
 """Its watcher starts it."""
@@ -205,12 +205,12 @@ _BY = PREFIX + "by"
 
 
 def ending(state: str, message: str) -> str:
-    """The decision that it ends in this state."""
+    """The decision that an attempt ends in this state."""
     return json.dumps([state, message])
 
 
 def outcome(decision: str) -> tuple[str, str]:
-    """State and message of a decision that it ends."""
+    """State and message of a decision that an attempt ends."""
     state, message = json.loads(decision)
     return str(state), str(message)
 
@@ -220,10 +220,10 @@ def is_end(decision: str) -> bool:
 
 
 def decide(engine: Engine, waiting: Container, decision: str, *, take_over: bool = False) -> str:
-    """Decide, unless another process has. Returns what is decided, or OVER.
+    """Decide, unless another process has. Returns the valid decision, or OVER.
 
     Args:
-        waiting: the container that stands for the attempt.
+        waiting: the container that represents the attempt.
         take_over: a process on another machine counts as dead.
     """
     app_id = waiting.labels[APP_ID]
@@ -237,7 +237,7 @@ def decide(engine: Engine, waiting: Container, decision: str, *, take_over: bool
             forget(engine, app_id)
             return OVER
         taken = engine.volume(name)
-        if taken is None:  # decided, carried out and forgotten since
+        if taken is None:  # another process has decided, carried that out and forgotten it since
             return OVER
         decider = from_json(taken.labels.get(_BY, ""))
         decided = taken.labels.get(TURN, OVER)
@@ -247,6 +247,6 @@ def decide(engine: Engine, waiting: Container, decision: str, *, take_over: bool
 
 
 def forget(engine: Engine, app_id: str) -> None:
-    """Remove what was decided, once the container is gone."""
+    """Remove the decisions about an attempt, once its container is gone."""
     for volume in engine.volumes(f"{APP_ID}={app_id}", TURN):
         engine.remove_volume(volume.name)

@@ -136,7 +136,7 @@ class EngineView:
         """Events of containers with these labels from now on, or from `since` on (epoch seconds).
 
         The stream is subscribed when this returns, so that a later read of the containers misses no change.
-        It may begin with events of the second before: do not derive a container's state from an event, read it.
+        It may begin with events of the second before: read a container's state, do not derive it from them.
         """
         from launcher.schedulers.docker.client.streams import LIVE, EventStream
 

@@ -113,8 +113,8 @@ def _places(command: str, image: Image, config: Mapping[str, Any]) -> list[str]:
 def changed_tags(engine: EngineView, unchanged: Mapping[str, AppDef]) -> dict[str, list[str]]:
     """App id → notes, for attempts whose containers run another image than their roles name now.
 
-    It makes two requests, however many attempts there are. There are no notes for attempts without containers,
-    or for images built from a workspace, whose names never change their meaning.
+    It makes two requests, however many attempts there are. Attempts without containers get no notes, nor do
+    images built from a workspace, whose names never change their meaning.
 
     Args:
         unchanged: the attempts that a plan leaves as they are, by app id.

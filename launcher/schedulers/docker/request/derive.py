@@ -1,7 +1,7 @@
 """Derive the request of local_docker from an AppDef, and bind it to an app id and to GPUs. Pure.
 
 A request has the symbolic app id until it is scheduled, so that one dry run can be scheduled more than
-once. Each edit of it takes effect, or is refused when it is bound.
+once. Each edit of a request takes effect, or is refused when the request is bound.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ def build_request(
     Args:
         cfg: resolved run options.
         app_id: the symbolic id leaves escapes and `$<app_id>` for `bind_request`.
-        outputs: as in `bind_request`.
+        outputs: see `bind_request`.
 
-    Raises InvalidRunConfigException for options out of range, RejectedAppError for what cannot be run.
+    Raises InvalidRunConfigException for options out of range, RejectedAppError for an app that cannot run.
     """
     check(app, cfg)
     job = DockerJob(
@@ -95,7 +95,7 @@ def build_request(
 
 
 def _surroundings(job: DockerJob, app: AppDef) -> Surroundings:
-    """The values of `Surroundings` are the paths of output folders in the container."""
+    """The `Surroundings` of replicas, with the paths of output folders in the container."""
     alone, resolved = shares_host_name(job.network), resolves_names(job.network)
     return Surroundings(
         handle=job.handle,
@@ -114,7 +114,7 @@ def _surroundings(job: DockerJob, app: AppDef) -> Surroundings:
 
 
 def _replicas(role: Role, around: Surroundings) -> Iterator[tuple[int, Role]]:
-    """As `around.replicas`, without paths in the container as sources of mounts."""
+    """As `around.replicas`, but no source of a mount is a path in the container."""
     if not around.values:
         yield from around.replicas(role)
         return
@@ -126,7 +126,7 @@ def _replicas(role: Role, around: Surroundings) -> Iterator[tuple[int, Role]]:
 def _container(
     role: Role, k: int, filled: Role, job: DockerJob, cfg: Mapping[str, CfgVal], around: Surroundings
 ) -> DockerContainer:
-    """`filled`: the role with the macros of this replica."""
+    """The container of a replica. `filled`: the role with the macros of this replica."""
     cfg = {**cfg, **{key: value for key, value in role.cfg.items() if value is not None}}
     name = symbolic_name(role.name, k)
     command = [filled.entrypoint, *filled.args]
@@ -145,7 +145,7 @@ def _container(
     given = {variable: escape(value) for variable, value in option(cfg, "env", dict, {}).items()}
     kwargs = {
         "name": name,
-        # Variables of `copy_env` come below these when containers are created.
+        # Creation puts variables of `copy_env` below these.
         "environment": around.environment(
             {**given, **filled.env},
             error_file=error_file(role.name, k),
@@ -165,7 +165,7 @@ def _container(
 
 
 def _of_options(cfg: Mapping[str, CfgVal]) -> dict[str, Any]:
-    """The user, the limits and the file systems of a container, as far as options give them."""
+    """The arguments for the user, the limits and the file systems of a container that options give."""
     given = {
         "user": str(cfg.get("user") or ""),
         "shm_size": str(cfg.get("shm_size") or "").removesuffix("iB"),
@@ -193,7 +193,7 @@ def _ports(role: Role, network: str, policy: str) -> dict[str, tuple[str, int | 
 
 
 def _limits(resource: Resource) -> dict[str, Any]:
-    """Memory, CPUs and GPUs of one replica; what is left open (-1) or 0 is not limited."""
+    """Memory, CPUs and GPUs of one replica; an amount that is left open (-1) or 0 is not limited."""
     out: dict[str, Any] = {}
     if resource.memMB > 0:
         is_whole = resource.memMB == int(resource.memMB)
@@ -217,7 +217,7 @@ def _restart_policy(role: Role) -> dict[str, Any] | None:
 
 
 def _mounts(job: DockerJob, role: Role, folders: Mapping[str, str]) -> list[dict[str, Any]]:
-    """The volume that the app shares, the bind and volume mounts of the role, and its output folders.
+    """The app's shared volume, the bind and volume mounts of the role, and the output folders.
 
     The sources of output folders are still macros; only the app's own is writable.
     """
@@ -252,10 +252,10 @@ def bind_request(job: DockerJob, app_id: str, outputs: Mapping[str, str] | None 
     """The request under a real app id: a new value, macros and escapes resolved.
 
     Args:
-        outputs: macro → volume or absolute path of each output folder, for the sources of mounts. Without
-            any, for an app without a job, the app's own is left out.
+        outputs: macro → volume or absolute path of each output folder, for the sources of mounts. For an
+            app without a job there are none, and the app's own output folder is left out.
 
-    Raises SchedulerError for a container that was edited into what cannot be created.
+    Raises SchedulerError for an edited container that cannot be created.
     """
     bind = binder(app_id)
     roles = list(dict.fromkeys(each.role for each in job.containers))
@@ -275,7 +275,7 @@ def bind_request(job: DockerJob, app_id: str, outputs: Mapping[str, str] | None 
 def _bind_container(
     container: DockerContainer, app_id: str, roles: Sequence[str], outputs: Mapping[str, str]
 ) -> DockerContainer:
-    """`roles`: of the app, in their order."""
+    """The container under a real app id. `roles`: the roles of the app, in order."""
     symbolic = symbolic_name(container.role, container.replica)
     _check_edits(container, symbolic)
     kwargs = deepcopy(container.kwargs)
@@ -289,7 +289,7 @@ def _bind_container(
     bind, bind_source = binder(app_id, known), binder(app_id, {**known, **outputs})
     named = {symbolic_name(role, 0): host for role, host in hosts.items()}
     kwargs["environment"] = {
-        # A host, unlike other text, has a name that may have to be cut.
+        # Only host names may have to be cut.
         name: named.get(value) or bind(value) if name.startswith((RANK0_ENV, HOST_VARIABLES)) else bind(value)
         for name, value in environment(kwargs.get("environment") or {}).items()
     }
@@ -315,7 +315,7 @@ def symbolic_name(role: str, k: int) -> str:
 
 
 def _check_edits(container: DockerContainer, name: str) -> None:
-    """Raises SchedulerError for an edited container that could not be created as it stands.
+    """Raise SchedulerError for an edited container that cannot be created as it is.
 
     Args:
         name: the name of the container under the symbolic app id.
@@ -336,7 +336,7 @@ def _check_edits(container: DockerContainer, name: str) -> None:
 
 
 def check_head(job: DockerJob, derived: DockerJob) -> None:
-    """Raises SchedulerError where an edit of the job itself would be lost.
+    """Raise SchedulerError where an edit of the job itself would be lost.
 
     Args:
         derived: the job as it was before any edit.
@@ -359,7 +359,7 @@ def check_head(job: DockerJob, derived: DockerJob) -> None:
 def with_gpus(job: DockerJob, dealt: Sequence[str]) -> DockerJob:
     """The request with the ids of each replica's GPUs in place of `$<gpus>`.
 
-    A replica for which too few were dealt, as without a turn, leaves the choice to the engine.
+    A replica that was dealt too few GPUs, as without a turn, leaves the choice to the engine.
     """
     from launcher.turns.deal import GPUS, shares
 

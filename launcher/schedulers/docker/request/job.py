@@ -1,8 +1,8 @@
 """`DockerJob`, the request of a Docker app: its text for users, and the bodies that the engine gets. Pure.
 
-Containers have the arguments of the Docker SDK's `containers.create`. Values that the engine's API has in the
-same form need no function; each function raises TypeError, ValueError, KeyError or AttributeError for a value
-of the wrong form.
+Containers have the arguments of the Docker SDK's `containers.create`. Values with the same form in the
+engine's API need no function; each function raises TypeError, ValueError, KeyError or AttributeError for a
+value of the wrong form.
 """
 
 from __future__ import annotations
@@ -56,17 +56,17 @@ class DockerJob:
 
     Attributes:
         app_id: `$<app_id>` until the job is bound to a real one.
-        scratch: name of the volume that all containers share at /launcher/scratch.
-        network: of all containers.
+        scratch: the name of the volume that all containers share at /launcher/scratch.
+        network: the network of all containers.
         role_retries: role → (max_retries, retry policy).
-        role_rules: role → the fields of it that the watcher follows beside these, where they are set.
-        timeout_s: of the whole app, restarts included; None for no limit.
-        grace_s: from TERM to KILL when the app is stopped.
+        role_rules: role → the other fields that the watcher follows, where they are set.
+        timeout_s: time limit of the whole app, restarts included; None for no limit.
+        grace_s: time from TERM to KILL when the app is stopped.
         copy_env: patterns of variables to take from the submitting process when containers are created.
         image_pull: missing, always or never.
         notes: requests of the app that this scheduler fulfils differently or not at all.
-        needs: job that this one needs → the volume, or the folder of this machine, that is its output folder
-            when it has one; "" for one that is out of reach.
+        needs: needed job → the volume, or the folder of this machine, that is its output folder when it has
+            one; "" for a job that is out of reach.
     """
 
     app_id: str
@@ -86,7 +86,7 @@ class DockerJob:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Role → number of its containers, also of roles that have none any more and others wait for."""
+        """Role → number of its containers, even 0 for a role that others wait for."""
         awaited = (role for rules in self.role_rules.values() for role in rules.get("depends_on", {}))
         roles = dict.fromkeys((*self.role_rules, *awaited), 0)
         return roles | Counter(each.role for each in self.containers)
@@ -98,7 +98,7 @@ class DockerJob:
 
 
 def job_labels(job: DockerJob) -> dict[str, str]:
-    """The labels from fields of a request that may be edited. They win over `app_labels`."""
+    """The labels from editable fields of a request. They override `app_labels`."""
     facts = {
         "replicas": str(len(job.containers)),
         "grace-s": repr(float(job.grace_s)),
@@ -157,7 +157,7 @@ def _camel(name: str) -> str:
 
 
 def argv(command: str | Iterable[str]) -> list[str]:
-    """A command line as a list; a text is split as a shell does."""
+    """A command line as a list; a text is split as in a shell."""
     return shlex.split(command) if isinstance(command, str) else list(command)
 
 
@@ -210,7 +210,7 @@ def healthcheck(value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def binds(value: Mapping[str, Any] | Iterable[str]) -> list[str]:
-    """`source:destination:mode` of each, from a list of them or a dict `{source: {"bind": …, "mode": …}}`."""
+    """A list of `source:destination:mode`, from such a list or a dict `{source: {"bind": …, "mode": …}}`."""
     if not isinstance(value, Mapping):
         return list(value)
     out = []
@@ -224,7 +224,7 @@ def binds(value: Mapping[str, Any] | Iterable[str]) -> list[str]:
 
 
 def ports(value: Mapping[Any, Any]) -> dict[str, list[dict[str, str]]]:
-    """`{"80/tcp": 8080}`: a port of the host, None for any, (address, port), or a list of these."""
+    """From `{"80/tcp": 8080}`, with a port of the host, None for any, (address, port), or a list of these."""
     return {
         key if "/" in key else f"{key}/tcp": [
             _binding(each) for each in (at if isinstance(at, list) else [at])
@@ -290,7 +290,7 @@ def _each(one: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _as_given(names: str) -> dict[str, Field]:
-    """The parameters of which the engine takes the value as it is, under the same name."""
+    """The parameters that the engine takes unchanged, under the same name."""
     return {name: (_camel(name), _same) for name in names.split()}
 
 
@@ -367,10 +367,10 @@ PARAMETERS = frozenset({"environment", "name", *_CONFIG, *_HOST})
 
 
 def engine_config(image: str, command: str | Iterable[str], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """The body of POST /containers/create, but for the name. Values of secrets must be in the environment.
+    """The body of POST /containers/create, without the name. Values of secrets must be in the environment.
 
-    Raises SchedulerError for a parameter that `containers.create` does not have, with the nearest one, for
-    one that launcher refuses, and for a value of the wrong form.
+    Raises SchedulerError for a parameter that `containers.create` lacks, with the nearest name, for one that
+    launcher refuses, and for a value of the wrong form.
     Source: Docker Engine API 1.41, ContainerCreate.
     """
     kwargs = {name: value for name, value in kwargs.items() if value is not None}
@@ -387,7 +387,7 @@ def engine_config(image: str, command: str | Iterable[str], kwargs: Mapping[str,
 
 
 def check_parameters(kwargs: Mapping[str, Any]) -> None:
-    """Raises SchedulerError for a parameter in `kwargs` that is unknown or refused."""
+    """Raise SchedulerError for a parameter in `kwargs` that is unknown or refused."""
     for name in sorted(kwargs.keys() - PARAMETERS):
         if name in REFUSED:
             raise SchedulerError(f"local_docker cannot take `{name}`: {REFUSED[name]}")

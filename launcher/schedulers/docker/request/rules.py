@@ -1,4 +1,4 @@
-"""The run options of local_docker, the problems that it refuses, and notes about what it does differently."""
+"""The run options of local_docker, the problems that it refuses, and notes about its differences."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from launcher.specs.order import host_variable, serving
 from launcher.specs.probe import Probe
 from launcher.specs.runopts import InvalidRunConfigException, runopts
 
-_LEAST_MEMORY_MB = 6  # the engine refuses less
+_LEAST_MEMORY_MB = 6  # the engine's minimum
 _LEAST_CPU = 0.01
 _KERNELS = ("/dev/", "/proc/", "/sys/")  # file systems of a running container alone
 _VOLUME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]+")
 
 
 def check(app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
-    """Raises RejectedAppError for an invalid app, InvalidRunConfigException for options out of range."""
+    """Raise RejectedAppError for an invalid app, InvalidRunConfigException for options out of range."""
     options().check_values(cfg)
     for problem in _of_env(cfg.get("env")):
         raise InvalidRunConfigException(f"env: {problem.message}", "env", {"env": problem.path[-1]})
@@ -108,7 +108,7 @@ def _mount_problems(mount: BindMount | VolumeMount | DeviceMount) -> Iterator[st
 
 
 def _fixed_ports(app: AppDef, cfg: Mapping[str, CfgVal]) -> Iterator[Problem]:
-    """Problems of fixed ports: one port of the host cannot be published by two replicas."""
+    """Problems of fixed ports: two replicas cannot publish one port of the host."""
     if cfg.get("ports") != "fixed":
         return
     user_of: dict[int, str] = {}
@@ -124,7 +124,7 @@ def _fixed_ports(app: AppDef, cfg: Mapping[str, CfgVal]) -> Iterator[Problem]:
 
 
 def _without_network(app: AppDef, network: str) -> Iterator[Problem]:
-    """Problems of hosts and ports on networks where no replica finds another one."""
+    """Problems of hosts and ports on networks where replicas do not find each other."""
     if resolves_names(network):
         return
     for role in app.roles:

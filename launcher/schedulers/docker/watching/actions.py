@@ -1,8 +1,8 @@
-"""Stop the containers of an app, for any client that cancels it; stop and start them, for its watcher.
+"""Stop the containers of an app, for any client that cancels the app; stop and start them, for its watcher.
 
 Any number of clients and the watcher may stop an app at once: each step starts from the current state, and
-repeating one changes nothing. The intent is recorded, the containers are stopped, and their names marked with
-the reason.
+repeating a step changes nothing. The steps: record the intent, stop the containers, mark their names with the
+reason.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def cancel(engine: Engine, app_id: str, grace_s: float | None = None, *, interru
             continue
         if seen.state in WAITING_STATES:
             if not give_up(engine, app_id, "cancelled", cancelled(request)):
-                wait_for_exit(app_dir, _LATE_S)  # it is being started, or its watcher records its end
+                wait_for_exit(app_dir, _LATE_S)  # the app is being started, or its watcher records its end
             continue
         if not seen.started:
             remove_app(engine, app_id, force=False)
@@ -87,7 +87,7 @@ def _decide(app_dir: str, request: Mapping[str, Any], *, is_done: bool) -> str:
     if journal is not None and journal.app.stop is not None:
         return str(journal.app.stop["why"])
     by, grace_s = request["by"], request["grace_s"]
-    if is_done:  # its work was done before: only its services are left
+    if is_done:  # the work was done before: only services are left
         decision = stopping("end", "succeeded", "", code=0)
     else:
         decision = stopping("cancel", "cancelled", cancelled(request), by=by, grace_s=grace_s)
@@ -115,7 +115,7 @@ def stop(
 ) -> None:
     """Stop these containers for good, and mark their names with the reason.
 
-    A container that ends by itself before it can be stopped gets no mark: its own exit counts.
+    A container that ends by itself before the stop gets no mark: its own exit counts.
     """
     spared = halt(engine, app_dir, [each for each in containers if each.was_started], grace_s)
     _mark(engine, [each for each in containers if each.id not in spared], why)
@@ -124,12 +124,12 @@ def stop(
 def halt(
     engine: Engine, app_dir: str, containers: Sequence[Container], grace_s: float | None = None
 ) -> set[str]:
-    """Stop containers that were started; returns the ids of those that had ended by themselves, or are gone.
+    """Stop started containers; returns the ids of containers that had ended by themselves, or are gone.
 
-    The record has the request first, so that the end of a container counts as launcher's doing.
+    The request is recorded first, so that launcher counts as the cause of the end of a container.
 
     Args:
-        grace_s: None for that of the app.
+        grace_s: None for the app's own.
     """
     if not containers:
         return set()
@@ -140,10 +140,10 @@ def halt(
         record.append(app_dir, "halt", of=runs)
 
     def stop_one(container: Container) -> bool:
-        """False when it had ended, or is gone."""
+        """Stop a container; False when it had ended, or is gone."""
         try:
             return engine.stop(container.id, allowed_s)
-        except (NotFound, Conflict):  # Conflict: it is being removed
+        except (NotFound, Conflict):  # Conflict: the container is being removed
             return False
 
     stopped = run_parallel(stop_one, containers)
@@ -154,7 +154,7 @@ def halt(
 
 
 def _mark(engine: Engine, containers: Sequence[Container], why: str) -> None:
-    """Mark the names of containers. The first mark stays; a name that cannot be changed is no failure."""
+    """Mark the names of containers. The first mark stays; a failed rename is no failure."""
 
     def mark_one(container: Container) -> None:
         if mark_of(container):
@@ -175,8 +175,8 @@ def _mark(engine: Engine, containers: Sequence[Container], why: str) -> None:
 class Actions:
     """The requests of one watcher to the engine.
 
-    Each method returns whether it has asked the engine for something: then the containers are to be read
-    again. A request that the engine accepts without effect is not repeated.
+    Each method returns whether it has made a request: then the containers are to be read again. A request
+    that the engine accepts without effect is not repeated.
     """
 
     def __init__(self, engine: Engine, app_dir: str, recorder: Recorder) -> None:
@@ -186,12 +186,12 @@ class Actions:
         self.forget()
 
     def forget(self) -> None:
-        """The engine was away, or has refused something: each request may be repeated once."""
+        """Forget the requests made: the engine was away, or refused one, so each may be repeated once."""
         self._stopped: list[tuple[str, str, float | None]] = []
         self._started: dict[str, float | None] = {}
 
     def stop(self, app: HeldApp, containers: Sequence[Container]) -> bool:
-        """Stop all of an app that is to end, or the replicas that start again or were not ready in time."""
+        """Stop all of an ending app, or the replicas that start again or were not ready in time."""
         if app.stop is not None:
             todo = unended(app, containers)
         else:
@@ -207,14 +207,14 @@ class Actions:
         return True
 
     def start(self, app: HeldApp, containers: Sequence[Container]) -> bool:
-        """Start the replicas that are due. The record says of which this was not possible."""
+        """Start the due replicas. The record says which of them could not be started."""
         there = {where(each): each for each in containers}
         due = [(each.role.name, each.k) for each in app.take_to_start(len(app.to_start))]
         todo = [there[each] for each in due if each in there and there[each].state != "removing"]
         journal = record.journal(self._app_dir)  # a client may have asked for a stop since the app was read
         if not todo or (journal is not None and (journal.app.cancel or journal.app.stop) is not None):
             return False
-        # A watcher of version 0.1 recorded a restart before it stopped the runs before.
+        # A watcher of version 0.1 recorded a restart before it stopped the earlier runs.
         halt(self._engine, self._app_dir, [each for each in todo if each.live])
         for container, why in zip(todo, run_parallel(self._start_one, todo), strict=True):
             if why:
@@ -225,14 +225,14 @@ class Actions:
         return True
 
     def _start_one(self, container: Container) -> str:
-        """Why it could not be started; "" when it was, or is gone, as the next read will show."""
+        """Why a container could not be started; "" when it was, or is gone, as the next read will show."""
         if self._started.get(container.id, -1.0) == container.started_at:
             return NEVER_BEGAN
         order = {role: rules for role, _, rules in Labels(container.labels).order}
         if order and not container.was_started:
             now = self._engine.inspect(container.id)
             if now is not None and now.was_started:
-                return ""  # by another process meanwhile: it must not run twice
+                return ""  # another process has started it meanwhile: it must not run twice
             if why := self._taken_port(container, order):
                 return why
         try:
@@ -242,13 +242,13 @@ class Actions:
                 return ""
             if may_pass(error):
                 raise
-            self._engine.answer_anew()  # one that stops refuses for reasons of its own
+            self._engine.answer_anew()  # a stopping engine refuses for reasons of its own
             return ENGINE_STOPPED if is_half_started(error) else error.cause
         self._started[container.id] = container.started_at
         return ""
 
     def _taken_port(self, container: Container, order: Mapping[str, Mapping[str, Any]]) -> str:
-        """See `probes.taken_port`: of replica 0."""
+        """See `probes.taken_port`; only replica 0 is checked."""
         role, k = where(container)
         if container.network != "host" or k:
             return ""

@@ -1,8 +1,8 @@
-"""One app of a watcher: what no engine provides, and the record of the end.
+"""One app of a watcher: the work that no engine does, and the record of the end.
 
-It restarts by policy, keeps time limits, starts roles when what they wait for holds, and stops services. All
-of its state is in the journal and at the engine: each step reads both, decides, does one action, and reads
-again, until there is nothing to do but to wait.
+It restarts by policy, keeps time limits, starts roles when their conditions hold, and stops services. All of
+its state is in the journal and at the engine: each step reads both, decides, does one action, and reads again,
+until there is nothing to do but to wait.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class WatchedApp:
 
     Args:
         order: the first message; see `WatcherClient`.
-        place: of the app among those that share the machine; None for an app that takes no turn.
-        wake: has `step` called, or called again. May be called from any thread.
+        place: the place of the app among the apps that share the machine; None for an app that takes no turn.
+        wake: schedules a call of `step`. May be called from any thread.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class WatchedApp:
         self._failed_since: float | None = None
 
     def put(self, item: Event | EngineError | Mapping[str, Any]) -> None:
-        """Take an event of the app, the error that ended the stream, or a message of its client.
+        """Queue an event of the app, the error that ended the stream, or a message of its client.
 
         May be called from any thread; a step follows.
         """
@@ -112,7 +112,7 @@ class WatchedApp:
         return self._follow()
 
     def close(self) -> None:
-        """Give up the app's share, and end its probes and samples. A later step is none."""
+        """Give up the app's share, and end its probes and samples. A later step does nothing."""
         self._samples.close()
         if self._prober is not None:
             self._prober.close()
@@ -151,7 +151,7 @@ class WatchedApp:
         elif op == "abort":
             self._remove_app(force=True)
             return False
-        elif op == "forget":  # another watcher has it by now
+        elif op == "forget":  # another watcher has the app by now
             if self.place is not None:
                 self.place.release()
             return False
@@ -176,10 +176,10 @@ class WatchedApp:
 
     def _remove_app(self, *, force: bool) -> bool:
         """Remove the app; False when it was started, so that it must stay."""
-        if not force:  # its client was killed: the engine may still be creating what it requested
+        if not force:  # its client was killed: the engine may still be creating containers
             if not ends.remove_objects(self._engine, self.app_id, force=False):
                 return False
-            time.sleep(_LATE_S)  # we hold the lock meanwhile: no client recreates the app
+            time.sleep(_LATE_S)  # this process holds the lock meanwhile: no client recreates the app
         return not self.lock.is_valid or ends.remove_app(self._engine, self.app_id, force=force)
 
     # -- while it waits ------------------------------------------------------------------------------------
@@ -202,7 +202,7 @@ class WatchedApp:
     # -- while it runs -------------------------------------------------------------------------------------
 
     def _follow(self) -> Rest | None:
-        """Act until there is nothing to do but to wait. A request that the engine refuses is made again."""
+        """Act until there is nothing to do but to wait. A refused request is made again."""
         while self.lock.is_valid:
             if not self._stream.is_open:
                 return Rest()
@@ -234,7 +234,7 @@ class WatchedApp:
         self._is_connected = True
 
     def _pause(self, error: EngineError) -> Rest:
-        """Rest after a request that has failed; raises the error when that goes on for too long."""
+        """Rest after a failed request; raises the error when requests have failed for too long."""
         now = time.monotonic()
         self._failed_since = self._failed_since or now
         if now - self._failed_since > GIVE_UP_S:
@@ -251,8 +251,8 @@ class WatchedApp:
     def _has_ended(self) -> bool:
         """Read the app once, record what is new, and carry out what follows; True when it has ended.
 
-        Each time the machine is made anew: clients add to the record, too, and an engine that comes back
-        shows what has happened meanwhile.
+        The state machine is made anew each time: clients add to the record, too, and an engine that comes back
+        shows the events of the meantime.
         """
         self._found = found = self._observer.containers()
         journal = self._recorder.journal()
@@ -260,7 +260,7 @@ class WatchedApp:
             return True
         labels = self._labels()
         if labels.order and journal.adopted and record.locked_elsewhere(self.app_id, labels.owner):
-            return True  # its own record has a watcher again, which alone is to start what waits
+            return True  # the app's own record has a watcher again, which alone is to start waiting replicas
         app = open_app(labels, found, journal, self._observer.expected_replicas)
         self._record_facts(app, journal)
         decide(app, self._recorder, time.time())
@@ -289,7 +289,7 @@ class WatchedApp:
         self._rest = Rest(min((at for at in (app.deadline(), again_at) if at is not None), default=None))
 
     def _record_facts(self, app: HeldApp, journal: Journal) -> None:
-        """Record the events that the engine, the probes and the client show and the journal lacks."""
+        """Record events from the engine, the probes and the client that the journal lacks."""
         for fact in self._prober.facts(app) if self._prober is not None else ():
             self._take(app, fact)  # before the ends: a replica that was ready before it ended was ready
         if self._events.orphaned and not app.orphaned:
@@ -336,7 +336,7 @@ class WatchedApp:
 
 
 class _Recorder(Recorder):
-    """Writes the end of the app at the engine, too, before its record has it."""
+    """The record of the app; writes the end of the app at the engine first."""
 
     def __init__(self, app_dir: str, write_end: Callable[[dict[str, Any]], None]) -> None:
         super().__init__(app_dir)

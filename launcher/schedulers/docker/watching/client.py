@@ -1,7 +1,7 @@
 """The client's side of a watcher: find or start it, report the progress of the submission, wait for its end.
 
-Messages are JSON objects, one a line. The watcher answers the first one, with its process, once it has the
-app; beside that clients read the app's record and ask the engine.
+Messages are JSON objects, one a line. The watcher answers only the first one, with its process, once it has
+the app; for the rest, clients read the app's record and ask the engine.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CONTROL_FD = 0
 LISTENER_FD = 3
 _POLL_S = 0.005
 _WRITING = 1  # SHUT_WR
-_TRIES = 4  # to hand over an app; the last one is a watcher of its own
+_TRIES = 4  # tries to hand over an app; the last one starts a watcher for this app alone
 _AGAIN_S = 0.25  # Linux 6.18 at times does not report the end of a process with several threads
 _MAIN = "launcher.schedulers.docker.watching.watcher"
 # Variables that finding the engine and this interpreter needs; the user's own do not reach the watcher.
@@ -41,19 +41,19 @@ _PASSED_ENV_PREFIXES = ("DOCKER_", "LC_", "XDG_")
 
 
 class WatcherClient:
-    """A watcher that watches an app for this process, and our end of the connection.
+    """A watcher that watches an app for this process, and this end of the connection.
 
-    It is shared with other apps, see `rendezvous.py`, or was started for this app. When the connection closes
-    (also by the end of this process), the watcher removes the app before `go`, and starts the rest of it
-    between `go` and `started`; a detached app that it holds goes on to wait. After that it cancels an app
-    that is attached; a detached one runs on.
+    The watcher is shared with other apps, see `rendezvous.py`, or was started for this app. When the connection
+    closes (also by the end of this process) before `go`, the watcher removes the app; between `go` and `started`,
+    it starts the rest of the app; a detached app that it holds goes on waiting. After `started` it cancels an
+    attached app; a detached app runs on.
 
-    The first message, the order, has these fields: `app_id`, `app_dir`, `at`, the time in epoch seconds,
-    `attached`, `resumed`: the app was started before, `path`: where it finds packages, and for an app that
-    takes turns its `place`. Descriptors come with it: the app's lock, and the bells of its place.
+    The first message, the order, has the fields `app_id`, `app_dir`, `at` (the time in epoch seconds),
+    `attached`, `resumed` (the app was started before), `path` (where the watcher finds packages), and for an
+    app that takes turns its `place`. Descriptors come with the order: the app's lock, and the bells of its place.
 
     Attributes:
-        pid: of the watcher, once it is known to have the app.
+        pid: the pid of the watcher, once it is known to have the app.
     """
 
     def __init__(self, lock: RecordLock, order: Mapping[str, Any], place: Place | None, name: str) -> None:
@@ -90,13 +90,12 @@ class WatcherClient:
         place: Place | None = None,
         engine: Engine | None = None,
     ) -> WatcherClient:
-        """Have an app watched. The watcher shares the lock: the caller releases its own copy when the app was
-        started.
+        """Have a watcher watch an app. It shares the lock: the caller releases its copy once the app is started.
 
         Args:
             resumed: the app was started before; no further message follows.
-            place: among those that share the machine. It passes to the watcher.
-            engine: the app may share its watcher with others on this engine; None for a watcher of its own.
+            place: the app's place among the apps that share the machine. It passes to the watcher.
+            engine: the app may share its watcher with other apps on this engine; None for a watcher of its own.
         """
         import time
 
@@ -117,7 +116,7 @@ class WatcherClient:
         return made
 
     def _reach(self) -> None:
-        """Send the order to the watcher that others share, or to a new one."""
+        """Send the order to the shared watcher, or to a new one."""
         assert self._lock is not None, "an order is sent until a watcher has the app"
         lock, name = self._lock, self._name
         if name:
@@ -128,11 +127,11 @@ class WatcherClient:
             self._control, self.pid = _start(lock, None, "")
         self._child = self.pid
         self._send(self._order, (lock.fd, *(self._place.bells if self._place is not None else ())))
-        if self._child:  # it gets this order first, and does not refuse it
+        if self._child:  # a new watcher gets this order first, and does not refuse it
             self._pass_on()
 
     def confirm(self) -> None:
-        """Return once a watcher has the app: one that ends just now, or does not answer, is replaced."""
+        """Return once a watcher has the app. A watcher that ends just now, or does not answer, is replaced."""
         for left in reversed(range(_TRIES)):
             if self._lock is None or self._is_taken():
                 return
@@ -158,7 +157,7 @@ class WatcherClient:
             self._control.settimeout(None)
         except ConnectionError:
             return False
-        except OSError:  # it was stopped, or the machine is very busy
+        except OSError:  # the watcher is suspended, or the machine is very busy
             self._name = ""
             return False
         self.pid = json.loads(answer)["pid"]
@@ -166,24 +165,24 @@ class WatcherClient:
         return True
 
     def _pass_on(self) -> None:
-        """Close our copies of what came with the order, but for the lock, which is the caller's."""
+        """Close this process's copies of the descriptors in the order, except the lock, which is the caller's."""
         self._lock = None
         if self._place is not None:
             self._place.release()
 
     def go(self, declared: dict[str, Any] | None = None) -> None:
-        """Record that the app is about to be started: from here on its start is completed, not undone.
+        """Record that the app is about to be started: from now on its start is completed, not undone.
 
-        Recorded by the client, since the watcher may be busy with its imports while the containers run.
+        The client records it, since the watcher may be busy with its imports while the containers run.
         """
         self.confirm()
         record.begin(self.app_dir, declared, "starting")
         self._send({"op": "go"})
 
     def hold(self, message: dict[str, Any]) -> AttemptState | None:
-        """Hand over an app that waits, see `Hold`; returns its state when the watcher has recorded that.
+        """Hand over a waiting app, see `Hold`; returns its state once the watcher has recorded the state.
 
-        It is running where its turn has come meanwhile. None when the watcher has died instead.
+        The app runs already where its turn has come meanwhile. None when the watcher has died.
         """
         from time import sleep
 
@@ -202,12 +201,12 @@ class WatcherClient:
         return self._send({"op": "started"})
 
     def abort(self, timeout_s: float = 60.0) -> bool:
-        """Make the watcher remove all of the app, started or not, and wait until it has."""
+        """Make the watcher remove the whole app, started or not, and wait until it has."""
         self._send({"op": "abort"})
         return self.close(timeout_s)
 
     def close(self, timeout_s: float = 0.0) -> bool:
-        """Close the connection. Returns whether the watcher has acted on that, for which it waits so long."""
+        """Close the connection; returns whether the watcher has acted on that within `timeout_s`."""
         if self._control is None:
             return True
         self._send({"op": "close"})
@@ -220,7 +219,7 @@ class WatcherClient:
         return has_ended
 
     def leave(self) -> None:
-        """Close the connection; an attached app is not cancelled by that."""
+        """Close the connection without cancelling an attached app."""
         self._send({"op": "leave"})
         self.close()
 
@@ -259,7 +258,7 @@ class WatcherClient:
 
 
 def _start(lock: RecordLock, listener: int | None, name: str) -> tuple[socket, int]:
-    """Start a watcher, with a socket to which others connect, or none: our end of its first connection."""
+    """Start a watcher, with a socket for other clients or None; returns this end of its first connection."""
     from launcher.schedulers.holder import program, start_holder
 
     passed = (each for each in os.environ if each in _PASSED_ENV or each.startswith(_PASSED_ENV_PREFIXES))
@@ -292,7 +291,7 @@ def wait_for_exit(app_dir: str, timeout_s: float) -> bool:
 
 
 def _wait_for_holder(app_dir: str, holder: Owner, timeout_s: float) -> bool:
-    """Wait until the process that holds the app has ended, or lets it go: a watcher of many apps."""
+    """Wait until the process that holds the app has ended or, as a watcher of many apps, lets the app go."""
     if not (name := record.watcher_of(app_dir)):
         return holder.wait_for_exit(min(timeout_s, _AGAIN_S))
     from launcher.schedulers.docker.watching import rendezvous
@@ -301,9 +300,9 @@ def _wait_for_holder(app_dir: str, holder: Owner, timeout_s: float) -> bool:
 
 
 def ensure_watched(engine: Engine, app_id: str, *, take_over: bool = False) -> bool:
-    """Have an app watched that needs that and is not. Returns whether a watcher has it now by that.
+    """Start a watch of an app that needs one and has none; returns whether this call has started one.
 
-    Only on the machine that started the app, unless `take_over`: only there can a live watcher be detected.
+    It does so only on the machine that started the app, unless `take_over`: a live watcher shows only there.
     """
     from launcher.schedulers.docker.apps import inspect_app
 

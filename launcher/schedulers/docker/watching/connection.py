@@ -18,7 +18,7 @@ class Connection:
     """The watcher's end of a connection, which never blocks.
 
     Attributes:
-        fds: the descriptors that have come, until they are taken.
+        fds: the received descriptors, until they are taken.
         task: the app that the client has handed over, in the loop of the watcher.
         awaited: the app whose end the client waits for.
     """
@@ -35,7 +35,7 @@ class Connection:
         return self._socket.fileno()
 
     def messages(self) -> Iterator[dict[str, Any]]:
-        """The messages that have come; the last one is `{"op": "end"}` once the client has gone."""
+        """The received messages; the last one is `{"op": "end"}` once the client has gone."""
         while True:
             try:
                 data, ancillary, _, _ = self._socket.recvmsg(_PIECE, ROOM, CLOEXEC)
@@ -53,7 +53,7 @@ class Connection:
     def _take_fds(self, ancillary: list[tuple[int, int, bytes]]) -> None:
         self.fds += unpacked(ancillary)
         for fd in self.fds if not CLOEXEC else ():
-            os.set_inheritable(fd, False)  # an ssh process that inherited the lock would look like a watcher
+            os.set_inheritable(fd, False)  # an ssh process with the inherited lock would look like a watcher
 
     def answer(self, message: dict[str, Any]) -> None:
         """Send a short message, unless the client has gone."""

@@ -1,4 +1,4 @@
-"""Record how apps end, each once, and remove what is left: by their watchers, and by any client."""
+"""Record the ends of apps, each once, and remove their remains. Watchers and clients use it."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _end_of(engine: Engine, app: DockerApp) -> Attempt | None:
         if current is None or not current.view.ended:
             return None
         if (current.journal is None or current.journal.outcome is None) and record.is_locked(app.app_dir):
-            return None  # its watcher is about to record the end, and knows more: what it said and has used
+            return None  # its watcher is about to record the end, and knows more: its last output and use
         attempt = apps.attempt_of(current)
         if attempt is not None and attempt.is_live:
             return None  # its watcher is about to record how it ended
@@ -101,7 +101,7 @@ def _end_of(engine: Engine, app: DockerApp) -> Attempt | None:
         rows.end(current.to_record(), durable=attempt is not None)
         return attempt if record.append(app.app_dir, "reaped") else None
     if app.view.state in ("reserved", "created") and not app.owner and not app.labels.is_job:
-        # An attempt of a job is resumed or removed by the next apply; no client resumes this app.
+        # The next apply resumes or removes an attempt of a job; no client resumes this app.
         remove_app(engine, app.app_id, force=False)
     return None
 
@@ -110,9 +110,9 @@ def _end_of(engine: Engine, app: DockerApp) -> Attempt | None:
 
 
 def give_up(engine: Engine, app_id: str, state: AttemptState, message: str) -> bool:
-    """End a waiting attempt in this state; returns when its watcher has let it go, if that is here.
+    """End a waiting attempt in this state; returns when its watcher, if on this machine, has let it go.
 
-    False when it does not wait, or is being started at this moment.
+    False when the attempt does not wait, or is just being started.
     """
     found = apps.find(engine, app_id)
     waiting = waiting_container(found.containers) if found is not None else None
@@ -127,7 +127,7 @@ def give_up(engine: Engine, app_id: str, state: AttemptState, message: str) -> b
 
 
 def _is_given_up(engine: Engine, app_id: str, state: AttemptState, message: str) -> bool:
-    """Whether an attempt whose container is gone has ended so: its watcher may carry out what we decided."""
+    """Whether an attempt without a container has ended so: its watcher may carry out this client's decision."""
     found = apps.find(engine, app_id)
     if found is not None and found.view.ended:
         return (found.view.state, found.view.message) == (state, message)
@@ -136,7 +136,7 @@ def _is_given_up(engine: Engine, app_id: str, state: AttemptState, message: str)
 
 
 def end(engine: Engine, waiting: Container, state: AttemptState, message: str) -> bool:
-    """As `give_up`, by its container. The end that was decided first counts."""
+    """As `give_up`, for the container of an attempt. The first decided end counts."""
     decided = tombstones.decide(engine, waiting, tombstones.ending(state, message))
     if tombstones.is_end(decided):
         carry_out(engine, waiting, decided)
@@ -144,7 +144,7 @@ def end(engine: Engine, waiting: Container, state: AttemptState, message: str) -
 
 
 def carry_out(engine: Engine, waiting: Container, decided: str) -> None:
-    """Record the end that was decided, then remove the container: its outcome is always found."""
+    """Record the decided end, then remove the container, so that the outcome is always found."""
     state, message = tombstones.outcome(decided)
     record_unstarted(engine, waiting, state, message)  # type: ignore[arg-type]  # written by `end`
     engine.remove(waiting.id)
@@ -200,8 +200,8 @@ def remove_app(engine: Engine, app_id: str, *, force: bool) -> bool:
 
 
 def remove_objects(engine: Engine, app_id: str, *, force: bool) -> bool:
-    """As `remove_app`, without the record. The reservation goes last: until then no client recreates the app,
-    or takes it for one that waits.
+    """As `remove_app`, without the record. The reservation is removed last: until then no client recreates the
+    app, or takes it for a waiting one.
 
     Objects that a client with another state folder has made under the same id stay.
     """
@@ -225,6 +225,6 @@ def remove_objects(engine: Engine, app_id: str, *, force: bool) -> bool:
                 engine.remove_volume(volume.name)
         remove(is_waiting)
         remove(is_reservation)
-    except Conflict:  # started just now
+    except Conflict:  # another process has just started it
         return False
     return True

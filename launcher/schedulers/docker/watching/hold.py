@@ -37,19 +37,19 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_AGAIN_S = 1.0  # until a table that could not be written is looked at again
-_LATE_S = 2.0  # from the removal of the container by a client that takes the attempt over to its own
+_AGAIN_S = 1.0  # time between two looks at a table that could not be written
+_LATE_S = 2.0  # how late after its removal a container may be replaced by a client that takes over
 
 
 class Hold:
-    """Holds one app, in memory, while other attempts run, and while it is in line for its turn.
+    """Holds one app in memory while it waits for other attempts or for its turn.
 
     Args:
-        message: `job`, a `DockerJob` with all values, the `labels` of its containers, but for their owner,
-            which this process is, the app as it is `declared`, its `needs`, and the ids of the containers
-            `waiting`, which stands for the app, and `reservation`, "" for none.
-        place: of the app among those that share the machine; None for an app that takes no turn.
-        wake: has `step` called again. May be called from any thread.
+        message: `job`, a `DockerJob` with all values; the `labels` of its containers, without their owner,
+            which this process is; the event `declared`; its `needs`; and the ids of the containers `waiting`,
+            which represents the app, and `reservation`, "" for none.
+        place: the app's place among the apps that share the machine; None for an app that takes no turn.
+        wake: schedules another call of `step`. May be called from any thread.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Hold:
         """Go on as far as possible: True when all containers exist and are to be started, False at its end.
 
         Args:
-            orphaned: why the app is to be cancelled: its client has ended. "" for an app that goes on.
+            orphaned: the reason to cancel the app, whose client has ended; "" for an app that goes on.
         """
         looks, self._is_in_line = self._is_in_line, False  # in line, each step is a reason to look again
         try:
@@ -114,7 +114,7 @@ class Hold:
             self._is_removed = True
 
     def look(self) -> None:
-        """Look for the container that stands for the app: an event of its removal may have been missed."""
+        """Look for the container that represents the app: the event of its removal may have been missed."""
         if self._persist(partial(self._engine.inspect, self._waiting.id)) is None:
             self._is_removed = True
 
@@ -153,9 +153,9 @@ class Hold:
         record.append(self._app_dir, kind, **fields)
 
     def accept(self, kind: str, **fields: Any) -> bool:
-        """Record that the app waits from here on, for which its client waits.
+        """Record that the app waits: its client waits for that record.
 
-        False, with nothing left of it, when it was cancelled before that, or the disk is full.
+        False, with nothing left of the app, when it was cancelled before, or the disk is full.
         """
         is_recorded = record.begin(self._app_dir, self._declared, kind, **fields)
         if self._is_accepted:
@@ -167,12 +167,12 @@ class Hold:
         return is_recorded
 
     def _show_queued(self) -> None:
-        """Other state folders see by the name of its container that it does not wait for others any more."""
+        """Rename the container, by which other state folders see that the app no longer waits for others."""
         try:
             self._engine.rename(self._waiting.id, queued_name(self._app_id))
         except EngineUnreachable:
             raise
-        except EngineError:  # gone, as its event reports, or the name is taken
+        except EngineError:  # the container is gone, as its event reports, or the name is taken
             return
 
     def follow_needs(self) -> None:
@@ -218,7 +218,7 @@ class Hold:
             self._end_removed()
 
     def _end_removed(self) -> None:
-        """Record the end of an attempt whose container is gone: what was decided, else `cancelled`."""
+        """Record the end of an attempt whose container is gone: the decided end, else `cancelled`."""
         read = partial(tombstones.read, self._engine, self._app_id)
         stone = self._persist(read)
         if stone is None:
@@ -226,13 +226,13 @@ class Hold:
             others = self._persist(partial(list_containers, self._engine, self._app_id))
             stone = self._persist(read)
             if stone is None and others:
-                return  # another client has taken it over
+                return  # another client has taken the attempt over
         state, message = (stone.outcome.state, stone.outcome.message) if stone else ("cancelled", GONE)
         self._persist(partial(ends.record_unstarted, self._engine, self._waiting, state, message))
         self._persist(partial(tombstones.forget, self._engine, self._app_id))
 
     def _or_fail(self, call: Callable[[], T]) -> T | None:
-        """Make a call, for as long as an engine is waited for; None where the attempt has failed by that."""
+        """Make a call, repeated while the engine is away; None where a final error has failed the attempt."""
         try:
             return self._persist(call)
         except EngineUnreachable:
@@ -247,13 +247,13 @@ class Hold:
         return False
 
     def _create(self) -> bool:
-        """Create the app; False when the attempt has failed by that. May be called again."""
+        """Create the app; False when that failed, and the attempt with it. May be called again."""
         try:
             self._create_all()
         except SchedulerError as error:
             if isinstance(error, EngineError) and may_pass(error):
                 raise
-            self._engine.answer_anew()  # one that stops refuses for reasons of its own
+            self._engine.answer_anew()  # a stopping engine refuses for reasons of its own
             return self._fail(error)
         record.append(self._app_dir, "starting")
         return True
@@ -263,7 +263,7 @@ class Hold:
         from launcher.schedulers.docker.request.job import DockerContainer, DockerJob
 
         if not self._is_created:
-            for each in list_containers(self._engine, self._app_id):  # of a call that lost the engine
+            for each in list_containers(self._engine, self._app_id):  # left by a call that lost the engine
                 if is_replica(each) and each.labels.get(OWNER) == self._labels[OWNER]:
                     self._engine.remove(each.id)
             setup = ContainerSetup(self._engine, None)

@@ -1,4 +1,4 @@
-"""Follow the attempts that held apps need: each one once, for all apps of a watcher that need it."""
+"""Follow the attempts that held apps need: each attempt once, for all apps of a watcher that need it."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from launcher.schedulers.staged import StagedScheduler
 from launcher.specs.attempt import Attempt
 from launcher.specs.needs import StoodOn
 
-_AGAIN_S = 1.0  # until an attempt without a watcher is looked at again
+_AGAIN_S = 1.0  # time between two looks at an attempt without a watcher
 _MOST_MISSES = 10  # while an interrupted submission is resumed, an attempt has neither container nor record
 
 
 class Needs:
     """The needs of the apps of one watcher. All methods are called in the loop of the process.
 
-    A look at a need of this scheduler follows each event of its containers; no thread waits for it. One waits
-    for each need of another scheduler.
+    A need of this scheduler is looked at after each event of its containers, without a waiting thread. For each
+    need of another scheduler, one thread waits.
     """
 
     def __init__(self, engine: Engine, process: Process) -> None:
@@ -46,12 +46,12 @@ class Needs:
         found.look()
 
     def happened(self, app_id: str) -> None:
-        """Look at an app of which something has happened, if it is needed."""
+        """Look at an app with a new event, if the app is needed."""
         if (found := self._followed.get((SCHEDULER, app_id))) is not None:
             found.look()
 
     def look(self) -> None:
-        """Look at all of them: events may have been missed."""
+        """Look at all needs: events may have been missed."""
         for each in self._followed.values():
             each.look()
 
@@ -76,7 +76,7 @@ class _Need:
             self._is_looking = True
             if self._need.scheduler == SCHEDULER:
                 self._process.submit(self._read)
-            else:  # for as long as that app runs
+            else:  # wait in a thread for as long as that app runs
                 Thread(target=self._read, daemon=True).start()
 
     def _read(self) -> None:
@@ -110,7 +110,7 @@ class _Need:
 def ended(engine: Engine, need: StoodOn) -> Attempt | None:
     """The needed attempt, ended or not; None where nothing is left of it.
 
-    One of another scheduler is waited for, and watchers that are about to record the end of one of this.
+    It waits for an attempt of another scheduler to end, and for watchers that are about to record an end.
     """
     if need.scheduler != SCHEDULER:
         other = get_scheduler(need.scheduler, "")

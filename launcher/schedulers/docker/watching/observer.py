@@ -29,8 +29,8 @@ _LATE_S = 0.5  # by how much the event of an end may lag behind `inspect`
 _DEADLY = ("2", "3", "9", "15")
 _BY_SIGNAL = frozenset(128 + int(signal) for signal in _DEADLY)
 _KILLED = 137
-_SAID_LINES = 500  # how many lines of a log are read for the last one of its stderr
-_UNKNOWN = 255  # also the code of an end that the engine has missed: it was stopping, or had been killed
+_SAID_LINES = 500  # how many lines of a log are read to find the last line of its stderr
+_UNKNOWN = 255  # also the code of an end that a stopping or killed engine has missed
 
 
 class EventQueue:
@@ -39,13 +39,13 @@ class EventQueue:
     Attributes:
         changed: containers with an event since they were last inspected.
         oom: containers with an out-of-memory event; a busy engine reports it in the event alone.
-        stopped_externally: containers that another program stopped, whose end is not on record yet.
+        stopped_externally: containers that another program stopped, whose end is not recorded yet.
         killed: containers that got a signal which launcher did not send, since their last start.
         codes: container → exit code of its last end, None where the event does not say.
-        by_itself: containers that ended without one, while the engine was up → time, and exit code if known.
-        watched: the engine has gone away, and this process has seen it.
-        engine_started_at: as of then, see `EngineView.started_at`.
-        connected_at: since when each event arrives, epoch seconds.
+        by_itself: containers that ended without a signal, while the engine was up → time, and exit code if known.
+        watched: the engine has gone away, and this process has seen that.
+        engine_started_at: see `EngineView.started_at`, read at the last connection.
+        connected_at: the time from which each event arrives, epoch seconds.
         orphaned: the connection to the client that attached the app to itself has ended.
         closed: that client has closed the connection on purpose.
     """
@@ -64,7 +64,7 @@ class EventQueue:
         self.closed = False
         self._app_dir = app_dir
         self._dead: set[str] = set()
-        self._complete: set[str] = set()  # ended, and all events of the end were received
+        self._complete: set[str] = set()  # ended containers with all events of the end received
         self._queue: SimpleQueue[Event | EngineError] = SimpleQueue()
         self._past: set[tuple[float, str, str]] = set()  # the events before this process read the stream
         self._is_broken = False
@@ -85,7 +85,7 @@ class EventQueue:
         self.connected_at = time.time() if at is None else at
 
     def disconnected(self, error: Exception) -> None:
-        """Note that it does not. The events of this connection count, those of the next one wait."""
+        """Note that the engine does not answer. Events of this connection count; those of the next one wait."""
         with suppress(Empty, EngineError):
             while not self._is_broken:
                 self._apply(self._queue.get_nowait())
@@ -95,7 +95,7 @@ class EventQueue:
         self._complete.clear()
 
     def drain(self) -> None:
-        """Take all that has arrived. Raises the error that broke the stream."""
+        """Take all queued events. Raises the error that broke the stream."""
         with suppress(Empty):
             while True:
                 self._apply(self._queue.get_nowait())
@@ -141,7 +141,7 @@ class EventQueue:
         elif item.action == "die":
             self._dead.add(container)
             self.codes[container] = _code_in(item)
-            # As it starts, an engine may report the ends of its last run.
+            # A starting engine may report ends from before its start.
             if container not in self.killed and item.time >= (self.engine_started_at or 0.0):
                 self.by_itself[container] = (item.time, _code_in(item))
         elif item.action == "oom":
@@ -153,7 +153,7 @@ class EventQueue:
             self.by_itself.pop(container, None)
 
     def _note_signal(self, event: Event) -> None:
-        """Note a signal that is not ours. A kill is recorded: the engine may be stopping, and we with it."""
+        """Note a signal that launcher did not send. A kill is recorded: engine and watcher may be stopping."""
         container, journal = event.container_id, record.journal(self._app_dir)
         if journal is not None and container in journal.app.stop_requested:
             return
@@ -192,9 +192,9 @@ class AppObserver:
         return [self._inspected.get(each.id, each) for each in listed]
 
     def end_of(self, ended: Container, journal: Journal) -> Mapping[str, Any]:
-        """The facts of the end of a run that is not on record, and for which launcher did not ask.
+        """The facts of an unrecorded end of a run, for which launcher did not ask.
 
-        Raises EngineUnreachable where the engine may be what ended it.
+        Raises EngineUnreachable where the engine may have ended the run.
         """
         events, start = self._events, ended.started_at
         if ended.id not in journal.app.stop_requested:
@@ -221,7 +221,7 @@ class AppObserver:
             self._engine.answer_anew()
         by_itself = not is_unknown and events.is_by_itself(ended)
         if not (is_unknown or by_itself) and events.watched and ended.id not in events.killed:
-            # The engine was away: has it let this run go on until it ended?
+            # The engine was away: did the run go on until it ended by itself?
             is_killed = journal.app.was_killed(ended.id, ended.started_at)
             by_itself = not is_killed and self._engine.keeps_containers()
         now = self._engine.started_at()
@@ -229,9 +229,9 @@ class AppObserver:
 
 
 def _code_in(die: Event) -> int | None:
-    """The exit code in the event of an end, which an engine that is killed just then does not note.
+    """The exit code in the event of an end, which an engine does not store if it is killed just then.
 
-    None where it has missed the end, or does not say.
+    None where the engine has missed the end, or does not report the code.
     """
     text = die.attributes.get("exitCode", "")
     return int(text) if text.isdecimal() and int(text) != _UNKNOWN else None
@@ -255,7 +255,7 @@ def said(engine: Engine, ended: Container, journal: Journal) -> str:
 
 
 def _stderr(engine: Engine, ended: Container, journal: Journal) -> tuple[bytes, bool]:
-    """The end of the container's stderr, and whether that is all of it."""
+    """The end of the container's stderr, and whether that is the whole stderr."""
     try:
         begun: float | None = starts_of(ended, journal)[-1][1]
     except (LogsUnsupported, IndexError):
@@ -272,7 +272,7 @@ def _stderr(engine: Engine, ended: Container, journal: Journal) -> tuple[bytes, 
 
 
 def _secrets(engine: Engine, ended: Container) -> tuple[str, ...]:
-    """The values of its secrets, and of literals under names of secrets, as the engine keeps them."""
+    """The values of the container's secrets, and of literals under names of secrets, from the engine."""
     names = {
         name
         for role in Labels(ended.labels).document.get("roles", ())

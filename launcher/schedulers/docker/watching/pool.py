@@ -1,4 +1,4 @@
-"""Threads for the calls of a watcher that block: few for all of its apps, more while calls take long."""
+"""Threads for the blocking calls of a watcher: few for all of its apps, more while calls take long."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from collections.abc import Callable
 from threading import Condition, Thread
 
 _KEPT = 2  # idle threads, which cost memory and no time
-_USUAL = 8  # with more the engine is the limit, as long as calls are short
+_USUAL = 8  # with more threads the engine is the limit, as long as calls are short
 _MOST = 1024
 _LATE_S = 0.02
 
 
 class Pool:
-    """Runs calls in threads. A call that others keep waiting for too long gets a thread of its own.
+    """Runs calls in threads. A call that has waited too long for a thread gets a new one.
 
-    So an app whose calls block, as a stop with a long grace period does, delays no other app.
+    So an app with long calls, such as a stop with a long grace period, delays no other app.
 
     Args:
-        after: calls a function after so many seconds, in the thread that calls `submit`.
+        after: calls a function after a number of seconds, in the thread that calls `submit`.
     """
 
     def __init__(self, after: Callable[[float, Callable[[], object]], None]) -> None:
@@ -32,7 +32,7 @@ class Pool:
         self._is_timed = False
 
     def submit(self, call: Callable[[], object]) -> None:
-        """Run a call in a thread, which reports errors. Always called from the same thread."""
+        """Run a call, which must handle its errors, in a thread. Always called from the same thread."""
         with self._changed:
             self._calls.append((time.monotonic(), call))
             if self._idle >= len(self._calls):
@@ -59,7 +59,7 @@ class Pool:
     def _start(self) -> None:
         try:
             Thread(target=self._work, daemon=True).start()
-        except RuntimeError:  # the machine is out of threads: those that there are go on
+        except RuntimeError:  # the machine is out of threads: the present ones go on
             return
         self._threads += 1
 

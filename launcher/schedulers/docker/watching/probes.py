@@ -29,7 +29,7 @@ ANSWER_S = 1.0
 """How long a connection and its answer may take, together."""
 
 _LEAST_LIMIT_S = 0.1
-_CUT_SHORT_S = 1.0  # a probe with less time than this says little; the one before says more
+_CUT_SHORT_S = 1.0  # a probe with less time than this says less than the one before
 _FIRST_PAUSE_S = 0.01
 _LONGEST_PAUSE_S = 0.25
 _EARLY_S = 10.0
@@ -41,7 +41,7 @@ class _Run(Probing):
     """One run of a container, while it is probed.
 
     Attributes:
-        over: it has ended, or is being stopped.
+        over: the run has ended, or is being stopped.
     """
 
     def __init__(self, container: Container, probe: Mapping[str, Any], age_s: float) -> None:
@@ -56,12 +56,12 @@ class _Run(Probing):
 
 
 class Prober:
-    """Finds out which replicas are ready, and which are not in time.
+    """Finds out which replicas are ready, and which are late.
 
     Args:
-        rules: role → its probe, of the roles that have one.
+        rules: role → its probe, for roles that have one.
         wake: wakes the watcher, which then calls `facts`.
-        resumed: replicas may run for a while already when they are seen first.
+        resumed: replicas may have been running for a while when they are first seen.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Prober:
                 yield {"e": "late", **run, "why": why} if why else {"e": "ready", **run}
 
     def follow(self, containers: Iterable[Container], app: HeldApp) -> None:
-        """Begin to probe the replicas that run now, and end with those that run no more."""
+        """Begin to probe new running replicas, and end the probes of replicas that run no more."""
         wanted: dict[tuple[str, float | None], tuple[Container, Mapping[str, Any]]] = {}
         for each in containers if app.stop is None else ():
             role, k = where(each)
@@ -124,7 +124,7 @@ class Prober:
                     self._engine, run.container, run.probe, limit_s=max(left_s, _LEAST_LIMIT_S)
                 )
             except EngineUnreachable:
-                continue  # it has not been probed
+                continue  # the run has not been probed yet
             except Exception as error:  # a thread that dies would leave the replica waiting for ever
                 why = f"{type(error).__name__}: {error}"
             if left_s >= _CUT_SHORT_S or run.why == UNPROBED:
@@ -144,7 +144,7 @@ def why_not_ready(engine: Engine, container: Container, probe: Mapping[str, Any]
 
     Args:
         probe: as `Probe.to_json` makes it.
-        limit_s: the most that a command may take; a connection takes up to ANSWER_S.
+        limit_s: time limit of a command; a connection takes up to ANSWER_S.
 
     Raises EngineUnreachable; other errors of the engine are phrases.
     """
@@ -168,7 +168,7 @@ def why_not_ready(engine: Engine, container: Container, probe: Mapping[str, Any]
 def taken_port(engine: EngineView, network: str, probe: Mapping[str, Any] | None) -> str:
     """Why a replica cannot be started: another process has the port of its probe; "" when it can.
 
-    Only with the network of the host, where the probe would find that process.
+    This can be so only with the network of the host, where the probe would find that process.
     """
     port = (probe or {}).get("port")
     if port is None or network != "host" or not is_on_this_host(engine.host):
@@ -197,7 +197,7 @@ def _why_no_success(engine: Engine, seen: Container, argv: tuple[str, ...], limi
 
 
 def _running(engine: Engine, seen: Container, argv: tuple[str, ...]) -> str:
-    """The run of an earlier probe that has not ended: no engine can end it, and each probe would add one."""
+    """The id of an earlier probe's command that still runs: no engine can end it, so no other is started."""
     for each in seen.exec_ids:
         found = engine.executed(each)
         if found is not None and found.running and found.argv == argv:
@@ -217,7 +217,7 @@ def _why_no_file(engine: Engine, seen: Container, name: str) -> str:
         return f"the file {name} cannot be seen: {error.cause}"
     if found is None:
         return no_file(name)
-    # A time before the first write of this run, and after all of the runs before it.
+    # A time before the first write of this run, and after all writes of earlier runs.
     began_at = max(seen.last_run_ended_at or seen.created_at or 0.0, (seen.started_at or 0.0) - _EARLY_S)
     return old_file(name) if (found.written_at or 0.0) < began_at else ""
 
@@ -245,7 +245,7 @@ def _why_no_answer(engine: Engine, seen: Container, probe: Mapping[str, Any], li
 
 
 def _addresses(engine: Engine, seen: Container) -> Iterable[tuple[int, str]]:
-    """Family and address of each of a replica's networks."""
+    """(Family, address) in each network of a replica."""
     if seen.network == "host":
         return probes.HOSTS
     kind, _, other = seen.network.partition(":")

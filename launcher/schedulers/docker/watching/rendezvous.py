@@ -1,28 +1,28 @@
-"""Where clients find the watcher that they share: a socket for each kind of watcher, below the state folder.
+"""The sockets at which clients find a shared watcher, below the state folder: one for each kind of watcher.
 
 ::
 
     $LAUNCHER_HOME/docker/watchers/
         lock            held while a watcher is started, and while one ends
-        <name>          the socket of a watcher: a hash of all that its apps have in common
+        <name>          the socket of a watcher; the name is a hash of everything that its apps have in common
 
 One watcher serves one state folder, endpoint with its credentials, engine id, user, boot of the machine,
-interpreter, and version of this package: a client that differs in any of these has another name in mind.
+interpreter, and version of this package: a client that differs in any of these computes another name.
 
 - A client connects, and sends its order with the descriptors of its app. The watcher answers once it has the
   app. While there is no socket, or nothing listens to it, the client takes the lock, looks once more, makes
-  the socket, and starts a watcher that inherits it: others may connect before that has loaded its modules.
-- A watcher that has no app left takes the lock, and sees whether a client has connected. If not it removes
-  the socket and ends; the connection of a client that was a moment late breaks before any answer, and that
-  client begins again. It has sent nothing but the order until then, and has kept its descriptors.
-- A watcher that does not answer in time is left alone (`forget` on the connection withdraws the order), and
-  the client starts one for its app alone. So does a client where no socket can be made.
-- Killed, a watcher leaves a socket to which nothing listens. The next client replaces it, and removes such
+  the socket, and starts a watcher that inherits it: other clients may connect before it has loaded its modules.
+- A watcher without apps takes the lock, and sees whether a client has connected. If not, it removes the
+  socket and ends; the connection of a client that was a moment late breaks before any answer, and that client
+  begins again. Until then the client has sent nothing but the order, and has kept its descriptors.
+- When a watcher does not answer in time, the client leaves it alone (`forget` on the connection withdraws the
+  order), and starts a watcher for its app alone. So does a client where no socket can be made.
+- A killed watcher leaves a socket to which nothing listens. The next client replaces it, and removes such
   sockets of other names.
-- The lock of an app says who holds it, as ever, and names the socket: a client that waits for the end of the
-  watch asks there, and the connection ends with the watch (`await_end`). Others poll the lock.
+- The lock of an app names its holder, as ever, and the socket: a client that waits for the end of the watch
+  connects there, and the connection ends with the watch (`await_end`). Other clients poll the lock.
 
-A path may be longer than the address of a socket: it is given relative to an open descriptor of the folder.
+A path may be too long for the address of a socket, so it is given relative to an open descriptor of the folder.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ if TYPE_CHECKING:
     from launcher.schedulers.docker.client.engine import Engine
 
 _LOCK = "lock"
-_QUEUE = 4096  # of clients that have connected; the system's limit may be lower
+_QUEUE = 4096  # connected clients that may wait; the system's limit may be lower
 ANSWER_S = 20.0
 """How long a watcher may take to answer a client: it may be loading its modules on a busy machine."""
 
-# Variables of the environment, beside those of Docker, that decide how an engine is reached and logged in to.
+# Variables, beside those of Docker, that decide how a process reaches an engine and logs in to it.
 _ENVIRONMENT = ("HOME", "LD_LIBRARY_PATH", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR")
 
 
@@ -59,7 +59,7 @@ def folder() -> str:
 
 
 def name_of(engine: Engine, program: str) -> str:
-    """The name of the watcher for apps of this engine; "" where each app has one of its own.
+    """The name of the watcher for apps of this engine; "" where each app has its own watcher.
 
     Args:
         program: the text that the interpreter runs.
@@ -101,7 +101,7 @@ def _stamp(path: str) -> list[Any]:
 
 
 def _sources() -> list[str]:
-    """The files whose change is a new version of what a watcher runs."""
+    """The source files of a watcher: a change of one makes a new version."""
     here = os.path.dirname(os.path.abspath(__file__))
     holding = os.path.join(here, *[os.pardir] * 3, "holding")
     return sorted(
@@ -113,10 +113,10 @@ def _sources() -> list[str]:
 
 
 def connect(name: str, *, timeout_s: float = ANSWER_S, below: str = "") -> socket | None:
-    """Connect to a watcher; None where none listens.
+    """Connect to a watcher; None where no watcher listens.
 
     Args:
-        below: its folder, where that is not `folder()`.
+        below: the folder of its socket, where that is not `folder()`.
     """
     made = socket(AF_UNIX, SOCK_STREAM)
     try:
@@ -131,10 +131,10 @@ def connect(name: str, *, timeout_s: float = ANSWER_S, below: str = "") -> socke
 
 
 def reach(name: str, start: Callable[[int | None, str], tuple[socket, int]]) -> tuple[socket, int]:
-    """A connection to the watcher of this name, and its pid where that was started just now, else 0.
+    """A connection to the watcher of this name, and its pid if this call has started it, else 0.
 
     Args:
-        start: starts a watcher, which listens to a socket, if any, by its descriptor, and has a name then.
+        start: starts a watcher with a socket to listen to, if any, and a name.
 
     Raises StateError, SchedulerError.
     """
@@ -174,10 +174,10 @@ class _Folder:
 
 
 class Locked:
-    """The lock of the folder, which exists, within `with`. Raises OSError.
+    """Holds the lock of the folder, and makes the folder, within `with`. Raises OSError.
 
     Args:
-        before_waiting: is called where another process has the lock.
+        before_waiting: called when another process has the lock.
     """
 
     def __init__(self, before_waiting: Callable[[], object] = int) -> None:
@@ -201,7 +201,7 @@ class Locked:
         os.close(self._fd)
 
     def listen(self, name: str) -> socket:
-        """Make the socket to which nothing listens yet, or any more. Raises OSError."""
+        """Make the socket, or replace one to which nothing listens. Raises OSError."""
         made = socket(AF_UNIX, SOCK_STREAM)
         try:
             with _Folder(folder()) as there:
@@ -217,7 +217,7 @@ class Locked:
 
 
 class Listening:
-    """The socket of a watcher, for the watcher: where clients hand over their apps."""
+    """The watcher's side of its socket, at which clients hand over their apps."""
 
     def __init__(self, listener: Socket, name: str) -> None:
         listener.setblocking(False)
@@ -236,7 +236,7 @@ class Listening:
     def retire(self, before_waiting: Callable[[], object] = int) -> list[Socket]:
         """Remove the socket, so that the next client starts another watcher, unless a client has connected.
 
-        Returns the clients that have.
+        Returns the connected clients.
         """
         late: list[Socket] = []
         try:
@@ -276,9 +276,9 @@ def _unlink(name: str, fd: int) -> None:
 
 
 def await_end(app_dir: str, name: str, timeout_s: float) -> bool:
-    """Wait until the watcher with this socket, which holds the app, does so no more.
+    """Wait until the watcher with this socket no longer holds the app.
 
-    False when it still does after `timeout_s`, or cannot be asked.
+    False when it still holds the app after `timeout_s`, or cannot be asked.
     """
     below = os.path.join(os.path.dirname(os.path.dirname(app_dir)), "watchers")
     asked = connect(name, timeout_s=max(timeout_s, 0.001), below=below)

@@ -1,8 +1,8 @@
-"""Sample what the runs of containers use, for the events of their ends: no engine tells it afterwards.
+"""Sample the use of runs of containers, for the events of their ends: no engine reports it afterwards.
 
-A run is sampled when its age has doubled: after 1, 2, 4 … s, and at most every 300 s. The CPU time of a
-sample is that of the whole run so far, so that a lost sample, or watcher, costs the highest memory alone. A
-run that is shorter than 1 s has no sample, and the last one of any other misses up to half of the run.
+A run is sampled when its age has doubled: after 1, 2, 4 … s, and at least every 300 s. The CPU time of a sample
+is that of the whole run so far, so that a lost sample, or watcher, loses only the maximum of memory. A run
+shorter than 1 s has no sample, and the last sample of any other run misses up to half of the run.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MOST = 4
 
 
 def pause_s(age_s: float) -> float:
-    """How long to wait before the next sample of a run that is watched for so long."""
+    """The pause before the next sample of a run that was watched for `age_s`."""
     return min(max(age_s, FIRST_S), LONGEST_S)
 
 
@@ -35,10 +35,10 @@ class SampledRun:
     """One run of a container.
 
     Attributes:
-        id: of the container.
-        start: of the run, by the engine's clock, epoch seconds.
-        seen_at: since when it is watched, monotonic.
-        is_over: it needs no further sample.
+        id: the id of the container.
+        start: the start of the run by the engine's clock, epoch seconds.
+        seen_at: the monotonic time from which it is watched.
+        is_over: the run needs no further sample.
     """
 
     __slots__ = ("_cpu", "_memory", "id", "is_over", "seen_at", "start")
@@ -51,13 +51,13 @@ class SampledRun:
         self._memory = 0
 
     def take(self, user_s: float, system_s: float, memory: int) -> None:
-        """Take a sample. One with less CPU time than before is of a container that has just ended."""
+        """Take a sample. A sample with less CPU time than before is of a container that has just ended."""
         self._cpu = max(self._cpu, (user_s, system_s), key=sum)
         self._memory = max(self._memory, memory)
 
     @property
     def use(self) -> list[Any] | None:
-        """The field `use` of the event of its end; None where nothing is known."""
+        """The field `use` for the event of its end; None without a sample."""
         if not (any(self._cpu) or self._memory):
             return None
         user_s, system_s = self._cpu
@@ -71,7 +71,7 @@ class Sampler:
     so that a slow engine gets fewer requests.
 
     Args:
-        post: runs a call in the loop after so many seconds. It may be called from any thread.
+        post: runs a call in the loop after a number of seconds. It may be called from any thread.
     """
 
     def __init__(self, engine: Engine, post: Callable[[Callable[[], object], float], object]) -> None:
@@ -82,11 +82,11 @@ class Sampler:
         self._lock = Lock()
 
     def rest(self, run: SampledRun) -> None:
-        """Have a run sampled after its next pause. May be called from any thread."""
+        """Schedule a sample of a run after its next pause. May be called from any thread."""
         self._post(partial(self._ask, run), pause_s(time.monotonic() - run.seen_at))
 
     def _ask(self, run: SampledRun) -> None:
-        """Have a run sampled as soon as a thread is free. Called in the loop."""
+        """Schedule a sample of a run as soon as a thread is free. Called in the loop."""
         if run.is_over:
             return
         with self._lock:
@@ -111,7 +111,7 @@ class Sampler:
                 else:
                     run.is_over = True
             except EngineError:
-                pass  # the next sample has all but the memory of this one
+                pass  # the next sample has everything but the memory of this one
             except Exception:
                 traceback.print_exc()
             if not run.is_over:
@@ -119,10 +119,10 @@ class Sampler:
 
 
 class AppSamples:
-    """The runs of one app that are sampled. Its methods are called in the steps of the app.
+    """The sampled runs of one app. Its methods are called in the steps of the app.
 
     Args:
-        sampler: None for an engine that is not to be asked.
+        sampler: None where the engine is not to be asked for samples.
     """
 
     __slots__ = ("_runs", "_sampler")
@@ -132,7 +132,7 @@ class AppSamples:
         self._runs: dict[tuple[str, int], SampledRun] = {}
 
     def follow(self, containers: Iterable[Container]) -> None:
-        """Begin to sample the runs that are new, and end with those that are over."""
+        """Begin to sample new runs, and end the samples of runs that are over."""
         if self._sampler is None:
             return
         before, self._runs = self._runs, {}
@@ -147,7 +147,7 @@ class AppSamples:
             run.is_over = self._runs.get(place) is not run
 
     def add_use(self, event: dict[str, Any]) -> None:
-        """Add what a run has used to the event of its end, or of its restart by the engine."""
+        """Add the use of a run to the event of its end, or of its restart by the engine."""
         if event["e"] not in ("exit", "restart"):
             return
         run = self._runs.get((event["role"], event["k"]))
@@ -160,6 +160,6 @@ class AppSamples:
         run.is_over = True
 
     def close(self) -> None:
-        """End the samples."""
+        """End sampling."""
         for run in self._runs.values():
             run.is_over = True

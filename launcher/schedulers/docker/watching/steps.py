@@ -1,7 +1,7 @@
-"""The steps of an app in a process that watches many, and what that process does for it.
+"""The steps of an app in a process that watches many apps, and the services of that process.
 
-An app goes on in steps, in a thread that may block, never two at a time. Each ends with what the app waits
-for, or with its end. Nothing of the process but a few kB belongs to an app between its steps.
+An app goes on in steps, in a thread that may block, never two at a time. Each step ends with the events that
+the app waits for, or with its end. Between its steps, an app takes only a few kB of the process.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from launcher.specs.needs import StoodOn
 
 
 class Rest(NamedTuple):
-    """What ends the rest of an app, beside its events and messages.
+    """The conditions that end the rest of an app, beside its events and messages.
 
     Attributes:
         until: a time, epoch seconds; None for none.
@@ -36,7 +36,7 @@ class Process(Protocol):
     """The process that watches apps. All methods may be called from any thread.
 
     Attributes:
-        sampler: None for an engine behind ssh, where each request costs a process there.
+        sampler: None for an engine behind ssh, where each request costs a process on the engine's machine.
     """
 
     engine: Engine

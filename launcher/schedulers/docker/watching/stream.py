@@ -12,7 +12,7 @@ from launcher.schedulers.docker.labels import APP_ID
 
 
 class Listener(Protocol):
-    """What a stream is read for. The methods are called in the thread that reads it."""
+    """The receiver of a stream's events. Its methods are called in the thread that reads the stream."""
 
     def origin(self) -> float:
         """The time from which events are needed at first, epoch seconds."""
@@ -21,17 +21,17 @@ class Listener(Protocol):
         """Take an event of any app of the engine."""
 
     def connected(self) -> None:
-        """The stream is open, for the first time or again: no event since the one before is missed."""
+        """Note that the stream is open, for the first time or again: no event since the last one is missed."""
 
     def disconnected(self, error: EngineError) -> None:
-        """The connection has ended."""
+        """Note that the connection has ended."""
 
 
 class SharedStream:
     """Reads the events of the containers of all apps, in the thread that calls `read`.
 
     Attributes:
-        is_open: whether an event that happens now will be handed on.
+        is_open: whether events from now on will be handed on.
         since: the time from which on each event is handed on; None before the first connection.
     """
 

@@ -21,7 +21,7 @@ _END_ACTIONS = frozenset({"die", "destroy", "rename"})
 def wait_for_end(engine: EngineView, app_id: str, deadline: float | None) -> DockerApp | None:
     """The app when it and its watcher have ended, or as it is at `deadline` (monotonic).
 
-    An engine that goes away meanwhile is waited for, see `Patience`.
+    It waits for an engine that goes away meanwhile, see `Patience`.
     """
     return Patience(engine.host, deadline).persist(lambda: _wait_for_end(engine, app_id, deadline))
 
@@ -64,8 +64,8 @@ def look_for_end(engine: EngineView, app_id: str) -> DockerApp | None:
 def wait_for_start(engine: EngineView, app_id: str) -> None:
     """Return once a held app has started or ended.
 
-    While its watcher is dead it waits on: a later apply may revive it. So it does while the engine is away,
-    but for an engine that does not answer at first.
+    It waits on while the watcher is dead, since a later apply may revive it, and while the engine is away, unless
+    the engine does not answer at first.
     """
     if _is_unstarted(apps.find(engine, app_id)):
         Patience(engine.host).persist(lambda: _wait_for_start(engine, app_id))
@@ -91,7 +91,7 @@ def _left(deadline: float | None, most_s: float) -> float:
 
 
 def _is_given_up(found: DockerApp) -> bool:
-    """Whether the container of an attempt that waits is gone, and its watcher is about to record the end."""
+    """Whether the container of a waiting attempt is gone, and its watcher is about to record the end."""
     return found.view.state in WAITING_STATES and not found.containers
 
 
@@ -101,7 +101,7 @@ def _is_left(found: DockerApp) -> bool:
 
 
 def _wait_for_watchers(found: DockerApp, most_s: float) -> None:
-    """Wait until its watchers have exited, here and below another folder, for so long each."""
+    """Wait until its watchers have exited, here and below another folder, for at most `most_s` each."""
     wait_for_exit(found.app_dir, most_s)
     if there := record.locked_elsewhere(found.app_id, found.labels.owner):
         wait_for_exit(there, most_s)

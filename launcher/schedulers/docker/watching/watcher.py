@@ -2,13 +2,14 @@
 
 Run as `python -I -c '…; main()' FOLDER` with the socket of its first client at descriptor 0, and, where other
 clients may hand over apps, the socket that they connect to at 3; see `rendezvous.py`. A client hands over one
-app on each connection: first its order, with the app's lock and the bells of its place as descriptors.
+app on each connection: its first message is the order, with the app's lock and the bells of its place as
+descriptors.
 
 One loop waits for clients, for the descriptors of apps in line and for times; a thread reads the one event
-stream of all apps; a pool runs the steps of apps (`app.py`), which alone may block.
+stream of all apps; a pool runs the steps of apps (`app.py`): only these may block.
 
 Containers do not depend on a watcher: when it is killed they run on, and the next command that reads an app
-hands it to another one. An app that waits is submitted again by the next apply.
+hands the app to another watcher. The next apply submits a waiting app again.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
 _OTHERS = ("exec_", "health_status", "top", "attach")
 """What the actions begin with that tell nothing about the state of a container."""
 _TIMER_S = 0.001
-_FDS_OF_APP = 16  # of one in line behind several others; most have three
+_FDS_OF_APP = 16  # descriptors of an app in line behind several others; most apps have three
 _UNLIMITED = 1 << 20
 
 
@@ -79,7 +80,7 @@ class _Task:
 
 
 class Watcher:
-    """Watches the apps that clients hand over. `run` returns when none is left."""
+    """Watches the apps that clients hand over. `run` returns when no app is left."""
 
     def __init__(self, engine: Engine, listening: Listening | None = None) -> None:
         self.engine = engine
@@ -91,8 +92,8 @@ class Watcher:
         self._reader: Thread | None = None
         self._needs: Needs | None = None
         self._tasks: dict[str, _Task] = {}
-        self._registry = Lock()  # of `_tasks`, which the thread that reads the stream looks at
-        self._over: list[_Task] = []  # whose locks are to be released yet
+        self._registry = Lock()  # for `_tasks`, which the thread that reads the stream looks at, too
+        self._over: list[_Task] = []  # apps whose locks are yet to be released
         self._new: set[Connection] = set()  # connections without a message yet
         self._posted: deque[Callable[[], object]] = deque()
         self._woken, self._bell = os.pipe()
@@ -109,13 +110,13 @@ class Watcher:
         while not (self._is_lost or self._may_end()):
             self._let_go()
             self._loop.turn()
-        if self._is_lost:  # the engine, for so long that the next command is to revive the watch
+        if self._is_lost:  # the engine was away for so long that the next command is to revive the watch
             for task in self._tasks.values():
                 if not task.is_running:
                     task.app.close()
 
     def close(self) -> None:
-        """Release what the end of the process would release."""
+        """Release everything that the end of the process would release."""
         self._stream.close()
         self._let_go()
 
@@ -129,7 +130,7 @@ class Watcher:
         return not late
 
     def _let_go(self) -> None:
-        """Release the locks of the apps whose watch is over, before anyone learns of that."""
+        """Release the locks of the apps whose watch is over, before any client learns of the end."""
         while self._over:
             task = self._over.pop()
             task.app.lock.release()
@@ -221,7 +222,7 @@ class Watcher:
             self.serve(client)
 
     def _read(self, connection: Connection) -> None:
-        """Take what a client has sent. One with which that fails is refused, as when the disk is full."""
+        """Take the messages of a client. A client whose message fails, say on a full disk, is refused."""
         with _reporting():
             self._obey(connection)
             return
@@ -245,7 +246,7 @@ class Watcher:
                 self.post(partial(self._lose_client, connection))  # behind the step that its end causes
 
     def _lose_client(self, connection: Connection) -> None:
-        """Close a connection that the client has closed: once the app goes on without it."""
+        """Close a connection that the client has closed, once the app goes on without the client."""
         task = connection.task
         if task is None or not task.is_running:
             self._leave(connection)
@@ -266,7 +267,7 @@ class Watcher:
             known.followers.add(connection)
             connection.awaited = known
         elif "op" in message or known is not None or len(self._tasks) >= self._most:
-            self._leave(connection)  # a client that waits for an answer begins anew
+            self._leave(connection)  # so a client that waits for an answer begins anew
             if known is not None:
                 self._wake(known)  # its record may have been removed
         else:
@@ -299,7 +300,7 @@ class Watcher:
     # -- apps ----------------------------------------------------------------------------------------------
 
     def _wake(self, task: _Task) -> None:
-        """Have an app take a step, or another one after this."""
+        """Schedule a step of an app, or another one after the present step."""
         if task.is_running:
             task.is_due = True
         elif not task.is_over:
@@ -346,7 +347,7 @@ class Watcher:
         self._over.append(task)
 
     def _set_timer(self, task: _Task) -> None:
-        """Set a timer for the end of the rest, unless an earlier one is set, which looks again."""
+        """Set a timer for the end of the rest, unless an earlier timer is set, which looks again."""
         at = task.until
         if at is not None and (task.timed_at is None or at < task.timed_at):
             task.timed_at = at
@@ -354,7 +355,7 @@ class Watcher:
 
     def _look_at_time(self, task: _Task, at: float) -> None:
         if task.timed_at != at:
-            return  # an earlier one was set since
+            return  # an earlier timer was set since
         task.timed_at = None
         if task.is_over or task.is_running or task.until is None:
             return
@@ -366,7 +367,7 @@ class Watcher:
 
 @contextmanager
 def _reporting() -> Iterator[None]:
-    """Report an error, which concerns one client or app, instead of raising it: the others go on."""
+    """Report an error of one client or app instead of raising it: the others go on."""
     try:
         yield
     except Exception:
@@ -374,7 +375,7 @@ def _reporting() -> Iterator[None]:
 
 
 def _open_many() -> int:
-    """Raise the limit of open files as far as that is allowed; returns the limit."""
+    """Raise the limit of open files as far as allowed; returns the limit."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
@@ -395,4 +396,4 @@ def main() -> None:
     watcher = Watcher(connect(), listening)
     watcher.serve(socket.socket(fileno=CONTROL_FD))
     watcher.run()
-    os._exit(0)  # a client may wait for our exit: tearing down the interpreter takes time
+    os._exit(0)  # a client may wait for this exit: tearing down the interpreter takes time
