@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from _socket import socket, socketpair  # `socket` loads enum and selectors
+from _socket import socket, socketpair  # module `socket` loads enum and selectors
 from collections.abc import Mapping, Sequence
 from fcntl import F_DUPFD_CLOEXEC, fcntl
 
@@ -21,7 +21,7 @@ _ABOVE = 10  # the client's copies lie above the descriptor numbers that the hol
 
 
 def program(module: str) -> str:
-    """Return the text of the program that runs `main` of a module of ours."""
+    """The text of the program that runs `main` of a module of launcher."""
     return f"import sys; sys.path.insert(0, {paths.IMPORT_ROOT!r}); from {module} import main; main()"
 
 
@@ -34,9 +34,9 @@ def start_bare(
     descriptors: Mapping[int, int] = {},
     args: Sequence[str] = (),
 ) -> tuple[int, socket]:
-    """`start_holder` of a module, without site-packages and with nothing of the environment but `_KEPT`.
+    """As `start_holder`, for a module, without site-packages and with only `_KEPT` of the environment.
 
-    The part of the replicas in the environment goes through the control socket and is written nowhere.
+    The variables for replicas go through the control socket and are written nowhere.
     """
     return start_holder(
         name,
@@ -61,15 +61,15 @@ def start_holder(
     flags: Sequence[str] = (),
     args: Sequence[str] = (),
 ) -> tuple[int, socket]:
-    """Start a program in a process of its own; its pid and this end of the control socket.
+    """Start a program in a process of its own; returns its pid and this end of the control socket.
 
     Args:
-        name: of the kind of process, for errors.
+        name: the kind of process, for errors.
         main: the text of the program.
-        control: the number of its end of the socket.
-        descriptors: number in the process → a descriptor of this one, of which it gets a copy.
+        control: the descriptor number of its end of the socket.
+        descriptors: number in the new process → a descriptor of this process, which is copied.
         log: the file for its stderr.
-        flags: of the interpreter, beside `-I`.
+        flags: flags of the interpreter, beside `-I`.
 
     Raises SchedulerError when no process can be started.
     """
@@ -78,7 +78,7 @@ def start_holder(
     argv = [sys.executable, "-I", *flags, "-X", f"utf8={sys.flags.utf8_mode}", "-c", main, *args]
     opened: list[int] = []
     try:
-        ours, theirs = socketpair()  # closed with these objects, where no process can be started
+        ours, theirs = socketpair()  # where no process can be started, the end of these objects closes them
         passed = {control: theirs.fileno(), **descriptors}
         opened += (fcntl(fd, F_DUPFD_CLOEXEC, _ABOVE) for fd in passed.values())
         actions = _file_actions(log, dict(zip(passed, opened, strict=True)))
@@ -98,7 +98,7 @@ def start_holder(
 def _file_actions(
     log: str, descriptors: Mapping[int, int]
 ) -> list[tuple[int, ...] | tuple[int, int, str, int, int]]:
-    """What a new process opens: no input, no output, errors to `log`, and copies of descriptors by number."""
+    """The opens and copies for a new process: no input or output, errors to `log`, descriptors by number."""
     return [
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
         (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),

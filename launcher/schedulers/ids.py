@@ -13,7 +13,7 @@ _PATH_LIMIT = 100  # well below the 255 bytes of a file name, with room for suff
 
 
 def random_uint64() -> int:
-    """A number of 64 bits from the system's random source."""
+    """A 64-bit number from the system's random source."""
     return int.from_bytes(os.urandom(8), "big")
 
 

@@ -1,6 +1,6 @@
-"""The last lines that a replica wrote: that of stderr for the message of its app, more for a report.
+"""The last lines that a replica wrote: one of stderr for the message of its app, several for a report.
 
-Nothing is imported: the supervisor must stay small, and this module travels to clusters, with Python 3.6.
+It imports nothing: the supervisor must stay small, and this module travels to clusters, with Python 3.6.
 """
 
 TAIL_BYTES = 8192
@@ -13,16 +13,16 @@ def last_line(tail: bytes, secrets: "tuple[str, ...]" = (), *, whole: bool = Tru
     """The last line of this text that is not blank, on one line, cut, and safe for a terminal; "" for none.
 
     Args:
-        secrets: strings that are replaced by `***`, also where only one line of them stands in the text.
-        whole: whether the text begins where the program did. Else its first line, which may begin within a
-            secret, does not count.
+        secrets: strings to replace by `***`, also where the text has only one line of them.
+        whole: whether the text is the whole output. Else its first line, which may begin within a secret,
+            does not count.
     """
     lines = _lines(tail, secrets, whole)
     return _shown(lines[-1].strip()) if lines else ""
 
 
 def last_lines(tail: bytes, count: int, secrets: "tuple[str, ...]" = ()) -> "list[str]":
-    """The last lines of a whole text that are not blank, each as in `last_line`, with its indentation."""
+    """The last non-blank lines of a whole text, each as in `last_line`, with its indentation."""
     return [_shown(line.rstrip()) for line in _lines(tail, secrets, True)[-count:]]
 
 

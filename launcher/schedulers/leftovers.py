@@ -1,7 +1,7 @@
-"""Clear the shares of dead holders: end what is left of a local app, ask the engine about one of Docker.
+"""Clear the shares of dead holders: end the rest of a local app, ask the engine about a Docker app.
 
-The first in line does that, in a process of its own, since supervisors load no parser and no engine's client.
-So this module imports next to nothing, and the functions of that process what they need.
+The first app in line starts a process for that, since supervisors load no parser and no engine's client. So
+this module imports next to nothing, and the functions of that process import their modules.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from launcher.schedulers.docker.client.objects import Container
     from launcher.turns.line import Ticket
 
-_AGAIN_S = 5.0  # how long not to clear a share again: each change in the line asks for it
+_AGAIN_S = 5.0  # least time between two clearings of a share: each change in the line asks for one
 _KILL_S = 3.0  # how long to look for processes that are just being spawned, or spawn others
 _LOOK_S = 0.1
 _ENGINE_S = 60.0  # how long to try an engine that does not answer
@@ -27,26 +27,26 @@ _FIRST_PAUSE_S = 0.5
 
 
 class Clearing:
-    """Clears the shares that the first in line waits for, each at most every few seconds."""
+    """Clears the shares that the first app in line waits for, each at most every few seconds."""
 
     def __init__(self) -> None:
-        self._next: dict[str, float] = {}  # name of a ticket → not before
+        self._next: dict[str, float] = {}  # name of a ticket → earliest time of its next clearing
 
     def start(self, tickets: Iterable[Ticket]) -> int:
-        """The pid of the process that clears them; 0 where none is due, or none can be spawned."""
+        """Start a process that clears these; returns its pid, 0 where none is due or none can be spawned."""
         now = time.monotonic()
         due = [each for each in tickets if self._next.get(each.name, now) <= now]
         self._next |= {each.name: now + _AGAIN_S for each in due}
         try:
             return start_clearing(due) if due else 0
-        except OSError:  # the next change in the line, or a command, does it
+        except OSError:  # the next change in the line, or a command, clears them
             return 0
 
 
 def start_clearing(tickets: Iterable[Ticket]) -> int:
-    """Spawn a process that clears the shares of these holders; its pid. Raises OSError.
+    """Spawn a process that clears the shares of these holders; returns its pid. Raises OSError.
 
-    A share that gets free wakes the first in line.
+    A freed share wakes the first app in line.
     """
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     code = f"import sys; sys.path.insert(0, {root!r}); from launcher.schedulers.leftovers import main; main()"
@@ -63,14 +63,14 @@ def main() -> None:
 
 
 def _left(path: str) -> Ticket | None:
-    """The ticket with this path, while what its dead holder has left counts."""
+    """The ticket with this path, while the remains of its dead holder count."""
     folder, name = os.path.split(path)
     found = (each for each in table.tickets(folder) if each.name == name and each.is_left)
     return next(found, None)
 
 
 def clear(ticket: Ticket) -> None:
-    """Clear the share of a dead holder, where nothing of its app is to run any more."""
+    """Clear the share of a dead holder, where no process of its app is to run any more."""
     if ticket.engine:
         _ask_engine(ticket)
     elif ticket.folder:
@@ -78,7 +78,7 @@ def clear(ticket: Ticket) -> None:
 
 
 def _end_processes(ticket: Ticket) -> None:
-    """Kill what a dead supervisor has left. Its end is for the next command of its state folder to record."""
+    """Kill the processes of a dead supervisor. The next command of its state folder records the end."""
     from launcher.schedulers.local import appview
     from launcher.schedulers.local.appview import AppView
 
@@ -93,7 +93,7 @@ def _end_processes(ticket: Ticket) -> None:
 def _ask_engine(ticket: Ticket) -> None:
     """Free the share of an app that has ended, or whose holders died before they started it.
 
-    An app that runs gets a watcher, which takes the share again.
+    A running app gets a watcher, which takes the share again.
     """
     from launcher.schedulers.docker.apps import find
     from launcher.schedulers.docker.client.engine import connect
@@ -119,5 +119,5 @@ def _ask_engine(ticket: Ticket) -> None:
                 return
         except EngineUnreachable:
             pass
-        time.sleep(pause_s)  # or its client is about to start it
+        time.sleep(pause_s)  # its client may be about to start it
         pause_s *= 2

@@ -29,7 +29,7 @@ def app_record(
 
     Args:
         scheduler, session: used when the app's own record does not name them yet.
-        recorded: what `attempt.json` holds, where the caller needs what that alone has: name, job and output.
+        recorded: the contents of `attempt.json`, where the caller needs name, job and output.
     """
     if view.handle:
         scheduler, _, rest = view.handle.partition("://")
@@ -45,7 +45,7 @@ def app_record(
 def record_end(state_dir: str, app_id: str, view: AppView, *, durable: bool = False) -> bool:
     """Record the end of an app, after killing the processes that a dead supervisor left.
 
-    True the first time. Without effect where the state folder cannot be written.
+    True when this call recorded it. Without effect where the state folder cannot be written.
     """
     from launcher.schedulers.appstore import open_store
 
@@ -56,7 +56,7 @@ def record_end(state_dir: str, app_id: str, view: AppView, *, durable: bool = Fa
 
 
 def record_ends(state_dir: str, ended: Mapping[str, AppView], *, durable: bool = False) -> set[str]:
-    """`record_end` of apps that are not tidied; returns the ids of those that it is the first time of."""
+    """`record_end` for several apps; returns the ids of apps whose end this call recorded."""
     from launcher.schedulers.appstore import open_store
 
     for app_id, view in ended.items():
@@ -74,7 +74,7 @@ class LocalApp(SeenApp):
 
     Args:
         scheduler, session: see `app_record`.
-        whole: with its replicas.
+        whole: the record has the replicas.
     """
 
     def __init__(
@@ -144,5 +144,5 @@ def _add_errors(app_dir: str, view: AppView, replicas: list[ReplicaRecord]) -> N
 
 
 def _file_uri(path: str) -> str:
-    """`file:` URI of an absolute path. By hand: pathlib and urllib.parse cost more than the whole answer."""
+    """`file:` URI of an absolute path, without pathlib and urllib.parse, which cost more than the answer."""
     return "file://" + "".join(chr(c) if c in _URI_SAFE else f"%{c:02X}" for c in os.fsencode(path))

@@ -1,4 +1,4 @@
-"""Read the folder of a local app: the app by its events, its supervisor, and what was submitted."""
+"""Read the folder of a local app: its state by its events, its supervisor, and its reservation."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ LOST = "its supervisor ended without a word (killed, or the machine was restarte
 
 _AGAIN_S = 0.002
 _SHORT_PATIENCE_S = 0.05
-PATIENCE_S = 5.0  # for killed processes to exit; those that hang in the kernel longer are given up
-_patience_s = 1.0  # until a lock has outlasted it
+PATIENCE_S = 5.0  # time for killed processes to exit; processes that hang in the kernel are given up then
+_patience_s = 1.0  # how long to wait for a lock; less once a lock has outlasted it
 
 
 class AppView(AppState):
@@ -38,7 +38,7 @@ class AppView(AppState):
 
     Attributes:
         supervisor: (pid, start time, boot id) of its supervisor; None before there is one.
-        holder: the same of the process that holds it with others until it starts; None for none.
+        holder: the same for the process that holds the app with others until its start; None for none.
         owner: the client that is submitting a reserved or created app; "" when there is none.
         abandoned: its supervisor died before it recorded the end; processes of the app may be left.
     """
@@ -55,7 +55,7 @@ class AppView(AppState):
         self.compares_inputs = False
 
     def end(self, state: AttemptState, message: str, code: int | None, at: float | None = None) -> None:
-        """End the app, whose supervisor did not record its end. Its other replicas count as stopped."""
+        """End the app, whose supervisor did not record an end. Its other replicas count as stopped."""
         self.stop_reason = message
         self._on_ended({"state": state, "message": message, "code": code}, at or 0)
         self.ended_at = at
@@ -82,7 +82,7 @@ class AppView(AppState):
 
 
 def fold(record: bytes, *, locked: bool) -> AppView:
-    """The app by its record (the bytes of events.jsonl), given whether it is locked.
+    """The app's state by its record (the bytes of events.jsonl), and by whether it is locked.
 
     Raises StateError for a record that a newer version wrote.
     """
@@ -121,7 +121,7 @@ def read_state(app_dir: str, *, ours: bool = False) -> AppView | None:
     process = view.supervisor or view.holder
     if locked and process and view.state in ("created", *rundir.WAITING, "running"):
         locked = _outlasts(folder, process)
-    if not locked:  # it may have ended between reading record and lock: the record is complete now
+    if not locked:  # the app may have ended between the reads of record and lock: the record is complete now
         record = folder.read("events.jsonl") or b""
         view = fold(record, locked=False)
     if not record and not os.path.isdir(app_dir):
@@ -137,8 +137,8 @@ def read_state(app_dir: str, *, ours: bool = False) -> AppView | None:
 
 
 def _end_as_asked(app_dir: str, view: AppView) -> None:
-    """An app whose supervisor died while a client cancelled it is cancelled, not lost. The same goes for one
-    that waited, and was cancelled or withdrawn."""
+    """End an app whose supervisor died while a client cancelled the app: it is cancelled, not lost. A waiting
+    app that was cancelled or withdrawn ends so, too."""
     from launcher.holding.phrases import WITHDRAWN, cancelled
 
     if view.state in rundir.WAITING and rundir.decision(app_dir) == rundir.WITHDRAWN:
@@ -158,10 +158,10 @@ def _written_at(path: str) -> float | None:
 
 def _outlasts(folder: AppFolder, process: tuple[int, int, str]) -> bool:
     """Whether the lock of an app stays held. A process that a killed supervisor was spawning holds a copy of
-    the lock until it becomes the new program: a few milliseconds, more on a busy machine.
+    the lock until its exec: for a few milliseconds, longer on a busy machine.
 
-    A supervisor in another container is not visible here, and its lock stays held. This process waits long
-    for that once only.
+    A supervisor in another container is not visible here, and its lock stays held. This process waits for the
+    whole time only once.
     """
     global _patience_s
     pid, start, boot = process
@@ -192,10 +192,10 @@ def read_request(app_dir: str) -> Record | None:
 
 
 def visible_pid(pid: int, start: int, boot: str) -> int | None:
-    """The pid by which this process can signal one that a record names; None when it is not visible.
+    """The pid by which this process can signal a recorded process; None when that is not visible.
 
-    The record has the pid that the process has in its own pid namespace: from outside of a container its
-    processes have others.
+    The record has the pid in the process's own pid namespace: outside of a container its processes have
+    other pids.
     """
     if boot != pids.boot_id():
         return None
@@ -208,7 +208,7 @@ def visible_pid(pid: int, start: int, boot: str) -> int | None:
 
 
 def kill_leftovers(app_dir: str, view: AppView) -> int:
-    """KILL every process that an app left behind; returns their number. Only for apps without a supervisor.
+    """KILL every leftover process of an app; returns their number. Only for apps without a supervisor.
 
     Repeats until none is left, as processes may start new ones.
     """
@@ -226,8 +226,8 @@ def kill_leftovers(app_dir: str, view: AppView) -> int:
 
 
 def leftovers(app_dir: str, view: AppView) -> list[Process]:
-    """The living processes of an app: by their environment, by the session of a replica that still has its
-    leader, and all descendants of those. Without /proc: none."""
+    """The living processes of an app: found by their environment, or by the session of a replica that still
+    has its leader; and all their descendants. Without /proc: none."""
     everybody = [each for each in pids.processes() if each.pid != os.getpid()]
     mark = b"LAUNCHER_SCRATCH=" + os.fsencode(rundir.scratch(app_dir))
     sessions = _sessions(view, everybody)
@@ -237,7 +237,7 @@ def leftovers(app_dir: str, view: AppView) -> list[Process]:
 
 
 def _sessions(view: AppView, everybody: Sequence[Process]) -> set[int]:
-    """Sessions of replicas, whose leader is still the recorded process, so that the number was not reused."""
+    """Sessions of replicas whose leader is still the recorded process: such a number was not reused."""
     if view.supervisor is None or view.supervisor[2] != pids.boot_id():
         return set()
     recorded = {each.run for each in view.replicas}
@@ -252,5 +252,5 @@ def _has(process: Process, mark: bytes) -> bool:
 def _kill(process: Process) -> bool:
     try:
         return pids.send(process.pid, process.start, _signal.SIGKILL)
-    except PermissionError:  # it runs as another user by now
+    except PermissionError:  # the process runs as another user by now
         return False

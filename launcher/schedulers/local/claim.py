@@ -1,4 +1,4 @@
-"""Claim an app id: its row, its folder and its lock, so that exactly one process owns it at a time."""
+"""Claim an app id: its row, its folder and its lock, so that exactly one process owns the id at a time."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class Claim:
 def claim(store: Store, state_dir: str, record: Record) -> Claim:
     """Take the app id of `record` and write the record. Raises ReservedError, StateError.
 
-    The row is written before the folder, so that no folder is ever without one, and again after it, because
-    another process may have removed a row without a folder as void.
+    The row is written before the folder, so that no folder is ever without a row, and again after the folder,
+    because another process may have removed the row as void.
     """
     app_id = record["app_id"]
     app_dir = rundir.app_dir(state_dir, app_id)
@@ -73,7 +73,7 @@ def claim(store: Store, state_dir: str, record: Record) -> Claim:
 
 
 def claimant(app_dir: str) -> int | None:
-    """The pid of the client that claimed the folder; None when it is unknown or on another host."""
+    """The pid of the client that claimed the folder; None when the client is unknown or on another host."""
     try:
         words = (AppFolder(app_dir).read("lock") or b"").decode(errors="replace").split(" ")
     except OSError:
@@ -134,7 +134,7 @@ def _make(app_dir: str) -> bool:
 
 
 def _lock(app_dir: str, app_id: str) -> int:
-    """A descriptor that holds the lock of the folder; -1 when the folder was removed meanwhile."""
+    """Take the lock of the folder; returns its descriptor, -1 when the folder was removed meanwhile."""
     try:
         return AppFolder(app_dir).take_lock()
     except FileNotFoundError:
@@ -152,10 +152,10 @@ def _has_started(app_dir: str) -> bool:
 
 
 def _take_over(app_dir: str, record: Record) -> bool:
-    """Clear what a dead owner left, under the lock; True when it had begun the same submission.
+    """Clear the files of a dead owner, under the lock; True when it had begun the same submission.
 
-    This process may be killed, too: the events go first, since an app without them waits for nothing, and
-    attempt.json stays until it is replaced, so that the app is a begun submission of its attempt throughout.
+    This process may be killed, too: the events are removed first, since an app without them waits for nothing,
+    and attempt.json stays until it is replaced, so that the app is a begun submission of its attempt throughout.
     Raises ReservedError when the app was started: then it is an attempt of its own, whatever its outcome.
     """
     view = appview.read_state(app_dir, ours=True)

@@ -1,7 +1,7 @@
 """Compare the input files of an app with those of its plan, in a process beside the supervisor.
 
-Hashing takes as long as reading: the supervisor's loop never waits for it, nor does the supervisor load
-more than it has. The process prints `=` and the changes, "" for none, once it has compared everything.
+Hashing takes as long as reading: the supervisor's loop never waits for it, nor does the supervisor load more
+modules. The process prints `=` and the changes, "" for none, once it has compared everything.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Comparison:
     """The input files of one app, and the process that compares them at the moment.
 
     Args:
-        asked: the fields of an InputRef, globs last (`args`), and the variables that `main` needs (`env`).
+        asked: `args`, the fields of an InputRef, globs last; and `env`, the variables that `main` needs.
     """
 
     def __init__(self, loop: Loop, asked: Mapping[str, list[str]]) -> None:
@@ -45,7 +45,7 @@ class Comparison:
         self._otherwise = NOT_COMPARED
 
     def begin(self, then: Callable[[str], None]) -> None:
-        """Compare, and call `then` with what has changed, "" for nothing."""
+        """Compare, and call `then` with the changed files, "" for none."""
         self._said, self._otherwise = b"", NOT_COMPARED
         read, write = os.pipe()
         actions = [(os.POSIX_SPAWN_DUP2, write, 1)]
@@ -61,7 +61,7 @@ class Comparison:
         self._loop.watch(read, lambda: self._receive(read, then))
 
     def cut_short(self) -> bool:
-        """End a comparison, which has then found nothing; False when there is none."""
+        """End a running comparison without a result; False when there is none."""
         if not self._pid:
             return False
         self._otherwise = INPUTS_CUT_SHORT
@@ -88,7 +88,7 @@ def main() -> None:
     It ends with the supervisor.
     """
     from launcher.schedulers.local import kernel
-    from launcher.specs.inputs import UNDER  # these are for this process, not for the supervisor
+    from launcher.specs.inputs import UNDER  # only this process needs these imports, not the supervisor
     from launcher.specs.launch import InputRef
     from launcher.workspace.inputs import changed_since
 

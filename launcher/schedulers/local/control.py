@@ -1,6 +1,6 @@
 """Messages between a client and its supervisor: four bytes of length, then a marshalled value.
 
-marshal is built in and costs no import; both ends run the same interpreter.
+`marshal` is built in and costs no import; both ends run the same interpreter.
 """
 
 from __future__ import annotations
@@ -55,5 +55,5 @@ class Inbox:
         end = 4 + int.from_bytes(self._pieces[:4], "little")
         if len(self._pieces) < max(4, end):
             return None
-        pieces, self._pieces = self._pieces, self._pieces[end:]  # a new one: the old may have megabytes
+        pieces, self._pieces = self._pieces, self._pieces[end:]  # a new buffer: the old may have megabytes
         return marshal.loads(memoryview(pieces)[4:end])

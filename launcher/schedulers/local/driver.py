@@ -1,4 +1,4 @@
-"""Drive the processes of an app for the loop of `launcher.holding.hold`: what happens to them, as facts."""
+"""Drive the processes of an app for the loop of `launcher.holding.hold`, and report their events as facts."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class Driver:
     """The processes of one app.
 
     Args:
-        grace_s: how long replicas may take to stop, where the stop does not say it.
+        grace_s: seconds that replicas may take to stop, unless the stop gives its own.
         secrets: values that no event may hold.
 
     Attributes:
         facts: the events that `wait` returns next.
-        has_started: every replica was started that waits for no other.
+        has_started: every replica that waits for no other was started.
         on_spawn_error: called when a replica cannot be started; may raise, to undo the submission.
-        on_swept: called when no process is left; it is to lead to the fact `quiet`.
+        on_swept: called when no process is left; it has to cause the fact `quiet`.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Driver:
         return time.time()
 
     def start(self, replicas: Sequence[HeldReplica]) -> None:
-        """Start these; see `launcher.holding.hold.Driver`."""
+        """Start these replicas; see `launcher.holding.hold.Driver`."""
         for held in replicas:
             replica = self._process(held)
             replica.restarts = held.restarts
@@ -107,7 +107,7 @@ class Driver:
             replica.packed = b""
 
     def stop(self, replicas: Sequence[tuple[HeldReplica, float | None]]) -> None:
-        """Stop these; see `launcher.holding.hold.Driver`."""
+        """Stop these replicas; see `launcher.holding.hold.Driver`."""
         by_grace: dict[float, list[Replica]] = {}
         for held, grace_s in replicas:
             by_grace.setdefault(self._grace_s if grace_s is None else grace_s, []).append(self._process(held))
@@ -130,7 +130,7 @@ class Driver:
     # -- facts ---------------------------------------------------------------------------------------------
 
     def add(self, kind: str, at_ns: int = 0, **fields: Any) -> None:
-        """Report a fact, as of now or of `at_ns`."""
+        """Report a fact, with the present time or `at_ns`."""
         self.facts.append({"e": kind, "t": at_ns or time.time_ns(), **fields})
 
     def _ended(self, replica: Replica) -> None:
@@ -209,7 +209,7 @@ class Preparation:
     def make_output(self, folder: str) -> None:
         """Make the app's output folder, "" for none, unless an attempt of its edition has.
 
-        It is open to other users, since containers read it as theirs; the folders around it are private.
+        It is open to other users, since containers read it as other users; the folders around it are private.
         Raises SpawnError; call `unmake` then.
         """
         if folder and self._make_folder(folder):
@@ -222,11 +222,11 @@ class Preparation:
         self._replicas = ()
 
     def to_undo(self) -> tuple[list[str], list[str]]:
-        """Return what `unmake` would remove: the made folders, and the folders of logs."""
+        """The paths that `unmake` would remove: the made folders, and the folders of logs."""
         return self._made, self._log_folders
 
     def made(self, folders: list[str], log_folders: list[str]) -> None:
-        """Take over what another process has made: its `to_undo`."""
+        """Take over the folders of another process: its `to_undo`."""
         self._made, self._log_folders = folders, log_folders
 
     def keep(self) -> None:

@@ -25,13 +25,13 @@ CHANGES = (
 
 _SPARE = 100
 _POLL_S = 0.001
-_UNOWNED_S = 0.5  # before there is a supervisor: the client may die without touching a file
+_UNOWNED_S = 0.5  # pause before there is a supervisor: the client may die without touching a file
 
 
 class FileWatch:
     """Waits until files are written, created, renamed or removed.
 
-    The files need not exist yet, their folders must. Changes after `add` are never missed: watch first,
+    The files need not exist yet, but their folders must. Changes after `add` are never missed: watch first,
     read, then wait.
     """
 
@@ -39,7 +39,7 @@ class FileWatch:
         self.fd = kernel.libc("inotify_init1", CLOEXEC_NONBLOCK) if pids.LINUX else -1
         self._folders: dict[int, str] = {}  # inotify's number of a folder → its path
         self._watched: set[str] = set()  # the same folders
-        self._whole: set[str] = set()  # folders all files of which are watched
+        self._whole: set[str] = set()  # folders whose files are all watched
         self._signatures: dict[str, Signature] = {}
         for path in paths:
             self.add(path)
@@ -63,11 +63,11 @@ class FileWatch:
                 self._watched.add(folder)
             else:
                 os.stat(folder)
-                self.close()  # out of watches: poll instead
+                self.close()  # no watches are left: poll instead
 
     def wait(self, timeout_s: float | None = None, *fds: int) -> set[str]:
-        """The watched paths that changed since the last call; empty when `timeout_s` is over or one of
-        `fds` (say, of `open_pid`) can be read."""
+        """The watched paths that changed since the last call; empty when `timeout_s` is over, or when one of
+        `fds`, such as that of `open_pid`, can be read."""
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
             left = None if deadline is None else deadline - time.monotonic()
@@ -98,7 +98,7 @@ class FileWatch:
             size = int.from_bytes(events[at + 12 : at + 16], "little")
             name = os.fsdecode(events[at + 16 : at + 16 + size].rstrip(b"\0"))
             at += 16 + size
-            if number < 0 or not name:  # events were dropped, or the folder itself went
+            if number < 0 or not name:  # events were dropped, or the folder itself was removed
                 changed.update(self._signatures)
             else:
                 folder = self._folders.get(number, "")
@@ -125,16 +125,16 @@ def _signature(path: str) -> Signature:
 
 
 class AppsWatch:
-    """Names the apps that have written an event, of those that a display shows."""
+    """Finds the apps of a display that have written an event."""
 
     def __init__(self, apps_dir: str) -> None:
         self._apps_dir = apps_dir
         self._files = FileWatch()
-        self._events: dict[str, str] = {}  # path → app id, of those watched
+        self._events: dict[str, str] = {}  # watched path → app id
 
     def changed(self, app_ids: set[str]) -> set[str]:
-        """The apps among these that have changed since the last call, and those that it did not have."""
-        if len(self._events) > 2 * len(app_ids) + _SPARE:  # most have ended: a watch cannot be given back
+        """The apps among these that have changed since the last call, or were not in it."""
+        if len(self._events) > 2 * len(app_ids) + _SPARE:  # most apps have ended: a watch cannot be removed
             self.close()
             self._files, self._events = FileWatch(), {}
         new = app_ids.difference(self._events.values())
@@ -143,7 +143,7 @@ class AppsWatch:
             try:
                 self._files.add(events)
             except OSError:
-                continue  # it has no folder yet, or none any more
+                continue  # the app has no folder yet, or none any more
             self._events[events] = app_id
         written = {self._events[path] for path in self._files.wait(0)}
         return new | (written & app_ids)
@@ -158,8 +158,8 @@ class AppWatch:
     def __init__(self, app_dir: str) -> None:
         self._app_dir = app_dir
         self._files = FileWatch()
-        self._pid_fd = -1  # of the supervisor
-        self._holder: Process | None = None  # before there is one
+        self._pid_fd = -1  # pidfd of the supervisor
+        self._holder: Process | None = None  # holder before there is a supervisor
         self.ended = False
         """Whether the app has ended; its output is then complete in the files."""
         self._look()
@@ -178,7 +178,7 @@ class AppWatch:
         self._files.add_folder(folder)
 
     def wait(self) -> set[str]:
-        """The folders in which files changed; none of them when the app has ended or was started."""
+        """Wait; returns the folders in which files changed, none when the app has ended or was started."""
         if self._pid_fd < 0:
             changed = _wait_for_news(self._files, self._holder, None)
             self._look()
@@ -191,7 +191,7 @@ class AppWatch:
         """Find the supervisor; until there is one, `wait` waits for the events of the app."""
         events = rundir.events(self._app_dir)
         if os.path.isdir(self._app_dir):
-            self._files.add(events)  # watched before it is read, so that no line is missed
+            self._files.add(events)  # watch before reading, so that no line is missed
         view = appview.read_state(self._app_dir)
         if view is None or view.has_ended:
             self.ended = True
@@ -209,9 +209,9 @@ class AppWatch:
 def wait_for_end(app_dir: str, timeout_s: float | None = None) -> appview.AppView | None:
     """Return the state once the app has ended, has no supervisor, or `timeout_s` has passed.
 
-    Waits for the exit of the supervisor, not for the last event: the event comes a little earlier, but the
-    kernel takes some 20 ms to free an inotify descriptor, also at the exit of a process. Thus the supervisor
-    has exited too when this returns.
+    It waits for the exit of the supervisor, not for the last event: the event comes a little earlier, but
+    the kernel takes some 20 ms to free an inotify descriptor, also at the exit of a process. So the
+    supervisor has exited, too, when this returns.
     """
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     while (view := appview.read_state(app_dir)) is not None and view.lock_held:
@@ -228,7 +228,7 @@ def wait_for_end(app_dir: str, timeout_s: float | None = None) -> appview.AppVie
 
 
 def _wait_for_supervisor(app_dir: str, holder: Process | None, timeout_s: float | None) -> None:
-    """Wait until something happens to an app without a supervisor."""
+    """Wait for a change of an app without a supervisor."""
     watch = FileWatch()
     try:
         watch.add(rundir.events(app_dir))
@@ -242,7 +242,7 @@ def _wait_for_supervisor(app_dir: str, holder: Process | None, timeout_s: float 
 
 
 def _wait_for_news(watch: FileWatch, holder: Process | None, timeout_s: float | None) -> set[str]:
-    """Wait until files change, or the process ends that holds the app with others.
+    """Wait until files change, or until the process ends that holds the app with others.
 
     A client that submits an app may die without touching a file.
     """

@@ -1,6 +1,6 @@
-"""An app from the client's request to its start, or to its end before that.
+"""An app from the client's request to its start, or to its end before the start.
 
-A supervisor holds one app in this way, and goes on to run it; the holder of a line holds many, and has a
+A supervisor holds one app in this way, and goes on to run it; the holder of a line holds many apps, and has a
 supervisor started for each when its time comes. No import here may load more than a supervisor has.
 """
 
@@ -44,10 +44,10 @@ class Keeper:
     """The process that holds an app, by its end of the socket to the app's client.
 
     Args:
-        control: that end; -1 for an app whose client has gone.
+        control: this end of the socket; -1 for an app whose client has gone.
 
     Attributes:
-        kind: of the event that names the process, at the beginning of the record.
+        kind: the kind of the event that names the process, at the beginning of the record.
     """
 
     kind = ""
@@ -67,7 +67,7 @@ class Keeper:
             self._obey(message)
 
     def _obey(self, message: Message) -> None:
-        """Take a message of the client."""
+        """Obey a message of the client."""
 
     def _hung_up(self) -> None:
         """Go on without the client, which has closed its end."""
@@ -89,10 +89,10 @@ class Keeper:
         """Have the app wait for others, and for its share of the machine, as its "go" says."""
 
     def accepted(self, app: UnstartedApp) -> None:
-        """Let the client go, which knows that the app waits."""
+        """Let the client go, as it knows that the app waits."""
 
     def start(self, app: UnstartedApp) -> None:
-        """Start an app, for which nothing is to be waited any more."""
+        """Start an app that no longer has to wait."""
 
     def over(self, app: UnstartedApp) -> None:
         """Let go of an app that has ended, or was removed."""
@@ -105,12 +105,12 @@ class UnstartedApp:
         message: the client's "create".
 
     Attributes:
-        app: its state, by its events; `events`: those before its start.
-        roles, gpus: its roles, and how many GPUs each replica of those asks for that ask for any.
+        app: its state, by its events; `events`: the events before its start.
+        roles, gpus: its roles; role → GPUs for each replica, where a role asks for any.
         is_created: its folders and its record are made.
         is_accepted: it waits or is in line, and no client waits for its start.
-        share: of this machine, which it has or is in line for; None for an app that takes no turn.
-        comparison: of its input files; None where it has none.
+        share: the share of this machine that it has or is in line for; None for an app that takes no turn.
+        comparison: the comparison of its input files; None where it has none.
     """
 
     def __init__(self, keeper: Keeper, loop: Loop, message: Message, spawner: Spawner) -> None:
@@ -142,7 +142,7 @@ class UnstartedApp:
     # -- its creation --------------------------------------------------------------------------------------
 
     def create(self, message: Message) -> bool:
-        """Begin the record, and prepare the app; False where that is not possible, and undone."""
+        """Begin the record, and prepare the app; False, with everything undone, where that fails."""
         try:
             self._begin_record(message["handle"])
             self.preparation.make(rundir.scratch(self.app_dir))
@@ -161,21 +161,21 @@ class UnstartedApp:
         try:
             self.record = JournalWriter.begin(rundir.events(self.app_dir), rundir.spare(self.app_dir))
         except FileExistsError as error:
-            self._is_folder_ours = False  # it belongs to the app that was started in it
+            self._is_folder_ours = False  # the folder belongs to the app that was started in it
             raise SpawnError(f"{handle} was started before") from error
         except OSError as error:
             raise SpawnError(f"cannot write {self.app_dir}: {error.strerror}") from error
         self.sign(handle)
 
     def sign(self, handle: str) -> None:
-        """Name this process in the record, as the one that holds the app."""
+        """Name this process in the record, as the holder of the app."""
         start = pids.start_time(os.getpid())
         event: Event = {"v": VERSION, "e": self._keeper.kind, "pid": os.getpid(), "start": start}
         self.record.append({**event, "boot": pids.boot_id(), "handle": handle, "attached": self.is_attached})
 
     @classmethod
     def taken(cls, keeper: Keeper, loop: Loop, message: Message, spawner: Spawner) -> UnstartedApp:
-        """An app that another process has held, by what `to_hand_over` of that says, and by its request."""
+        """An app that another process has held, by its `to_hand_over` and by the app's request."""
         app = cls(keeper, loop, message, spawner)
         app.events = list(message["events"])
         for event in app.events:
@@ -188,12 +188,12 @@ class UnstartedApp:
         return app
 
     def forget_replicas(self) -> None:
-        """Free what another process will make of the request anew."""
+        """Free the values that the next process will make anew from the request."""
         self.roles, self.gpus = [], []
         self.preparation.forget_replicas()
 
     def to_hand_over(self) -> dict[str, Any]:
-        """Return what the next process that holds the app has to know beside its request."""
+        """The values that the next holder of the app needs, beside the request."""
         return {
             "events": self.events,
             "made": self.preparation.to_undo(),
@@ -217,13 +217,13 @@ class UnstartedApp:
             self.go()
 
     def compare_with(self, inputs: Mapping[str, list[str]]) -> None:
-        """Compare its input files with these."""
+        """Set the comparison of its input files with these."""
         from launcher.schedulers.local.comparison import Comparison
 
         self.comparison = Comparison(self._loop, inputs)
 
     def note(self, kind: str, **fields: Any) -> None:
-        """Record an event, and what follows from it."""
+        """Record an event, and the decisions that follow from it."""
         self._take({"e": kind, **fields})
         decide(self.app, self.record, time.time())
 
@@ -235,7 +235,7 @@ class UnstartedApp:
     def accept(self, kind: str, **fields: Any) -> bool:
         """Record that the app waits, and let the client go; False where the app has ended.
 
-        The client stays where the app is to end with it.
+        The client of an attached app stays.
         """
         if not self.is_wanted():
             return False
@@ -248,7 +248,7 @@ class UnstartedApp:
     def end_unstarted(self, kind: str, **fields: Any) -> None:
         """Record a fact that ends an app before its start.
 
-        It leaves the line first: a client that reads the end may look at the line next.
+        The app leaves the line first: a client that reads the end may look at the line next.
         """
         self.give_up_place()
         self.note(kind, **fields)
@@ -270,7 +270,7 @@ class UnstartedApp:
         return not self.app.has_ended
 
     def cancellation(self, signum: int = 0) -> dict[str, Any]:
-        """The cancellation of a client, or by a signal, as an event without its time; {} for none."""
+        """The cancellation by a client or a signal, as an event without its time; {} for none."""
         found = rundir.cancellation(self.app_dir)
         if found is None:
             return {"kind": "cancel", "by": "", "signal": signum} if signum else {}
@@ -290,7 +290,7 @@ class UnstartedApp:
         self._be_over()
 
     def leave(self) -> None:
-        """Let go as soon as every event is written, which may have to wait for disk space."""
+        """Let the app go once every event is written, which may have to wait for disk space."""
         if self._is_over:
             return
         self.give_up_place()

@@ -1,4 +1,4 @@
-"""Have an app wait before its start, within the loop of its process: see `launcher.holding.waiting`.
+"""Hold an app before its start, within the loop of its process: see `launcher.holding.waiting`.
 
 The process of a needed app is watched by a pidfd, and its record is read when it has ended: until then this
 process sleeps. An app in the line of another process is followed by its record, too. No import here may load
@@ -36,7 +36,7 @@ class Hold:
 
     Args:
         needs: job and folder of each app that has to succeed first.
-        needed: follows these.
+        needed: follows the needed apps.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Hold:
         self._way = way_to_start(list(self._needs), self)
 
     def go_on(self, happened: Any = None) -> None:
-        """Go on the way to the start, with what has happened."""
+        """Resume the way to the start, with the value that it waits for."""
         if self._app.has_ended:
             return
         try:
@@ -108,12 +108,12 @@ class Needed:
 
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
-        self._waiting: dict[str, list[Then]] = {}  # folder → whom to tell of its end
+        self._waiting: dict[str, list[Then]] = {}  # folder → callbacks for the end of its app
         self._watched: dict[str, int] = {}  # folder → the pidfd of its process
-        self._files: FileWatch | None = None  # of apps in the lines of other processes
+        self._files: FileWatch | None = None  # files of apps in the lines of other processes
 
     def follow(self, folder: str, then: Then) -> None:
-        """Call `then` with the state of an app once it has ended: `removed` where nothing is left of it."""
+        """Call `then` with the state of an app once it has ended: `removed` where its folder is gone."""
         if folder in self._waiting:
             self._waiting[folder].append(then)
         else:
@@ -121,14 +121,14 @@ class Needed:
             self._loop.after(0, lambda: self.look(folder))
 
     def look(self, folder: str) -> None:
-        """Look at an app that may have ended, or has another process now."""
+        """Look at an app that may have ended, or may have another process now."""
         if folder not in self._waiting:
             return
         self._unwatch(folder)
         state = outcome(folder)
         kind, pid, start = ("", 0, 0) if state else holder(folder)
         if pid == os.getpid():
-            return  # this process says when it lets go of the app
+            return  # this process looks again when it lets go of the app
         fd = pids.open_pid(pid, start) if pid else None
         if fd is None:
             self._judge(folder, state)
@@ -147,7 +147,7 @@ class Needed:
             self._judge(folder, state)
 
     def _judge(self, folder: str, state: str) -> None:
-        """Judge an app without a process: by its record, or as every command does, by a JSON parser."""
+        """Judge an app without a process: by its record, or with a JSON parser, as every command does."""
         if not state:
             from launcher.schedulers.local import appview
 
@@ -178,7 +178,7 @@ class Needed:
             pass
         if self._files.fd < 0:  # no inotify, or too many watches
             self._loop.after(AGAIN_S, lambda: self.look(folder))
-        elif holder(folder)[0] == SUPERVISOR or outcome(folder):  # since it was read
+        elif holder(folder)[0] == SUPERVISOR or outcome(folder):  # changed since the record was read
             self._loop.after(0, lambda: self.look(folder))
 
     def _changed(self) -> None:
@@ -194,7 +194,7 @@ SUPERVISOR, HOLDER = "supervisor", "holder"
 
 
 def outcome(folder: str) -> str:
-    """The state that the process of an app recorded at its end; "" before, or when it died."""
+    """The state that the process of an app recorded at the app's end; "" before, or when the process died."""
     record = _read(folder, tail=True)
     found = record.rfind(b'{"e":"ended"')
     if found < 0 or not record.endswith(b"\n"):
@@ -205,7 +205,7 @@ def outcome(folder: str) -> str:
 def holder(folder: str) -> tuple[str, int, int]:
     """The process that the record of an app names last: its kind, pid and start time.
 
-    ("", 0, 0) before there is one, or after a reboot.
+    ("", 0, 0) before there is a process, or after a reboot.
     """
     head = _read(folder)
     for kind in (SUPERVISOR, HOLDER):

@@ -1,4 +1,4 @@
-"""The share of this machine that an app in line waits for, within the loop of the process that holds it.
+"""The share of this machine that an app in line waits for, within the loop of the app's holder.
 
 An app in line is woken by the change or the death of the one before it; until then its process sleeps. No
 import here may load more than a supervisor has.
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 
         @property
         def place(self) -> Place | None:
-            """Its place; None of an app in the line of many."""
+            """Its place; None for an app in a line of many."""
 
         def has(self, stir: Callable[[], None], failed: Callable[[OSError], None]) -> bool:
-            """Whether the app has it. If not, `stir` is called once that may have changed.
+            """Whether the app has its share. If not, `stir` is called once that may have changed.
 
             Args:
-                failed: called where the line cannot be written, which is tried again.
+                failed: called when the line cannot be written; the write is tried again.
             """
 
         def leave(self) -> None:
-            """Give it up, or leave the line. May be called twice."""
+            """Give up the share, or leave the line. May be called twice."""
 
 
 AGAIN_S = 1.0
@@ -45,7 +45,7 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 class OwnPlace:
-    """The place of an app whose process holds no other one."""
+    """The place of an app whose process holds no other app."""
 
     def __init__(self, loop: Loop, place: Place) -> None:
         self.place = place
@@ -56,7 +56,7 @@ class OwnPlace:
 
     @classmethod
     def new(cls, loop: Loop, ask: Mapping[str, Any], folder: str) -> OwnPlace:
-        """The place of an app that has yet to get in line. `folder`: that of its records."""
+        """The place of an app that has yet to get in line. `folder`: the folder of its records."""
         place = Place(Ask.from_dict(ask))
         place.ask.folder = folder
         return cls(loop, place)
@@ -79,7 +79,7 @@ class OwnPlace:
             return False
 
         def stirred() -> None:
-            """Look again when the callbacks of all ready descriptors have returned: looking closes some."""
+            """Look again when the callbacks of all ready descriptors have returned: a look closes descriptors."""
             if not self._is_stirred:
                 self._is_stirred = True
                 self._loop.after(0, go_on)
@@ -109,7 +109,7 @@ class OwnPlace:
 
 
 def to_hand_over(place: Place) -> tuple[dict[str, Any], list[int]]:
-    """Return a share as the next process has to know it, and its descriptors."""
+    """A share as data for the next process, and its descriptors."""
     about = {"ask": place.ask.to_dict(), "folder": place.ask.folder, "dealt": list(place.dealt)}
     return about, [*place.bells, *place.proofs]
 
@@ -135,11 +135,11 @@ class SharedLine:
             self._stir()
 
     def close(self) -> None:
-        """Remove the line, which is empty."""
+        """Remove the empty line."""
         self._queue.close()
 
     def _look(self) -> None:
-        """Give the apps their shares whose turn it is."""
+        """Give each app its share whose turn it is."""
         for fd in self._watched:
             self._loop.remove(fd)
         started = self._queue.look()
@@ -212,7 +212,7 @@ class SharedPlace:
 
 
 def deal(place: Place, roles: Sequence[tuple[RunningRole, int]]) -> None:
-    """Fill in the GPUs of the replicas, given how many each replica of a role asks for.
+    """Fill in the GPUs of the replicas. `roles`: role → GPUs that each of its replicas asks for.
 
     Replicas see all GPUs where this machine is not known to have any.
     """

@@ -29,13 +29,13 @@ F_SETPIPE_SZ = 1031
 
 
 def oom_kills() -> int:
-    """The number of processes that the OOM killer has killed since boot; 0 where it is unknown."""
+    """The number of processes that the OOM killer has killed since boot; 0 where unknown."""
     text = read("/proc/vmstat")
     at = text.find(b"\noom_kill ")
     return int(text[at + 10 :].split(None, 1)[0]) if at >= 0 else 0
 
 
-# -- what a supervisor does to its descendants ---------------------------------------------------------
+# -- descendants of a supervisor -----------------------------------------------------------------------
 
 
 def adopt_orphans() -> None:
@@ -45,7 +45,7 @@ def adopt_orphans() -> None:
 
 
 def die_with_parent() -> None:
-    """Get SIGKILL when the process ends that has started this one."""
+    """Make the kernel kill this process when its parent ends."""
     if LINUX:
         libc("prctl", PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0)
 
@@ -111,7 +111,7 @@ def enlarge_pipe(fd: int, size: int) -> None:
 
 
 def trim_memory() -> None:
-    """Return freed memory to the system: the request of a large app takes more than its supervision."""
+    """Return freed memory to the system: the request of a large app takes more memory than its supervision."""
     if LINUX:
         libc("malloc_trim", 0)
 

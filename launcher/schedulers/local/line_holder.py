@@ -1,12 +1,12 @@
-"""The holder of a line: it holds the apps of an apply that wait for others, or for their share of a machine.
+"""The holder of a line: it holds the apps of an apply that wait for others, or for their share of the machine.
 
-A supervisor would be a process for each of them. This one has an app's request in its memory, takes its turn,
-and has a supervisor started for it when its time comes; from then on it knows the app no more. It ends when
-it holds no app and its client has gone. Killed, it leaves attempts that the next apply submits again.
+With supervisors there would be a process for each app. The holder has each app's request in memory, takes the
+app's turn, and has a supervisor started when the time comes; from then on it no longer knows the app. It ends
+when it holds no app and its client has gone. A killed holder leaves attempts that the next apply submits again.
 
-Its client sends it a socket and the lock of each app: over the socket they talk as with a supervisor. Nothing
-signals this process to end one app, or waits for its exit: other clients write their request into the app's
-folder, then send SIGUSR1 (`stop.py`).
+Its client sends it a socket and the lock of each app: the socket is used as with a supervisor. To end one app,
+other clients write their request into the app's folder, then send SIGUSR1 (`stop.py`); they do not wait for
+the exit of this process.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     Message = Mapping[str, Any]
 
 AGAIN_S = 1.0
-_AT_ONCE = 200  # apps that are looked at before other events have their turn
+_AT_ONCE = 200  # apps to look at before other events have their turn
 
 
 class LineHolder:
@@ -81,7 +81,7 @@ class LineHolder:
         del self._apps[lock]
 
     def spawner_of(self, env: dict[str, str]) -> Spawner:
-        """The apps of a client mostly inherit the same environment, which is kept once."""
+        """The spawner for an inherited environment; apps with the same environment share it."""
         if env != self._env:
             self._env, self._spawner = env, Spawner(env)
         return self._spawner
@@ -122,12 +122,12 @@ class LineMember(Keeper):
         self._holder = holder
         self._lock = lock
         self._app: UnstartedApp | None = None
-        self._request = b""  # its "create" but for the environment
+        self._request = b""  # its "create" without the environment
         self._spawner: Spawner
         self._child = -1  # this end of the socket to the supervisor that is taking it over
 
     def look_for_requests(self) -> None:
-        """End the app where a client has cancelled or withdrawn it."""
+        """End the app if a client has cancelled or withdrawn it."""
         if self._app is not None and self._app.is_created and self._child < 0:
             self._app.is_wanted()
 
@@ -173,7 +173,7 @@ class LineMember(Keeper):
         self._leave()
 
     def start(self, app: UnstartedApp) -> None:
-        """Have a supervisor take the app over, and its client where that waits for the start."""
+        """Have a supervisor take over the app, and its client if that waits for the start."""
         app.record.put_down()
         request = {**loads(self._request), "env": self._spawner.inherited, "turn": None, **app.to_hand_over()}
         fds = [self._lock]

@@ -1,7 +1,7 @@
-"""The files that a replica leaves: where they are, the segments of its log with their indexes, and its error.
+"""The files of a replica: their paths, the segments of its log with their indexes, and its error file.
 
-A log without a bound is one segment. One with a bound is its beginning (segment 0) and its newest segments.
-Places count the bytes that the replica has printed: they stay the same when segments are removed.
+A log without a bound is one segment. A bounded log has its beginning (segment 0) and its newest segments.
+A place is a count of the bytes that the replica has printed: it stays the same when segments are removed.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ def marker(dropped: int) -> bytes:
 class Segment:
     """One segment of a replica's log. Its files may come later, and grow.
 
-    The record of any data is written before the data: so look at `size` first, and then at the index.
+    The index record of any data is written before the data: so look at `size` first, then at the index.
 
     Attributes:
-        fd: its data; -1 while that is not open.
-        begin: the place of its first byte; None until the index says so.
-        index: what was read of the index: place, time << 2 | kind, and so on.
+        fd: the file of its data; -1 while that is not open.
+        begin: the place of its first byte; None until the index has it.
+        index: the index as far as it was read: place, time << 2 | kind, and so on.
     """
 
     __slots__ = ("_folder", "_index_fd", "_indexed", "begin", "fd", "index", "number")
@@ -62,7 +62,7 @@ class Segment:
         self._folder = folder
         self.number = number
         self.fd = self._index_fd = -1
-        self._indexed = 0  # bytes of the index that were read
+        self._indexed = 0  # number of index bytes that were read
         self.index = array("Q")
         self.begin: int | None = None if number else 0
 
@@ -90,7 +90,7 @@ class Segment:
         return os.fstat(self.fd).st_size if self.fd >= 0 else 0
 
     def read_index(self) -> array[int]:
-        """Add to the index what is new. A record that is not complete yet is left for later."""
+        """Read the new records of the index. An incomplete record is left for later."""
         while self._index_fd >= 0 and (data := os.pread(self._index_fd, CHUNK, self._indexed)):
             data = data[: len(data) // _RECORD * _RECORD]
             if not data:
@@ -169,9 +169,9 @@ def folder_of(app_dir: str, role: str, k: int) -> str:
 
 
 def errors(app_dir: str, wanted: Iterable[tuple[str, int]]) -> dict[tuple[str, int], str]:
-    """(role, replica) → its error (`error_text`), of those of these replicas that have left one.
+    """(role, replica) → its error (`error_text`), for the replicas in `wanted` that have left one.
 
-    Their programs may have written anything there.
+    The programs may have written anything there.
     """
     folders = folders_of(app_dir) or {}
     found = {}
@@ -184,7 +184,7 @@ def errors(app_dir: str, wanted: Iterable[tuple[str, int]]) -> dict[tuple[str, i
 
 
 def _error(path: str) -> str:
-    """The text of a file; "" when it is missing or not a regular file, as reading a pipe might never end."""
+    """The text of a file; "" when it is missing or not a regular file: reading a pipe might never end."""
     from launcher.specs.replica_error import MOST_BYTES, error_text
 
     try:

@@ -57,7 +57,7 @@ class RecordReader:
     def read(self) -> Iterator[LogRecord]:
         try:
             while not self.finished:
-                # Before reading: a segment is complete once there is a later one.
+                # List the segments before reading: a segment is complete once there is a later one.
                 later = [number for number in numbers(self._folder) if number > self._segment.number]
                 yield from self._read_segment(complete=bool(later))
                 if not later:
@@ -138,7 +138,7 @@ def follow_logs(
     """The records of replicas as they are written, until the app has ended or all readers are finished.
 
     Args:
-        readers: one for each of the folders. They are closed at the end.
+        readers: a reader for each of the folders; closed at the end.
         notes: reports restarts, each after the output before it.
     """
     names = {folder: where for where, folder in folders.items()}

@@ -1,4 +1,4 @@
-"""Read the logs of local replicas. The present log of one: a stream as bytes, whole or by time or line."""
+"""Read the logs of local replicas, followed or as they are; a stream of one log by offset, time or line."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class LocalLogs(RecordedLogs):
                     yield where, data
 
     def blocks(self, where: Where, part: LogPart) -> Iterator[LogBlock]:
-        """The blocks read an index only for what is asked of them: most of them hold no match."""
+        """Blocks that read the index only on request: most blocks hold no match."""
         from functools import partial
 
         with LogView(folder_of(self._app_dir, *where), part.stream) as view:
@@ -92,7 +92,7 @@ class LocalLogs(RecordedLogs):
         return RecordedEvents(rundir.events(self._app_dir), read_events)
 
     def rounds(self) -> Iterator[bool]:
-        yield False  # most apps restart nothing, as their record says
+        yield False  # most records have no restart
         from launcher.schedulers.local.filewatch import AppWatch
 
         with AppWatch(self._app_dir) as watch:
@@ -113,21 +113,21 @@ class LocalLogs(RecordedLogs):
 class LogView:
     """One stream ("stdout", "stderr", "combined") of a replica's log, as far as it was written.
 
-    Offsets count the bytes of the stream. A stream consists of runs: consecutive parts of the log, and one
-    line in place of output that was removed from a log with a bound. Use as a context manager.
+    Offsets count the bytes of the stream. A stream consists of runs: consecutive parts of the log, and a line in
+    place of output that was removed from a bounded log. Use as a context manager.
 
     Attributes:
         size: bytes of the stream.
-        end: the place (see `logfiles`) behind everything that was read.
+        end: the place (see `logfiles`) behind the last byte that was read.
     """
 
     def __init__(self, folder: str, stream: str = COMBINED) -> None:
         self._segments: list[tuple[int, int, Segment]] = []  # begin, end, files
         self._starts = array("Q")  # offset of each run
-        self._places = array("Q")  # and its place
+        self._places = array("Q")  # place of each run
         self._markers: dict[int, bytes] = {}  # by number of the run
         self._cache = (0, b"")  # place and bytes of the last block
-        self._known = (0, 0, 0, "")  # offsets between which time and stream are the same, and these
+        self._known = (0, 0, 0, "")  # two offsets, and time and stream of all bytes between them
         self.size = 0
         self.end = 0
         for number in numbers(folder):
@@ -148,7 +148,7 @@ class LogView:
         if segment.number:
             segment.read_index()
         if segment.begin is None or (segment.number and segment.fd < 0):
-            segment.close()  # empty, or removed meanwhile
+            segment.close()  # the segment is empty, or was removed meanwhile
             return
         begin, end = segment.begin, segment.begin + size
         if begin > self.end:
@@ -200,8 +200,8 @@ class LogView:
         return self._places[run] + (0 if run in self._markers else offset - self._starts[run])
 
     def written(self, start: int, offset: int) -> tuple[int, str, int]:
-        """When the byte `offset` bytes behind `start` was read from the replica (ns), its stream, and up to
-        which offset both are the same."""
+        """For the byte `offset` bytes behind `start`: when it was read from the replica (ns), its stream, and the
+        offset up to which both are the same."""
         at = start + offset
         if not self._known[0] <= at < self._known[1]:
             run = max(0, bisect_right(self._starts, at) - 1)
@@ -302,7 +302,7 @@ class LogView:
         """Where the last `count` lines from `start` to `end` begin; a last line without newline is one."""
         if count <= 0:
             return end
-        at = end  # but the newline that ends the last line
+        at = end  # the newline at the end of the last line does not count
         if at > start and self.at(at - 1, 1) == b"\n":
             at -= 1
         while at > start:

@@ -1,7 +1,7 @@
-"""Write the output of replicas: each byte once, with an index of streams and times; read back the end of one.
+"""Write the output of replicas: each byte once, with an index of streams and times; read the end of stderr.
 
-Files are created with their first byte. Only those of the replicas that wrote last stay open, so that
-thousands of replicas fit under a small limit of open files.
+Files are created with their first byte. Only the files of the latest writers stay open, so that thousands of
+replicas fit under a small limit of open files.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class ReplicaLog:
 
     Attributes:
         offset: bytes that the replica has printed.
-        segment, begin: the segment that is written, and the offset of its first byte.
+        segment, begin: the present segment, and the offset of its first byte.
         index_bytes: size of its index.
     """
 
@@ -60,8 +60,8 @@ class ReplicaLog:
 class LogWriter:
     """Writes the output of replicas, byte for byte.
 
-    A failed write (a full disk, a removed folder) loses that piece and is reported to `on_loss`. The next
-    piece is tried again; the replica never waits.
+    A failed write (a full disk, a removed folder) loses its piece of output and is reported to `on_loss`. The
+    next piece is tried again; the replica never waits.
     """
 
     def __init__(
@@ -75,10 +75,10 @@ class LogWriter:
     ) -> None:
         """
         Args:
-            max_open: of how many replicas the files stay open, at least one.
-            separate: write stdout.log and stderr.log too.
-            max_bytes: what the log of one replica may take on disk, its index included; 0: no bound. Beyond
-                it, the oldest output behind the first quarter is removed, a quarter at a time.
+            max_open: the number of replicas whose files stay open, at least one.
+            separate: write stdout.log and stderr.log, too.
+            max_bytes: the bound of one replica's log on disk, its index included; 0 for no bound. Beyond it,
+                the oldest output behind the first quarter is removed, a quarter at a time.
             on_drop: called before the first removal from a replica's log.
         """
         self._max_open = max(1, max_open)
@@ -89,7 +89,7 @@ class LogWriter:
         self._open: dict[ReplicaLog, None] = {}  # least recently used first
 
     def append(self, log: ReplicaLog, kind: int, data: Buffer) -> None:
-        """Add what a replica wrote to its stdout or stderr."""
+        """Add output of a replica's stdout or stderr."""
         try:
             if self._segment_bytes:
                 data = self._fill_segments(log, kind, data)
@@ -162,7 +162,7 @@ class LogWriter:
     # -- a log with a bound --------------------------------------------------------------------------------
 
     def _fill_segments(self, log: ReplicaLog, kind: int, data: Buffer) -> Buffer:
-        """Write the data that does not fit into the present segment; returns the rest, which does.
+        """Begin segments as needed and write the data up to the last of them; returns the rest, which fits there.
 
         Segments end with a complete line where possible, so that whole lines are removed later.
         """
@@ -179,7 +179,7 @@ class LogWriter:
         return data
 
     def _begin_segment(self, log: ReplicaLog) -> None:
-        """Close the present segment, begin the next one, and remove the oldest one behind the first."""
+        """Close the present segment, begin the next one, and remove the oldest segment behind the first."""
         self.close(log)
         log.segment += 1
         log.begin = log.offset
@@ -213,10 +213,10 @@ def _write(fd: int, data: Buffer) -> int:
 
 
 def stderr_tail(folder: str, segment: int) -> tuple[bytes, bool]:
-    """The end of what the last run of a replica wrote to stderr, and whether that is all of it.
+    """The end of the stderr of a replica's last run, and whether that is the whole stderr.
 
     Args:
-        segment: of its log, the last one; the ones before it are not read.
+        segment: the last segment of its log; earlier ones are not read.
     """
     try:
         index, first = _end_of_index(rundir.log_file(folder, rundir.INDEX, segment), _INDEX_BYTES)

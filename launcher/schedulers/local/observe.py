@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 _READ_WITHIN_S = 60.0
-_PATIENCE_S = 5.0  # for a supervisor that has recorded the end to exit
+_PATIENCE_S = 5.0  # time for the exit of a supervisor that has recorded the end
 
 
 class LocalApps(EngineApps):
@@ -41,7 +41,7 @@ class LocalApps(EngineApps):
 
     Args:
         backend: the scheduler whose records are listed.
-        session: that of apps without a job.
+        session: the session of apps without a job.
         on_wait: see `Scheduler.on_wait`.
     """
 
@@ -57,13 +57,13 @@ class LocalApps(EngineApps):
         return rundir.app_dir(self._state_dir, app_id)
 
     def read(self, app_id: str, *, whole: bool = False) -> LocalApp | None:
-        """Read as a whole, an app whose supervisor has died is ended: processes left by it are killed."""
+        """Read an app. With `whole`, an app whose supervisor has died is ended: its processes are killed."""
         return self._app(app_id, appview.read_state(self._dir(app_id)), whole=whole, tidy=whole)
 
     def read_ended(
         self, app_id: str, timeout_s: float | None = None, *, whole: bool = False
     ) -> LocalApp | None:
-        """Woken by the kernel when the supervisor ends."""
+        """The kernel wakes this call when the supervisor ends."""
         from launcher.schedulers.local.filewatch import wait_for_end
 
         return self._app(app_id, wait_for_end(self._dir(app_id), timeout_s), whole=whole, tidy=True)
@@ -90,7 +90,7 @@ class LocalApps(EngineApps):
             if attempt is not None:
                 found[row.app_id] = attempt
         done = set()
-        for row in [*self._without_rows(keys, of_jobs, known), *of_jobs]:  # of each job the highest first
+        for row in [*self._without_rows(keys, of_jobs, known), *of_jobs]:  # for each job, the highest first
             if row.key in done:
                 continue
             attempt = None if row.app_id in known else found.get(row.app_id) or self._attempt(row)
@@ -103,7 +103,7 @@ class LocalApps(EngineApps):
     def _without_rows(
         self, keys: Collection[JobKey], rows: list[AppRecord], settled: Collection[str]
     ) -> list[AppRecord]:
-        """Rows for the attempts with a folder that follow the latest known one of each job, highest first.
+        """Rows for attempts with a folder, but no row, after the latest known one of each job, highest first.
 
         App ids are deterministic: this checks one path per job, however many apps there are.
         """
@@ -123,7 +123,7 @@ class LocalApps(EngineApps):
         return [row for row in reversed(out) if row.job is not None]
 
     def _attempt(self, row: AppRecord) -> Attempt | None:
-        """The attempt of a row. One whose folder was made before its record was written has no document."""
+        """The attempt of a row. An attempt with a folder and without a record has no document."""
         app_dir = self._dir(row.app_id)
         view = appview.read_state(app_dir)
         found = None if view is None else LocalApp(app_dir, view).attempt()
@@ -145,7 +145,7 @@ class LocalApps(EngineApps):
         )
 
     def records(self) -> list[AppRecord]:
-        """The apps of the scheduler, the newest first; those without a recorded end by their folders."""
+        """The apps of the scheduler, the newest first; apps without a recorded end are read from their folders."""
         with open_store(readonly=True) as store:
             apps = store.apps(self._backend)
         out = []
@@ -167,7 +167,7 @@ class LocalApps(EngineApps):
     def stop_all(
         self, app_ids: Iterable[str], grace_s: float | None, *, interrupt: bool = False
     ) -> Iterator[tuple[str, LauncherError | None]]:
-        """Yields each app when no process of it is left."""
+        """Stop apps; yields each app when no process of it is left."""
         from launcher.schedulers.local.stop import cancel
 
         return cancel(self._state_dir, app_ids, grace_s, interrupt=interrupt, on_wait=self._on_wait)
@@ -178,7 +178,7 @@ class LocalApps(EngineApps):
         return withdraw(self._state_dir, app_ids, self._on_wait)
 
     def reap(self) -> list[Attempt]:
-        """Record the ends of apps, and remove what dead owners left: processes, folders, void rows.
+        """Record the ends of apps, and remove the processes, folders and void rows of dead owners.
 
         Returns the attempts of jobs whose end was recorded by this call.
         """
@@ -200,7 +200,7 @@ class LocalApps(EngineApps):
         return [attempt for attempt in found if attempt is not None]
 
     def _ended_or_removed(self, app: AppRecord) -> AppView | None:
-        """The app if it has ended. Removes a void row, and what a dead owner left of an app without a job."""
+        """The app if it has ended. Removes a void row, and the remains of a dead owner's app without a job."""
         app_dir = self._dir(app.app_id)
         view = appview.read_state(app_dir)
         if view is None:
@@ -209,7 +209,7 @@ class LocalApps(EngineApps):
         elif view.has_ended:
             return view
         elif view.state in ("reserved", "created") and not view.lock_held and app.job is None:
-            # The next apply resumes or removes an attempt of a job.
+            # The next apply resumes or removes attempts of jobs.
             discard_ownerless(self._state_dir, app_dir)
         return None
 
@@ -223,7 +223,7 @@ class LocalApps(EngineApps):
         return found
 
     def _is_in_use(self, row: AppRecord) -> bool:
-        """Whether an app without a job has just ended while its client is still there to read the outcome.
+        """Whether an app without a job has just ended and its client still runs, to read the outcome.
 
         Such an app is not in the ledger: the client can only read its folder.
         """
@@ -283,13 +283,13 @@ def add_missing(store: Store, state_dir: str) -> None:
 # -- the folders of apps -----------------------------------------------------------------------------------
 
 _OVER = frozenset({"succeeded", "failed", "cancelled", "skipped"})
-_SESSION = "launcher"  # of an app whose folder does not name a session
+_SESSION = "launcher"  # session of an app whose folder names none
 
 
 def apps(version: int = 0) -> Iterator[tuple[AppRecord, bool]]:
     """Every app that has a folder, as `appstore.every_app` yields them.
 
-    Apps of release 0.1 are read from its own database, which is much faster.
+    Apps of release 0.1 are read from that release's database, which is much faster.
     """
     known = set()
     for record, live in _of_first_release() if version else ():
@@ -322,7 +322,7 @@ def _record(state_dir: str, app_id: str) -> tuple[AppRecord, bool] | None:
     try:
         view = appview.read_state(app_dir)
         made_at = os.stat(app_dir).st_mtime
-    except (StateError, OSError):  # written by a newer version, or removed since it was listed
+    except (StateError, OSError):  # a newer version wrote it, or it was removed since the listing
         return None
     if view is None:
         return None

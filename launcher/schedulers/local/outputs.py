@@ -17,7 +17,7 @@ from launcher.specs.outputs import needs_variable, output_macro, own_output, rea
 
 
 class LocalOutputs(OutputFolders):
-    """The output folders below a state folder, and the private folder that has them all."""
+    """The output folders below a state folder, and the private folder that holds them all."""
 
     def __init__(self, scheduler: str, state_dir: str) -> None:
         super().__init__(scheduler)
@@ -26,7 +26,7 @@ class LocalOutputs(OutputFolders):
     def make_root(self) -> None:
         """Make the folder of all output folders. Raises StateError.
 
-        A supervisor makes the folder in it when its app starts: an attempt that never ran leaves none.
+        A supervisor makes the app's folder in it when the app starts: an attempt that never ran leaves none.
         """
         paths.ensure(self._root)
 
@@ -44,7 +44,7 @@ class LocalOutputs(OutputFolders):
         return self.path(own_output(attempt))
 
     def lost(self, attempts: Iterable[Attempt]) -> set[str]:
-        """An output folder that cannot be looked at is not lost."""
+        """An output folder that cannot be examined is not lost."""
         return {each.app_id for each in attempts if each.output and _is_gone(self.path(own_output(each)))}
 
     def archive(self, attempt: Attempt, only: str = "") -> tuple[Iterator[bytes], str]:
@@ -57,15 +57,15 @@ class LocalOutputs(OutputFolders):
         remove_tree(self.path(name))
 
     def macros(self, attempt: Attempt) -> Mapping[str, str]:
-        """Macro → path: the attempt's own output folder, and those of the needs it stands on."""
+        """Macro → path of the attempt's own output folder, and of the output folders of its needs."""
         names = {"": own_output(attempt), **read_outputs(attempt)}
         return {output_macro(job): self.path(name) for job, name in names.items()}
 
     def variables(self, attempt: Attempt, pending: Collection[str]) -> dict[str, str]:
-        """The variable that lists the attempt's needs, with the folders of those that have one.
+        """The variable that lists the attempt's needs, with the output folders of needs that have one.
 
         Args:
-            pending: the needs that make theirs before this attempt starts.
+            pending: the needs that make their folders before this attempt starts.
         """
         paths_of = {job: self.path(name) for job, name in read_outputs(attempt).items()}
         there = {job: path for job, path in paths_of.items() if job in pending or os.path.isdir(path)}
@@ -73,7 +73,7 @@ class LocalOutputs(OutputFolders):
 
 
 def will_be_made(app_dir: str) -> bool:
-    """Whether an app that has not started yet makes an output folder when it does."""
+    """Whether an app that has not started yet makes an output folder at its start."""
     return bool((appview.read_attempt(app_dir) or {}).get("output"))
 
 

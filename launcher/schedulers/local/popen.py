@@ -50,16 +50,16 @@ class PopenRequest:
     """The request to a supervisor. `str(request)` is the text for users.
 
     Attributes:
-        log_dir: folder that holds the folders of all replicas.
-        role_params, role_log_dirs: per role, in order of the replicas.
-        handle: of the app; `app_dir`: its folder of records below the state folder.
+        log_dir: the folder that holds the log folders of all replicas.
+        role_params, role_log_dirs: role → a value for each replica, in order.
+        handle: the handle of the app; `app_dir`: its folder of records below the state folder.
         role_retries: role → (max_retries, retry policy).
-        role_rules: role → the fields of it that the supervisor follows beside these, where they are set.
-        role_gpus: role → GPUs that each of its replicas asks for, of roles that ask for any.
-        timeout_s: of the whole app, restarts included; None for no limit.
-        grace_s: from TERM to KILL when the app is stopped.
+        role_rules: role → the other fields that the supervisor follows, where they are set.
+        role_gpus: role → GPUs that each of its replicas asks for, where it asks for any.
+        timeout_s: time limit of the whole app, restarts included; None for no limit.
+        grace_s: time from TERM to KILL when the app is stopped.
         log_max_mb: megabytes (10^6 bytes) that the log of one replica may take; None for no bound.
-        notes: what the app requests and this scheduler does not provide.
+        notes: requests of the app that this scheduler does not fulfil.
     """
 
     app_id: str
@@ -82,7 +82,7 @@ class PopenRequest:
 
     @property
     def separate_streams(self) -> bool:
-        """Whether stdout and stderr have files of their own, beside the combined log: with a `log_dir`."""
+        """Whether stdout and stderr have files of their own beside the combined log, as with a `log_dir`."""
         return self.log_dir != os.path.join(self.app_dir, LOGS)
 
     def to_json(self) -> dict[str, Any]:

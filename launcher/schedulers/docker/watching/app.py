@@ -1,8 +1,8 @@
 """One app of a watcher: the work that no engine does, and the record of the end.
 
 It restarts by policy, keeps time limits, starts roles when their conditions hold, and stops services. All of
-its state is in the journal and at the engine: each step reads both, decides, does one action, and reads again,
-until there is nothing to do but to wait.
+its state is in the journal and at the engine: each step reads both, decides, does one action, and reads
+again, until there is nothing to do but to wait.
 """
 
 from __future__ import annotations
@@ -251,8 +251,8 @@ class WatchedApp:
     def _has_ended(self) -> bool:
         """Read the app once, record what is new, and carry out what follows; True when it has ended.
 
-        The state machine is made anew each time: clients add to the record, too, and an engine that comes back
-        shows the events of the meantime.
+        The state machine is made anew each time: clients add to the record, too, and an engine that comes
+        back shows the events of the meantime.
         """
         self._found = found = self._observer.containers()
         journal = self._recorder.journal()

@@ -43,14 +43,14 @@ _PASSED_ENV_PREFIXES = ("DOCKER_", "LC_", "XDG_")
 class WatcherClient:
     """A watcher that watches an app for this process, and this end of the connection.
 
-    The watcher is shared with other apps, see `rendezvous.py`, or was started for this app. When the connection
-    closes (also by the end of this process) before `go`, the watcher removes the app; between `go` and `started`,
-    it starts the rest of the app; a detached app that it holds goes on waiting. After `started` it cancels an
-    attached app; a detached app runs on.
+    The watcher is shared with other apps, see `rendezvous.py`, or was started for this app. When the
+    connection closes (also by the end of this process) before `go`, the watcher removes the app; between `go`
+    and `started`, it starts the rest of the app; a detached app that it holds goes on waiting. After
+    `started` it cancels an attached app; a detached app runs on.
 
     The first message, the order, has the fields `app_id`, `app_dir`, `at` (the time in epoch seconds),
     `attached`, `resumed` (the app was started before), `path` (where the watcher finds packages), and for an
-    app that takes turns its `place`. Descriptors come with the order: the app's lock, and the bells of its place.
+    app that takes turns its `place`. Descriptors come with it: the app's lock, and the bells of its place.
 
     Attributes:
         pid: the pid of the watcher, once it is known to have the app.
@@ -90,12 +90,12 @@ class WatcherClient:
         place: Place | None = None,
         engine: Engine | None = None,
     ) -> WatcherClient:
-        """Have a watcher watch an app. It shares the lock: the caller releases its copy once the app is started.
+        """Have a watcher watch an app. They share the lock; the caller releases its copy after the start.
 
         Args:
             resumed: the app was started before; no further message follows.
             place: the app's place among the apps that share the machine. It passes to the watcher.
-            engine: the app may share its watcher with other apps on this engine; None for a watcher of its own.
+            engine: the app may share its watcher with others on this engine; None for a watcher of its own.
         """
         import time
 
@@ -131,7 +131,7 @@ class WatcherClient:
             self._pass_on()
 
     def confirm(self) -> None:
-        """Return once a watcher has the app. A watcher that ends just now, or does not answer, is replaced."""
+        """Return once a watcher has the app. A watcher that just ends, or does not answer, is replaced."""
         for left in reversed(range(_TRIES)):
             if self._lock is None or self._is_taken():
                 return
@@ -165,7 +165,7 @@ class WatcherClient:
         return True
 
     def _pass_on(self) -> None:
-        """Close this process's copies of the descriptors in the order, except the lock, which is the caller's."""
+        """Close this process's copies of the order's descriptors, except the lock, which is the caller's."""
         self._lock = None
         if self._place is not None:
             self._place.release()

@@ -127,7 +127,7 @@ def give_up(engine: Engine, app_id: str, state: AttemptState, message: str) -> b
 
 
 def _is_given_up(engine: Engine, app_id: str, state: AttemptState, message: str) -> bool:
-    """Whether an attempt without a container has ended so: its watcher may carry out this client's decision."""
+    """Whether an attempt without a container has ended so: its watcher may carry out the same decision."""
     found = apps.find(engine, app_id)
     if found is not None and found.view.ended:
         return (found.view.state, found.view.message) == (state, message)
@@ -200,8 +200,8 @@ def remove_app(engine: Engine, app_id: str, *, force: bool) -> bool:
 
 
 def remove_objects(engine: Engine, app_id: str, *, force: bool) -> bool:
-    """As `remove_app`, without the record. The reservation is removed last: until then no client recreates the
-    app, or takes it for a waiting one.
+    """As `remove_app`, without the record. The reservation is removed last: until then no client recreates
+    the app, or takes it for a waiting one.
 
     Objects that a client with another state folder has made under the same id stay.
     """

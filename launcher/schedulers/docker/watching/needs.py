@@ -26,8 +26,8 @@ _MOST_MISSES = 10  # while an interrupted submission is resumed, an attempt has 
 class Needs:
     """The needs of the apps of one watcher. All methods are called in the loop of the process.
 
-    A need of this scheduler is looked at after each event of its containers, without a waiting thread. For each
-    need of another scheduler, one thread waits.
+    A need of this scheduler is looked at after each event of its containers, without a waiting thread. For
+    each need of another scheduler, one thread waits.
     """
 
     def __init__(self, engine: Engine, process: Process) -> None:

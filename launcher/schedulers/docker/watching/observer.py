@@ -42,7 +42,7 @@ class EventQueue:
         stopped_externally: containers that another program stopped, whose end is not recorded yet.
         killed: containers that got a signal which launcher did not send, since their last start.
         codes: container → exit code of its last end, None where the event does not say.
-        by_itself: containers that ended without a signal, while the engine was up → time, and exit code if known.
+        by_itself: containers that ended without a signal, while the engine was up → time, exit code if known.
         watched: the engine has gone away, and this process has seen that.
         engine_started_at: see `EngineView.started_at`, read at the last connection.
         connected_at: the time from which each event arrives, epoch seconds.
@@ -85,7 +85,7 @@ class EventQueue:
         self.connected_at = time.time() if at is None else at
 
     def disconnected(self, error: Exception) -> None:
-        """Note that the engine does not answer. Events of this connection count; those of the next one wait."""
+        """Note that the engine is away. Events of this connection count; those of the next one wait."""
         with suppress(Empty, EngineError):
             while not self._is_broken:
                 self._apply(self._queue.get_nowait())
@@ -153,7 +153,7 @@ class EventQueue:
             self.by_itself.pop(container, None)
 
     def _note_signal(self, event: Event) -> None:
-        """Note a signal that launcher did not send. A kill is recorded: engine and watcher may be stopping."""
+        """Note a signal that launcher did not send. A kill is recorded: engine and watcher may be ending."""
         container, journal = event.container_id, record.journal(self._app_dir)
         if journal is not None and container in journal.app.stop_requested:
             return

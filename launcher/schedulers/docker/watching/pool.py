@@ -32,7 +32,7 @@ class Pool:
         self._is_timed = False
 
     def submit(self, call: Callable[[], object]) -> None:
-        """Run a call, which must handle its errors, in a thread. Always called from the same thread."""
+        """Run a call in a thread, which prints its errors. Always called from the same thread."""
         with self._changed:
             self._calls.append((time.monotonic(), call))
             if self._idle >= len(self._calls):

@@ -11,7 +11,7 @@ interpreter, and version of this package: a client that differs in any of these 
 
 - A client connects, and sends its order with the descriptors of its app. The watcher answers once it has the
   app. While there is no socket, or nothing listens to it, the client takes the lock, looks once more, makes
-  the socket, and starts a watcher that inherits it: other clients may connect before it has loaded its modules.
+  the socket, and starts a watcher that inherits it: others may connect before it has loaded its modules.
 - A watcher without apps takes the lock, and sees whether a client has connected. If not, it removes the
   socket and ends; the connection of a client that was a moment late breaks before any answer, and that client
   begins again. Until then the client has sent nothing but the order, and has kept its descriptors.
@@ -22,7 +22,7 @@ interpreter, and version of this package: a client that differs in any of these 
 - The lock of an app names its holder, as ever, and the socket: a client that waits for the end of the watch
   connects there, and the connection ends with the watch (`await_end`). Other clients poll the lock.
 
-A path may be too long for the address of a socket, so it is given relative to an open descriptor of the folder.
+A path may be too long for the address of a socket: it is given relative to an open descriptor of the folder.
 """
 
 from __future__ import annotations

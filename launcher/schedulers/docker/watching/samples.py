@@ -1,8 +1,8 @@
 """Sample the use of runs of containers, for the events of their ends: no engine reports it afterwards.
 
-A run is sampled when its age has doubled: after 1, 2, 4 … s, and at least every 300 s. The CPU time of a sample
-is that of the whole run so far, so that a lost sample, or watcher, loses only the maximum of memory. A run
-shorter than 1 s has no sample, and the last sample of any other run misses up to half of the run.
+A run is sampled when its age has doubled: after 1, 2, 4 … s, and at least every 300 s. The CPU time of a
+sample is that of the whole run so far, so that a lost sample, or watcher, loses only the maximum of memory. A
+run shorter than 1 s has no sample, and the last sample of any other run misses up to half of the run.
 """
 
 from __future__ import annotations

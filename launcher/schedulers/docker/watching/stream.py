@@ -21,7 +21,7 @@ class Listener(Protocol):
         """Take an event of any app of the engine."""
 
     def connected(self) -> None:
-        """Note that the stream is open, for the first time or again: no event since the last one is missed."""
+        """Note that the stream is open, for the first time or again, with all events since the last one."""
 
     def disconnected(self, error: EngineError) -> None:
         """Note that the connection has ended."""

@@ -64,8 +64,8 @@ def look_for_end(engine: EngineView, app_id: str) -> DockerApp | None:
 def wait_for_start(engine: EngineView, app_id: str) -> None:
     """Return once a held app has started or ended.
 
-    It waits on while the watcher is dead, since a later apply may revive it, and while the engine is away, unless
-    the engine does not answer at first.
+    It waits on while the watcher is dead, since a later apply may revive it, and while the engine is away,
+    unless the engine is away from the beginning.
     """
     if _is_unstarted(apps.find(engine, app_id)):
         Patience(engine.host).persist(lambda: _wait_for_start(engine, app_id))
