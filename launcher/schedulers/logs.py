@@ -31,7 +31,7 @@ Where = tuple[str, int]
 
 
 def stream_of(name: str) -> Stream:
-    """The Stream of that name. Raises UsageError with the nearest name."""
+    """The Stream with that name. Raises UsageError with the nearest name."""
     from launcher.errors import UsageError
     from launcher.schedulers.responses import Stream
 
@@ -48,7 +48,7 @@ def stream_name(stream: object) -> str:
 
 
 def require_replica(app_id: str, counts: Mapping[str, int], role: str, k: int) -> None:
-    """Raise SchedulerError, with what there is, for a replica that the app does not have.
+    """Raise SchedulerError, with the present roles or replicas, for a replica that the app does not have.
 
     Args:
         counts: role → number of its replicas.
@@ -86,7 +86,7 @@ class LogRecord:
     """Bytes that a replica wrote, cut anywhere.
 
     Attributes:
-        time_ns: when they were read from it, nanoseconds since the epoch.
+        time_ns: when launcher read them from the replica, nanoseconds since the epoch.
         stream: stdout, stderr, restart for the (empty) mark of a restarted replica, or dropped for the line
             in place of removed output.
     """
@@ -112,11 +112,11 @@ class LogRecord:
 
 
 class LogBlock:
-    """Output of a replica, cut anywhere, that knows the times of its bytes.
+    """Output of a replica, cut anywhere, with the times of its bytes.
 
     Attributes:
         written: an offset in `data` → when the byte there was read from the replica, in nanoseconds since the
-            epoch, its stream, and up to which offset both are the same.
+            epoch, its stream, and the offset up to which both are the same.
     """
 
     __slots__ = ("data", "written")
@@ -130,7 +130,7 @@ _BLOCK = 1 << 18  # bytes
 
 
 def in_blocks(records: Iterable[LogRecord]) -> Iterator[LogBlock]:
-    """The output of records, which may be small, in blocks that are not."""
+    """Join the output of small records into larger blocks."""
     from bisect import bisect_right
 
     parts: list[bytes] = []
@@ -162,7 +162,7 @@ def in_blocks(records: Iterable[LogRecord]) -> Iterator[LogBlock]:
 
 def whole_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """The same bytes in chunks that end at a newline; only the very last may not."""
-    held: list[bytes] = []  # a line longer than a chunk is joined once, not at every chunk
+    held: list[bytes] = []  # a line longer than a chunk is joined once, not for every chunk
     for chunk in chunks:
         end = chunk.rfind(b"\n") + 1
         if not end:
@@ -181,7 +181,7 @@ class LineSearch:
     Attributes:
         pattern: the compiled expression.
 
-    Raises UsageError for an invalid one.
+    Raises UsageError for an invalid expression.
     """
 
     __slots__ = ("_dense", "_in_bytes", "pattern")
@@ -198,7 +198,7 @@ class LineSearch:
             raise UsageError(f"`{regex}` is not a regular expression: {error}") from error
         is_plain = _stays_in_line(regex)
         self._in_bytes = re.compile(regex.encode(), flags | re.MULTILINE).search if is_plain else None
-        self._dense = False  # most lines match: then going from match to match costs more than testing each
+        self._dense = False  # most lines match: then jumping from match to match costs more than testing each
 
     def found(self, chunk: bytes) -> bytes:
         """The matching lines of a chunk, together."""
@@ -210,7 +210,7 @@ class LineSearch:
         return found
 
     def spans(self, chunk: bytes) -> list[tuple[int, int]]:
-        """Where the matching lines of a chunk begin and end, each with its newline."""
+        """(begin, end) of each matching line of a chunk, with its newline."""
         spans = self._spans_in_bytes(chunk)
         if spans is None:
             lines, hits = self._hits(chunk)
@@ -219,7 +219,7 @@ class LineSearch:
         return spans
 
     def _spans_in_bytes(self, chunk: bytes) -> list[tuple[int, int]] | None:
-        """The search skips the lines between two matches at its own speed. None where it does not apply."""
+        """As `spans`, by a search that skips the lines between matches. None where that does not apply."""
         if self._in_bytes is None or self._dense or not chunk.isascii():
             return None
         return list(_found_in_chunk(chunk, self._in_bytes))
@@ -247,7 +247,7 @@ def _joined(lines: Sequence[str] | Sequence[bytes], hits: Sequence[int], *, is_e
 def _spans_of(
     lines: Sequence[str] | Sequence[bytes], hits: Sequence[int], size: int
 ) -> list[tuple[int, int]]:
-    """Where some lines begin and end in their chunk of that size."""
+    """(begin, end) of some lines in their chunk of that size."""
     if not hits:
         return []
     from itertools import accumulate
@@ -260,7 +260,7 @@ def _spans_of(
 
 
 def grep(chunks: Iterable[bytes], regex: str) -> Iterator[bytes]:
-    """The lines in which `regex` is found (as text, UTF-8), several at a time where they come so.
+    """The lines in which `regex` is found (as text, UTF-8), all of one chunk together.
 
     Raises UsageError for an invalid `regex`.
     """
@@ -312,7 +312,7 @@ def tail(chunks: Iterable[bytes], count: int) -> Iterator[bytes]:
 
 
 def _split(chunk: bytes) -> list[bytes]:
-    """Lines with their newline; a carriage return ends none."""
+    """Lines with their newline; a carriage return does not end a line."""
     parts = chunk.split(b"\n")
     last = parts.pop()
     return [part + b"\n" for part in parts] + ([last] if last else [])
@@ -338,7 +338,7 @@ def as_text(
     follow: bool,
     streams: Stream | str | None,
 ) -> Iterator[str]:
-    """The lines of a replica, where `read` is the `log_chunks` of its scheduler.
+    """The lines of a replica as text. `read`: the `log_chunks` of its scheduler.
 
     Raises UsageError for an unknown stream.
     """
@@ -354,7 +354,7 @@ def as_text(
 
 
 def split_lines(text: str) -> list[str]:
-    r"""Split after each `\n` and only there; lines keep it. `"foo\nbar"` gives `["foo\n", "bar"]`."""
+    r"""Split only after each `\n`, which lines keep. `"foo\nbar"` gives `["foo\n", "bar"]`."""
     lines = [line + "\n" for line in text.split("\n")]
     last = lines.pop()[:-1]
     if last:

@@ -1,7 +1,7 @@
-"""The one loop of a process: descriptors, signals, times. With no time due it sleeps without a timeout.
+"""The event loop of a process: descriptors, signals, times. Without a time to wait for, it has no timeout.
 
-Supervisors run it, which stay small, and the programs of a cluster, Python >= 3.6: no import here but of the
-standard library, and few of those.
+Supervisors, which stay small, and the programs of a cluster, Python >= 3.6, run it: it imports little, and
+only from the standard library.
 """
 
 import _signal  # type: ignore[import-not-found]  # `signal` loads enum and re
@@ -24,19 +24,19 @@ class Loop:
     """Calls the registered callbacks; none runs outside `turn`.
 
     Attributes:
-        on_output: gets every readable descriptor that was added with `add`; there are thousands of them,
-            which is why they have no callback of their own.
-        on_signals: gets the numbers of the signals that came, in their order, each once.
+        on_output: gets every readable descriptor that was added with `add`; these may be thousands, so they
+            have no callback of their own.
+        on_signals: gets the numbers of the received signals, in order, each once.
     """
 
     def __init__(self, signals: "Iterable[int]" = ()) -> None:
-        """Catch these signals. They wait for the first turn."""
+        """Catch these signals; they are kept for the first turn."""
         self.on_output = _nothing  # type: Callable[[int], None]
         self.on_signals = _nothing  # type: Callable[[list[int]], None]
         self._poller = Poller()
         self._calls = {}  # type: dict[int, Callable[[], object]]
         self._times = []  # type: list[tuple[float, int, Callable[[], object]]]
-        self._made = 0  # times so far: those of one moment come in their order
+        self._made = 0  # number of timers so far: those with the same time are called in this order
         self._woken, write = os.pipe()
         for fd in (self._woken, write):
             os.set_blocking(fd, False)
@@ -96,7 +96,7 @@ class Loop:
 
 
 class Poller:
-    """epoll, or poll where there is none: the descriptors that can be read, or have hung up."""
+    """Finds the descriptors that can be read, or have hung up, by epoll, or poll where epoll is missing."""
 
     def __init__(self) -> None:
         epoll = getattr(select, "epoll", None)
@@ -114,10 +114,10 @@ class Poller:
         self._poll.unregister(fd)
 
     def wait(self, timeout_s: "float | None") -> "list[int]":
-        """Descriptors with something to read or at their end; [] when `timeout_s` (None: never) is over."""
+        """The descriptors with input or at their end; [] after `timeout_s` (None: never)."""
         limit = -1 if timeout_s is None else max(0.0, min(timeout_s, LONGEST_S)) * self._unit
         return [fd for fd, _ in self._poll.poll(limit)]
 
 
 def _nothing(*_: object) -> None:
-    """The Python signal handler; the number in the wakeup pipe is all the loop needs."""
+    """The Python signal handler; the loop needs only the number in the wakeup pipe."""

@@ -1,4 +1,4 @@
-"""Do one thing to several apps at once, and merge what comes from several sources."""
+"""Call a function for several apps at once, and merge the items of several sources."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-_AT_ONCE = 16  # each may take the whole grace period of its app
+_AT_ONCE = 16  # calls, each of which may take the whole grace period of its app
 _QUEUED = 64  # pieces of all sources that wait for the reader
 _LEAVE_S = 2.0
 
 
 def in_threads(act: Callable[[str], T], app_ids: Iterable[str]) -> Iterator[tuple[str, T | LauncherError]]:
-    """Call `act` with each app id, with several at once; yields each id with the result or the error.
+    """Call `act` with each app id, several at once; yields each id with the result or the error.
 
     Raises the errors of `act` that are no LauncherError.
     """
@@ -51,7 +51,7 @@ def the_one(results: Iterable[tuple[str, T | LauncherError]]) -> T:
 
 
 def as_they_come(sources: Sequence[Iterable[T]], close: Callable[[], None] | None = None) -> Iterator[T]:
-    """Merge sources in the order of arrival. Several have a thread each. Raises their errors.
+    """Merge sources in the order of arrival; several sources have a thread each. Raises their errors.
 
     Args:
         close: ends the reading of all sources; called when the caller stops, or a source fails.
@@ -97,7 +97,7 @@ def _pump(source: Iterable[T], into: Queue[T | BaseException | None]) -> None:
 
 
 def _drain(waiting: Queue[Any], threads: Sequence[Thread]) -> None:
-    """Let threads end that wait for room in the queue. One whose source does not end by then is left."""
+    """Let threads end that wait for room in the queue. A thread whose source does not end then is left."""
     from queue import Empty
 
     until = time.monotonic() + _LEAVE_S

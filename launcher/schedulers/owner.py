@@ -18,7 +18,7 @@ PATIENCE_S = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """A process. `start` counts clock ticks since boot, 0 where the system has no such count; `home` is its
+    """A process. `start` is in clock ticks since boot, 0 where the system has no such count; `home` is its
     LAUNCHER_HOME, which has the record of its app."""
 
     host: str
@@ -36,16 +36,16 @@ class Owner:
 
     @property
     def is_here(self) -> bool:
-        """Whether it belongs to this machine and its current boot, so that its pid can be checked."""
+        """Whether the process is of this machine and its current boot, so that its pid can be checked."""
         return self.host == os.uname().nodename and self.boot == pids.boot_id()
 
     def is_alive(
         self, progress_at: float | None, *, take_over: bool = False, now: float | None = None
     ) -> bool:
-        """Whether it may still be running.
+        """Whether the process may still be running.
 
         Args:
-            progress_at: time of its last known progress, epoch seconds; decides for another machine.
+            progress_at: time of its last known progress, epoch seconds; decides about a process elsewhere.
             take_over: an owner on another machine counts as dead: the user asked for `--take-over`.
         """
         if self.host == os.uname().nodename:
@@ -55,7 +55,7 @@ class Owner:
         return (time.time() if now is None else now) - progress_at < PATIENCE_S
 
     def wait_for_exit(self, timeout_s: float) -> bool:
-        """Wait until it has ended; False when it still runs after `timeout_s`. Only where `is_here`."""
+        """Wait until the process has ended; False when it runs after `timeout_s`. Only where `is_here`."""
         return pids.wait_for_exit(self.pid, self.start, timeout_s)
 
 
@@ -69,7 +69,7 @@ def this_process() -> Owner:
 
 
 def from_json(text: str) -> Owner | None:
-    """The owner in a label; None for any other text, since other programs may set labels too."""
+    """The owner in a label; None for any other text: other programs may set labels, too."""
     try:
         data = json.loads(text)
         texts = (str(data.get(name, "")) for name in ("user", "home"))

@@ -1,6 +1,6 @@
 """Pack an output folder as a tar stream.
 
-Also runs by itself on clusters, where it reads a line of JSON: Python 3.6 and its standard library.
+On clusters the module runs as a program, which reads a line of JSON: Python 3.6 and its standard library.
 """
 
 import json
@@ -15,10 +15,11 @@ _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
 def packed(folder: str, only: str = "") -> Iterator[bytes]:
-    """The pieces of a tar archive of what is in a folder, or of one entry, a block in memory at a time.
+    """The pieces of a tar archive of a folder's contents, or of one entry, a block in memory at a time.
 
-    Links are packed as links. What goes away meanwhile is left out; a file that grows is packed as long as it
-    was. Raises OSError, and ValueError for what is no file, folder or link, or is cut while it is read.
+    Links are packed as links. An entry that is removed meanwhile is left out; a growing file is packed with
+    its first size. Raises OSError, and ValueError for an entry that is no file, folder or link, or is cut
+    while it is read.
     """
     fd = os.open(folder, _FLAGS | os.O_DIRECTORY)
     try:
@@ -29,7 +30,7 @@ def packed(folder: str, only: str = "") -> Iterator[bytes]:
 
 
 def _below(fd: int, path: str, only: str = "") -> Iterator[bytes]:
-    """The members of the folder that is open at `fd`, which is closed."""
+    """The archive members of the folder open at `fd`; closes `fd`."""
     try:
         for name in [only] if only else sorted(os.listdir(fd)):
             try:

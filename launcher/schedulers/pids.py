@@ -19,7 +19,7 @@ LINUX = sys.platform == "linux"
 LONGEST_S = 2_000_000.0
 """Of one wait, 23 days: the kernel counts milliseconds in 31 bits."""
 
-POLL_S = 0.02  # where the kernel has no event for it
+POLL_S = 0.02  # pause between two looks where the kernel has no event
 
 
 class Process:
@@ -28,7 +28,7 @@ class Process:
     __slots__ = ("group", "parent", "pid", "session", "start", "state")
 
     def __init__(self, pid: int, stat: bytes) -> None:
-        fields = stat[stat.rindex(b")") + 2 :].split(None, 20)  # the command before it may hold anything
+        fields = stat[stat.rindex(b")") + 2 :].split(None, 20)  # the command before `)` may hold anything
         self.pid = pid
         self.state = fields[0].decode()
         self.parent = int(fields[1])
@@ -45,7 +45,7 @@ class Process:
 
 
 def boot_id() -> str:
-    """Differs after each boot of the machine; "" where the system has none."""
+    """An id that differs after each boot of the machine; "" where the system has none."""
     return read("/proc/sys/kernel/random/boot_id").strip().decode()
 
 
@@ -67,7 +67,7 @@ def start_time(pid: int) -> int | None:
 
 
 def is_running(pid: int, start: int) -> bool:
-    """Whether exactly this process is running; a zombie is not."""
+    """Whether exactly this process is running; a zombie does not count."""
     if LINUX:
         found = process(pid)
         return found is not None and found.start == start and found.alive
@@ -84,7 +84,7 @@ def processes() -> Iterator[Process]:
 
 
 def writers(path: str) -> list[int]:
-    """The processes that have a file open for writing, where this one may see that; none without /proc."""
+    """The processes that have a file open for writing, as far as visible here; none without /proc."""
     try:
         wanted = os.stat(path)
     except OSError:
@@ -96,7 +96,7 @@ def _writes(pid: int, wanted: os.stat_result) -> bool:
     folder = f"/proc/{pid}/fd"
     try:
         numbers = os.listdir(folder)
-    except OSError:  # it has exited, or belongs to another user
+    except OSError:  # the process has exited, or belongs to another user
         return False
     for number in numbers:
         try:
@@ -176,7 +176,7 @@ def open_pid(pid: int, start: int) -> int | None:
         return None
     except (AttributeError, OSError):  # not Linux, before 5.3, or a sandbox
         return _watch_pid(pid, start)
-    if start_time(pid) == start:  # asked after opening: from here on the descriptor means this process
+    if start_time(pid) == start:  # checked after opening: so the descriptor means this process
         return fd
     os.close(fd)
     return None
@@ -213,7 +213,7 @@ def wait_for_exit(pid: int, start: int, timeout_s: float | None = None) -> bool:
 def wait_readable(fds: Iterable[int], timeout_s: float | None = None) -> list[int]:
     """Return the `fds` that can be read, or whose other end is closed; [] when `timeout_s` is over.
 
-    Also [] after LONGEST_S: who waits for longer waits again.
+    Also [] after LONGEST_S: a caller with a longer timeout calls again.
     """
     import select
 

@@ -1,7 +1,7 @@
-"""Probe a replica within the loop of the process that runs it; connect to a port, without ever waiting.
+"""Probe a replica within the loop of the process that runs it; connect to a port, without blocking.
 
-Imports next to nothing: a supervisor stays small, and the wrapper of a replica on a cluster, Python >= 3.6,
-has this module, too.
+It imports next to nothing: a supervisor stays small, and the wrapper of a replica on a cluster,
+Python >= 3.6, uses this module, too.
 """
 
 import _socket
@@ -28,20 +28,20 @@ ANSWER_S = 5.0
 """How long a connection and its answer may take, together."""
 
 CONNECT_S = 0.005  # on one machine a connection takes microseconds, unless the listener's queue is full
-ENOUGH = len(b"HTTP/1.1 200")  # bytes of an answer that tell whether it is a good one
+ENOUGH = len(b"HTTP/1.1 200")  # bytes of an answer that show whether it is good
 UNDECIDED = (errno.EINPROGRESS, errno.EALREADY)
 SIGKILL = 9
 
 
 class ProbedRun(Probing):
-    """One run of a replica, while it is probed. It is made before the start, and notes the file of that time.
+    """One probed run of a replica. It is made before the start, and stores the file's stamp of that time.
 
-    A holder says by its subclass whether the run still is to be probed, how to start a command, and what
-    follows from the result.
+    A holder's subclass defines whether the run is still to be probed, how to start a command, and how to
+    report the result.
 
     Args:
         loop: has `watch`, `forget` and `after`.
-        path: of the file of the probe.
+        path: the path of the probe's file.
     """
 
     __slots__ = ("_before", "_fd", "_loop", "_path", "_pid", "_step", "_steps")
@@ -51,7 +51,7 @@ class ProbedRun(Probing):
         self._loop = loop
         self._path = path
         self._before = _stamp(path)
-        self._pid = 0  # of the command of a probe; 0 while none runs
+        self._pid = 0  # pid of a probe's command; 0 while none runs
         self._steps = None  # type: Any
         self._step = 0
         self._fd = -1  # the descriptor that the present step waits for
@@ -61,32 +61,32 @@ class ProbedRun(Probing):
         raise NotImplementedError
 
     def on_ready(self) -> None:
-        """Called once when the replica is ready."""
+        """Report the ready replica; called once."""
         raise NotImplementedError
 
     def on_late(self, why: str) -> None:
-        """Called with the sentence when the time of the replica is up."""
+        """Report, with the sentence `why`, a replica whose time is up; called once."""
         raise NotImplementedError
 
     def start(self, argv: "list[str]", then: "Callable[[int], None]") -> "tuple[int, str]":
-        """Start a command, and call `then` with its exit code, -N for signal N: its pid, or 0 and why not."""
+        """Start a command, and call `then` with its exit code, -N for signal N; returns its pid, or 0 and why."""
         raise NotImplementedError
 
     def hosts(self) -> "Iterable[tuple[int, str]]":
-        """Family and address at which a port is probed."""
+        """(Family, address) of each host at which a port is probed."""
         return HOSTS
 
     # -- in the loop ---------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Probe the replica, which was started."""
+        """Begin to probe the started replica."""
         self._loop.after(self.timeout_s, self._time_is_up)
         self._loop.after(self.pause_s(), self._probe)
 
     def end(self) -> None:
-        """End the probe of this moment."""
+        """End the present probe."""
         self._close()
-        for kill in (os.killpg, os.kill) if self._pid else ():  # its group may not be made yet
+        for kill in (os.killpg, os.kill) if self._pid else ():  # the command's group may not exist yet
             try:
                 kill(self._pid, SIGKILL)
             except OSError:
@@ -171,7 +171,7 @@ class ProbedRun(Probing):
 
 
 def _stamp(path: "Any") -> "Any":
-    """Return values that change with each write of a file: time in ns, inode, size; None without a file."""
+    """Values that change with each write of a file: time in ns, inode, size; None without a file."""
     try:
         found = os.stat(path)
     except OSError:
@@ -183,11 +183,11 @@ def _stamp(path: "Any") -> "Any":
 
 
 def ask(probe: "Mapping[str, Any]", hosts: "Iterable[tuple[int, str]]", limit_s: float) -> "Steps":
-    """Probe a port at each of these addresses, until one is as it should be.
+    """Probe a port at each of these addresses, until a probe succeeds.
 
     Args:
-        hosts: family and address of each.
-        limit_s: how long connections and answers may take, together.
+        hosts: (family, address) of each host.
+        limit_s: time limit of all connections and answers together.
     """
     port, path, until = probe["port"], probe.get("http"), time.monotonic() + limit_s
     why = f"nothing listens on port {port}"
@@ -213,26 +213,26 @@ def ask(probe: "Mapping[str, Any]", hosts: "Iterable[tuple[int, str]]", limit_s:
 
 
 def _connect(sock: "Any", address: "tuple[str, int]", until: float) -> "Any":
-    """The errno of a connection that cannot be made; 0 for one that stands."""
+    """Connect; returns the errno of a failure, 0 for a connection."""
     code = sock.connect_ex(address)
     while code in UNDECIDED and time.monotonic() < until:
         yield -1, CONNECT_S, ""
         code = sock.connect_ex(address)
     if code not in (0, errno.EISCONN):
         return code
-    try:  # a free port may be the one that the connection comes from
+    try:  # the connection's own port may be the probed port, if that is free
         return 0 if sock.getsockname() != sock.getpeername() else errno.ECONNREFUSED
-    except OSError:  # closed by the other side meanwhile
+    except OSError:  # the other side has closed the connection meanwhile
         return errno.ECONNREFUSED
 
 
 def _answer(sock: "Any", path: str, port: int, until: float, limit_s: float) -> "Steps":
-    """Make an HTTP request: what is wrong with the answer, "" for nothing."""
+    """Make an HTTP request; returns the problem of the answer, "" for none."""
     what, answer = f"GET {path} on port {port}", b""
     request = f"GET {path} HTTP/1.0\r\nHost: localhost:{port}\r\nConnection: close\r\n\r\n"
     try:
         sock.send(request.encode())
-    except OSError:  # it may answer without reading
+    except OSError:  # the server may answer without reading
         pass
     while len(answer) < ENOUGH:
         left_s = until - time.monotonic()
@@ -243,7 +243,7 @@ def _answer(sock: "Any", path: str, port: int, until: float, limit_s: float) -> 
             data = sock.recv(4096)
         except BlockingIOError:
             continue
-        except OSError:  # closed by the server
+        except OSError:  # the server has closed the connection
             break
         if not data:
             break
@@ -253,7 +253,7 @@ def _answer(sock: "Any", path: str, port: int, until: float, limit_s: float) -> 
 
 
 def taken_port(port: int) -> str:
-    """Why no replica can start that is to listen on a port of this machine; "" when it is free."""
+    """Why a replica that is to listen on a port of this machine cannot start; "" when the port is free."""
     for family, host in HOSTS:
         try:
             sock = _socket.socket(family, _socket.SOCK_STREAM)

@@ -1,4 +1,4 @@
-"""Read the logs of an app back, followed or not, with the restarts between."""
+"""Read the logs of an app, as they are or followed, with the restarts between."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class AppLogs(ABC):
         """The output of one replica."""
 
     def chunks(self, replicas: Sequence[Where], part: LogPart) -> Iterator[tuple[str, int, bytes]]:
-        """The output of several replicas: here of one after the other."""
+        """The output of several replicas, by default one after the other."""
         for where in replicas:
             found = (record.data for record in self.records(where, part))
             for data in found if part.tail is None or part.follow else tail(found, part.tail):
@@ -37,18 +37,18 @@ class AppLogs(ABC):
         return in_blocks(self.records(where, part))
 
     def replicas(self) -> Sequence[Where] | None:
-        """The replicas that may have logs. None where only the record of the app names them."""
+        """The replicas that may have logs; None where only the record of the app names them."""
         return None
 
     def run_starts(self, replicas: Sequence[Where]) -> Mapping[Where, Sequence[tuple[int, float]]] | None:
-        """None where the times of restarts are not known."""
+        """See `Scheduler.run_starts`; None where the times of restarts are unknown."""
         return None
 
     def restarts(self) -> Iterator[Restart]:
         return iter(())
 
     def events(self) -> Callable[[], Iterable[Event]]:
-        """A function whose calls return the new events of the record; none where there is none."""
+        """A function whose calls return the new events of the record; no events where there is no record."""
         return tuple
 
 
@@ -67,11 +67,11 @@ class RecordedLogs(AppLogs):
 
     @abstractmethod
     def present(self, replicas: Sequence[Where], part: LogPart) -> Iterator[tuple[Where, bytes]]:
-        """The output as far as it is written, one replica after the other."""
+        """The output up to now, one replica after the other."""
 
     @abstractmethod
     def present_records(self, where: Where, part: LogPart) -> Iterator[LogRecord]:
-        """The records of a replica as far as they are written, with a mark of each restart."""
+        """The records of a replica up to now, with a mark of each restart."""
 
     @abstractmethod
     def followed(
@@ -80,7 +80,7 @@ class RecordedLogs(AppLogs):
         """The records of replicas as they are written, until the app has ended, or every log is past `until`.
 
         Args:
-            notes: reports restarts. The caller does that for those before the mark of a restart.
+            notes: reports restarts. The caller reports those before the mark of a restart.
             marks: whether each restart is marked, and `since` selects records, not lines.
         """
 
@@ -90,7 +90,7 @@ class RecordedLogs(AppLogs):
 
     @abstractmethod
     def rounds(self) -> Iterator[bool]:
-        """Blocks until the record may have more events; whether it will have no more after these."""
+        """Block until the record may have new events; yield whether it will have no more after these."""
 
     def restart_reader(self) -> RestartReader:
         from launcher.schedulers.restarts import RestartReader
@@ -102,14 +102,14 @@ class RecordedLogs(AppLogs):
     def records(self, where: Where, part: LogPart) -> Iterator[LogRecord]:
         if not part.follow:
             return self.present_records(where, part)
-        # Of several replicas that are read one by one, the one that failed reports the restart.
+        # Where several replicas are read one by one, the log of the failed one reports the restart.
         found = self._noted([where], part, part.since, of_cause=True)
         return (record for _, record in found)
 
     def chunks(self, replicas: Sequence[Where], part: LogPart) -> Iterator[tuple[str, int, bytes]]:
         if not part.follow:
             return ((*where, data) for where, data in self.present(replicas, part))
-        # Restarts of before have no place among the last lines.
+        # Earlier restarts have no place among the last lines.
         found = self._noted(replicas, part, part.since if part.tail is None else time.time())
         return ((*where, record.data) for where, record in found if record.data)
 

@@ -1,4 +1,4 @@
-"""Turn the recorded attempt of an app, and its state, into the records and answers that schedulers give.
+"""Turn the recorded attempt and the state of an app into the records and answers of schedulers.
 
 Imports no specs at the top: `list` and `status` load this module.
 """
@@ -46,9 +46,9 @@ if TYPE_CHECKING:
 
 
 def write_json(app_dir: str, name: str, value: Mapping[str, Any]) -> None:
-    """Write a file of an app's folder.
+    """Write a JSON file in an app's folder.
 
-    Raises StateError when the disk is full or read-only; then the file is as it was.
+    Raises StateError when the disk is full or read-only; then the old file stays.
     """
     import json
 
@@ -97,7 +97,7 @@ def row_of(scheduler: str, app_id: str, recorded: Recorded, session: str = "") -
     """The record of an app as it was reserved.
 
     Args:
-        session: used where nothing else names one.
+        session: used where the recorded attempt names none.
     """
     key = recorded.get("key")
     made = AppRecord(
@@ -132,7 +132,7 @@ class SeenApp:
 
     Attributes:
         record: its present state, with replicas and warnings where the whole app was read.
-        owner: as in `Attempt`.
+        owner: see `Attempt`.
     """
 
     def __init__(self, record: AppRecord, recorded: Recorded | None = None, owner: str = "") -> None:
@@ -142,7 +142,7 @@ class SeenApp:
 
     @property
     def recorded(self) -> Recorded:
-        """Return the app as it was reserved."""
+        """The contents of `attempt.json`: the app as it was reserved."""
         return self._recorded or {}
 
     def attempt(self) -> Attempt | None:

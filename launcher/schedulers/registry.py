@@ -1,4 +1,4 @@
-"""Map names of schedulers to factories: built-in ones, imported on use, and those of entry points.
+"""Map names of schedulers to factories: built-in factories, imported on use, and those of entry points.
 
 A built-in name is looked up without a search for entry points: that search reads the metadata of every
 installed package, which takes longer than most commands.
@@ -91,7 +91,7 @@ def _deferred(home: str) -> SchedulerFactory:
 
 
 def imported(home: str) -> Callable[..., Any]:
-    """The function that one of the tables names, "module:function"; loads its module."""
+    """The function named "module:function" in a table; loads its module."""
     from importlib import import_module
 
     module, _, name = home.partition(":")
@@ -100,9 +100,9 @@ def imported(home: str) -> Callable[..., Any]:
 
 
 def _entry_points(group: str) -> dict[str, SchedulerFactory]:
-    """Factories that installed packages offer; each is loaded when it is called.
+    """The factories of installed packages; each is loaded when it is called.
 
-    Calling one raises SchedulerError when it cannot be loaded, or raises anything that is no LauncherError.
+    A call raises SchedulerError when the factory cannot be loaded, or raises anything but a LauncherError.
     """
     from importlib.metadata import entry_points
 

@@ -37,8 +37,8 @@ class Surroundings:
     Attributes:
         scratch: the folder that the replicas share.
         output: the app's own output folder, "" for none.
-        hosts: variable → host, of those of `host_variables` that the scheduler knows.
-        values: macro → value, beside those that every scheduler fills in.
+        hosts: variable → host, for variables of `host_variables` whose host the scheduler knows.
+        values: macro → value, beside the macros that every scheduler fills in.
         img_root: the folder that `$<img_root>` stands for.
     """
 
@@ -50,7 +50,7 @@ class Surroundings:
     img_root: str = ""
 
     def replicas(self, role: Role) -> Iterator[tuple[int, Role]]:
-        """Number and role of each replica, with its macros filled in but for the app id."""
+        """Number and role of each replica, with all macros filled in except the app id."""
         values = macros.Values(
             img_root=self.img_root, app_id=SYMBOLIC_APP_ID, replica_id="", rank0_env=RANK0_ENV
         )
@@ -59,7 +59,7 @@ class Surroundings:
             yield k, known.apply(role, partial={"app_id"}, hosts=self.values)
 
     def environment(self, env: Mapping[str, str], *, error_file: str, logs: str) -> dict[str, str]:
-        """The variables of a replica, with `env` of its role. Secrets stay references.
+        """The variables of a replica, including `env` of its role. Secrets stay references.
 
         Args:
             error_file: the path of its structured error file.
@@ -88,21 +88,21 @@ def retries_of(app: AppDef) -> dict[str, tuple[int, str]]:
 
 
 def rules_of_roles(app: AppDef) -> dict[str, dict[str, Any]]:
-    """Role → the fields that the holder of the app follows beside the retries, of roles that set any."""
+    """Role → the fields beside the retries that the app's holder follows, for roles that set any."""
     return {role.name: rules for role in app.roles if (rules := rules_of(role))}
 
 
 def binder(app_id: str, values: Mapping[str, str] | None = None) -> Callable[[Any], Any]:
-    """A function that gives plain data a real app id: macros and escapes resolved, secrets as they are."""
+    """A function that puts a real app id into plain data: it resolves macros and escapes, not secrets."""
     known = {"app_id": app_id, **(values or {})}
     return lambda data: map_text(data, lambda text: substitute(text, known))
 
 
 def without_output(env: Mapping[str, Any], symbol: str = SYMBOLIC_OUTPUT) -> dict[str, Any]:
-    """The variables without that of an output folder, which an app without a job does not have.
+    """The variables without the variable of an output folder, which an app without a job does not have.
 
     Args:
-        symbol: its value; one that a user has edited stays.
+        symbol: the value of that variable; an edited value stays.
     """
     return {name: value for name, value in env.items() if (name, value) != (OUTPUT_VARIABLE, symbol)}
 
@@ -111,12 +111,12 @@ def without_output(env: Mapping[str, Any], symbol: str = SYMBOLIC_OUTPUT) -> dic
 
 
 def shown_value(name: str, value: str) -> str:
-    """The value of a variable for people: a secret by its reference, nothing that looks like a secret."""
+    """The value of a variable for users: a secret as its reference, a value like a secret hidden."""
     return f"(secret {value})" if isinstance(value, Secret) else hide(value, name)
 
 
 def alike(replicas: Sequence[object]) -> Iterator[tuple[int, int]]:
-    """First and last number of equal replicas that follow each other: they are shown once."""
+    """(First, last) number of each sequence of equal replicas, which are shown once."""
     first = 0
     for k in range(1, len(replicas) + 1):
         if k == len(replicas) or replicas[k] != replicas[first]:

@@ -1,4 +1,4 @@
-"""The responses of schedulers: Stream, DescribeAppResponse, ListAppResponse; records as those, and back.
+"""The responses of schedulers: Stream, DescribeAppResponse, ListAppResponse; and their conversion to records.
 
 Separate from `api`, which loads these names on first use: dataclasses and enum would double the time of
 `launcher list`.
@@ -33,12 +33,12 @@ _STATES = {
 
 
 def app_state(state: str) -> AppState:
-    """The states of records as those of TorchX: a lost app has failed, a skipped one is cancelled."""
+    """The state of a record as one of TorchX: a lost app has failed, a skipped one is cancelled."""
     return _STATES.get(state, AppState.UNKNOWN)
 
 
 class Stream(str, Enum):
-    """Which output of a replica: what it wrote to stdout, to stderr, or both in the order of writing."""
+    """An output of a replica: stdout, stderr, or both in the order of writing."""
 
     STDOUT = "stdout"
     STDERR = "stderr"
@@ -117,7 +117,7 @@ def of_description(answer: DescribeAppResponse, scheduler: str, session: str) ->
 
 
 def of_listed(answer: ListAppResponse, scheduler: str) -> AppRecord:
-    """The record of one line of `list`: without the time of its start or end."""
+    """The record of one line of `list`, without the times of start and end."""
     session = answer.app_handle.partition("://")[2].partition("/")[0]
     return AppRecord(
         scheduler,
@@ -135,8 +135,8 @@ def description_of(
     """The answer of `describe` for a scheduler that has a record of its own.
 
     Args:
-        app: what was submitted.
-        message: instead of the record's.
+        app: the submitted app.
+        message: replaces the record's message.
     """
     roles = _statuses(record)
     cause = root_cause(replica for role in roles for replica in role.replicas)

@@ -17,9 +17,9 @@ Event = dict[str, Any]
 POLICIES: Final = {"replica": "REPLICA", "role": "ROLE", "app": "APPLICATION"}
 """What is restarted → the retry policy that says so."""
 
-_LAST_S = 1e-6  # times of log lines count to the microsecond: the last one before another
+_LAST_S = 1e-6  # the unit of log line times: the distance to the last time before another
 _CHUNK = 1 << 16
-_ALL = -1  # in place of the number of a replica: all of the role
+_ALL = -1  # in place of the number of a replica: the whole role
 _APP = ("", _ALL)
 
 
@@ -29,11 +29,11 @@ class Restart:
 
     Attributes:
         role, k: the replica whose failure it follows.
-        scope: what is restarted: replica, role or app.
-        number: it is the first, the second, … that counts against `most`, the role's `max_retries`.
-        delay_s: pause before it, in seconds.
+        scope: the restarted part: replica, role or app.
+        number: the number of the restart, from 1, counted against `most`, the role's `max_retries`.
+        delay_s: the pause before it, in seconds.
         cause: how that replica failed: "exited with 1".
-        at: when it was decided, epoch seconds.
+        at: the time of the decision, epoch seconds.
     """
 
     role: str
@@ -58,10 +58,10 @@ class Restart:
 
 
 class RecordedEvents:
-    """The events in the file of a record, which has a line for each. A call returns those that are new.
+    """Reads the events in the file of a record, one per line. Each call returns the new events.
 
     Args:
-        parse: makes events of whole lines.
+        parse: turns whole lines into events.
     """
 
     def __init__(self, path: str, parse: Callable[[bytes], Iterable[Event]]) -> None:
@@ -78,18 +78,18 @@ class RecordedEvents:
                     whole = b"".join(lines)
                     self._offset += len(whole)
                     yield from self._parse(whole)
-                    if rest:  # it is still being written
+                    if rest:  # the last line is still being written
                         return
         except OSError:
             return
 
 
 class RestartReader:
-    """Reads the restarts of an app as its record gets them: each `read` continues where the last one ended.
+    """Reads the restarts of an app from its growing record: each `read` continues where the last one ended.
 
     Args:
         events: returns the new events of the record.
-        declared: the event `created` of an app whose record has none.
+        declared: the event `created` for an app whose record has none.
     """
 
     def __init__(self, events: Callable[[], Iterable[Event]], declared: Event | None = None) -> None:
@@ -117,7 +117,7 @@ class RestartReader:
             if restart is not None:
                 yield restart
             if not self._has_retries:
-                return  # the rest of the record is of no interest
+                return  # the rest of the record has no restarts
 
     def _restart(self, event: Event) -> Restart:
         replica = self._app.replica(event)
@@ -135,10 +135,10 @@ class RestartReader:
 
 
 def followed(reader: RestartReader, rounds: Iterable[bool]) -> Iterator[Restart]:
-    """The restarts of an app from its first one on, each as it comes, until the app has ended.
+    """All restarts of an app, each as it comes, until the app has ended.
 
     Args:
-        rounds: blocks until the record may have more; whether this is all that it will have.
+        rounds: blocks until the record may have new events; yields whether it will have no more after these.
     """
     if reader.is_over:
         return
@@ -149,15 +149,15 @@ def followed(reader: RestartReader, rounds: Iterable[bool]) -> Iterator[Restart]
 
 
 class RestartNotes:
-    """Reports the restarts of replicas that are followed, each between the outputs that it separates.
+    """Reports the restarts of followed replicas, each between the outputs that it separates.
 
     May be used by several threads.
 
     Args:
         report: called with each restart, once.
-        names: the replicas that are followed.
+        names: the followed replicas.
         since: restarts before this time (epoch seconds) are not reported.
-        of_cause: report only the restarts that follow a failure of one of them.
+        of_cause: report only restarts caused by a failure of one of them.
     """
 
     def __init__(
@@ -179,7 +179,7 @@ class RestartNotes:
         self._lock = allocate_lock()
 
     def look(self) -> float:
-        """Read what is new; the time of the last restart that is not reported yet, 0.0 for none."""
+        """Read new events; returns the time of the last unreported restart, 0.0 for none."""
         with self._lock:
             self._read()
             return max((queue[-1].at for queue in self._pending.values()), default=0.0)
@@ -191,11 +191,11 @@ class RestartNotes:
 
     @property
     def is_over(self) -> bool:
-        """Whether there will be no restart, and none is left to be reported."""
+        """Whether there will be no further restart, and none is left to report."""
         return self._reader.is_over and not self._pending
 
     def waiting(self) -> set[Where]:
-        """The followed replicas that restarts not reported yet are about."""
+        """The followed replicas with unreported restarts."""
         if _APP in self._pending:
             return self._names
         roles = {role for role, k in self._pending if k == _ALL}
@@ -232,7 +232,7 @@ class RestartNotes:
 
 
 def _scope(restart: Restart) -> Where:
-    """Return the restarted part: a replica, all of a role, or all of the app."""
+    """The restarted part: a replica, a whole role, or the whole app."""
     if restart.scope == "replica":
         return restart.role, restart.k
     return (restart.role, _ALL) if restart.scope == "role" else _APP
@@ -251,9 +251,9 @@ def run_starts(events: Iterable[Event], replicas: Iterable[Where]) -> dict[Where
 
 
 def run_between(starts: Sequence[tuple[int, float]], restart: int) -> tuple[float, float | None] | None:
-    """The first and the last moment of one of the runs that `run_starts` lists; None where it is not there.
+    """The first and the last moment of a run in the list of `run_starts`; None where the run is missing.
 
-    The last moment is None for the run that goes on.
+    The last moment is None for the present run.
     """
     for index, (number, at) in enumerate(starts):
         if number == restart:
@@ -264,7 +264,7 @@ def run_between(starts: Sequence[tuple[int, float]], restart: int) -> tuple[floa
 def within(
     times: tuple[float, float | None], since: float | None, until: float | None
 ) -> tuple[float, float | None]:
-    """`since` and `until` for the output of a run, as far as it lies between the given ones."""
+    """`since` and `until` for the output of a run, restricted to the given ones."""
     began, ended = times
     if ended is not None:
         until = ended if until is None else min(until, ended)

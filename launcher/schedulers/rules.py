@@ -1,4 +1,4 @@
-"""The run options and rules of every registered scheduler: the value that job files are compiled with."""
+"""The run options and rules of every registered scheduler, for compiling job files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class SchedulerRules(Mapping[str, "Callable[[], runopts]"]):
     """Scheduler name → function that gives its run options, the same ones each time.
 
-    A scheduler is made when a job file names it, so that compiling imports no other.
+    A scheduler is made when a job file names it, so that compiling imports no other scheduler.
     """
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class SchedulerRules(Mapping[str, "Callable[[], runopts]"]):
         """The problems of an app on the scheduler of that name. See `Scheduler.app_problems`."""
         scheduler = self._scheduler(name)
         if has_workspace and scheduler.builds_workspaces:
-            # The image that is built; its Dockerfile may name another one to go on than the role's.
+            # The built image; its Dockerfile may name a base image other than the role's.
             app = replace(app, roles=[replace(role, image=role.image or BUILT_IMAGE) for role in app.roles])
         yield from unsupported(app, getattr(scheduler, "supports", None), name, self._supporting)
         yield from scheduler.app_problems(app, cfg)

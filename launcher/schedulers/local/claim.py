@@ -154,9 +154,10 @@ def _has_started(app_dir: str) -> bool:
 def _take_over(app_dir: str, record: Record) -> bool:
     """Clear the files of a dead owner, under the lock; True when it had begun the same submission.
 
-    This process may be killed, too: the events are removed first, since an app without them waits for nothing,
-    and attempt.json stays until it is replaced, so that the app is a begun submission of its attempt throughout.
-    Raises ReservedError when the app was started: then it is an attempt of its own, whatever its outcome.
+    This process may be killed, too: the events are removed first, since an app without events waits for
+    nothing, and attempt.json stays until it is replaced, so that the app is a begun submission of its attempt
+    throughout. Raises ReservedError when the app was started: then it is an attempt of its own, whatever its
+    outcome.
     """
     view = appview.read_state(app_dir, ours=True)
     if view is not None and view.state not in rundir.UNSTARTED:

@@ -79,7 +79,7 @@ class OwnPlace:
             return False
 
         def stirred() -> None:
-            """Look again when the callbacks of all ready descriptors have returned: a look closes descriptors."""
+            """Look again once the callbacks of all ready descriptors have returned: a look closes some."""
             if not self._is_stirred:
                 self._is_stirred = True
                 self._loop.after(0, go_on)

@@ -111,7 +111,7 @@ def enlarge_pipe(fd: int, size: int) -> None:
 
 
 def trim_memory() -> None:
-    """Return freed memory to the system: the request of a large app takes more memory than its supervision."""
+    """Return freed memory to the system: a large app's request takes more memory than its supervision."""
     if LINUX:
         libc("malloc_trim", 0)
 

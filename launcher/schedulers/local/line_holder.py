@@ -1,12 +1,13 @@
-"""The holder of a line: it holds the apps of an apply that wait for others, or for their share of the machine.
+"""The holder of a line: it holds the apps of an apply that wait for others, or for their share of a machine.
 
 With supervisors there would be a process for each app. The holder has each app's request in memory, takes the
-app's turn, and has a supervisor started when the time comes; from then on it no longer knows the app. It ends
-when it holds no app and its client has gone. A killed holder leaves attempts that the next apply submits again.
+app's turn, and has a supervisor started when the time comes; from then on it no longer knows the app. It
+ends when it holds no app and its client has gone. A killed holder leaves attempts that the next apply
+submits again.
 
-Its client sends it a socket and the lock of each app: the socket is used as with a supervisor. To end one app,
-other clients write their request into the app's folder, then send SIGUSR1 (`stop.py`); they do not wait for
-the exit of this process.
+Its client sends it a socket and the lock of each app: the socket is used as with a supervisor. To end one
+app, other clients write their request into the app's folder, then send SIGUSR1 (`stop.py`); they do not wait
+for the exit of this process.
 """
 
 from __future__ import annotations

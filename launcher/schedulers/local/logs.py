@@ -113,8 +113,8 @@ class LocalLogs(RecordedLogs):
 class LogView:
     """One stream ("stdout", "stderr", "combined") of a replica's log, as far as it was written.
 
-    Offsets count the bytes of the stream. A stream consists of runs: consecutive parts of the log, and a line in
-    place of output that was removed from a bounded log. Use as a context manager.
+    Offsets count the bytes of the stream. A stream consists of runs: consecutive parts of the log, and a line
+    in place of output that was removed from a bounded log. Use as a context manager.
 
     Attributes:
         size: bytes of the stream.
@@ -200,8 +200,8 @@ class LogView:
         return self._places[run] + (0 if run in self._markers else offset - self._starts[run])
 
     def written(self, start: int, offset: int) -> tuple[int, str, int]:
-        """For the byte `offset` bytes behind `start`: when it was read from the replica (ns), its stream, and the
-        offset up to which both are the same."""
+        """For the byte `offset` bytes behind `start`: when it was read from the replica (ns), its stream, and
+        the offset up to which both are the same."""
         at = start + offset
         if not self._known[0] <= at < self._known[1]:
             run = max(0, bisect_right(self._starts, at) - 1)

@@ -162,7 +162,7 @@ class LogWriter:
     # -- a log with a bound --------------------------------------------------------------------------------
 
     def _fill_segments(self, log: ReplicaLog, kind: int, data: Buffer) -> Buffer:
-        """Begin segments as needed and write the data up to the last of them; returns the rest, which fits there.
+        """Write data that does not fit into the present segment, and begin new segments; returns the rest.
 
         Segments end with a complete line where possible, so that whole lines are removed later.
         """

@@ -145,7 +145,7 @@ class LocalApps(EngineApps):
         )
 
     def records(self) -> list[AppRecord]:
-        """The apps of the scheduler, the newest first; apps without a recorded end are read from their folders."""
+        """The apps of the scheduler, the newest first; apps without a recorded end come from their folders."""
         with open_store(readonly=True) as store:
             apps = store.apps(self._backend)
         out = []
@@ -200,7 +200,7 @@ class LocalApps(EngineApps):
         return [attempt for attempt in found if attempt is not None]
 
     def _ended_or_removed(self, app: AppRecord) -> AppView | None:
-        """The app if it has ended. Removes a void row, and the remains of a dead owner's app without a job."""
+        """The app if it has ended. Removes a void row, and the app without a job of a dead owner."""
         app_dir = self._dir(app.app_id)
         view = appview.read_state(app_dir)
         if view is None:

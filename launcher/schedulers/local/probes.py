@@ -1,4 +1,4 @@
-"""Probe the replicas of an app within its supervisor. Only apps with a probe load this module."""
+"""Probe the replicas of an app within its supervisor, which loads this module only for apps with a probe."""
 
 from __future__ import annotations
 

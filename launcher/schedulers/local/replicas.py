@@ -1,8 +1,8 @@
 """The processes of an app: start them, copy their output, detect their ends, stop them and their descendants.
 
-A replica leads its own session and process group. Until the exit status of the leader is collected, the
-number of the group cannot be reused and the group may be signalled; afterwards descendants of this process
-are signalled one by one.
+The first process of a replica leads its own session and process group. Until the exit status of the leader
+is collected, the number of the group cannot be reused and the group may be signalled; afterwards, descendants
+of this process are signalled one by one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PIPE_BYTES = 64 * 1024
 BIG_PIPE_BYTES = 1024 * 1024
 MAX_READS = 2 * BIG_PIPE_BYTES // PIPE_BYTES  # empties any pipe, and bounds reading from a busy one
 FIRST_RETRY_S, LAST_RETRY_S = 0.005, 1.0
-KILL_ROUNDS = 100  # a few milliseconds
+KILL_ROUNDS = 100  # these take a few milliseconds
 
 NO_PROBE: Mapping[str, Any] = {}
 
@@ -40,9 +40,9 @@ IDLE, RUNNING, ENDING, ENDED = range(4)
 
 
 class RunningRole:
-    """One role: its replicas, and the rules that concern their processes.
+    """One role: its replicas, and the rules for their processes.
 
-    `common` holds the variables that most of its replicas share.
+    common: the variables that most of its replicas share.
     """
 
     __slots__ = ("common", "max_retries", "name", "probe", "replicas")
@@ -56,7 +56,7 @@ class RunningRole:
 
 
 class Replica:
-    """One replica; `packed` is its packed start request. There may be thousands, so values are small."""
+    """One replica; `packed` is its packed start request. There may be thousands, so its values are small."""
 
     __slots__ = (
         "code",
@@ -85,7 +85,7 @@ class Replica:
         self.k = k
         self.packed = packed
         self.log = log
-        self.restarts = 0  # for whatever reason
+        self.restarts = 0  # all restarts, whatever their reason
         self.state = IDLE
         self.pid = self.out = self.err = -1
         self._forget()
@@ -99,10 +99,10 @@ class Replica:
         self.code = self.signal = self.ended_ns = 0
         self.oom = self.ready = False
         self.use: Measured = ()  # known once its leader has ended
-        self.late = ""  # why it has failed that was not ready in time
+        self.late = ""  # why it failed, if it was not ready in time
         self.stopped = False  # the supervisor sent it TERM
-        self.interrupted = False  # its leader ended after that
-        self.kill_at = 0.0  # monotonic time at which the rest of it is killed; 0.0: no deadline
+        self.interrupted = False  # its leader ended after TERM
+        self.kill_at = 0.0  # monotonic time at which its remaining processes are killed; 0.0: no deadline
 
 
 class Replicas:
@@ -116,7 +116,7 @@ class Replicas:
         self._logs = logs
         self._on_end = on_end
         self.others: dict[int, Callable[[int], None]] = {}  # children that are no replicas, by pid
-        self._by_pid: dict[int, Replica] = {}  # leaders whose exit status is not collected
+        self._by_pid: dict[int, Replica] = {}  # pid of a leader whose exit status is not collected → replica
         self._pipes: tuple[dict[int, Replica], dict[int, Replica]] = ({}, {})  # by kind: stdout, stderr
         self._ending: dict[Replica, None] = {}
         self._buffer = memoryview(bytearray(PIPE_BYTES))
@@ -131,7 +131,7 @@ class Replicas:
         return bool(self._by_pid or self._ending)
 
     def take_rest(self) -> Measured:
-        """The use of the processes that outlived their replica, since the last call; nothing for none."""
+        """The use, since the last call, of processes that outlived their replica; empty for none."""
         used, self._rest_s = usage.of_rest(*self._rest_s), [0.0, 0.0]
         return used
 
@@ -147,11 +147,11 @@ class Replicas:
             self._logs.mark_restart(replica.log)
 
     def stop(self, replicas: Iterable[Replica], grace_s: float) -> None:
-        """Send TERM to the groups of `replicas`, and KILL to the rest of them after `grace_s`.
+        """Send TERM to the groups of `replicas`, and KILL to their remaining processes after `grace_s`.
 
         Replicas that are already stopping with a later deadline only get the new deadline.
         """
-        self.reap()  # replicas that have ended by now were not stopped
+        self.reap()  # replicas that have ended by now do not count as stopped
         kill_at = time.monotonic() + grace_s
         stopping = [
             (each, each.pid)
@@ -178,7 +178,7 @@ class Replicas:
     def read(self, fd: int) -> None:
         """Copy the data in a pipe to the logs."""
         replica = self._pipes[STDOUT].get(fd) or self._pipes[STDERR].get(fd)
-        if replica is None:  # closed earlier in this turn
+        if replica is None:  # the pipe was closed earlier in this turn
             return
         self._copy(fd)
         self._end_if_done(replica)
@@ -202,7 +202,7 @@ class Replicas:
         except ChildProcessError:
             return False
         finally:
-            if adopted:  # it may have been the last one of a group
+            if adopted:  # the child may have been the last process of a group
                 for replica in list(self._ending):
                     self._end_if_done(replica)
         return True
@@ -210,7 +210,7 @@ class Replicas:
     def sweep(self, then: Callable[[], None], retry_s: float = FIRST_RETRY_S) -> None:
         """KILL all descendants of this process, and call `then` when none is left.
 
-        To be called after every replica has ended: their pipes then hold the last of their output.
+        To be called after every replica has ended: then the pipes hold the last output.
         """
         if self.reap() and self._kill_descendants():
             self._loop.after(retry_s, lambda: self.sweep(then, min(2 * retry_s, LAST_RETRY_S)))
@@ -225,8 +225,8 @@ class Replicas:
     def _kill_descendants(self) -> bool:
         """KILL all descendants of this process; returns whether some may be left.
 
-        A process that forks and exits again and again is gone before a scan of all processes has ended.
-        But its child is adopted by this process, and is killed within microseconds of being seen.
+        A process that forks and exits again and again is gone before a scan of all processes has ended. But
+        this process adopts its child, and kills the child within microseconds of seeing it.
         """
         kernel.kill_descendants()
         for _ in range(KILL_ROUNDS):

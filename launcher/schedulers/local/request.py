@@ -55,7 +55,7 @@ def build_request(
         images: decides where each role runs.
         extra_paths: folders in front of each replica's PATH.
 
-    Raises InvalidRunConfigException for options out of range, RejectedAppError for what cannot be run.
+    Raises InvalidRunConfigException for options out of range, RejectedAppError for an app that cannot run.
     """
     check(app, cfg)
     app_dir = _app_dir(apps_dir)
@@ -126,8 +126,8 @@ def bind_request(
     """The request under a real app id: a new value, macros and escapes resolved.
 
     Args:
-        outputs: macro → absolute folder, for `$<output_dir>` and those of needs; None for an app without a
-            job, which gets no variable for an output folder.
+        outputs: macro → absolute folder, for `$<output_dir>` and the macros of needs; None for an app without
+            a job, which gets no variable for an output folder.
     """
     bind = binder(app_id, outputs)
 
@@ -160,7 +160,7 @@ def _replicas(
     around: Surroundings,
 ) -> list[ReplicaParam]:
     if type(images).fetch_role is not ImageProvider.fetch_role:
-        role = deepcopy(role)  # it may edit the role
+        role = deepcopy(role)  # the provider may edit the role
     img_root = images.fetch_role(role)
     own = request.separate_streams
     made = os.path.join(request.log_dir if own else request.app_dir, "torchelastic")
@@ -185,7 +185,7 @@ def _replicas(
 def _path(
     env: Mapping[str, str], cwd: str | None, cfg: Mapping[str, CfgVal], extra_paths: Sequence[str]
 ) -> str:
-    """The PATH of a replica, which goes in front of the inherited one."""
+    """The PATH of a replica, to be put in front of the inherited one."""
     parts = [*extra_paths, env.get("PATH", "").strip(":")]
     if cwd:
         parts = [cwd, *parts] if cfg.get("prepend_cwd") else [*parts, cwd]
@@ -205,7 +205,7 @@ def _log_dir(cfg: Mapping[str, CfgVal], images: ImageProvider, session: str, app
 
 
 def _show_gpus(request: PopenRequest, app: AppDef) -> None:
-    """Let each replica of a role that asks for GPUs see those which are dealt to it, when its turn comes."""
+    """Let each replica of a role that asks for GPUs see the GPUs that are dealt to it when its turn comes."""
     if sys.platform != "linux":
         wanted = plural(requested_gpus(app), "GPU is", "GPUs are")
         request.notes.append(f"{wanted} asked for; each replica sees all that this host has")

@@ -23,7 +23,7 @@ class LocalOpts(TypedDict, total=False):
 
 
 def options(backend: str) -> runopts:
-    """`local_dir` has no `cwd`: its replicas run in their image."""
+    """The run options of a local scheduler. `local_dir` has no `cwd`: its replicas run in their image."""
     opts = runopts()
     opts.add(
         "log_dir",
@@ -81,7 +81,7 @@ def problems(app: AppDef, cfg: Mapping[str, CfgVal]) -> list[Problem]:
 
 
 def notes(app: AppDef, scheduler: str) -> list[str]:
-    """Notes on what the app requests and local processes do not get."""
+    """Notes on requests of the app that local processes do not get."""
     out = overridden(app)
     for role in app.roles:
         if role.resource.cpu > 0 or role.resource.memMB > 0:

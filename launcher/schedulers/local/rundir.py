@@ -1,15 +1,15 @@
-"""The folder of an app: every path in it, and the small files by which clients and the app's holder talk.
+"""The folder of an app: every path in it, and the small files for requests of clients to the app's holder.
 
 ::
 
     <state folder>/apps/<app id>/
         lock            held by the client that submits the app, then by the process that holds it; else free
-        attempt.json    what was reserved
+        attempt.json    the reserved attempt
         request.json    the request to the supervisor
-        events.jsonl    what happened; only the process that holds the lock writes it
+        events.jsonl    the events of the app; only the process that holds the lock writes it
         cancel          a request to stop the app: the user, `interrupt USER` if attached to it, and
                         `grace SECONDS` if given
-        decision        of an app that waits for others: a link to `start` or `withdrawn`, what came first
+        decision        for an app that waits for others: a link to `start` or `withdrawn`, the first decision
         logs-removed    an empty file: `gc --logs` has removed the logs
         scratch/        LAUNCHER_SCRATCH
         spare           a few blocks that are given back when the disk is full, for the last events
@@ -54,8 +54,8 @@ UNSTARTED = ("reserved", "created", *WAITING)
 
 
 def log_file(folder: str, name: str, segment: int = 0) -> str:
-    """COMBINED or INDEX of one segment of a replica's log. Segment 0, the beginning, is the whole of a log
-    without a bound, and is never removed from one with a bound."""
+    """The path of COMBINED or INDEX of one segment of a replica's log. Segment 0, the beginning, is the whole
+    of an unbounded log, and is never removed from a bounded log."""
     return os.path.join(folder, f"{name}.{segment}" if segment else name)
 
 
@@ -90,8 +90,8 @@ def spare(app_dir: str) -> str:
 def cancellation(app_dir: str) -> dict[str, Any] | None:
     """The request to stop the app, as the fields of a `cancel` event; None where there is none.
 
-    `by` is its first client, `interrupt` whether that one was attached to the app, and `grace_s` the shortest
-    grace period of all clients, where one gave any.
+    `by` is the first client, `interrupt` whether that client was attached to the app, and `grace_s` the
+    shortest grace period of all clients, if one was given.
     """
     try:
         fd = os.open(cancel(app_dir), os.O_RDONLY | os.O_CLOEXEC)
@@ -109,7 +109,7 @@ def cancellation(app_dir: str) -> dict[str, Any] | None:
 
 
 def decide(app_dir: str, what: str) -> str:
-    """Decide how a waiting app goes on, unless that is decided. Returns what is decided.
+    """Decide how a waiting app goes on, unless that is decided. Returns the valid decision.
 
     The first of several processes decides, atomically. Raises OSError where the folder cannot be written.
     """
@@ -142,7 +142,7 @@ def logs_removed(app_dir: str) -> str:
 
 
 def has_no_logs(app_dir: str) -> bool:
-    """Whether the logs of an app were removed, and the rest of it was not."""
+    """Whether the logs of an app were removed while the rest stayed."""
     return os.path.exists(logs_removed(app_dir))
 
 

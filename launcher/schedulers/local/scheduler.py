@@ -96,7 +96,7 @@ class LocalScheduler(EngineScheduler["PopenRequest"]):
         images = self._images(cfg)
         try:
             return images.get_cwd(image) or images.default_cwd
-        except ValueError:  # the image is no folder; the dry run says so
+        except ValueError:  # the image is no folder; the dry run reports that
             return None
 
     def _images(self, cfg: Mapping[str, CfgVal]) -> ImageProvider:
@@ -118,7 +118,7 @@ class LocalScheduler(EngineScheduler["PopenRequest"]):
         return AppDryRunInfo(request, str)
 
     def _request(self, app: AppDef, cfg: Mapping[str, CfgVal], session: str) -> PopenRequest:
-        """Reads the current folder. Raises ImageError for a missing working folder."""
+        """Build the request; reads the current folder. Raises ImageError for a missing working folder."""
         from launcher.schedulers.local.request import build_request
 
         images = self._images(cfg)
@@ -145,7 +145,7 @@ class LocalScheduler(EngineScheduler["PopenRequest"]):
             return self._made
 
     def launch(self, app_id: str, info: AppDryRunInfo[PopenRequest]) -> None:
-        """Returns when every replica has started, or the app is in line.
+        """Start an app; returns when every replica has started, or the app is in line.
 
         Raises StartError, with the app removed, when a replica cannot be started; SchedulerError for a
         request that was edited in a field without effect.
@@ -156,7 +156,7 @@ class LocalScheduler(EngineScheduler["PopenRequest"]):
         )
 
     def fingerprint(self) -> str:
-        """This machine and this state folder."""
+        """The identity of this machine and this state folder."""
         from hashlib import sha256
 
         text = f"{_machine_id()}\0{os.path.realpath(self._state_dir)}"
@@ -194,7 +194,7 @@ class LocalScheduler(EngineScheduler["PopenRequest"]):
                 yield app_record(self.backend, self.session_name, app_id, view)
 
     def changed(self, app_ids: Collection[str]) -> Collection[str]:
-        """Woken by the kernel when an app writes an event. The death of a supervisor changes nothing."""
+        """The kernel reports each event that an app writes. The death of a supervisor shows no change."""
         from launcher.schedulers.local.filewatch import AppsWatch
 
         self._watch = self._watch or AppsWatch(rundir.apps_dir(self._state_dir))

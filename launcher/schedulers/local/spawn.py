@@ -90,7 +90,7 @@ class Spawner:
         self._find(argv, self._environment(env), cwd)
 
     def spawn(self, packed: bytes, common: Mapping[str, str], restart: int) -> tuple[int, int, int]:
-        """Start a replica; its pid and the reading ends of its stdout and stderr. Raises SpawnError."""
+        """Start a replica; returns its pid and the read ends of its stdout and stderr. Raises SpawnError."""
         argv, own, cwd = unpack(packed, common)
         env = self._environment(own)
         env["LAUNCHER_RESTART"] = str(restart)
@@ -112,7 +112,7 @@ class Spawner:
         return pid, fds[0], fds[2]
 
     def run(self, packed: bytes, common: Mapping[str, str], argv: list[str], restart: int) -> int:
-        """Start another command as the replica is started, without output; its pid. Raises SpawnError."""
+        """Start another command like the replica, without output; returns its pid. Raises SpawnError."""
         _, own, cwd = unpack(packed, common)
         env = self._environment(own)
         env["LAUNCHER_RESTART"] = str(restart)
@@ -134,14 +134,14 @@ class Spawner:
         return self._last_found
 
     def _exec(self, path: str, argv: list[str], env: dict[str, str], out: int, err: int) -> int:
-        self._allow(self._soft)  # inherited at this moment; what we have open stays open
+        self._allow(self._soft)  # the child inherits the limit now; files open here stay open
         try:
             return os.posix_spawn(
                 path,
                 argv,
                 env,
                 file_actions=[
-                    # Immediately, as the supervisor may be killed before the exec.
+                    # Close the lock immediately: the supervisor may be killed before the exec.
                     (os.POSIX_SPAWN_CLOSE, LOCK_FD),
                     (os.POSIX_SPAWN_DUP2, out, 1),
                     (os.POSIX_SPAWN_DUP2, err, 2),
@@ -166,9 +166,9 @@ class Spawner:
 
 
 def find_executable(argv: list[str], path: str, cwd: str) -> str:
-    """The file that argv[0] names for a replica: looked up in its own PATH, relative to its own directory.
+    """The executable of a replica: argv[0], looked up in its own PATH, relative to its own directory.
 
-    Raises SpawnError when there is none, or no such directory.
+    Raises SpawnError when the executable or the directory is missing.
     """
     if not os.path.isdir(cwd):
         raise SpawnError(f"no such working directory: {cwd}", argv)
@@ -190,7 +190,7 @@ def find_executable(argv: list[str], path: str, cwd: str) -> str:
 
 
 def _remedy(name: str) -> str:
-    """A hint for a whole command in place of the program."""
+    """A hint for a name that is a whole command line."""
     if not any(char.isspace() for char in name):
         return ""
     from launcher.specs.text import split_command

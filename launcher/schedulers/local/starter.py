@@ -1,7 +1,7 @@
-"""Start supervisors by a fork of a process that has their modules, and nothing of any app.
+"""Start supervisors by forks of a process that has their modules, and no data of any app.
 
-The holder of a line asks this process, which it starts before it receives any request, for one supervisor at
-a time: a fork of the holder would copy the secrets and the locks of all apps that it holds.
+The holder of a line starts this process before it receives any request, and asks it for one supervisor at a
+time: a fork of the holder would copy the secrets and the locks of all apps that it holds.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import _signal  # type: ignore[import-not-found]  # `signal` loads enum and re
 import os
 import sys
-from _socket import socket, socketpair  # `socket` loads enum and selectors
+from _socket import socket, socketpair  # module `socket` loads enum and selectors
 from fcntl import F_DUPFD_CLOEXEC, fcntl
 from marshal import dumps, loads
 from resource import RLIMIT_NOFILE, getrlimit, setrlimit
@@ -34,11 +34,11 @@ class Starter:
 
     def __init__(self) -> None:
         self._socket: socket | None = None
-        self._files, _ = getrlimit(RLIMIT_NOFILE)  # the user's, which replicas get: a holder raises its own
+        self._files, _ = getrlimit(RLIMIT_NOFILE)  # the user's limit, for replicas: a holder raises its own
 
     def begin(self) -> None:
-        """Start it. Raises SchedulerError."""
-        folder = sys.argv[1]  # of the apps, by which one sees whose process it is
+        """Start the process. Raises SchedulerError."""
+        folder = sys.argv[1]  # the folder of the apps, which identifies the process in a list
         self._socket = start_bare(
             "starter",
             "launcher.schedulers.local.starter",
@@ -48,7 +48,7 @@ class Starter:
         )[1]
 
     def start(self, request: dict[str, Any], fds: Sequence[int]) -> int:
-        """Start a supervisor, which takes an app over: this end of the socket on which it says so.
+        """Start a supervisor for an app; returns this end of the socket on which it confirms the takeover.
 
         Never blocks. Raises OSError or SchedulerError; a supervisor that could not be forked closes its end.
 
@@ -76,7 +76,7 @@ class Starter:
             send_with(self._socket.fileno(), _FORK, [control])
         except OSError:
             self._socket.close()
-            self._socket = None  # it has died; the next one gets another
+            self._socket = None  # the process has died; the next one gets another socket
             raise
 
 
@@ -99,7 +99,7 @@ def main() -> None:
 def _fork() -> int:
     try:
         return os.fork()
-    except OSError:  # no process to be had: the holder sees that the socket closes
+    except OSError:  # no process can be made: the holder sees that the socket closes
         return -1
 
 
@@ -126,7 +126,7 @@ def _supervise(control: int) -> None:
 
 
 def _move_up(fd: int) -> int:
-    """The same descriptor above that of the lock."""
+    """Move a descriptor above that of the lock."""
     if fd > LOCK_FD:
         return fd
     try:

@@ -1,4 +1,4 @@
-"""Cancel or withdraw apps from any process: ask all of them, wait for all together, check what is left.
+"""Cancel or withdraw apps from any process: ask all of them, wait for all together, kill leftovers.
 
 A client asks by a file in the folder of the app, and wakes the app's holder.
 """
@@ -32,7 +32,7 @@ NOTE_S = 2.0
 
 _OWNER_S = 30.0  # how long to wait for a client that is just submitting the app
 _PROGRESS_S = 10.0  # a supervisor that records nothing for so long after the grace period is killed
-_OUT_OF_SIGHT_S = 10.0  # for the lock of a supervisor that is not visible here
+_OUT_OF_SIGHT_S = 10.0  # how long to wait for the lock of a supervisor that is not visible here
 _LOOK_S = 0.05
 
 
@@ -50,12 +50,12 @@ def cancel(
     is continued; one that does not end by itself after the grace period is killed with its replicas.
 
     Args:
-        app_ids: in the order in which they are asked to end.
+        app_ids: the apps, in the order in which they are asked to end.
         interrupt: the client was attached to the apps; they are recorded as interrupted.
         on_wait: called once with the app id and the reason for waiting, if the client has to wait.
 
-    Yields each app id, with a SchedulerError when the supervisor cannot be signalled: it is another user's,
-    or in another pid namespace.
+    Yields each app id, with a SchedulerError when the supervisor cannot be signalled: it belongs to another
+    user, or to another pid namespace.
     """
     left = _Leftovers()
     stops = {app_id: _Stop(state_dir, app_id, on_wait) for app_id in app_ids}
@@ -67,14 +67,15 @@ def withdraw(
 ) -> Iterator[tuple[str, bool | LauncherError]]:
     """End waiting apps as `skipped: withdrawn`; see `cancel`.
 
-    Yields each app id with True when nothing of it has run or ever will, and its supervisor has ended; False
-    when it does not wait, or is about to start; a SchedulerError when the supervisor cannot be signalled.
+    Yields each app id with True when no process of it has run or ever will, and its supervisor has ended;
+    with False when it does not wait, or is about to start; with a SchedulerError when the supervisor cannot
+    be signalled.
     """
     yield from together({app_id: _Stop(state_dir, app_id, on_wait).withdraw() for app_id in app_ids})
 
 
 class _Stop:
-    """The end of one app. A course asks for it up to its first pause, and waits for it then."""
+    """The stop of one app. Its course asks for the end before its first pause, and then waits for it."""
 
     def __init__(self, state_dir: str, app_id: str, on_wait: OnWait | None) -> None:
         self._state_dir = state_dir
@@ -93,7 +94,7 @@ class _Stop:
             return
         if not view.abandoned:
             # Write the cancel file first, then look for the supervisor. A starting supervisor does this in
-            # reverse order, so that they cannot miss each other.
+            # reverse order, so that the two cannot miss each other.
             if _write_intent(self._app_dir, grace_s, interrupt):
                 yield from self._until_let_go()
             view = self._view()
@@ -154,12 +155,12 @@ class _Stop:
                 yield Pause(0.5, path=rundir.events(self._app_dir))
 
     def _wake(self, view: AppView) -> int | None:
-        """Make the process that holds the app look at what is asked of the app, each such process once.
+        """Wake the process that holds the app, so that it looks at requests; each such process once.
 
         Returns its pid; None when it is not visible from here, or has exited. Raises SchedulerError.
         """
         process = view.supervisor or view.holder
-        if process is None:  # its client is just submitting it
+        if process is None:  # a client is just submitting the app
             return None
         pid = appview.visible_pid(*process)
         if pid is None or self._woken == process:
@@ -215,7 +216,7 @@ class _Stop:
             )
 
     def _ends(self, pid: int, start: int, grace_s: float) -> Course[bool]:
-        """Wait for the supervisor; False when its time is up and it makes no progress."""
+        """Wait for the end of the supervisor; False when its time is up and it makes no progress."""
         if (yield Pause(max(0.0, grace_s), process=(pid, start))):
             return True
         while not _is_suspended(pid):
@@ -227,7 +228,7 @@ class _Stop:
         return False
 
     def _until_unlocked(self, pid: int) -> Course[None]:
-        """Wait until the lock is free that a process holds which /proc does not show."""
+        """Wait until a process that /proc does not show has freed the lock."""
         began = time.monotonic()
         noted = False
         while AppFolder(self._app_dir).is_locked():
@@ -258,10 +259,10 @@ class _Leftovers:
     def __init__(self) -> None:
         self._looked_at = -1.0
         self._living: set[tuple[int, int]] = set()  # pid and start time of each process
-        self._scratch: set[bytes] = set()  # folders that these have in their environment
+        self._scratch: set[bytes] = set()  # scratch folders in the environments of these processes
 
     def kill(self, app_dir: str, view: AppView) -> Course[None]:
-        """Kill every process that an app has left."""
+        """Kill every leftover process of an app."""
         since = time.monotonic()
         yield Pause(0.0)
         if self._looked_at < since:
@@ -323,7 +324,7 @@ def _write_intent(app_dir: str, grace_s: float | None, interrupt: bool) -> bool:
 
 
 def _decide_for_dead(app_dir: str) -> None:
-    """Withdraw an app without a supervisor, which may have died when it was about to start it."""
+    """Withdraw an app whose supervisor has died, maybe when it was about to start the app."""
     try:
         with hold_ownerless(app_dir):
             view = appview.read_state(app_dir, ours=True)
@@ -331,4 +332,4 @@ def _decide_for_dead(app_dir: str) -> None:
                 rundir.undecide(app_dir)
                 rundir.decide(app_dir, rundir.WITHDRAWN)
     except (ReservedError, FileNotFoundError):
-        pass  # another client submits it again, or has removed it
+        pass  # another client submits the app again, or has removed it

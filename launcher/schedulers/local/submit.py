@@ -41,14 +41,14 @@ _TAKE_BACK_S = 10.0
 
 
 class Submitter:
-    """Submits the apps of one scheduler object: keeps the store open meanwhile, and its child processes."""
+    """Submits the apps of one scheduler object, and keeps the open store and the child processes for them."""
 
     def __init__(self, state_dir: str, output_folders: LocalOutputs) -> None:
         self.state_dir = state_dir
         self.outputs = output_folders
         self._store: Store | None = None
         self._supervisors: list[SupervisorClient] = []
-        self._holds = False  # an app that waits or takes its turn
+        self._holds = False  # whether it has an app that waits or takes its turn
         self._line: LineClient | None = None
         self._lock = allocate_lock()
 
@@ -66,8 +66,8 @@ class Submitter:
 
         Args:
             output: the output folder, which the supervisor makes when the app starts; "" for none.
-            held: the app waits for others or takes its turn. The first one that does keeps its supervisor;
-                one process holds the others.
+            held: the app waits for others or takes its turn. The first such app has a supervisor; one process
+                holds the others.
 
         Raises StartError, SecretError or SchedulerError, with the app removed.
         """
@@ -83,7 +83,7 @@ class Submitter:
             raise
         # Only the supervisor may hold the lock: with a second copy it would look alive when killed.
         made.release()
-        # Collect the ended ones, which are zombies until then.
+        # Collect ended supervisors, which are zombies until then.
         self._supervisors = [each for each in self._supervisors if not each.reap()]
         self._supervisors.append(supervisor)
         try:
@@ -126,9 +126,9 @@ class Submitter:
         """Undo the submission: the supervisor removes the app when the socket closes before "go"."""
         supervisor.close()
         if not supervisor.ends(_TAKE_BACK_S):
-            supervisor.kill()  # suspended, or it hangs
+            supervisor.kill()  # it is suspended, or hangs
         supervisor.reap(block=True)
-        if os.path.isdir(supervisor.app_dir):  # it was killed before it could
+        if os.path.isdir(supervisor.app_dir):  # the supervisor was killed before it could remove the app
             discard_ownerless(self.state_dir, supervisor.app_dir)
             return
         with open_store(durable=False) as store:
@@ -144,7 +144,7 @@ class Submitter:
         attached: bool,
         in_turn: bool,
     ) -> None:
-        """Start an app without a job. Raises as `LocalScheduler.schedule`."""
+        """Start an app without a job. Raises the errors of `LocalScheduler.launch`."""
         app = info.app
         check_edits(info.request, rundir.apps_dir(self.state_dir))
         recorded = of_app(app, info.cfg, scheduler, session, app_id, time.time())
@@ -193,7 +193,7 @@ class LocalReservation(BackendReservation):
         self._request_of = request_of
         self._claim = submitter.claim(attempt.to_json())
         self._supervisor: SupervisorClient | None = None
-        self._is_over = False  # started, or removed
+        self._is_over = False  # the attempt was started or removed
         self.resumed = self._claim.resumed
 
     def create(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> None:

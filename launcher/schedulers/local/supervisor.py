@@ -1,4 +1,4 @@
-"""The supervisor process of one local app: it answers the client that started it, and ends with the app.
+"""The supervisor process of one local app: it serves the client that started it, and ends with the app.
 
 Run as `python -I -S -c '…; main()'` with the control socket at descriptor 3 and the app's lock at 4. It stays
 small: no import here may pull in `signal`, `json`, `enum`, `typing` or `dataclasses`.
@@ -30,7 +30,7 @@ TAKE_BACK_GRACE_S = 1.0
 
 
 class Left(Exception):
-    """The supervisor is to leave at once: its app has ended, and only the record is not complete."""
+    """The supervisor is to exit at once: its app has ended, and only the record is incomplete."""
 
 
 class Supervisor(Keeper):
@@ -51,11 +51,11 @@ class Supervisor(Keeper):
         self._going = False
         self._error: SpawnError | None = None  # why the submission is undone
         self._reported_started = False
-        self._closing = False  # it has succeeded, and its input files are being compared
+        self._closing = False  # the app has succeeded, and its input files are being compared
         self._reported_loss = False
         self._reported_drop = False
         self._output = ""  # the folder to make before the app starts; "" for none
-        self._closed = False  # the client closed an attached app, rather than exiting
+        self._closed = False  # the client of an attached app closed the app on purpose
         self._grace_s = 0.0
 
     def run(self) -> None:
@@ -91,7 +91,7 @@ class Supervisor(Keeper):
             self._driver.processes.kill_all()
 
     def append(self, event: Event) -> None:
-        """Record an event. A client that waits for the start gets its answer with the first final stop."""
+        """Record an event. The first final stop also answers a client that waits for the start."""
         self._held.record.append(event)
         if event["e"] == "started":
             self._all_started()
@@ -123,7 +123,7 @@ class Supervisor(Keeper):
         self._close_control()
         if self._driver is None:
             self._over = True
-        elif self._held.has_ended or self._closing:  # cancelled at the same moment, and recorded
+        elif self._held.has_ended or self._closing:  # a cancellation at the same moment is recorded
             return
         elif not self._going and not self._held.is_accepted:  # the client died, or undoes the submission
             self._held.undo()
@@ -164,10 +164,10 @@ class Supervisor(Keeper):
         self._driver.on_swept = self._swept
 
     def take(self, message: Mapping[str, Any], fds: list[int], taken: Callable[[], object]) -> None:
-        """Take an app over that the holder of a line has held, and start it.
+        """Take over an app from the holder of a line, and start it.
 
         Args:
-            message: its "create", and what `UnstartedApp.to_hand_over` says.
+            message: the app's "create", and the values of `UnstartedApp.to_hand_over`.
             fds: the descriptors of its share: bells, then proofs.
             taken: called once the record names this process.
         """
@@ -205,7 +205,7 @@ class Supervisor(Keeper):
             app.share.place.bequeath()
             deal(app.share.place, app.gpus)
         more: dict[str, Any] = {"inputs": True} if app.comparison else {}
-        app.note("starting", **more)  # from here on readers must assume that replicas were started
+        app.note("starting", **more)  # from now on readers must assume that replicas were started
         self._going = True
 
     def over(self, app: UnstartedApp) -> None:
@@ -221,12 +221,12 @@ class Supervisor(Keeper):
             self._close_control()
 
     def _cannot_start(self, error: SpawnError) -> None:
-        """Undo the submission, while a client waits for the start. Else the error is a fact."""
+        """Undo the submission if a client waits for the start. Otherwise the error is an event."""
         if not self._reported_started:
             raise error
 
     def _swept(self) -> None:
-        """No process of the app is left."""
+        """Go on when no process of the app is left."""
         held = self._held
         if held.app.stop is not None or held.app.is_done:
             held.give_up_place()
@@ -248,13 +248,13 @@ class Supervisor(Keeper):
         self._tell("quiet", **more)
 
     def _output_lost(self, log: ReplicaLog, error: OSError) -> None:
-        """Record the first loss as a warning; the replicas continue."""
+        """Record the first loss of output as a warning; the replicas continue."""
         if not self._reported_loss:
             self._reported_loss = True
             self._tell("warning", message=f"log output was lost: {log.folder}: {error.strerror}")
 
     def _output_dropped(self, log: ReplicaLog) -> None:
-        """Record the first removal as a warning; the logs show each gap."""
+        """Record the first removal of output as a warning; the logs show each gap."""
         if not self._reported_drop:
             self._reported_drop = True
             self._tell("warning", message=f"log output is dropped beyond log_max_mb: {log.folder}")
@@ -262,7 +262,7 @@ class Supervisor(Keeper):
     # -- reasons to stop -----------------------------------------------------------------------------------
 
     def _take_signals(self, numbers: list[int]) -> None:
-        for signum in sorted(numbers):  # a stop before the ends that may follow from it
+        for signum in sorted(numbers):  # a stop comes before the ends that it causes
             if signum != _signal.SIGCHLD:
                 self._stop_requested(signum)
             elif self._driver:
@@ -301,14 +301,14 @@ class Supervisor(Keeper):
 
 def main() -> None:
     for fd in (CONTROL_FD, LOCK_FD):
-        os.set_inheritable(fd, False)  # a replica that held the lock would look like the supervisor
+        os.set_inheritable(fd, False)  # a replica with the lock would look like the supervisor
     kernel.close_from(LOCK_FD + 1)
     begin()
     supervise(Supervisor(CONTROL_FD))
 
 
 def begin() -> None:
-    """Make this process one that holds apps: without input and output, and nowhere."""
+    """Detach this process, so that it can hold apps: no input or output, and folder `/`."""
     null = os.open("/dev/null", os.O_RDWR)
     os.dup2(null, 0)
     os.dup2(null, 1)

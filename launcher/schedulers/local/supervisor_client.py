@@ -1,4 +1,4 @@
-"""The client of a supervisor, or of the holder of a line: starts it, sends it the requests of apps."""
+"""The client of a supervisor, or of the holder of a line: it starts them and sends them requests."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from launcher.specs.launch import InputRef
     from launcher.turns.ask import Ask
 
-# By these, runners of GitHub, Azure and Jenkins know the processes that they kill at the end of a CI job.
+# By these variables, runners of GitHub, Azure and Jenkins find the processes to kill at the end of a CI job.
 _TRACKING = {
     "RUNNER_TRACKING_ID",
     "VSTS_PROCESS_LOOKUP_ID",
@@ -41,7 +41,7 @@ ACCEPTED: dict[str, AttemptState] = {"waiting": "waiting", "queued": "queued"}
 
 
 class SupervisorClient:
-    """A spawned supervisor: its pid and the client's end of the control socket.
+    """A spawned supervisor, by its pid and the client's end of the control socket.
 
     An attached app runs while the socket is open; it closes with this object and with the client's process.
     """
@@ -91,15 +91,15 @@ class SupervisorClient:
         turn: Ask | None = None,
         inputs: InputRef | None = None,
     ) -> AttemptState:
-        """Start every replica, or have the app wait: then it returns when that is recorded.
+        """Start every replica, or have the app wait, and return once that is recorded.
 
         Returns running, waiting or queued. Raises StartError, with the app removed, when a replica cannot be
         started.
 
         Args:
             needs: job and folder of the apps that have to succeed first.
-            turn: what the app asks of this machine.
-            inputs: where to compare its input files.
+            turn: the request of the app to this machine.
+            inputs: the input files to compare.
         """
         return ACCEPTED.get(self._ask(going(needs, turn, inputs)), "running")
 
@@ -121,7 +121,7 @@ class SupervisorClient:
         try:
             return os.waitpid(self.pid, 0 if block else os.WNOHANG)[0] == self.pid
         except ChildProcessError:
-            # Collected by the host program's SIGCHLD handler, or this process is a fork of its parent.
+            # The host program's SIGCHLD handler has collected it, or this process is a fork of its parent.
             return pids.start_time(self.pid) is None
 
     def ends(self, timeout_s: float) -> bool:
@@ -130,13 +130,13 @@ class SupervisorClient:
         return start is None or pids.wait_for_exit(self.pid, start, timeout_s)
 
     def kill(self) -> None:
-        """SIGKILL, unless it has ended."""
+        """Send SIGKILL, unless the supervisor has ended."""
         start = pids.start_time(self.pid)
         if start is not None:
             pids.send(self.pid, start, SIGKILL)
 
     def _ask(self, message: dict[str, Any]) -> str:
-        """Send a message; what the supervisor answers, "" where it ended the app as its user asked for."""
+        """Send a message; returns the answer, "" where the supervisor ended the app as a user requested."""
         try:
             self._send(message)
             answer = self._receive()
@@ -164,10 +164,10 @@ class SupervisorClient:
 
 
 class LineClient:
-    """The holders that this client has started: one, and more where that may open no more files.
+    """The holders that this client has started: one, and another each time the last has too many open files.
 
     Args:
-        apps_dir: where the apps have their folders; the process has it as its argument.
+        apps_dir: the folder of all apps; the argument of the process.
     """
 
     def __init__(self, apps_dir: str) -> None:
@@ -194,7 +194,7 @@ class LineClient:
                 send_with(self._socket.fileno(), _APP, fds)
                 self._count += 1
                 return
-            except OSError:  # it was killed
+            except OSError:  # the holder was killed
                 pass
         self.close()
         self._socket = start_bare(
@@ -231,7 +231,7 @@ class HeldClient(SupervisorClient):
         return accepted
 
     def close(self) -> None:
-        """Hang up: the process removes an app that it has not accepted, and hangs up, too."""
+        """Hang up: the holder removes an app that it has not accepted, and hangs up, too."""
         if self._control is not None:
             try:
                 self._control.shutdown(SHUT_WR)
@@ -242,7 +242,7 @@ class HeldClient(SupervisorClient):
         return True
 
     def ends(self, timeout_s: float) -> bool:
-        """Whether its process let go of the app within `timeout_s`."""
+        """Whether its holder let go of the app within `timeout_s`."""
         if self._control is None:
             return True
         poll = select.poll()
@@ -253,7 +253,7 @@ class HeldClient(SupervisorClient):
         return False
 
     def kill(self) -> None:
-        """SIGKILL to the supervisor, if it has one by now."""
+        """Send SIGKILL to the supervisor, if the app has one by now."""
         view = appview.read_state(self.app_dir)
         if view is not None and view.supervisor is not None and view.supervisor[2] == pids.boot_id():
             pids.send(*view.supervisor[:2], SIGKILL)
@@ -262,7 +262,7 @@ class HeldClient(SupervisorClient):
 def creation(
     app_dir: str, request: PopenRequest, *, attached: bool, secrets: Mapping[str, str], output: str
 ) -> dict[str, Any]:
-    """Return the message "create", without the environment that the replicas inherit."""
+    """The message "create", without the environment that the replicas inherit."""
     return {
         "op": "create",
         "app_dir": app_dir,
@@ -279,13 +279,13 @@ def creation(
 
 
 def going(needs: Sequence[tuple[str, str]], turn: Ask | None, inputs: InputRef | None) -> dict[str, Any]:
-    """Return the message "go"."""
+    """The message "go"."""
     ask = turn.to_dict() if turn else None
     return {"op": "go", "needs": list(needs), "turn": ask, "inputs": _comparison(inputs) if inputs else None}
 
 
 def outcome_of(answer: Mapping[str, Any] | None, app_dir: str) -> str:
-    """Return what the process of an app has answered, "" where it ended the app as its user asked for.
+    """The answer of an app's process, "" where it ended the app as a user requested.
 
     Raises StartError for an error, SchedulerError where there is no answer, since the process died.
     """
@@ -324,7 +324,7 @@ def _role(request: PopenRequest, name: str, secrets: Mapping[str, str]) -> dict[
 
 
 def inherited() -> dict[str, str]:
-    """The environment that replicas inherit: all of ours but what marks them as part of a CI job."""
+    """The environment that replicas inherit: this process's own, without the marks of a CI job."""
     return {name: value for name, value in os.environ.items() if name not in _TRACKING}
 
 
@@ -341,12 +341,12 @@ def _values_to_mask(request: PopenRequest, secrets: Mapping[str, str]) -> list[s
 
 
 def _comparison(inputs: InputRef) -> dict[str, list[str]]:
-    """Return the arguments of the supervisor's `Comparison`. LAUNCHER_HOME holds the list: no input."""
+    """The arguments of the supervisor's `Comparison`. The list of files is in LAUNCHER_HOME, not in them."""
     return {"args": [*inputs[:3], *inputs.globs], "env": [f"LAUNCHER_HOME={os.path.abspath(paths.home())}"]}
 
 
 def _environment(param: ReplicaParam, secrets: Mapping[str, str]) -> dict[str, str]:
-    """The environment with secrets resolved; a literal that looks like a reference is not one."""
+    """The environment with resolved secrets; a literal that looks like a reference stays."""
     return {
         _exact(name): secrets[value] if isinstance(value, Secret) else _exact(value)
         for name, value in param.env.items()
@@ -354,7 +354,7 @@ def _environment(param: ReplicaParam, secrets: Mapping[str, str]) -> dict[str, s
 
 
 def _exact(text: str) -> str:
-    """The same text as a plain str: marshal takes no subclasses, and an enum's members are some."""
+    """The text as a plain str: marshal takes no subclasses, such as members of a str enum."""
     return text[:]
 
 

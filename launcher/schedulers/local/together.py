@@ -1,6 +1,6 @@
-"""Wait for many apps at once: each course goes on when what it waits for has happened, or its time is over.
+"""Wait for many apps at once: each course goes on when its event has happened, or its time is over.
 
-A course is a generator. It yields a `Pause` and is sent whether that has happened; it returns its result.
+A course is a generator. It yields a `Pause`, is sent whether the event has happened, and returns its result.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     T = TypeVar("T")
     Course = Generator["Pause", bool | None, T]
 
-_MOST = 256  # processes that are watched at once, with a descriptor each; the exits of others are found later
+_MOST = 256  # processes to watch at once, with a descriptor each; the exits of others are found later
 
 
 class Pause:
-    """Until a process has exited, or a file has changed, for at most `timeout_s` seconds.
+    """A pause until a process has exited, or a file has changed, for at most `timeout_s` seconds.
 
     Attributes:
         process: pid and start time; None for a file, or for the time alone.
-        path: of the file; "" for none. Where its folder has gone, the pause is over at once.
+        path: the path of the file; "" for none. Where its folder is gone, the pause is over at once.
     """
 
     __slots__ = ("fd", "path", "process", "timeout_s")
@@ -43,7 +43,7 @@ class Pause:
 
 
 def together(courses: Mapping[str, Course[T]]) -> Iterator[tuple[str, T | LauncherError]]:
-    """Go through all courses; yields the key of each when it is over, with its result or error."""
+    """Run all courses; yields the key of each when it is over, with its result or error."""
     waiting = _Waiting()
     happened: Iterable[tuple[str, bool | None]] = [(key, None) for key in courses]
     try:
@@ -69,7 +69,7 @@ class _Waiting:
         self.pauses: dict[str, Pause] = {}
         self._unwatched: dict[str, Pause] = {}
         self._times: list[tuple[float, int, str, Pause]] = []
-        self._made = 0  # pauses so far: those of one moment end in their order
+        self._made = 0  # number of pauses so far: those with the same time end in this order
         self._by_fd: dict[int, str] = {}
         self._by_path: dict[str, str] = {}
         self._watched: set[str] = set()
@@ -86,7 +86,7 @@ class _Waiting:
         heappush(self._times, (time.monotonic() + timeout_s, self._made, key, pause))
 
     def happened(self) -> list[tuple[str, bool | None]]:
-        """Wait until something happens; returns keys, each with whether it is what the course waits for."""
+        """Wait for an event; returns keys, each with whether the course's event has happened."""
         found: dict[str, bool | None] = dict.fromkeys(self._watch_processes(), True)
         changed, exited = self._wait(0.0 if found else max(0.0, self._times[0][0] - time.monotonic()))
         found.update((self._by_path[path], True) for path in changed if path in self._by_path)

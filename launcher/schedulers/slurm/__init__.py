@@ -1,1 +1,1 @@
-"""Slurm: one job of the cluster, or one task of an array, for an app, one step of it for each role."""
+"""Slurm: an app is one job of the cluster, or one task of an array, with a step for each role."""

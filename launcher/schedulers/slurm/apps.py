@@ -1,6 +1,6 @@
 """The apps of the clusters: observed, listed, stopped and removed; their ends recorded.
 
-However many apps there are: one request to each cluster.
+Each operation makes one request to each cluster, however many apps there are.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ class SlurmApps(EngineApps):
     # -- reading -------------------------------------------------------------------------------------------
 
     def read(self, app_id: str, *, whole: bool = False) -> SeenApp | None:
-        """Read as a whole, an app that Slurm has ended and that could not say so gets an outcome.
+        """Read an app. With `whole`, an app that Slurm has ended without an outcome gets one.
 
-        Else nothing is written: ends are recorded by `reap`, and then by a look at each live attempt.
+        Otherwise nothing is written: `reap` records ends, after a look at each live attempt.
         """
         if not whole:
             found = self._clusters.noted(app_id) or self._clusters.find(app_id)
@@ -77,7 +77,7 @@ class SlurmApps(EngineApps):
     def read_ended(
         self, app_id: str, timeout_s: float | None = None, *, whole: bool = False
     ) -> SeenApp | None:
-        """Waits with one request at a time for all threads of this process."""
+        """Wait with one request at a time for all threads of this process."""
         cluster = self._clusters.cluster_of(app_id)
         waited = None if cluster is None else self._clusters.waiter(cluster).until_end(app_id, timeout_s)
         if cluster is None or waited is None:
@@ -88,7 +88,7 @@ class SlurmApps(EngineApps):
         return seen_app(facts, self._view(facts))
 
     def _judged(self, cluster: Cluster, facts: Facts) -> View:
-        """The state of an app, also of one that Slurm has ended and that left no outcome."""
+        """The state of an app, even if Slurm has ended it without an outcome."""
         view = self._view(facts)
         if not view.is_new_end:
             return view
@@ -102,9 +102,10 @@ class SlurmApps(EngineApps):
         """The live attempts, and the latest of each of `keys`; see `StagedScheduler.observe`.
 
         Args:
-            look: ask Slurm's queue, too: without, an app that Slurm has ended seems to be live.
+            look: ask Slurm's queue, too: otherwise an app that Slurm has ended seems to be live.
 
-        Raises SchedulerError when a cluster cannot be asked that apps are to go to; others are left out.
+        Raises SchedulerError when a target cluster of the launches cannot be asked; other such clusters are
+        left out.
         """
         wanted, done = set(keys), set(settled)
         fields: dict[str, Any] = {"app_ids": None, "settled": sorted(done), "ended": False}
@@ -133,7 +134,7 @@ class SlurmApps(EngineApps):
     def records(self) -> list[AppRecord]:
         """Every app of every cluster, the newest first. Raises SchedulerError when one cannot be asked.
 
-        Those are left out of which only the outcome is kept.
+        Apps of which only the outcome is kept are left out.
         """
         own = set(known.app_ids())
         out = []
@@ -149,7 +150,7 @@ class SlurmApps(EngineApps):
         return self._clusters.of_each(lambda cluster: seen(cluster, app_ids=None, ended=True))
 
     def refresh(self, app_ids: Iterable[str]) -> Iterator[AppRecord]:
-        """Apps that Slurm has ended and that left no outcome are left out, until `reap` has recorded that."""
+        """See `Scheduler.refresh`. Apps that Slurm has ended without an outcome are left out until `reap`."""
         answers = Answers()
         for cluster, ids in self._clusters.of_apps(app_ids):
             for facts in answers.ask(cluster, app_ids=ids, ended=True).values():
@@ -165,13 +166,13 @@ class SlurmApps(EngineApps):
             self._clusters.waiter(cluster).until_start(app_id)
 
     def outcomes(self) -> list[Attempt]:
-        """The attempts of which nothing is left but how they ended."""
+        """The attempts of which only the outcome is left."""
         removed = (facts for apps in self._everything() for facts in apps.values() if is_removed(facts))
         found = (seen_app(facts, view_of(facts)).attempt() for facts in removed)
         return [attempt for attempt in found if attempt is not None]
 
     def forget_outcome(self, app_id: str) -> None:
-        """Remove how an attempt ended. Raises SchedulerError."""
+        """Remove the outcome of an attempt. Raises SchedulerError."""
         found = self._clusters.find(app_id)
         if found is not None and is_removed(found[1]):
             found[0].ask("remove", app_id=app_id, forget=True)
@@ -183,8 +184,8 @@ class SlurmApps(EngineApps):
     # -- ends ----------------------------------------------------------------------------------------------
 
     def reap(self) -> list[Attempt]:
-        """Record ends in the store, remove what clients have left that were killed, and release again the
-        jobs whose release Slurm has lost.
+        """Record ends in the store, remove the remains of killed clients, and release again the jobs whose
+        release Slurm has lost.
 
         Returns the attempts of jobs whose end this call recorded. Clusters that cannot be asked are left out.
         """
@@ -212,7 +213,7 @@ class SlurmApps(EngineApps):
         return out
 
     def remove(self, app_id: str) -> None:
-        """Remove an app that has ended; how the latest attempt of a job ended stays, for other state folders.
+        """Remove an ended app; the outcome of a job's latest attempt stays, for other state folders.
 
         Raises SchedulerError when it has not ended.
         """
@@ -263,13 +264,13 @@ class SlurmApps(EngineApps):
 
 
 def _with_ends(apps: Mapping[str, Facts]) -> list[Facts]:
-    """The facts, with the outcomes of apps that Slurm has ended and that left none. Records nothing."""
+    """The facts, with outcomes for apps that Slurm has ended without one. Records nothing."""
     ends = new_ends(apps)
     return [{**facts, "outcome": ends[app_id]} if app_id in ends else facts for app_id, facts in apps.items()]
 
 
 def _reaped(cluster: Cluster, row: AppRecord, facts: Facts | None) -> list[Attempt]:
-    if facts is None:  # it is not on its cluster; a client may be about to reserve it there
+    if facts is None:  # its cluster lacks the app; a client may be about to reserve it there
         noted_at = known.noted_at(row.app_id)
         if noted_at is None or time.time() - noted_at > _BEING_MADE_S:
             forget(row.app_id)
@@ -290,7 +291,7 @@ def _reaped(cluster: Cluster, row: AppRecord, facts: Facts | None) -> list[Attem
 def _remove(cluster: Cluster, app_id: str, what: str = "remove") -> None:
     op = {"op": what, "app_id": app_id}
     (answer,) = cluster.call(op)
-    if answer.get("error") == "live":  # Slurm may have ended it
+    if answer.get("error") == "live":  # Slurm may have ended the app
         apps = settled(cluster, seen(cluster, app_ids=[app_id], ended=True))
         (answer,) = cluster.call(op)
     if answer.get("error") == "live":

@@ -22,7 +22,7 @@ from launcher.workspace.archive import archive
 
 
 class SlurmBatches(Batches):
-    """Apps with the same options of sbatch and the same setup are tasks of one array, or of few."""
+    """Submits apps with the same options of sbatch and the same setup as tasks of one array, or of few."""
 
     def __init__(self, clusters: Clusters, *, take_over: bool) -> None:
         self._clusters = clusters
@@ -94,7 +94,7 @@ def _owned(held: Held) -> dict[str, str]:
 
 
 def _check_count(cluster: Cluster, count: int) -> None:
-    """Raises SchedulerError for more jobs than a cluster takes of all users: sbatch would try for long."""
+    """Raise SchedulerError for more jobs than a cluster takes from all users: sbatch would try for long."""
     most = int(cluster.about.get("max_jobs", 0))
     if count > most > 0:
         raise SchedulerError(
@@ -106,7 +106,7 @@ def _check_count(cluster: Cluster, count: int) -> None:
 def _create_array(
     cluster: Cluster, members: Sequence[Member], at_once: int | None, outputs: Collection[str]
 ) -> dict[str, str]:
-    """Submit one held array; app id → error for those that another client has by now."""
+    """Submit one held array; app id → error for apps that another client has by now."""
     apps, before, name = [], [*cluster.programs], random_id()
     for each in members:
         reservation = each.reservation
@@ -132,7 +132,7 @@ def _lost(reservation: Reservation, lost: Mapping[str, str]) -> LauncherError | 
 
 
 def _put_workspaces(cluster: Cluster, members: Iterable[Member]) -> None:
-    """Send each workspace once, to the folder of one app, and have it copied to the others there."""
+    """Send each workspace once, to the folder of one app; the cluster copies it to the other apps."""
     same: dict[str, tuple[str, list[str]]] = {}  # digest → a folder with it, and the apps
     for each in members:
         if each.workspace is not None:

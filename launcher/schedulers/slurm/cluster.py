@@ -44,7 +44,7 @@ class Cluster:
     """
 
     def __init__(self, place: Place) -> None:
-        """Connects to nothing. Raises SchedulerError for what cannot be the name of a host."""
+        """Make no connection yet. Raises SchedulerError for a text that cannot be the name of a host."""
         self.place = place
         self.host, self.job_dir = place
         self._ssh: Ssh | None = None
@@ -61,7 +61,7 @@ class Cluster:
         """The answers to several operations, in order: an error of one of them is an answer.
 
         Args:
-            one_look: they are of the same kind, for many apps, whose jobs Slurm is asked for once.
+            one_look: the operations are of the same kind, for many apps: Slurm is asked once for all jobs.
 
         Raises SchedulerError when the cluster cannot be asked.
         """
@@ -76,7 +76,7 @@ class Cluster:
             elif op["op"] == "put_program" and "error" not in each and self._about is not None:
                 self._about["programs"] = [*self._about.get("programs", ()), op["name"]]
             elif each.get("error") == "no-program" and self._about is not None:
-                self._about["programs"] = []  # another client has removed it
+                self._about["programs"] = []  # another client has removed the program
         return found
 
     def ask(self, op: str, **fields: Any) -> Answer:
@@ -86,19 +86,19 @@ class Cluster:
 
     @property
     def about(self) -> Answer:
-        """Name, user, version and folders of the cluster. Asked for once."""
+        """Name, user, version and folders of the cluster; requested once."""
         if self._about is None:
             self._about = self.ask("hello")
         return self._about
 
     @property
     def greeting(self) -> list[Answer]:
-        """The operation that asks for `about`, for a request that is sent anyway; none once it is known."""
+        """The operation that asks for `about`, as a part of another request; none once `about` is known."""
         return [] if self._about is not None else [{"op": "hello"}]
 
     @property
     def programs(self) -> list[Answer]:
-        """The operation that stores what runs on the nodes, before an app needs it; none once it is there."""
+        """The operation that stores the program for nodes before an app needs it; none once it is stored."""
         name = program_name()
         if name in self.about.get("programs", ()):
             return []
@@ -112,7 +112,7 @@ class Cluster:
     def put(self, app_id: str, archive: Iterable[bytes]) -> None:
         """Unpack the tar archive of a workspace into the folder of a reserved app.
 
-        Raises SchedulerError when it cannot be unpacked, and what the archive raises while it is read.
+        Raises SchedulerError when it cannot be unpacked, and the errors of reading the archive.
         """
         if self._ssh is None:
             try:
@@ -160,7 +160,7 @@ class Cluster:
 
 
 def checked(answer: Answer) -> Answer:
-    """The answer. Raises SchedulerError when it is an error."""
+    """Return the answer. Raises SchedulerError when it is an error."""
     error = error_of(answer)
     if error is not None:
         raise error
@@ -168,7 +168,7 @@ def checked(answer: Answer) -> Answer:
 
 
 def error_of(answer: Mapping[str, Any]) -> SchedulerError | StateError | None:
-    """The error that an answer is; None for any other one."""
+    """The error of an answer; None for an answer that is no error."""
     kind = answer.get("error")
     if kind is None:
         return None
@@ -224,7 +224,7 @@ def agent_modules() -> bytes:
 
 @cache
 def program_name() -> str:
-    """The name of `program` in the folder `programs` of a cluster: one for each content."""
+    """The name of `program` in the folder `programs` of a cluster, by its contents."""
     from hashlib import sha256
 
     return f"{sha256(program()).hexdigest()[:16]}.zip"

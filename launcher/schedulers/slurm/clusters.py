@@ -1,6 +1,6 @@
 """The clusters of a scheduler: connected on first use, asked for apps, and waited for.
 
-However many apps and threads there are: one request to each cluster.
+Each operation makes one request to each cluster, however many apps and threads there are.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MOMENT_S = 2.0
 
 
 class Clusters:
-    """The clusters that a scheduler has to do with: connected on first use, closed together.
+    """The clusters that a scheduler uses: connected on first use, closed together.
 
     Safe to use from several threads.
 
@@ -54,17 +54,17 @@ class Clusters:
             return self._waiters.setdefault(cluster.place, Waiter(cluster))
 
     def expect(self, place: Place) -> None:
-        """Ask this place too, although nothing was submitted to it yet."""
+        """Include this place in requests, although nothing was submitted to it yet."""
         self._expected[place] = None
 
     def note(self, cluster: Cluster, apps: Mapping[str, Facts]) -> None:
-        """Keep the facts of apps for those who ask for each of them next."""
+        """Keep the facts of apps for the next request for each of them."""
         with self._lock:
             self._reaped |= {app_id: (cluster, facts) for app_id, facts in apps.items()}
             self._reaped_at = time.monotonic()
 
     def noted(self, app_id: str) -> tuple[Cluster, Facts] | None:
-        """Return the note about an app from a moment ago, and forget it."""
+        """Return the facts of an app that `note` has just kept, and forget them."""
         with self._lock:
             if time.monotonic() - self._reaped_at > _MOMENT_S:
                 self._reaped.clear()
@@ -74,14 +74,15 @@ class Clusters:
         return cluster.place in self._expected
 
     def is_needed(self, cluster: Cluster) -> bool:
-        """Whether the user has to know that it cannot be asked.
+        """Whether a failure to ask the cluster is an error.
 
-        Slurm's commands on this machine are not enough: it is named, or apps were submitted to it from here.
+        It is for a cluster that is named, or to which apps were submitted from here; not merely because Slurm's
+        commands are on this machine.
         """
         return bool(cluster.host) or self.is_expected(cluster) or cluster.place in known.clusters()
 
     def of_each(self, ask: Callable[[Cluster], T]) -> list[T]:
-        """Return the clusters' answers. Raises SchedulerError when one that is needed cannot be asked."""
+        """The clusters' answers. Raises SchedulerError when a needed cluster cannot be asked."""
         found = []
         for cluster in self.everywhere():
             try:
@@ -92,7 +93,7 @@ class Clusters:
         return found
 
     def targets(self) -> list[Cluster]:
-        """Where the apps of the launches at hand go; without any, where they go by default."""
+        """The target clusters of the present launches; without launches, the default target."""
         return [self.at(place) for place in self._expected or [known.place_of({})]]
 
     def everywhere(self) -> list[Cluster]:
@@ -100,9 +101,10 @@ class Clusters:
         return [self.at(place) for place in dict.fromkeys([*self._expected, *known.places()])]
 
     def find(self, app_id: str, *, replicas: bool = False, look: bool = True) -> tuple[Cluster, Facts] | None:
-        """An app with the cluster that has it; None for one that no cluster has.
+        """An app with its cluster; None where no cluster has it.
 
-        Raises SchedulerError when its cluster cannot be asked, or when it is at none of those that can.
+        Raises SchedulerError when its cluster cannot be asked, or when no cluster that can be asked has it and
+        another one cannot be asked.
         """
         if not is_id(app_id):
             return None
@@ -118,7 +120,7 @@ class Clusters:
         return None
 
     def cluster_of(self, app_id: str) -> Cluster | None:
-        """The cluster that has an app. Asks none where this state folder has a note of it."""
+        """The cluster of an app. Asks no cluster where this state folder has a note of the app."""
         place = known.place_of_app(app_id)
         if place is not None:
             return self.at(place)
@@ -126,7 +128,7 @@ class Clusters:
         return None if found is None else found[0]
 
     def of_apps(self, app_ids: Iterable[str]) -> Iterator[tuple[Cluster, list[str]]]:
-        """The clusters that have these apps or, for those submitted elsewhere, may have them."""
+        """The clusters that have these apps or, for apps submitted elsewhere, may have them."""
         found: dict[Place, list[str]] = {}
         for app_id in filter(is_id, app_ids):
             place = known.place_of_app(app_id)
@@ -146,14 +148,14 @@ class Answers:
     """The answers of several clusters.
 
     Attributes:
-        error: of the first cluster that could not be asked.
+        error: the error of the first cluster that could not be asked.
     """
 
     def __init__(self) -> None:
         self.error: LauncherError | None = None
 
     def ask(self, cluster: Cluster, **fields: Any) -> dict[str, Facts]:
-        """The facts of apps of one cluster, as far as it has any to give: {} for one that cannot be asked."""
+        """The facts of apps of one cluster; {} for a cluster that cannot be asked."""
         try:
             *_, answer = cluster.call(*cluster.greeting, {"op": "observe", **fields})
         except LauncherError as error:
@@ -172,7 +174,7 @@ def seen(cluster: Cluster, **fields: Any) -> dict[str, Facts]:
 
 
 def settled(cluster: Cluster, apps: Mapping[str, Facts]) -> dict[str, Facts]:
-    """The facts, with the ends of those that Slurm has ended recorded on the cluster: one more request."""
+    """The facts, after recording on the cluster, by one more request, the ends of apps that Slurm ended."""
     made = new_ends(with_undecided(cluster, apps))
     if not made:
         return dict(apps)
@@ -183,7 +185,7 @@ def settled(cluster: Cluster, apps: Mapping[str, Facts]) -> dict[str, Facts]:
 
 
 def with_undecided(cluster: Cluster, apps: Mapping[str, Facts]) -> dict[str, Facts]:
-    """The facts, and those of the needs that decide how these apps ended."""
+    """The facts, and the facts of needs that decide the ends of these apps."""
     found = dict(apps)
     while lacking := undecided_needs(found):
         asked = seen(cluster, app_ids=lacking, ended=True)
@@ -210,26 +212,26 @@ _LOOK_S = 2.0
 
 
 class Waiter:
-    """Shared by the threads of a process. The first one to wait asks for all of them."""
+    """Waits for apps, for all threads of a process: the first thread to wait asks for all of them."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._changed = Condition()
         self._wanted: Counter[str] = Counter()
         self._starts: Counter[str] = Counter()
-        self._seen: dict[str, tuple[int, Facts | None]] = {}  # app id → round, and what it found
+        self._seen: dict[str, tuple[int, Facts | None]] = {}  # app id → round, and the facts of that round
         self._round = 0
         self._is_asking = False
         self._pace = _FIRST_S
         self._asked: frozenset[str] = frozenset()
-        self._queue: list[float] | None = None  # when the cluster looks at its queue next
+        self._queue: list[float] | None = None  # when the cluster is to look at its queue next
 
     def until_end(self, app_id: str, timeout_s: float | None = None) -> Facts | None:
-        """The facts of an app that has ended, or as they are after the timeout; None for an unknown one."""
+        """The facts of an app at its end, or after the timeout; None for an unknown app."""
         return self._wait(app_id, lambda facts: not _is_live(facts), timeout_s, self._wanted)
 
     def until_start(self, app_id: str) -> Facts | None:
-        """The facts of an app that has started, or ended without."""
+        """The facts of an app that has started, or ended without a start."""
         return self._wait(app_id, _has_begun, None, self._starts)
 
     def _wait(
@@ -295,13 +297,13 @@ class Waiter:
                 self._changed.notify_all()
 
     def _is_open(self, app_id: str, own: str) -> bool:
-        """Whether nothing decided is known of it: its threads may not have run since."""
+        """Whether the app's end is unknown: its threads may not have run since the last answer."""
         facts = self._seen.get(app_id, (0, None))[1]
         return app_id == own or facts is None or _is_live(facts)
 
 
 def _has_begun(facts: Facts) -> bool:
-    """Whether its script runs, which is a little later than Slurm says, or it has ended."""
+    """Whether the app's script runs, a little after Slurm reports the job as running, or has ended."""
     return view_of(facts).started_at is not None or not _is_live(facts)
 
 

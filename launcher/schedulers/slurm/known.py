@@ -1,9 +1,9 @@
-"""The clusters that this state folder knows, and where its apps are. All of it below LAUNCHER_HOME/slurm.
+"""The clusters that this state folder knows, and the places of its apps, in files below LAUNCHER_HOME/slurm.
 
 ::
 
     clusters/<hash>   JSON: [host, job_dir]
-    apps/<app id>     JSON: that, and the row of the app in the store
+    apps/<app id>     JSON: [host, job_dir, …], and the row of the app in the store
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def root() -> str:
 
 
 def place_of(cfg: Mapping[str, object]) -> Place:
-    """The place that run options name; what they leave out is the default."""
+    """The place that run options name; omitted options have their defaults."""
     host = cfg.get("host") or os.environ.get(HOST_VARIABLE) or ""
     return str(host), str(cfg.get("job_dir") or DEFAULT_JOB_DIR).rstrip("/") or "/"
 
@@ -45,9 +45,9 @@ def is_in_use() -> bool:
 
 
 def places() -> list[Place]:
-    """Every place that apps may be at: where this state folder submitted some, and the default one.
+    """Every place that may have apps: those to which this state folder submitted apps, and the default place.
 
-    The default one counts on this machine only when it holds apps.
+    A default place on this machine counts only when it holds apps.
     """
     found = clusters()
     default = place_of({})
@@ -62,7 +62,7 @@ def shared_engine() -> str:
 
 
 def clusters() -> list[Place]:
-    """Every place where this state folder submitted apps."""
+    """Every place to which this state folder submitted apps."""
     return [place for name in _names("clusters") if (place := _place(_read("clusters", name)))]
 
 
@@ -73,14 +73,14 @@ def has_commands() -> bool:
 
 
 def place_of_app(app_id: str) -> Place | None:
-    """Where an app is that was submitted from here; None for any other one."""
+    """The place of an app that was submitted from here; None for any other app."""
     from launcher.schedulers.appfolder import is_id
 
     return _place(_read("apps", app_id)) if is_id(app_id) else None
 
 
 def noted_at(app_id: str) -> float | None:
-    """When an app was noted, epoch seconds; None for one that is not."""
+    """When an app was noted, epoch seconds; None for an app without a note."""
     try:
         return os.stat(os.path.join(root(), "apps", app_id)).st_mtime
     except OSError:
@@ -93,7 +93,7 @@ def app_ids() -> list[str]:
 
 
 def remember(apps: Sequence[AppRecord], place: Place) -> None:
-    """Note where apps are, before anything of them is made. Raises StateError."""
+    """Note the place of apps, before any object of them is made. Raises StateError."""
     from hashlib import sha256
 
     host, job_dir = place

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _BLOCK = 4 << 20  # bytes of one answer
 _AGAIN_S = 10.0  # how often the restarts of an app are read while it runs
-_UNSURE_S = 10.0  # of silence, before the queue is asked whether the app still runs
+_UNSURE_S = 10.0  # silence before the queue is asked whether the app still runs
 
 
 def found(clusters: Clusters, app_id: str) -> tuple[Cluster, Facts]:
@@ -45,23 +45,23 @@ def found(clusters: Clusters, app_id: str) -> tuple[Cluster, Facts]:
 
 
 class Parser:
-    """Blocks of one log, with the lines of its index, as records.
+    """Parses blocks of one log, with the lines of its index, into records.
 
     Attributes:
-        offset, index_offset: what was read so far, in bytes.
+        offset, index_offset: the bytes read so far.
     """
 
     def __init__(self) -> None:
         self.offset = 0
         self.index_offset = 0
         self._entries: deque[tuple[int, int, str]] = deque()
-        self._run = (0, STDOUT)  # time and stream of what comes next
+        self._run = (0, STDOUT)  # time and stream of the next bytes
 
     def feed(self, data: bytes, index: str) -> Iterator[LogRecord]:
         """The records of the next block.
 
         Args:
-            index: whole lines, those of all of `data` among them.
+            index: whole lines, including the lines for all of `data`.
         """
         self.index_offset += len(index.encode())
         for line in index.splitlines():
@@ -93,7 +93,7 @@ class _Selected:
         by_line: whether a line that began before `since` is left out whole.
 
     Attributes:
-        is_over: whether all that comes is later than `until`.
+        is_over: whether all further records are later than `until`.
     """
 
     def __init__(self, part: LogPart, *, by_line: bool) -> None:
@@ -123,7 +123,7 @@ class _Selected:
 
 
 class _Blocks:
-    """The logs of some replicas, block by block: the replica and its new records.
+    """Reads the logs of some replicas block by block: (replica, its new records).
 
     Args:
         places: folder and number of each replica's log.
@@ -134,14 +134,14 @@ class _Blocks:
         self._app_id = app_id
         self._places = places
         self._parsers = {where: Parser() for where in places}
-        self._is_live = True  # whether the app may write more than was read
-        self._is_whole = False  # whether all was read of an app that has ended
+        self._is_live = True  # whether the app may write more output
+        self._is_whole = False  # whether all output of an ended app was read
 
     def present(self, wait_s: float = 0.0) -> Iterator[tuple[Where, list[LogRecord]]]:
-        """The logs as they are, or until they have been silent for so long."""
+        """The logs up to now, or until they have been silent for `wait_s`."""
         while found := self._read(wait_s):
             yield from found
-            if self._is_whole:  # which saves a request, over ssh most of the time that a short log takes
+            if self._is_whole:  # saves a request, which over ssh takes most of the time of a short log
                 return
 
     def to_the_end(self) -> Iterator[tuple[Where, list[LogRecord]]]:
@@ -150,7 +150,7 @@ class _Blocks:
             yield from self.present(_UNSURE_S)
             if not self._is_live:
                 return
-            # It is perhaps over: record how Slurm ended it.
+            # The app may be over: record its end by Slurm.
             settled(self._cluster, seen(self._cluster, app_ids=[self._app_id], ended=True))
 
     def _read(self, wait_s: float) -> list[tuple[Where, list[LogRecord]]]:
@@ -172,7 +172,7 @@ class SlurmLogs(RecordedLogs):
     """The logs of an app on a cluster. Reading them raises SchedulerError for an unknown replica.
 
     Args:
-        has_ended: waits for the end of an app, for so many seconds; whether it has come.
+        has_ended: waits for the end of an app, for a number of seconds; returns whether it has ended.
     """
 
     def __init__(
@@ -202,7 +202,7 @@ class SlurmLogs(RecordedLogs):
             yield from ((where, data) for data in found)
 
     def _last_lines(self, replicas: Sequence[Where], count: int) -> dict[Where, bytes | None]:
-        """The last lines of each log; None for a log of which they are too long for one answer."""
+        """The last lines of each log; None for a log whose last lines are too long for one answer."""
         parts = [self._place(where) for where in replicas]
         answer = self._cluster.ask("tail", app_id=self.app_id, parts=parts, lines=count, limit=_BLOCK)
         lines = (None if each is None else b64decode(each) for each in answer["parts"])
@@ -229,7 +229,7 @@ class SlurmLogs(RecordedLogs):
     ) -> Iterator[tuple[Where, LogRecord]]:
         blocks = self._blocks(replicas)
         selected = {where: _Selected(part, by_line=not marks) for where in replicas}
-        if part.tail is not None:  # the logs as they are, and then what follows
+        if part.tail is not None:  # the present last lines, then new output
             held: dict[Where, list[bytes]] = {where: [] for where in replicas}
             for where, records in blocks.present():
                 new = (record.data for record in selected[where].of(records))

@@ -1,4 +1,4 @@
-"""The run options of slurm, and the long options of sbatch: which of them the option `sbatch` may hold."""
+"""The run options of slurm, and the long options of sbatch that the option `sbatch` may hold."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ MEMORY = ("mem", "mem-per-cpu", "mem-per-gpu")
 
 
 def minutes_of(time: str) -> int | None:
-    """Minutes, rounded up, of a time limit: as Slurm writes it (`90`, `1:30`, `2:00:00`, `1-12`) or `2h`.
+    """The minutes, rounded up, of a time limit in Slurm's form (`90`, `1:30`, `2:00:00`, `1-12`) or `2h`.
 
     None where there is no limit.
     """

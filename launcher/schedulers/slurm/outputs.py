@@ -27,14 +27,14 @@ class SlurmOutputs(OutputFolders):
         return sorted({name for names in found for name in names})
 
     def address(self, attempt: Attempt, app: AppDef) -> str:
-        """A path on its cluster."""
+        """The path of the output folder on the app's cluster."""
         if not has_output(app):
             return ""
         cluster = self._clusters.at(known.place_of(attempt.document.get("cfg", {})))
         return join(_root(cluster), own_output(attempt))
 
     def lost(self, attempts: Iterable[Attempt]) -> set[str]:
-        """Return the folders that `observe` did not find; none of a cluster that did not answer then."""
+        """The app ids whose folder `observe` did not find; none for a cluster that did not answer then."""
         lost = set()
         for each in attempts:
             there = self._clusters.outputs.get(_place_of(each))
@@ -68,7 +68,7 @@ def of_attempt(
     """Macro → output folder, and the variable that lists the folders of needs.
 
     Args:
-        there: the names of the folders that the cluster has; asked for where they are not given.
+        there: the names of the cluster's folders; None to ask the cluster.
     """
     names = read_outputs(attempt)
     if not names and not has_output(app):
@@ -80,6 +80,6 @@ def of_attempt(
         return folders, {}
     if there is None:
         there = set(cluster.ask("outputs")["outputs"])
-    # A need that has not run yet makes its folder when it is submitted, before this one is.
+    # A need that has not run yet makes its folder when it is submitted, before this attempt.
     made = {job: join(root, name) for job, name in names.items() if name in there}
     return folders, needs_variable(names, made)

@@ -1,6 +1,6 @@
 """The request of the slurm scheduler, derived from an AppDef by pure functions.
 
-What only a node can know stands between two `MARK`s: the host of a role, and the app's directory.
+Values that only a node can know are between two `MARK`s: the host of a role, and the app's directory.
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ class SlurmRequest:
 
     Attributes:
         app_id: `$<app_id>` until the request is bound to a real one.
-        argv: sbatch with those of its options that are no #SBATCH line; it runs in the app's directory.
+        argv: sbatch with its options that are no #SBATCH line; it runs in the app's directory.
         script: text of the batch script.
-        app: what the programs on the cluster follow, as plain data (`app.json`).
+        app: the instructions for the programs on the cluster, as plain data (`app.json`).
         notes: requests of the app that this scheduler fulfils differently or not at all.
         host: login node, "" for this machine.
         job_dir: folder on the cluster, as written.
-        secrets: role → variable → reference; the variables are missing in `app`.
-        options, setup: what the script was made of; see `batch_script`.
+        secrets: role → variable → reference; `app` lacks these variables.
+        options, setup: the parts of the script; see `batch_script`.
     """
 
     app_id: str
@@ -96,7 +96,7 @@ def build_request(app: AppDef, cfg: Mapping[str, CfgVal], *, session: str) -> Sl
     Args:
         cfg: resolved run options.
 
-    Raises InvalidRunConfigException for options out of range, RejectedAppError for what cannot be run.
+    Raises InvalidRunConfigException for options out of range, RejectedAppError for an app that cannot run.
     """
     check(app, cfg)
     folders = dict(zip((names := [role.name for role in app.roles]), path_names(names), strict=True))
@@ -152,10 +152,10 @@ def bind_request(
     """The request under a real app id: a new value, macros and escapes resolved.
 
     Args:
-        program: as in `with_program`.
-        outputs: macro → folder on the cluster, for `$<output_dir>` and those of needs. Without any the
-            replicas get no variable for one.
-        variables: for every replica beside its own, as they are.
+        program: see `with_program`.
+        outputs: macro → folder on the cluster, for `$<output_dir>` and the macros of needs. Without any,
+            replicas get no variable for an output folder.
+        variables: further variables for every replica, taken unchanged.
     """
     bind = binder(app_id, outputs)
 
@@ -205,7 +205,7 @@ def _sbatch_options(app: AppDef, cfg: Mapping[str, CfgVal]) -> dict[str, str]:
 
 
 def _time_limit(cfg: Mapping[str, CfgVal]) -> str | None:
-    """The limit that the user gives, else the app's timeout with time for the job to start and stop."""
+    """The user's time limit, else the app's timeout plus time for the job to start and stop."""
     given, timeout_s = cfg.get("time"), option(cfg, "timeout_s", int)
     if given:
         minutes = minutes_of(str(given))
@@ -229,7 +229,7 @@ def _surroundings(app: AppDef, cfg: Mapping[str, CfgVal], handle: str) -> Surrou
 def _role(
     role: Role, app: AppDef, cfg: Mapping[str, CfgVal], folder: str, around: Surroundings
 ) -> dict[str, Any]:
-    """A role of app.json. The arguments and variables of its replicas take macros still."""
+    """A role of app.json. The arguments and variables of its replicas may still hold macros."""
     known = {host_mark(name) for name in known_at_start(role, app, host_variables(app).values())}
     around = replace(around, hosts={name: host for name, host in around.hosts.items() if host in known})
     replicas = []
@@ -253,13 +253,13 @@ def _role(
 def _srun(role: Role, app: AppDef, cfg: Mapping[str, CfgVal], folder: str) -> list[str]:
     """The command of a role's step, without the program that it runs for each replica.
 
-    srun must not stop the others when a replica ends: the policies of the role decide that.
+    srun must not stop the other replicas when one ends: the policies of the role decide that.
     """
     cpus, gpus = cpus_per_task(app), gpus_per_task(app, cfg)
     optional = {
         "--cpus-per-task": cpus or None,
         "--gpus-per-task": gpus or None,
-        # Slurm finds the nodes of a step that shares nothing with others: those that have its GPUs left.
+        # Slurm chooses the nodes of a step with GPUs: the nodes with enough free GPUs.
         **({} if gpus else _place(role, app, cfg)),
     }
     return [
@@ -294,12 +294,12 @@ def _secrets(role: Role) -> dict[str, Secret]:
 
 
 def _named(text: str) -> str:
-    """The text with names for what only a node knows."""
+    """The text with names for values that only a node knows."""
     return _HOST_MARK.sub(r"(host of \1)", text).replace(APP_DIR, "$LAUNCHER_APP_DIR")
 
 
 def _render(request: SlurmRequest) -> str:
-    """The script, then what it follows as YAML: the same text for equal requests."""
+    """The script, then its instructions as YAML: the same text for equal requests."""
     app = request.app
     head = {
         "host": request.host or None,

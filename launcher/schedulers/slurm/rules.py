@@ -1,4 +1,4 @@
-"""The rules of slurm: problems that it refuses, and notes about what it does differently."""
+"""The rules of slurm: problems that it refuses, and notes about its differences."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MARK = "\x01"
 
 
 def check(app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
-    """Raises RejectedAppError for an invalid app, InvalidRunConfigException for options out of range."""
+    """Raise RejectedAppError for an invalid app, InvalidRunConfigException for options out of range."""
     options().check_values(cfg)
     check_runnable(app, lambda app: [*problems(app, cfg)])
 
@@ -56,7 +56,7 @@ def _of_setup(lines: CfgVal) -> Iterator[Problem]:
 
 
 def _of_sbatch(app: AppDef, cfg: Mapping[str, CfgVal]) -> Iterator[Problem]:
-    """Options of sbatch that launcher sets itself, that break it, or that look like a slip of the pen."""
+    """Options of sbatch that launcher sets itself, that break launcher, or that look like a typing error."""
     given = cfg.get("sbatch")
     for name, value in given.items() if isinstance(given, dict) else ():
         path = ("cfg", "sbatch", name)
@@ -177,7 +177,7 @@ def _unlike_gpus(app: AppDef) -> Iterator[Problem]:
             yield Problem(path, "constraint", message)
 
 
-# What a task of the job gets: equal shares for all roles
+# The share of each task of the job: equal for all roles
 
 
 def count_of(app: AppDef) -> int:
@@ -203,9 +203,9 @@ def mem_per_cpu(app: AppDef, cfg: Mapping[str, CfgVal]) -> int:
 
 
 def gpus_per_task(app: AppDef, cfg: Mapping[str, CfgVal]) -> str:
-    """GPUs for each replica as Slurm takes them: `2` or, of a kind, `a100:2`.
+    """GPUs for each replica in Slurm's form: `2` or, with a kind, `a100:2`.
 
-    "" where no role asks for any, or the option `gres` requests those of a node.
+    "" where no role asks for any, or where the option `gres` requests the GPUs of a node.
     """
     count = max([0, *(int(role.resource.gpu) for role in app.roles)])
     return "" if cfg.get("gres") or not count else ":".join([*filter(None, [_kind_of_gpus(app)]), str(count)])
@@ -270,7 +270,7 @@ def _of_roles(app: AppDef) -> Iterator[str]:
 
 
 def awaited(role: Role, app: AppDef) -> dict[str, int]:
-    """Every role that must have started before this one, with the strongest of its conditions (0 to 2)."""
+    """Every role that must have started before this role, with the strongest of its conditions (0 to 2)."""
     roles = {each.name: each for each in app.roles}
     found: dict[str, int] = {}
     waiting = [role]
@@ -289,7 +289,7 @@ def awaited(role: Role, app: AppDef) -> dict[str, int]:
 
 
 def known_at_start(role: Role, app: AppDef, names: Collection[str]) -> list[str]:
-    """Return the roles among `names` that have started, or start along with it, when `role` starts."""
+    """The roles among `names` that have started when `role` starts, or start together with it."""
     before = awaited(role, app)
     roles = {each.name: each for each in app.roles}
     return [

@@ -91,7 +91,7 @@ class SlurmScheduler(EngineScheduler["SlurmRequest"]):
     def build_workspace(
         self, app: AppDef, cfg: Mapping[str, CfgVal], workspace: BoundWorkspace, *, app_id: str = ""
     ) -> AppDef:
-        """Copy the workspace into the folder of a reserved attempt. Without one, keep it for `schedule`."""
+        """Copy the workspace into the folder of a reserved attempt. Without an attempt, keep it for `schedule`."""
         from launcher.schedulers.slurm.submit import SlurmReservation, packed, with_workspace
 
         reserved = self._reserved.get(app_id)
@@ -102,7 +102,7 @@ class SlurmScheduler(EngineScheduler["SlurmRequest"]):
         return with_workspace(app, workspace)
 
     def launch(self, app_id: str, info: AppDryRunInfo[SlurmRequest]) -> None:
-        """Returns when Slurm has accepted the app.
+        """Submit an app; returns when Slurm has accepted it.
 
         Raises StartError, with nothing left behind, when Slurm refuses it.
         """
@@ -119,7 +119,7 @@ class SlurmScheduler(EngineScheduler["SlurmRequest"]):
     # Staged submission
 
     def fingerprint(self) -> str:
-        """The clusters that the launches at hand go to: their names, and the user and folder there."""
+        """The target clusters of the present launches: their names, and the user and folder there."""
         from hashlib import sha256
 
         found = []
@@ -151,7 +151,7 @@ class SlurmScheduler(EngineScheduler["SlurmRequest"]):
         return SlurmApps(self._clusters, take_over=self.take_over, on_wait=self.on_wait)
 
     def attempts_of(self, keys: Collection[JobKey]) -> list[Attempt]:
-        """Reads the folders of apps, and does not ask Slurm."""
+        """Read the attempts from the folders of apps, without asking Slurm."""
         return self.apps.observe(keys, look=False)
 
     def refresh(self, app_ids: Iterable[str]) -> Iterable[AppRecord]:
@@ -162,7 +162,7 @@ class SlurmScheduler(EngineScheduler["SlurmRequest"]):
         return known.shared_engine()
 
     def has_apps_here(self) -> bool:
-        """Also after the last one was removed: output folders outlive apps."""
+        """See `Scheduler.has_apps_here`. True even after the last removal: output folders outlive apps."""
         return bool(known.clusters())
 
     def is_in_use(self) -> bool:

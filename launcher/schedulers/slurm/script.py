@@ -25,7 +25,7 @@ def batch_script(
         options: long option of sbatch → value; "" for one without a value.
         job_dir: the folder on the cluster, without a slash at its end; a leading `~` is the home there.
         setup: lines of bash.
-        commands: role → its command line, for people.
+        commands: role → its command line, shown to readers of the script.
     """
     comments = [
         "# The replicas, which the conductor starts by srun with the arguments and variables of app.json:",
@@ -36,7 +36,7 @@ def batch_script(
 
 
 class Array(NamedTuple):
-    """name: of its folder. size: the number of its tasks. at_once: how many of them may run at once."""
+    """An array. name: its folder's name; size: its number of tasks; at_once: how many may run at once."""
 
     name: str
     size: int
@@ -54,8 +54,8 @@ def array_script(
     """A script for sbatch that runs an app in each task of an array.
 
     Args:
-        options, job_dir, setup: as in `batch_script`, of each of the apps.
-        program: as in `with_program`.
+        options, job_dir, setup: see `batch_script`; the same for each of the apps.
+        program: see `with_program`.
     """
     name, size, at_once = array
     tasks = f"0-{size - 1}" + (f"%{at_once}" if at_once is not None and at_once < size else "")
@@ -117,7 +117,7 @@ def _setup(lines: Sequence[str]) -> list[str]:
 
 
 def sbatch_word(name: str, value: str) -> str:
-    """`name=value` as the reader of #SBATCH lines takes it apart.
+    """`name=value`, quoted for the parser of #SBATCH lines.
 
     Source: `_get_argument` in src/sbatch/opt.c: quotes, and a backslash before any character, also in quotes.
     """
