@@ -69,7 +69,7 @@ class ProbedRun(Probing):
         raise NotImplementedError
 
     def start(self, argv: "list[str]", then: "Callable[[int], None]") -> "tuple[int, str]":
-        """Start a command, and call `then` with its exit code, -N for signal N; returns its pid, or 0 and why."""
+        """Start a command that calls `then` with its exit code, -N for signal N. Its pid, or 0 and why."""
         raise NotImplementedError
 
     def hosts(self) -> "Iterable[tuple[int, str]]":

@@ -145,7 +145,7 @@ class LocalApps(EngineApps):
         )
 
     def records(self) -> list[AppRecord]:
-        """The apps of the scheduler, the newest first; apps without a recorded end come from their folders."""
+        """The apps of the scheduler, the newest first. Apps without a recorded end are read from folders."""
         with open_store(readonly=True) as store:
             apps = store.apps(self._backend)
         out = []

@@ -104,8 +104,8 @@ class SlurmApps(EngineApps):
         Args:
             look: ask Slurm's queue, too: otherwise an app that Slurm has ended seems to be live.
 
-        Raises SchedulerError when a target cluster of the launches cannot be asked; other such clusters are
-        left out.
+        Raises SchedulerError when a target cluster of the launches cannot be asked; any other cluster that
+        cannot be asked is left out.
         """
         wanted, done = set(keys), set(settled)
         fields: dict[str, Any] = {"app_ids": None, "settled": sorted(done), "ended": False}

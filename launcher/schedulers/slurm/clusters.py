@@ -76,8 +76,8 @@ class Clusters:
     def is_needed(self, cluster: Cluster) -> bool:
         """Whether a failure to ask the cluster is an error.
 
-        It is for a cluster that is named, or to which apps were submitted from here; not merely because Slurm's
-        commands are on this machine.
+        It is for a cluster that is named, or to which apps were submitted from here; not merely because
+        Slurm's commands are on this machine.
         """
         return bool(cluster.host) or self.is_expected(cluster) or cluster.place in known.clusters()
 
@@ -103,8 +103,7 @@ class Clusters:
     def find(self, app_id: str, *, replicas: bool = False, look: bool = True) -> tuple[Cluster, Facts] | None:
         """An app with its cluster; None where no cluster has it.
 
-        Raises SchedulerError when its cluster cannot be asked, or when no cluster that can be asked has it and
-        another one cannot be asked.
+        Raises SchedulerError when the app was not found and a cluster that may have it cannot be asked.
         """
         if not is_id(app_id):
             return None

@@ -2,8 +2,8 @@
 
 ::
 
-    clusters/<hash>   JSON: [host, job_dir]
-    apps/<app id>     JSON: [host, job_dir, …], and the row of the app in the store
+    clusters/<hash>   JSON: host and job_dir
+    apps/<app id>     JSON: host, job_dir, and the row of the app in the store
 """
 
 from __future__ import annotations

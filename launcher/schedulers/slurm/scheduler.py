@@ -91,7 +91,7 @@ class SlurmScheduler(EngineScheduler["SlurmRequest"]):
     def build_workspace(
         self, app: AppDef, cfg: Mapping[str, CfgVal], workspace: BoundWorkspace, *, app_id: str = ""
     ) -> AppDef:
-        """Copy the workspace into the folder of a reserved attempt. Without an attempt, keep it for `schedule`."""
+        """Copy the workspace into a reserved attempt's folder. Without an attempt, keep it for `schedule`."""
         from launcher.schedulers.slurm.submit import SlurmReservation, packed, with_workspace
 
         reserved = self._reserved.get(app_id)

@@ -1,10 +1,10 @@
 """Run a Python program on a login node: the system's ssh, one connection for all programs of this process.
 
-Nothing of a program, a path or an app is part of a command line: a constant loader reads the program from its
-input. ssh obeys the user's own configuration; BatchMode keeps it from asking.
+No part of a program, a path or an app is on a command line: a constant loader reads the program from its input.
+ssh obeys the user's own configuration; BatchMode keeps it from asking.
 
-The startup files of the login shell there may print before a program and after it, and change its exit code.
-So the loader prints a random mark around the output of a program that succeeds, and around the errors of any.
+The startup files of the login shell there may print before and after a program, and change its exit code. So
+the loader prints a random mark around the output of a successful program, and around the errors of every program.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LOADER = (
 _OPTIONS = ("BatchMode=yes", "ConnectTimeout=30", "ServerAliveInterval=15", "ServerAliveCountMax=4")
 _LINGER_S = 20
 """How long a connection stays open for the next program when this process dies before it closes it."""
-_LONGEST_ROOT = 40  # of the 108 bytes that the path of a socket may have; ssh's own part of it has 62
+_LONGEST_ROOT = 40  # bytes; the path of a socket may have 108, of which ssh's own part takes 62
 _UNREACHED = 255  # ssh's own exit code for a connection that failed
 _NO_COMMAND = 127
 _PIECE = 1 << 18
@@ -37,7 +37,7 @@ class Ssh:
     """The connection to one host. Safe to use from several threads."""
 
     def __init__(self, host: str) -> None:
-        """Raises SchedulerError for what cannot be the name of a host."""
+        """Make no connection yet. Raises SchedulerError for a text that cannot be the name of a host."""
         if not host or host.startswith("-") or not host.isprintable() or " " in host:
             raise SchedulerError(f"`{host}` cannot be the name of a host", hint="write it as ssh takes it")
         self.host = host
@@ -54,7 +54,7 @@ class Ssh:
         """As `run`, with the output in pieces, as it arrives. Killed when the caller leaves early."""
         mark = os.urandom(16).hex().encode()
         argv = ["ssh", "-T", *self._options(), "--", self.host, _LOADER]
-        with TemporaryFile() as errors:  # no pipe: the process that keeps the connection would hold it open
+        with TemporaryFile() as errors:  # the process that keeps the connection would hold a pipe open
             try:
                 process = subprocess.Popen(
                     argv,
@@ -92,13 +92,13 @@ class Ssh:
         return [*self._shared, *(part for each in _OPTIONS for part in ("-o", each))]
 
     def _has_own_master(self) -> bool:
-        """Whether the user keeps a connection open: the only way in where a site asks for a second factor."""
+        """Whether the user keeps a connection open, which is needed where a site asks for a second factor."""
         with suppress(OSError):
             return _quietly(["ssh", "-O", "check", "--", self.host]) == 0
         return False
 
     def _sharing(self) -> list[str]:
-        """The options for a connection of our own that is shared."""
+        """The options for a shared connection of this process."""
         root = paths.runtime()
         if len(os.fsencode(root)) > _LONGEST_ROOT:
             root = f"/tmp/launcher-{os.geteuid()}"
@@ -133,7 +133,7 @@ def _exchange(process: subprocess.Popen[bytes], head: bytes, pieces: Iterable[by
         for piece in pieces:
             process.stdin.write(piece)
         process.stdin.close()
-    except BrokenPipeError:  # it ended: its errors say why
+    except BrokenPipeError:  # the program ended: its errors give the reason
         with suppress(OSError):
             process.stdin.close()
     while piece := process.stdout.read1(_PIECE):  # type: ignore[attr-defined]  # it is buffered

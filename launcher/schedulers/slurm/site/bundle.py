@@ -1,7 +1,7 @@
-"""Run the agent from modules that come with the request: nothing of it is installed on the login node.
+"""Run the agent from modules that come with the request: nothing is installed on the login node.
 
-The standard input has a line with a number, so many bytes of modules, and the request. The modules are JSON,
-module name → source, compressed. Each is compiled when it is imported, so that a request costs what it uses.
+The standard input has a line with a number, that many bytes of modules, and the request. The modules are JSON,
+module name → source, compressed. Each is compiled at its import, so that a request pays only for its modules.
 Runs on the cluster: Python 3.6 and its standard library.
 """
 
@@ -16,7 +16,7 @@ MAIN = "launcher.schedulers.slurm.site.agent.main"
 
 
 class Sources:
-    """Imports modules from their text. A package without one is empty; no other `launcher` is looked at."""
+    """Imports modules from their source. A package without source is empty; no other `launcher` is used."""
 
     def __init__(self, texts: Dict[str, str]) -> None:
         self._texts = texts
@@ -30,7 +30,7 @@ class Sources:
         return ModuleSpec(name, self, origin=name, is_package=is_package)  # type: ignore[arg-type]
 
     def create_module(self, spec: ModuleSpec) -> None:
-        """The default one."""
+        """Return None: the default module is used."""
 
     def exec_module(self, module: Any) -> None:
         text = self._texts.get(module.__name__, "")

@@ -25,14 +25,14 @@ from launcher.schedulers.slurm.site.record import Record, events_of
 from launcher.schedulers.slurm.site.replicas import Json
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCHLD)
-REQUEUE_S = 60.0  # how long Slurm may take to end a job that comes back
+REQUEUE_S = 60.0  # how long Slurm may take to end a requeued job
 CLAIM_READS, READ_AGAIN_S = 5, 1.0
 EVERY = 1 << 30  # a step starts all replicas of a role
 RUN_AGAIN = "Slurm's controller forgot that its job ran; it is not run twice"
 
 
 def own_job(env: "Mapping[str, str]", app_id: str) -> Job:
-    """The job that this process runs in: a task of an array, `123_7`, or one that the app has to itself."""
+    """The job that this process runs in: a task of an array, `123_7`, or a job of the app alone."""
     if "LAUNCHER_ARRAY_DIR" not in env:
         return Job(env.get("SLURM_JOB_ID", ""), f"/{app_id}/script-")
     task = "{}_{}".format(env.get("SLURM_ARRAY_JOB_ID", ""), env.get("SLURM_ARRAY_TASK_ID", ""))
@@ -40,7 +40,7 @@ def own_job(env: "Mapping[str, str]", app_id: str) -> Job:
 
 
 def is_submitted_for(env: "Mapping[str, str]", job: Job, folder: AppFolder) -> bool:
-    """Whether the job is the one of this folder, not that of a folder which this one has replaced."""
+    """Whether the job was submitted for this folder, and not for a folder that this one replaced."""
     generation = folder.text("id") or ""
     if "LAUNCHER_ARRAY_DIR" in env:
         k = int(env["SLURM_ARRAY_TASK_ID"])
@@ -52,16 +52,16 @@ def is_submitted_for(env: "Mapping[str, str]", job: Job, folder: AppFolder) -> b
 
 
 class Conductor:
-    """Holds the app of a folder."""
+    """Runs the app of a folder, as its holder."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
         self.job = own_job(os.environ, os.path.basename(folder))
         self.run_number = int(os.environ.get("SLURM_RESTART_COUNT") or 0)
-        self.loop = Loop(SIGNALS)  # first: clients send signals once the app is claimed
+        self.loop = Loop(SIGNALS)  # before the claim, after which clients send signals
 
     def run(self, *failed: str) -> int:
-        """Run the app, or record that its setup failed; the exit code of the job."""
+        """Run the app, or record that its setup failed; returns the exit code of the job."""
         known = read_json(self.folder + "/outcome")
         if known is not None:
             return int(known.get("exit_code") or 0)
@@ -91,15 +91,15 @@ class Conductor:
         return self._hold(settings, app, record)
 
     def _claim(self) -> Optional[bool]:
-        """Become the one job that runs this app: whether it has run it before; None for another job."""
+        """Become the one job that runs this app; returns whether it ran the app before, None for another job."""
         path = self.folder + "/started"
         mine = {"job": self.job.id, "host": socket.gethostname(), "at": time.time()}
         with AppFolder(self.folder) as folder:
             if not is_submitted_for(os.environ, self.job, folder):
                 return None
             if folder.link("started", json.dumps(mine)):
-                return False if folder.is_in_place() else None  # it was being removed
-        for _ in range(CLAIM_READS):  # what NFS remembers of the file may be old
+                return False if folder.is_in_place() else None  # None: the app was being removed
+        for _ in range(CLAIM_READS):  # NFS may have cached an old file
             found = read_json(path)
             if found is not None:
                 return True if found.get("job") == self.job.id else None
@@ -116,7 +116,7 @@ class Conductor:
         return finish(app, record)
 
     def _open(self, settings: Json, app: App) -> Record:
-        """Make the folders of an app and its record, and read what is on that."""
+        """Make the folders of an app and its record, and read the record's events."""
         make_folders(self.folder, settings)
         for event in events_of(self.folder):
             app.take(event)
@@ -150,7 +150,7 @@ class Conductor:
 
     def _come_back(self) -> int:
         """Leave the end of this run to Slurm, so that the job runs again."""
-        if self.job.ask().get("JobState") == "RUNNING":  # there was time to stop
+        if self.job.ask().get("JobState") == "RUNNING":  # Slurm left time to stop
             self.job.requeue()
             time.sleep(REQUEUE_S)
         return 1
@@ -182,7 +182,7 @@ def make_folders(folder: str, settings: Json) -> None:
 
 
 def forget_last_run(folder: str) -> None:
-    """Remove what replicas of an earlier run of the job have recorded: hosts and ends."""
+    """Remove the hosts and ends that replicas of an earlier run of the job have recorded."""
     for root, _, names in os.walk(folder + "/replicas"):
         for name in names:
             if name.endswith(".json"):
@@ -192,7 +192,7 @@ def forget_last_run(folder: str) -> None:
 
 
 def finish(app: App, record: Record) -> int:
-    """Wait until the end is recorded; the exit code of the job."""
+    """Wait until the end is recorded; returns the exit code of the job."""
     while not record.is_written():
         time.sleep(READ_AGAIN_S)
     record.close()

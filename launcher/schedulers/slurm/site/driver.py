@@ -24,16 +24,16 @@ from launcher.schedulers.slurm.site.record import Record
 from launcher.schedulers.slurm.site.replicas import Json
 from launcher.schedulers.slurm.site.steps import KILL_AFTER_S, Steps
 
-LOOK_S = 30.0  # how often the folder is looked at for a cancellation whose signal got lost
-WARNED_S = 90.0  # how long before a job's limit Slurm may have sent its signal, which it sends once
-TERMED_S = 1.2  # how long replicas may take to end when Slurm ends the job; it kills KillWait after TERM
+LOOK_S = 30.0  # pause between two looks in the folder for a cancellation whose signal got lost
+WARNED_S = 90.0  # how long before a job's limit Slurm may send its signal, which it sends once
+TERMED_S = 1.2  # how long replicas may take to end when Slurm ends the job; Slurm kills KillWait after TERM
 ENDED_BY_OTHERS = "a client recorded its end: Slurm did not know that its job ran"
 REASONS = ("cancel", "orphaned", "broken")
 """Facts that end the app: it judges one of them before it hears of the ends that follow from it."""
 
 
 class Requeued(Exception):
-    """Slurm ends the job, and runs it again."""
+    """Slurm ends the job and runs it again."""
 
 
 class Driver:
@@ -59,7 +59,7 @@ class Driver:
         self._cancel = None  # type: Optional[Json]
         self._is_taken = False  # a client has recorded an end
         self._is_requeued = self._wants_quiet = False
-        self._is_over = False  # Slurm leaves no time to wait for replicas
+        self._is_over = False  # whether Slurm leaves no time to wait for replicas
         self._look()
         end = os.environ.get("SLURM_JOB_END_TIME", "")
         if end.isdigit() and int(end) - time.time() < WARNED_S:
@@ -84,7 +84,7 @@ class Driver:
         self._steps.leave()
 
     def wait(self, deadline: "Optional[float]") -> "list[Json]":
-        """The next facts. Raises Requeued once nothing is left of a run that Slurm repeats."""
+        """The next facts. Raises Requeued once all replicas of a run that Slurm repeats have ended."""
         until = None if deadline is None else time.monotonic() + deadline - self.now()
         while True:
             self._steps.collect()
@@ -129,7 +129,7 @@ class Driver:
         self._loop.after(LOOK_S, self._look)
 
     def _look_for_requests(self) -> None:
-        names = os.listdir(self._folder)  # a list is asked from the server
+        names = os.listdir(self._folder)  # NFS reads a list from the server
         if "outcome" in names and not self._is_taken:
             self._is_taken = True
             self._report("orphaned", why=ENDED_BY_OTHERS)
@@ -150,7 +150,7 @@ class Driver:
             self._terminated(self._job.ask())
 
     def _near_limit(self) -> None:
-        """Stop in time for the job's limit. Slurm's signal may come a minute early, and limits are moved."""
+        """Stop in time for the job's limit. Slurm's signal may come a minute early, and limits may change."""
         found = self._job.ask()
         spare_s = seconds_until(found.get("EndTime", "")) - self._settings["grace_s"] - KILL_AFTER_S
         if spare_s > 0:
@@ -166,8 +166,8 @@ class Driver:
         return is_ending(found)
 
     def _terminated(self, found: Json) -> None:
-        """Slurm ends the job, and kills what is left a few seconds later. A requeued one comes back."""
-        has_time = found.get("JobState") == "RUNNING"  # or only the conductor got the signal
+        """Stop: Slurm ends the job, and kills the rest a few seconds later. A requeued job comes back."""
+        has_time = found.get("JobState") == "RUNNING"  # only the conductor may have got the signal
         self._look_for_requests()  # a cancellation, if that is the cause
         is_new = self._app.stop is None and not self._steps.is_ending
         comes_back = has_restarted(found, self._run) or (

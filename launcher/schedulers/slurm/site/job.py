@@ -1,21 +1,21 @@
-"""The Slurm job that runs an app, as its controller knows it. Python >= 3.6, the standard library alone."""
+"""The Slurm job that runs an app, by Slurm's controller. Python >= 3.6, the standard library alone."""
 
 import subprocess
 import time
 
-ASK_S = 1.5  # how long Slurm may take to say why it ends the job, each time
+ASK_S = 1.5  # how long Slurm may take, each time, to answer why it ends the job
 ASKS = 2
 END_STEP_S = 10.0  # how long Slurm may take to kill a step
 RUNNING = {"RUNNING", "RESIZING", "SIGNALING", "STOPPED", "SUSPENDED"}
 
 
 class Job:
-    """The job with this id, if it runs this script: a controller that lost its state counts anew.
+    """The job with this id, if it runs this script: a controller that lost its state reuses ids.
 
     Users may give the job another name.
 
     Args:
-        script: a part of its path.
+        script: a part of the script's path.
     """
 
     def __init__(self, job_id: str, script: str) -> None:
@@ -49,7 +49,7 @@ class Job:
         self._run("scancel", self.id)
 
     def verdict(self, found: dict, failed_node: str) -> tuple:
-        """(state, message) of an app whose job Slurm ends.
+        """The (state, message) of an app whose job Slurm ends.
 
         Args:
             found: the answer of `ask`.
@@ -68,13 +68,13 @@ class Job:
         return "cancelled", ""
 
     def _nodes_down(self, found: dict) -> str:
-        """The nodes of the job that Slurm calls down: those that failed, when srun has not named one."""
+        """The nodes of the job that Slurm calls down, which have failed when srun has named no node."""
         those = ["-n", found.get("NodeList", ""), "-t", "down"]
         return ",".join(sorted(set(self._run("sinfo", "-h", "-N", *those, "-o", "%N").split())))
 
     @staticmethod
     def _run(*argv: str) -> str:
-        """The output of a command of Slurm; "" where it fails."""
+        """The output of a command of Slurm; "" where the command fails."""
         try:
             found = subprocess.check_output(
                 argv, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=ASK_S
@@ -94,7 +94,7 @@ def is_ending(found: dict) -> bool:
 
 
 def has_restarted(found: dict, times: int) -> bool:
-    """Whether Slurm has requeued the job more often than so many times."""
+    """Whether Slurm has requeued the job more than `times` times."""
     restarts = found.get("Restarts", "")
     return restarts.isdigit() and int(restarts) > times
 
@@ -106,7 +106,7 @@ def over_limit(found: dict) -> str:
 
 
 def in_words(limit: str) -> str:
-    """A time limit as Slurm writes it ("1-00:00:00", "02:00:00") in words: "1 d", "2 h", "90 min"."""
+    """A time limit in Slurm's form ("1-00:00:00", "02:00:00") in words: "1 d", "2 h", "90 min"."""
     days, _, rest = limit.rpartition("-")
     try:
         hours, minutes, seconds = ([0, 0, 0] + [int(each) for each in rest.split(":")])[-3:]
@@ -120,7 +120,7 @@ def in_words(limit: str) -> str:
 
 
 def seconds_until(at: str) -> float:
-    """How long until a time as Slurm writes it ("2026-01-31T12:00:00", local); 0 if it is unknown."""
+    """Seconds until a time in Slurm's form ("2026-01-31T12:00:00", local); 0 if it is unknown."""
     try:
         return time.mktime(time.strptime(at, "%Y-%m-%dT%H:%M:%S")) - time.time()
     except (ValueError, OverflowError):

@@ -1,4 +1,4 @@
-"""Shared by the programs on the nodes: files that appear whole, lines of output, the end of a parent.
+"""Functions for the programs on the nodes: files that appear whole, lines of output, child processes.
 
 Python 3.6 and its standard library are enough.
 """
@@ -20,7 +20,7 @@ def now_ns() -> int:
 
 
 def say(text: str) -> None:
-    """A line in the output of the Slurm job."""
+    """Write a line to the output of the Slurm job."""
     try:
         os.write(2, (text + "\n").encode(errors="replace"))
     except OSError:
@@ -34,7 +34,7 @@ def put(path: str, text: str) -> None:
 
 
 def link(path: str, text: str) -> bool:
-    """Make a file unless it is there; whether this call made it."""
+    """Make a file unless it exists; returns whether this call made it."""
     folder, name = os.path.split(path)
     return AppFolder(folder).link(name, text)
 
@@ -59,11 +59,11 @@ def prctl(option: int, value: int) -> None:
 
 
 PR_SET_CHILD_SUBREAPER = 36
-KILL_S = 5.0  # how long to look for processes that are left
+KILL_S = 5.0  # how long to look for remaining processes
 
 
 class CannotStart(Exception):
-    """A replica cannot be started; `code` is what a shell would say."""
+    """A replica cannot be started; `code` is a shell's exit code for that."""
 
     def __init__(self, message: str, code: int = 127) -> None:
         Exception.__init__(self, message)
@@ -71,7 +71,7 @@ class CannotStart(Exception):
 
 
 def reap() -> tuple:
-    """Collect ended children: (whether any child is left, {pid: (wait status, rusage)})."""
+    """Collect ended children; returns (whether any child is left, {pid: (wait status, rusage)})."""
     ended: dict = {}
     try:
         while True:
@@ -104,7 +104,7 @@ def descendants() -> list:
 
 
 def kill_rest() -> None:
-    """KILL everything below this process, which adopts orphans. Nothing is left when it has no child."""
+    """KILL every process below this one, which adopts orphans, until it has no child."""
     end = time.monotonic() + KILL_S
     while reap()[0] and time.monotonic() < end:
         for pid in descendants():
@@ -120,7 +120,7 @@ def kill(pid: int, number: int, send: Any = os.kill) -> None:
 
 
 def exit_of(status: int) -> tuple:
-    """(code as a shell says it, signal) of a wait status."""
+    """The (exit code as in a shell, signal) of a wait status."""
     number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
     return (128 + number, number) if number else (os.WEXITSTATUS(status), 0)
 
@@ -130,7 +130,7 @@ def raw(text: str) -> bytes:
 
 
 def find_executable(name: bytes, path: bytes, cwd: bytes) -> bytes:
-    """The file that argv[0] names: looked up in the replica's own PATH, relative to its own directory."""
+    """The executable of a replica: argv[0], looked up in its own PATH, relative to its own directory."""
     shown = name.decode(errors="replace")
     try:
         os.makedirs(cwd, mode=0o700, exist_ok=True)
@@ -152,7 +152,7 @@ def find_executable(name: bytes, path: bytes, cwd: bytes) -> bytes:
 
 
 def start_child(run: Any, problem: Any = None) -> None:
-    """In a child: run something that ends this process; the reason to `problem` where it cannot."""
+    """In a child: call `run`, which ends this process; a failure writes its reason to `problem`."""
     try:
         worker = os.getppid()
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -163,7 +163,7 @@ def start_child(run: Any, problem: Any = None) -> None:
             if number not in (signal.SIGKILL, signal.SIGSTOP):
                 try:
                     signal.signal(number, signal.SIG_DFL)
-                except (OSError, ValueError):  # the C library's own
+                except (OSError, ValueError):  # signals that the C library keeps for itself
                     pass
         signal.pthread_sigmask(signal.SIG_SETMASK, [])
         os.setsid()

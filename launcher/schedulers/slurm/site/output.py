@@ -7,7 +7,7 @@ from launcher.schedulers.slurm.site.node import now_ns
 
 
 class Log:
-    """The output of a replica, and the index that says when each part of it came, and from where."""
+    """The output of a replica, and the index with the time and stream of each part."""
 
     def __init__(self, stem: str, on_loss: Any) -> None:
         self._on_loss = on_loss
@@ -17,7 +17,7 @@ class Log:
         self._ends = {".log": 0, ".index": 0}
 
     def mark(self, kind: str) -> bool:
-        """Write an index line for what comes next; False when it is lost."""
+        """Write an index line for the output that follows; False when the line is lost."""
         line = "{} {} {}\n".format(self._end(".log"), now_ns(), kind)
         at = self._end(".index")
         if self._write(".index", line.encode()):
@@ -34,7 +34,7 @@ class Log:
             self._write(".log", data)
 
     def open(self) -> None:
-        """A silent replica has an empty log."""
+        """Make the empty log of a replica without output."""
         for name in self._ends:
             self._open(name)
 
@@ -55,7 +55,7 @@ class Log:
         return True
 
     def _write(self, name: str, data: Any) -> bool:
-        """Append; what does not fit is lost, as a replica must not wait for space."""
+        """Append data; data that does not fit is lost, as a replica must not wait for space."""
         if not self._open(name):
             return False
         rest = memoryview(data)

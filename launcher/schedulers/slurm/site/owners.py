@@ -1,4 +1,4 @@
-"""Which app a Slurm job was submitted for, by the name of its script. Python >= 3.6."""
+"""Find the app for which a Slurm job was submitted, by the name of its script. Python >= 3.6."""
 
 import os
 from typing import Dict, List, Tuple
@@ -9,7 +9,7 @@ _SCRIPT = "script-"
 
 
 def script_of(generation: str) -> str:
-    """The second name of an app's script, which its jobs are submitted by."""
+    """The second name of an app's script, with which its jobs are submitted."""
     return f"{_SCRIPT}{generation}.sh"
 
 
@@ -27,16 +27,16 @@ Owner = Tuple[str, str]
 
 
 class Owners:
-    """The apps whose jobs Slurm lists. Reads the tasks of an array once."""
+    """Finds the apps of the jobs that Slurm lists. Reads the tasks of an array once."""
 
     def __init__(self) -> None:
         self._tasks: Dict[str, List[Owner]] = {}
 
     def of(self, job: str, command: str) -> Owner:
-        """The app whose script it is, ("", "") for none: users may give the job another name.
+        """The app whose script a job runs, ("", "") for none: users may give a job another name.
 
-        job: as squeue writes it, `123_7` for a task of an array. By the name of the script, since later
-        versions of Slurm show it without its arguments.
+        job: in squeue's form, `123_7` for a task of an array. The script's name decides, since later versions of
+        Slurm show the command without its arguments.
         """
         folder, script = os.path.split(command)
         if script.startswith(_SCRIPT) and script.endswith(".sh"):

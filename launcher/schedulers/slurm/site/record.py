@@ -16,18 +16,18 @@ from launcher.schedulers.slurm.site.replicas import Json, row
 RECORD_LIMIT_S = 600.0
 MOST_ERROR_TEXT = 8 << 20  # characters of all error files in the outcome
 MOST_WARNINGS = 10
-SPARE_BYTES = 1024  # of the outcome, for each replica
+SPARE_BYTES = 1024  # space kept for the outcome, for each replica
 
 
 class Record:
     """Appends the events of an app, and links its outcome before `ended`: a linked outcome wins over events.
 
     Args:
-        folders: role → its folder, where wrappers record the ends of replicas. None for an app of which this
-            job runs nothing: it writes no events of it, as another conductor may.
+        folders: role → its folder, where wrappers record the ends of replicas. None when this job runs nothing
+            of the app: then it writes no events, as another conductor may.
 
     Attributes:
-        is_hurried: Slurm kills the conductor soon, which is not the time to try again.
+        is_hurried: Slurm kills the conductor soon, so failed writes are not repeated.
     """
 
     def __init__(self, folder: str, app: App, folders: "Optional[dict[str, str]]" = None) -> None:
@@ -55,7 +55,7 @@ class Record:
             self._journal.hold_back(event)
 
     def is_written(self) -> bool:
-        """Write what is left. Of an app that has ended, the outcome is enough."""
+        """Write the remaining events; returns whether all are written. For an ended app, the outcome is enough."""
         if not self._outcome:
             return self._write()
         self._is_linked = self._is_linked or self._link()
@@ -64,7 +64,7 @@ class Record:
         return self._is_linked or self.is_hurried or time.monotonic() > self._ended_at + RECORD_LIMIT_S
 
     def close(self) -> None:
-        """Remove what nothing needs after the end."""
+        """Remove the files that are not needed after the end."""
         for name in ("spare", "secrets"):
             try:
                 os.unlink(f"{self._folder}/{name}")
@@ -88,7 +88,7 @@ class Record:
                     return False
 
     def _spare(self) -> bool:
-        """Give back the space that was kept for the outcome; whether there was any."""
+        """Free the space that was kept for the outcome; returns whether there was any."""
         try:
             os.unlink(self._folder + "/spare")
         except OSError:
@@ -117,14 +117,14 @@ class Record:
         made = {"state": app.state, "message": app.message, "exit_code": app.code}  # type: Json
         made.update(started_at=app.started_at, ended_at=app.ended_at, restarts=app.num_restarts)
         rows = [row(app, each) for each in app.replicas]
-        # Slurm kills this program soon when it ends the job: the record of the conductor is enough then.
+        # When Slurm ends the job, it kills this program soon: then the record of the conductor is enough.
         if not self.is_hurried:
             self._add_errors(rows, self._folders or {})
         made.update(warnings=app.warnings[:MOST_WARNINGS], used=use.to_json(app.used), replicas=rows)
         return json.dumps(made)
 
     def _add_errors(self, rows: "list[Json]", folders: "dict[str, str]") -> None:
-        """Add what replicas left in their error files, the first ones first."""
+        """Add the contents of replicas' error files, the oldest first."""
         left = MOST_ERROR_TEXT
         for each in sorted(rows, key=lambda each: each["ended_at"] or 0):
             if each["started_at"] is not None:

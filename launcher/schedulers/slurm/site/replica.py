@@ -4,7 +4,7 @@ Usage: `app.zip replica APP_DIR '{"role": index, "run": n, "ks": [...], "restart
 with the number, the restarts so far and whether it waits for another start, of each replica of the step.
 
 Two processes look after a replica: the guardian, which srun starts, and its child, the worker. Both adopt
-orphans, so that the other one kills what is left when either is killed.
+orphans, so that when either is killed, the other one kills the remaining processes.
 """
 
 import json
@@ -29,7 +29,7 @@ from launcher.schedulers.slurm.site.worker import FORWARDED, Worker
 
 
 def guard(worker: int, folder: str, what: dict) -> int:
-    """Wait for the worker, hand signals on, kill what it left; the exit code."""
+    """Wait for the worker, forward signals, kill its remaining processes; returns the exit code."""
     for number in FORWARDED:
         signal.signal(number, lambda number, _: kill(worker, number))
     while True:
@@ -44,7 +44,7 @@ def guard(worker: int, folder: str, what: dict) -> int:
 
 
 def record_death(folder: str, what: dict, code: int, number: int) -> None:
-    """Record the end of a replica whose worker was killed: what it ran was killed with it."""
+    """Record the end of a replica whose worker was killed, and its processes with the worker."""
     with open(folder + "/app.json", encoding="utf-8") as file:
         role = json.load(file)["roles"][what["role"]]
     task = int(os.environ.get("SLURM_PROCID", "0"))

@@ -1,4 +1,4 @@
-"""Replicas between the record of an app and its readers. Pure; Python >= 3.6."""
+"""Convert replicas between the record of an app and its readers. Pure; Python >= 3.6."""
 
 from typing import Any, Dict, Optional
 
@@ -9,7 +9,7 @@ Json = Dict[str, Any]
 
 
 def row(app: AppState, replica: Replica) -> Json:
-    """A replica as readers show it; a line of the outcome, where the app has ended."""
+    """A replica as readers show it, which is a line of the outcome once the app has ended."""
     state, message = app.shown(replica)
     ended_at = replica.ended_at
     if app.has_ended and replica.started_at is not None:
@@ -33,7 +33,7 @@ def recorded_exit(found: Any, replica: Replica) -> Optional[Json]:
     """The end of the present run of a replica, as a fact; None where its wrapper has recorded none.
 
     Args:
-        found: what the wrapper has recorded, JSON; None for nothing.
+        found: the JSON record of the wrapper; None for none.
     """
     if not isinstance(found, dict) or found.get("state") != "ended":
         return None

@@ -1,7 +1,7 @@
 """The steps of an app, which start, stop and report its replicas. Python >= 3.6, the standard library alone.
 
-A role is one step, which starts all of its replicas at once. A replica that is started again alone runs in
-its old wrapper, if that waits for it, or in a step of its own.
+A role is one step, which starts all of its replicas at once. A replica that is restarted alone runs in its old
+wrapper, if that waits for the restart, or in a step of its own.
 """
 
 import json
@@ -39,15 +39,15 @@ class Step:
 
     Attributes:
         live: the replicas whose end was not reported.
-        begun: of these, those whose start was.
-        staying: the replicas that have ended, and whose wrappers wait for another start.
-        silent: of the live ones, those with a recorded end when the records were seen last.
-        id: as Slurm knows it, once a replica was started.
-        failed_node: the node that srun says has failed; "" for none.
+        begun: the live replicas whose start was reported.
+        staying: the ended replicas whose wrappers wait for another start.
+        silent: the live replicas with a recorded end at the last look at the records.
+        id: the step's id in Slurm, once a replica was started.
+        failed_node: the failed node by srun's report; "" for none.
     """
 
     def __init__(self, role: str, ks: list, argv: list) -> None:
-        """Raises OSError where there is no srun."""
+        """Start srun. Raises OSError where there is none."""
         self.role = role
         self.live = set(ks)
         self.begun, self.staying, self.silent = set(), set(), set()  # type: set[int], set[int], set[int]
@@ -68,7 +68,7 @@ class Step:
         self.open = {self.out, self.err}
 
     def read(self, fd: int) -> "Iterator[dict]":
-        """The next events that replicas report. Other lines go to the output of the job."""
+        """The next events from replicas. Other lines go to the output of the job."""
         data = os.read(fd, PIPE_BYTES)
         if not data:
             self.open.discard(fd)
@@ -91,7 +91,7 @@ class Step:
         try:
             self._process.stdin.write((json.dumps(message, separators=(",", ":")) + "\n").encode())
         except OSError:
-            pass  # it has ended
+            pass  # srun has ended
 
     def signal(self, number: int) -> None:
         if self._process.returncode is None:
@@ -103,13 +103,13 @@ class Step:
 
     @property
     def code(self) -> int:
-        """The exit code of an srun that has ended, as a shell says it."""
+        """The exit code of an ended srun, as in a shell."""
         code: int = self._process.returncode
         return 128 - code if code < 0 else code
 
     @property
     def killed_by(self) -> int:
-        """The signal that has killed srun; 0 for none."""
+        """The signal that killed srun; 0 for none."""
         return max(0, -self._process.returncode)
 
     def close(self) -> None:
@@ -117,7 +117,7 @@ class Step:
             pipe.close()
 
     def reason(self) -> str:
-        """The line of srun that tells most of why the step ended; "" for none."""
+        """The line of srun that best explains the end of the step; "" for none."""
         telling = [line for line in self._last_lines if not VAGUE.match(line)]
         verdicts = [line for line in telling if VERDICT.search(line)]
         if self.killed_by:
@@ -140,16 +140,16 @@ def _event(line: bytes) -> "Optional[dict]":
 KILL_AFTER_S = 5.0  # how much longer than its grace period a step may take
 TERM_LAG_S = 0.5  # the signal that ends a job reaches replicas and the conductor at nearly the same time
 LOOK_AT_RECORDS_S = 30.0
-OVER_S = 0.1  # how long wrappers that are over are collected, before one line lets them all leave
+OVER_S = 0.1  # how long to collect wrappers that may leave, before one line dismisses them all
 
 
 class Steps:
     """The steps of one run of the app's job.
 
     Attributes:
-        facts: the events that were not handed out yet, in their order.
-        failed_node: the node that an srun says has failed; "" for none.
-        is_ending: Slurm ends the job: what ends now was stopped.
+        facts: the events that were not handed out yet, in order.
+        failed_node: the failed node by the report of an srun; "" for none.
+        is_ending: Slurm ends the job: replicas that end now were stopped.
     """
 
     def __init__(self, folder: str, settings: Json, app: App, job: Job, loop: Loop, run: int) -> None:
@@ -167,11 +167,11 @@ class Steps:
         self.facts = []  # type: list[Json]
         self.failed_node = ""
         self.is_ending = False
-        self.on_doubt: Any = lambda: False  # asks Slurm; true where it ends the job
+        self.on_doubt: Any = lambda: False  # asks Slurm; true where Slurm ends the job
         loop.after(LOOK_AT_RECORDS_S, self._look_at_records)
 
     def __len__(self) -> int:
-        """How many are left, those among them that wait for the end of an earlier one."""
+        """The number of remaining steps, including those that wait for the end of an earlier step."""
         return len(self._steps) + len(self._next)
 
     # -- start ---------------------------------------------------------------------------------------------
@@ -195,7 +195,7 @@ class Steps:
             self._launch(name)
 
     def _launch(self, name: str) -> None:
-        """Start the replicas of a role that are to start, once no earlier step of it is about to end."""
+        """Start the due replicas of a role, once no earlier step of the role is about to end."""
         if any(not (step.live or step.staying) for step in self._of(name)):
             return
         replicas = self._next.pop(name)
@@ -221,7 +221,7 @@ class Steps:
         }
         program = ["python3", "-I", "-S", os.path.abspath(sys.argv[0]), "replica", self._folder]
         argv = [_narrowed(word, len(replicas)) for word in role["srun"]]
-        if len(replicas) < len(role["replicas"]):  # Slurm finds room for them
+        if len(replicas) < len(role["replicas"]):  # Slurm chooses the nodes for them
             argv = [word for word in argv if not word.startswith(("--nodes=", "--relative="))]
         return argv + program + [json.dumps(what, separators=(",", ":"))]
 
@@ -231,7 +231,7 @@ class Steps:
     # -- stop ----------------------------------------------------------------------------------------------
 
     def stop(self, replicas: "Sequence[Replica]", grace_s: float) -> None:
-        """Stop these, which are all that run of their roles: by a line, then by the end of srun."""
+        """Stop these replicas, all running ones of their roles: by a line, then by the end of srun."""
         names = {each.role.name for each in replicas}
         for name in names.intersection(self._next):
             self.facts += [_exit(each, code=None, stopped=True) for each in self._next.pop(name)]
@@ -248,11 +248,11 @@ class Steps:
         self._end(steps, grace_s + KILL_AFTER_S)
 
     def leave(self) -> None:
-        """End the steps of an app of which no replica runs."""
+        """End the steps of an app without running replicas."""
         self._stop(list(self._steps), 0.0)
 
     def _end(self, steps: "list[Step]", after_s: float) -> None:
-        """Send TERM, which has srun kill its step, and KILL, should srun not have ended by then."""
+        """Send TERM after `after_s`, at which srun kills its step, and KILL later if srun has not ended."""
         for number, at in ((signal.SIGTERM, after_s), (signal.SIGKILL, after_s + KILL_AFTER_S)):
             self._loop.after(at, lambda number=number: self._signal(steps, number))  # type: ignore[misc]
 
@@ -262,13 +262,13 @@ class Steps:
                 each.signal(number)
 
     def _dismiss_soon(self) -> None:
-        """Dismiss once the ends that were handed out have been judged."""
+        """Dismiss wrappers once the ends that were handed out have been judged."""
         if not self._is_dismissing:
             self._is_dismissing = True
             self._loop.after(OVER_S, self._dismiss)
 
     def _dismiss(self) -> None:
-        """Let the wrappers leave whose replicas are not started again."""
+        """Let every wrapper leave whose replica is not started again."""
         self._is_dismissing = False
         for step in self._steps:
             replicas = self._app.roles[step.role].replicas
@@ -282,7 +282,7 @@ class Steps:
         if not (step.live or step.staying):
             self._end([step], KILL_AFTER_S)
 
-    # -- what replicas report ------------------------------------------------------------------------------
+    # -- reports of replicas -------------------------------------------------------------------------------
 
     def _read(self, step: Step, fd: int) -> None:
         for event in step.read(fd):
@@ -302,14 +302,14 @@ class Steps:
 
     def _take_exit(self, step: Step, event: Json) -> None:
         k = event["k"]
-        if k not in step.live:  # it was found in its record, or its wrapper was killed while it waited
+        if k not in step.live:  # the end was found in a record, or the wrapper was killed while it waited
             step.staying.discard(k)
             return
         step.live.discard(k)
         if event.pop("stays", False):
             step.staying.add(k)
         self._end_if_done(step)
-        # Slurm may have ended it, which the conductor then learns itself, or may say that memory ran out.
+        # Slurm may have ended the replica, which the conductor then learns itself, or may report lack of memory.
         if self._is_open() and not event.get("stopped") and (event.get("term") or event.get("signal")):
             self._held.append((step, event))
             self._loop.after(TERM_LAG_S, lambda: self._release(step, event))
@@ -341,7 +341,7 @@ class Steps:
         for each in held:
             self._hand_out(*each)
 
-    # -- what they do not report ---------------------------------------------------------------------------
+    # -- ends without a report -----------------------------------------------------------------------------
 
     def collect(self) -> None:
         """Take the ends of the steps that are over."""
@@ -349,17 +349,17 @@ class Steps:
             self._over(step)
 
     def _over(self, step: Step) -> None:
-        """All output of a step is read. Of replicas that did not report their end nothing is left."""
+        """End a step whose output is all read. Replicas without a reported end have no process any more."""
         self._steps.remove(step)
         step.close()
         if step.live and self._is_open():
             self.on_doubt()
-        if step.live and step.id and step.killed_by:  # Slurm notices later
+        if step.live and step.id and step.killed_by:  # Slurm notices that only later
             self._job.end_step(step.id)
         for k in sorted(step.live):
             self._hand_out(step, self._lost(step, self._app.roles[step.role].replicas[k]))
         for found, event in [each for each in self._held if each[0] is step]:
-            if not (event.get("term") and self._is_open()):  # Slurm is asked, soon, whether it ends the job
+            if not (event.get("term") and self._is_open()):  # else Slurm is soon asked whether it ends the job
                 self._release(found, event)
         if step.role in self._next:
             self._launch(step.role)
@@ -386,7 +386,7 @@ class Steps:
         return recorded_exit(found, replica) if is_mine else None
 
     def _look_at_records(self) -> None:
-        """Take the ends that were not reported: Slurm does not notice when its daemon of a step is killed."""
+        """Take unreported ends from records: Slurm does not notice when its daemon of a step is killed."""
         for step in list(self._steps):
             for k in sorted(step.live):
                 found = self._recorded(self._app.roles[step.role].replicas[k])

@@ -16,7 +16,7 @@ MAX_HEADER = 1 << 16
 def unpack(stream: IO[bytes], job_dir: str, app_id: str) -> None:
     """Unpack a tar stream into `<job_dir>/apps/<app_id>/workspace`: all of it, or nothing.
 
-    Raises ValueError for a name that would leave that folder, FileNotFoundError for an app that is not there.
+    Raises ValueError for a name that would leave that folder, FileNotFoundError for a missing app.
     """
     folder = os.path.join(os.path.expanduser(job_dir), "apps", app_id)
     whole, part = os.path.join(folder, "workspace"), os.path.join(folder, f".workspace-{os.getpid()}")

@@ -2,8 +2,8 @@
 
 The worker reports to stdout, which srun hands to the conductor: JSON lines of less than 1024 bytes, which
 srun keeps whole. On stdin the conductor sends lines, which srun hands to every replica of the step:
-`{"stop": grace_s}` to all; `{"start": [[k, restart, stays], ...]}`, to run these again; `{"over": [k, ...]}`,
-for these to leave. After an end the worker waits for one of them if it stays.
+`{"stop": grace_s}` stops all; `{"start": [[k, restart, stays], ...]}` runs these again; `{"over": [k, ...]}`
+makes these leave. After an end, a worker that stays waits for such a line.
 """
 
 import fcntl
@@ -50,7 +50,7 @@ PLACE = re.compile("\u0001host:(.*?)\u0001", re.DOTALL)
 
 
 class Worker:
-    """Runs the replica, again each time that the conductor says so."""
+    """Runs the replica, and again at each command of the conductor."""
 
     def __init__(self, folder: str, what: dict, guardian: int) -> None:
         self.folder = folder
@@ -75,20 +75,20 @@ class Worker:
         self.pipes: dict = {}
         self.forwarded: dict = {}
         self.commands = b""
-        self.is_over = False  # it leaves when its replica has ended
+        self.is_over = False  # the worker leaves when its replica has ended
         self.again: Any = None  # (restart, stays) of the next run
         self.buffer = memoryview(bytearray(BIG_PIPE_BYTES))
         self.loop = Loop((*FORWARDED, signal.SIGCHLD))
         self.loop.on_signals = self._take_signals
         self.loop.watch(0, self._take_commands)
-        self.others: dict = {}  # pid of a child that is no replica → what takes its exit code
+        self.others: dict = {}  # pid of a child that is no replica → callback for its exit code
         self._reset()
 
     def _reset(self) -> None:
         self.leader = 0
         self.status: Any = None
-        self.probed: Any = None  # this run, where it has a probe
-        self.errors = b""  # the end of its stderr, and a byte more where that is not all
+        self.probed: Any = None  # the probe of this run, if any
+        self.errors = b""  # the end of its stderr, with one more byte where that is not all
         self.is_stopped = self.is_termed = self.is_ready = False
         self.kill_at: Any = None
         self.late = self.lost = ""
@@ -96,7 +96,7 @@ class Worker:
         self.record.update(signal=0, stopped=False, late="", why="", lost="", said="", error_file="", use=())
 
     def main(self) -> int:
-        """Run the replica until the conductor lets it be over; its last exit code."""
+        """Run the replica until the conductor ends it for good; returns its last exit code."""
         code = self._run()
         while self.stays and self._waits():
             (self.restarts, self.stays), self.again = self.again, None
@@ -109,13 +109,13 @@ class Worker:
             self._start()
         except CannotStart as error:
             return self._ended(error.code, 0, why=str(error))
-        if not self.leader:  # it was stopped before
+        if not self.leader:  # the replica was stopped before its start
             self.record["stopped"] = True
             return self._ended(128 + signal.SIGTERM, signal.SIGTERM)
         return self._ended(*self._watch())
 
     def _waits(self) -> bool:
-        """Wait for the conductor's word; whether to run again."""
+        """Wait for the conductor's command; returns whether to run again."""
         while self.again is None and not self.is_over:
             self.loop.turn()
         return not self.is_over
@@ -149,7 +149,7 @@ class Worker:
         self._terminate(self.app["grace_s"])
 
     def _ended(self, code: int, number: int, why: str = "") -> int:
-        """Record and report an end. What follows from it is the conductor's business."""
+        """Record and report an end; the conductor decides what follows. Returns the exit code."""
         if self.lost:
             self.record["stopped"] = False
         self.record.update(state="ended", code=code, signal=number, why=short(why), late=short(self.late))
@@ -167,13 +167,13 @@ class Worker:
         return code
 
     def _said(self, code: int, number: int) -> str:
-        """The last line of stderr, of a replica that has failed by itself."""
+        """The last line of stderr, for a replica that failed by itself."""
         if not code or number or self.late or self.lost or self.record["stopped"]:
             return ""
         return last_line(self.errors[-TAIL_BYTES:], self.secrets, whole=len(self.errors) <= TAIL_BYTES)
 
     def _error_text(self) -> str:
-        """Return the text of the replica's error file; "" where it is missing, or no plain file."""
+        """The text of the replica's error file; "" where it is missing, or no plain file."""
         try:
             fd = os.open(self.error_path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
         except OSError:
@@ -224,7 +224,7 @@ class Worker:
         self.is_over = self.is_over or self.k in message.get("over", ())
 
     def _abandoned(self, why: str, grace_s: float) -> None:
-        """Stop, as the process is gone that would stop the replica."""
+        """Stop the replica, since the process that would stop it is gone."""
         if not self.is_stopped:
             self.lost = why
             self.stop(grace_s)
@@ -283,7 +283,7 @@ class Worker:
             raise CannotStart(f"cannot write {self.folder}: {error.strerror}", 1) from error
 
     def _command(self) -> tuple:
-        """argv and environment, as bytes, with the hosts of other roles, as soon as those are known."""
+        """Wait for the hosts of other roles; returns argv and environment with them, as bytes."""
         own = {"TORCHELASTIC_ERROR_FILE": f"{self.replicas}/{self.k}.error"}
         own["LAUNCHER_SCRATCH"] = self.folder + "/scratch"
         own.update(self.spec["env"])
@@ -312,7 +312,7 @@ class Worker:
 
     def _wait_for_host(self, role: str) -> None:
         pause_s = 0.02
-        # A list of the folder is asked from the server; a missing name is cached.
+        # NFS reads a list of the folder from the server, but caches that a name is missing.
         while self.app["hosts"][role] not in os.listdir(self.folder + "/hosts"):
             until = time.monotonic() + pause_s
             self.loop.turn(until)
@@ -332,7 +332,7 @@ class Worker:
         return raw(PLACE.sub(host, text).replace("\u0001dir\u0001", self.folder))
 
     def _check_port(self, probe: dict) -> None:
-        """The first replica of a node finds the port of its probe free."""
+        """Check, for the first replica of a node, that the port of its probe is free."""
         if "port" in probe and os.environ.get("SLURM_LOCALID", "0") == "0" and not self.restarts:
             why = taken_port(probe["port"])
             if why:
@@ -365,7 +365,7 @@ class Worker:
     # -- until the end -------------------------------------------------------------------------------------
 
     def _watch(self) -> tuple:
-        """Copy the output until the replica, and all below it, has ended: (code, signal)."""
+        """Copy the output until the replica and its descendants have ended; returns (code, signal)."""
         while self.status is None:
             self.loop.turn(self.kill_at)
             self._reap()
@@ -397,7 +397,7 @@ class Worker:
         return left
 
     def _wait_for_rest(self) -> None:
-        """Give what the leader left behind a moment, or the rest of the grace period, to end by itself."""
+        """Give the leader's remaining processes a moment, or the rest of the grace period, to end."""
         until = time.monotonic() + DRAIN_S if not self.is_stopped else self.kill_at
         while (self._reap() or (self.pipes and not self.is_stopped)) and (
             until is not None and time.monotonic() < until
@@ -433,7 +433,7 @@ class Worker:
 
 
 def short(text: str) -> str:
-    """The beginning of a text, of which a line of an event has room for so much."""
+    """The beginning of a text, short enough for a line of an event."""
     room = MOST_TEXT
     if len(json.dumps(text)) <= room:
         return text

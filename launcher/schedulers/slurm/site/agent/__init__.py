@@ -5,8 +5,8 @@ machine. Python 3.6 and its standard library are enough. SIGKILL may come at any
 work for one app id at once, so each decision is one call of link(2) or rename(2), which also holds on NFS:
 
 `apps/<app id>`  appears whole, by a rename, with `id`, `attempt.json` and its first `owner`
-`owner.<nonce>`  the successor of the owner with that nonce: a link, so each owner has one successor at most
-`started`        what came first: the start of a job, a cancellation, a withdrawal, or the removal of all;
-                 for the last it is a link to the file of the owner that removes
-`job`            the job of the app; another one of that name is superfluous and is cancelled
+`owner.<nonce>`  the successor of the owner with that nonce: a link, so each owner has at most one successor
+`started`        the first decision: start of a job, cancellation, withdrawal, or removal of the whole app;
+                 for a removal it is a link to the file of the owner that removes
+`job`            the job of the app; another job with that name is superfluous and is cancelled
 """

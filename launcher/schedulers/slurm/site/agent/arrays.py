@@ -17,9 +17,9 @@ LIMITED = re.compile(r"submit limit|QOS policy|QOSMaxSubmit|AssocMaxSubmit", re.
 
 
 def create_array(site: Site, op: Json) -> Json:
-    """Write all files of apps, and submit a held array; app id → error for those that are not ours any more.
+    """Write all files of apps, and submit a held array; app id → error for apps that other clients took.
 
-    The files are complete, and the tasks are on record, before Slurm knows of the array: after a kill each
+    The files are complete, and the tasks are recorded, before Slurm knows of the array: after a kill each
     task is either adopted with its app or cancelled. Raises OpError refused: then nothing was submitted.
     """
     argv, apps = sbatch(op["argv"]), op["apps"]
@@ -35,7 +35,7 @@ def create_array(site: Site, op: Json) -> Json:
 
 
 def copy_workspace(site: Site, op: Json) -> Json:
-    """Copy the workspace of one app into the folders of others, each as a whole."""
+    """Copy the workspace of one app into the folders of other apps, each as a whole."""
     source = os.path.join(site.path(op["app_id"]), "workspace")
     for app_id in op["to"]:
         with site.open(app_id) as folder:
@@ -59,7 +59,7 @@ def _make_folder(site: Site, path: str, owners: Sequence[Owner], script: str) ->
 
 
 def _write(site: Site, app: Json, about: Json, lost: Dict[str, str]) -> Owner:
-    """Write the files of an app. Its generation is "-" when another client has it by now."""
+    """Write the files of an app. The generation is "-" when another client has the app by now."""
     generation = "-"
     try:
         with site.open(app["app_id"]) as folder:
@@ -87,7 +87,7 @@ def _submit(site: Site, argv: Sequence[str], path: str, count: int) -> str:
 
 
 def _limits(site: Site, count: int, refusal: str) -> str:
-    """The limit that refuses so many jobs, and the number of those in the queue, where Slurm tells them."""
+    """The limit that refuses so many jobs, and the number of jobs in the queue, where Slurm reports them."""
     if not LIMITED.search(refusal):
         return ""
     argv = ["scontrol", "-o", "show", "assoc_mgr", "users=" + site.slurm.user, "flags=assoc"]

@@ -1,4 +1,4 @@
-"""An app directory, and the state of an app as far as that tells."""
+"""An app directory, and the state of an app by its files."""
 
 import errno
 import json
@@ -26,7 +26,7 @@ class OpError(Exception):
 
 
 class Folder(AppFolder):
-    """An open app directory. Another one that replaces it under its name is not touched through this one."""
+    """An open app directory. A directory that replaces it under its name is not touched through it."""
 
     def __init__(self, path: str) -> None:
         """Raises FileNotFoundError."""
@@ -38,7 +38,7 @@ class Folder(AppFolder):
 
     def json(self, name: str) -> Optional[Json]:
         """The JSON object in a file; None where there is none. Raises OpError state for a damaged one."""
-        data = self.read(name)  # once: another client may link it at this moment
+        data = self.read(name)  # read once: another client may be linking the file
         found = None if data is None else json_object(data)
         if found is None and data is not None:
             raise OpError("state", f"{os.path.join(self.path, name)} is damaged")
@@ -49,7 +49,7 @@ class Folder(AppFolder):
         return read_events(self.read("events") or b"")
 
     def owner(self) -> Tuple[Optional[Json], str, str]:
-        """The present owner, the name of its file, and the name of its successor's."""
+        """The present owner, the name of its file, and the name of its successor's file."""
         owner: Optional[Json] = None
         at, name = "", "owner"
         while True:
@@ -72,14 +72,14 @@ def answered(act: Callable[[], Json], where: str) -> Json:
 
 
 def checked(name: Any) -> str:
-    """Raises OpError state for a name that may lead out of its directory."""
+    """Return the name. Raises OpError state for a name that may lead out of its directory."""
     if not isinstance(name, str) or not NAME.match(name):
         raise OpError("state", f"{name!r} is no name of an app, a folder or a file")
     return name
 
 
 def replace(path: str, text: str) -> None:
-    """Write a cache as a whole; it stays as it is where it cannot be written."""
+    """Replace a cache as a whole; a failed write leaves the old one."""
     folder, name = os.path.split(path)
     try:
         AppFolder(folder).write(name, text)
@@ -103,12 +103,12 @@ def gone(folder: Folder) -> OpError:
 
 
 def is_removed(started: Json) -> bool:
-    """Whether it is the link of an owner that removes the app."""
+    """Whether `started` is the link of an owner that removes the app."""
     return not started.keys() & {"job", "cancelled", "withdrawn"}
 
 
 def state_of(folder: Folder) -> str:
-    """The state of an app as far as its directory tells."""
+    """The state of an app, by its directory alone."""
     outcome, started = folder.json("outcome"), folder.json("started")
     if outcome is not None:
         return str(outcome.get("state"))
@@ -119,7 +119,7 @@ def state_of(folder: Folder) -> str:
 
 
 def record_unstarted(folder: Folder, state: str, message: str) -> bool:
-    """Link the outcome of an app of which nothing has run."""
+    """Link the outcome of an app without a started replica; returns whether this call did."""
     now: Json = {
         "started_at": None,
         "ended_at": time.time(),

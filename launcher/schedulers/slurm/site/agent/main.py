@@ -1,4 +1,4 @@
-"""Answer one request: a JSON object in, one out. Loads the modules of the operations that it asks for."""
+"""Answer one request: a JSON object in, one out. Loads only the modules of the requested operations."""
 
 import json
 import sys
@@ -28,9 +28,9 @@ MODULES: Dict[str, str] = {
 
 
 def answer(request: Json) -> Json:
-    """Do the operations of a request in order; one that fails does not keep later ones from running.
+    """Do the operations of a request in order; later operations run also after a failed one.
 
-    With `one_look` they are of the same kind, for many apps: Slurm is asked once for the jobs of all.
+    With `one_look` they are of the same kind, for many apps: Slurm is asked once for all jobs.
     """
     site = Site(request["job_dir"])
     if not request.get("one_look"):

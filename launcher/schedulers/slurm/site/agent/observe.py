@@ -11,16 +11,16 @@ from launcher.schedulers.slurm.site.agent.rows import OVER, Row, code_and_signal
 from launcher.schedulers.slurm.site.agent.site import SECOND_LOOK_S, Site, job_of, need_of
 from launcher.schedulers.slurm.site.owners import array_name
 
-FAILED = {"BOOT_FAIL", "FAILED"}  # the exit code says why
+FAILED = {"BOOT_FAIL", "FAILED"}  # states whose exit code gives the reason
 
 
 def observe(site: Site, op: Json) -> Json:
-    """The facts of the apps that are asked for: `app_ids`, or all live ones, and the latest of `latest_of`.
+    """The facts of the requested apps: `app_ids`, or all live ones, and the latest of `latest_of`.
 
-    With `queue`, the rows of apps that have an outcome, too: their jobs may not be gone yet. With `look`
-    false, what the app directories say, and nothing of Slurm.
+    With `queue`, apps with an outcome have their rows, too: their jobs may not be gone yet. With `look`
+    false, the facts are from the app directories alone, without Slurm.
 
-    Two squeue and one sacct at most for each look, whatever the number of apps.
+    Each look makes at most two calls of squeue and one of sacct, whatever the number of apps.
     """
     asked, settled = op.get("app_ids"), set(op.get("settled") or ())
     every = site.app_ids()
@@ -94,7 +94,7 @@ def _look(
 
 
 def _has_left(facts: Json) -> bool:
-    """Whether its job should be in the queue, and is not."""
+    """Whether the app's job should be in the queue, and is not."""
     if facts["outcome"] is not None or facts["queue"] or facts["job"] is None:
         return False
     return facts["started"] is None or "job" in facts["started"]
@@ -105,10 +105,10 @@ def _is_unexplained(facts: Json) -> bool:
 
 
 def _is_queued_again(facts: Json) -> bool:
-    """Whether a job that has run the app, and may not be requeued, waits to run it again.
+    """Whether a job that has run the app, and must not be requeued, waits to run it again.
 
-    Its controller was killed, and came back with what it had written down before the start. Seen twice: the
-    job may start between the look at the queue and the look at the folder.
+    Its controller was killed, and came back with the state that it had saved before the start. Two looks must
+    see this: the job may start between the look at the queue and the look at the folder.
     """
     cfg = (facts["attempt"].get("document") or {}).get("cfg") or {}
     waits = facts["queue"] and all(row["state"] == "PENDING" for row in facts["queue"])
@@ -117,7 +117,7 @@ def _is_queued_again(facts: Json) -> bool:
 
 
 def _explain(site: Site, left: List[Json]) -> None:
-    """Add how the jobs of these apps ended that have left the queue."""
+    """Add the ends of the jobs of these apps, which have left the queue."""
     failed = [facts for facts in left if facts["ended"] is not None and facts["ended"]["state"] in FAILED]
     if failed:
         exits = site.slurm.column("exit_code", [facts["job"] for facts in failed])
@@ -133,7 +133,7 @@ def _explain(site: Site, left: List[Json]) -> None:
 
 
 def _job_name(facts: Json) -> str:
-    """The name of an app's job in Slurm, as it was submitted."""
+    """The name under which an app's job was submitted to Slurm."""
     return array_name(facts["array"]) if facts["array"] else str(facts["attempt"].get("app_id"))
 
 
@@ -160,7 +160,7 @@ def add_facts(
 def read_app(
     site: Site, app_id: str, replicas: Any = False, rows: Optional[List[Row]] = None
 ) -> Optional[Json]:
-    """The facts of one app; None for one whose removal has begun. rows: squeue's of this app, if asked."""
+    """The facts of one app; None when its removal has begun. rows: this app's rows of squeue, if asked."""
     with site.open(app_id) as folder:
         names = folder.names()
         found: Dict[str, Any] = {
@@ -200,16 +200,16 @@ def read_app(
 
 
 def _released_at(live: List[Row], started: Json) -> Any:
-    """When a client released the job that was killed before it had recorded that; None if none did."""
+    """When a client released the job and was killed before it recorded that; None if none did."""
     free = [row.submitted_at for row in live if not row.held]
     return free[0] if free else started.get("at")
 
 
 def add_replicas(folder: Folder, facts: Json) -> None:
-    """Add the events of an app, unless its outcome has its replicas; and what its wrappers have recorded.
+    """Add the events of an app, unless its outcome has its replicas; and the records of its wrappers.
 
-    Of a live app, which may have many replicas, only of those that left an error file. Of another one, all:
-    its conductor may have died before it heard of the last ends.
+    For a live app, which may have many replicas, only records of replicas with an error file; for any other
+    app, all records: its conductor may have died before it heard of the last ends.
     """
     if not (facts["outcome"] or {}).get("replicas"):
         facts["events"] = folder.events()
@@ -217,7 +217,7 @@ def add_replicas(folder: Folder, facts: Json) -> None:
 
 
 def _rows_of(folder: Folder, job: Optional[str], rows: Sequence[Row]) -> Tuple[List[Row], List[Row]]:
-    """The rows of an app's job: those of a live one, and those of one that is over."""
+    """The rows of an app's job: (rows of a live job, rows of an ended job)."""
     generation = folder.text("id") or ""
     mine = [row for row in rows if row.owner == (folder.app_id, generation)]
     live = [row for row in mine if not row.is_over and (job is None or row.job == job)]
@@ -238,7 +238,7 @@ def _queue_row(row: Row) -> Json:
 
 
 def _end(row: Row) -> Json:
-    """How a job ended that Slurm remembers; its exit code is another question to Slurm."""
+    """The end of a job that Slurm remembers; the exit code needs another request to Slurm."""
     times = {"start": row.start_at, "end": row.end_at}
     return dict(times, state=row.state, exit="", reason=row.reason, nodes=row.nodes)
 
@@ -246,7 +246,7 @@ def _end(row: Row) -> Json:
 def _replicas(path: str, suffix: str) -> Iterator[Json]:
     """The replica files of an app, in the order of their roles' folders and numbers.
 
-    suffix: only of the replicas that have a file with it.
+    suffix: only replicas that have a file with this suffix.
     """
     root = os.path.join(path, "replicas")
     for role in sorted(os.listdir(root)) if os.path.isdir(root) else ():
@@ -264,8 +264,8 @@ def _replicas(path: str, suffix: str) -> Iterator[Json]:
 class Ended:
     """The apps with an outcome, and the cache of their facts: `<job_dir>/index`.
 
-    A line of it holds a JSON array [app id, stamp of the outcome file, key, number], a tab, and the facts. A
-    line whose stamp does not fit any more is not used.
+    A line holds a JSON array [app id, stamp of the outcome file, key, number], a tab, and the facts. A line
+    with an outdated stamp is not used.
     """
 
     def __init__(self, site: Site, app_ids: Sequence[str]) -> None:
@@ -331,7 +331,7 @@ class Ended:
         return {app_id for _, app_id in best.values()}
 
     def save(self) -> None:
-        """Write the cache anew when that spares later calls enough."""
+        """Write the cache anew when that saves later calls enough time."""
         kept = {each: line for each, line in self._lines.items() if each in self.stamps}
         if len(kept) - self._known >= max(8, self._known // 10):
             replace(

@@ -8,14 +8,14 @@ from typing import Any, List, Optional, Sequence
 from launcher.schedulers.slurm.site.agent.folder import Json, checked
 from launcher.schedulers.slurm.site.agent.site import Site
 
-TAIL = 1 << 20  # bytes of an index
+TAIL = 1 << 20  # bytes of an index to read at once
 BLOCK = 1 << 16
 
 
 def read(site: Site, op: Json) -> Json:
-    """Blocks of the logs of replicas from the given offsets on, each no longer than its index reaches.
+    """Blocks of the logs of replicas from the given offsets on, each ending where its index ends.
 
-    `seconds`: how long to wait for anything new of a live app. `whole`: nothing is left to be read.
+    `seconds`: how long to wait for new output of a live app. `whole`: nothing is left to be read.
     """
     end, limit = time.monotonic() + float(op.get("seconds", 0)), int(op.get("limit", 1 << 20))
     with site.open(op["app_id"]) as folder:
@@ -39,14 +39,14 @@ def _block(path: str, part: Sequence[Any], limit: int) -> List[str]:
     log = _bytes(base + ".log", int(part[2]), max(0, limit))
     raw = _bytes(base + ".index", int(part[3]), TAIL)
     index = raw[: raw.rfind(b"\n") + 1]
-    if len(raw) == TAIL and index:  # there may be more: data that its lines do not cover yet waits
+    if len(raw) == TAIL and index:  # the index may go on: leave data that its lines do not cover yet
         last = int(index.splitlines()[-1].split()[0])
         log = log[: max(0, last - int(part[2]))]
     return [base64.b64encode(log).decode(), index.decode("utf-8", "replace")]
 
 
 def tail(site: Site, op: Json) -> Json:
-    """Base64 of the last lines of logs; null for a log of which they are longer than `limit` bytes."""
+    """Base64 of the last lines of logs; null for a log whose last lines are longer than `limit` bytes."""
     count, limit = int(op["lines"]), int(op["limit"])
     with site.open(op["app_id"]) as folder:
         logs = [os.path.join(folder.path, "logs", checked(role), f"{int(k)}.log") for role, k in op["parts"]]

@@ -1,4 +1,4 @@
-"""Remove apps that have ended, what dead clients have left, and output folders."""
+"""Remove ended apps, the remains of dead clients, and output folders."""
 
 import json
 import os
@@ -31,7 +31,7 @@ def abort(site: Site, op: Json) -> Json:
 
 
 def abort_all(site: Site, op: Json) -> Json:
-    """Remove those of some apps that their owners have not started."""
+    """Remove the apps among these that their owners have not started."""
     removed: List[str] = []
     arrays: Set[str] = set()
     for first in range(0, len(op["apps"]), OPEN_FOLDERS):
@@ -53,7 +53,7 @@ def abort_all(site: Site, op: Json) -> Json:
 
 
 def _condemned(site: Site, app: Json) -> Optional[Folder]:
-    """The folder of an app that its owner removes, with the decision on disk; None for any other one."""
+    """The folder of an app that its owner removes, with the decision on disk; None for any other app."""
     try:
         folder = site.open(app["app_id"])
     except OpError:
@@ -71,9 +71,9 @@ def _condemned(site: Site, app: Json) -> Optional[Folder]:
 
 
 def dismantle(site: Site, folder: Folder) -> None:
-    """Remove an app of which nothing has started; the caller is its owner, or completes what one began.
+    """Remove an unstarted app; the caller is its owner, or completes an owner's removal.
 
-    Raises OpError reserved when it was started just now.
+    Raises OpError reserved when the app was just started.
     """
     _condemn(folder)
     cancel_jobs(site, folder)
@@ -81,7 +81,7 @@ def dismantle(site: Site, folder: Folder) -> None:
 
 
 def _condemn(folder: Folder) -> None:
-    """Decide that an app is removed, not started. Raises OpError reserved when it was started just now."""
+    """Decide that an app is removed, not started. Raises OpError reserved when it was just started."""
     at = folder.owner()[1]
     started = folder.json("started")
     if started is None and at and not folder.link_to(at, "started"):
@@ -91,7 +91,7 @@ def _condemn(folder: Folder) -> None:
 
 
 def cancel_jobs(site: Site, folder: Folder) -> None:
-    """Cancel all jobs of an app; without a call when none was ever submitted."""
+    """Cancel all jobs of an app; without a call of Slurm when none was ever submitted."""
     _cancel_jobs(site, [folder])
 
 
@@ -101,7 +101,7 @@ def _cancel_jobs(site: Site, folders: Sequence[Folder]) -> None:
 
 
 def put_away(site: Site, folder: Folder) -> None:
-    """Remove an app directory: out of the list first, at once, then its contents."""
+    """Remove an app directory: first from the list, atomically, then its contents."""
     if folder.is_in_place():  # else another client was faster
         folder.remove()
 
@@ -111,13 +111,13 @@ def put_away(site: Site, folder: Folder) -> None:
 
 KEPT = {"attempt.json", "id", "outcome"}
 """The files that stay of an app whose outcome is kept."""
-UNUSED_S = 86400.0  # of a program: a client that is submitting an app may be about to use it
+UNUSED_S = 86400.0  # age of an unused program: a client that is submitting an app may be about to use it
 OPEN_FOLDERS = 200
 STALE_S = 3600.0  # temporary files of this age belong to no live agent
 
 
 def _known(site: Site, app_id: str) -> Optional[Folder]:
-    """The folder of an app; None for one that is unknown here."""
+    """The folder of an app; None for an app that is unknown here."""
     try:
         return site.open(app_id)
     except OpError as error:
@@ -127,9 +127,9 @@ def _known(site: Site, app_id: str) -> Optional[Folder]:
 
 
 def remove(site: Site, op: Json) -> Json:
-    """Remove an ended app. Unless `forget` is given, its outcome stays where plans may judge its job by it.
+    """Remove an ended app. Without `forget`, its outcome stays while plans may judge its job by it.
 
-    Those that are kept of earlier attempts are removed then.
+    Then the kept outcomes of earlier attempts are removed.
     """
     folder = _known(site, op["app_id"])
     if folder is None:
@@ -139,7 +139,7 @@ def remove(site: Site, op: Json) -> Json:
             raise OpError("live", f"{folder.app_id} has not ended", state=state_of(folder))
         if not op.get("forget") and _is_judged(site, folder):
             _strip(folder)
-            if state_of(folder) != "skipped":  # plans judge the attempt before that one
+            if state_of(folder) != "skipped":  # plans judge the attempt before a skipped one
                 _remove_earlier(site, folder.app_id)
         else:
             put_away(site, folder)
@@ -147,7 +147,7 @@ def remove(site: Site, op: Json) -> Json:
 
 
 def remove_logs(site: Site, op: Json) -> Json:
-    """Remove the output of an ended app; its events and its outcome, which says so, stay."""
+    """Remove the output of an ended app; its events and its outcome, which notes that, stay."""
     folder = _known(site, op["app_id"])
     if folder is None:
         return {"removed": False}
@@ -162,7 +162,7 @@ def remove_logs(site: Site, op: Json) -> Json:
 
 
 def _strip(folder: Folder) -> None:
-    """Leave the record of an app and of its end, and nothing else."""
+    """Remove everything but the record of an app and of its end."""
     outcome = folder.json("outcome") or {}
     if "removed" not in outcome:
         folder.write("outcome", json.dumps(dict(outcome, removed=time.time())))
@@ -175,7 +175,7 @@ def _strip(folder: Folder) -> None:
 
 
 def _is_judged(site: Site, folder: Folder) -> bool:
-    """Whether plans may judge a job by this attempt: no later one has ended, other than skipped."""
+    """Whether plans may judge a job by this attempt: no later attempt has ended, except as skipped."""
     if not (folder.json("attempt.json") or {}).get("key"):
         return False
     number = _number(folder.app_id)
@@ -222,7 +222,7 @@ def _remove_earlier(site: Site, app_id: str) -> None:
 
 
 def sweep(site: Site, op: Json) -> Json:
-    """Complete interrupted removals; cancel jobs that can never do anything; remove dead temporary files."""
+    """Complete interrupted removals; cancel jobs that can run nothing; remove dead temporary files."""
     swept = []
     for path in site.hidden():
         if ".gone-" in path or _is_stale(path):
@@ -239,7 +239,7 @@ def sweep(site: Site, op: Json) -> Json:
 
 
 def _remove_array(site: Site, name: str) -> bool:
-    """Remove the folder of an array, unless one of its apps has not ended; whether it was removed."""
+    """Remove the folder of an array, unless one of its apps is open; returns whether it was removed."""
     path = os.path.join(site.arrays, checked(name))
     owners = read_tasks(path)
     if any(_is_open(site, *owner) for owner in owners):
@@ -249,7 +249,7 @@ def _remove_array(site: Site, name: str) -> bool:
 
 
 def _is_open(site: Site, app_id: str, generation: str) -> bool:
-    """Whether this app is there, and has no outcome."""
+    """Whether this app exists and has no outcome."""
     try:
         with site.open(app_id) as folder:
             return folder.text("id") == generation and "outcome" not in folder.names()
@@ -275,7 +275,7 @@ def _sweep_app(site: Site, app_id: str) -> bool:
                 folder.unlink(name)
         try:
             if "removed" in (folder.json("outcome") or {}):
-                _strip(folder)  # it was interrupted
+                _strip(folder)  # an earlier removal was interrupted
                 return False
             started = folder.json("started")
             if started is None or not is_removed(started):
@@ -315,7 +315,7 @@ def _is_superfluous(site: Site, row: Row) -> bool:
     """Whether a job has not started, and would find its app removed, ended, or another job's."""
     if row.state != "PENDING" or not site.scripts(row):
         return False
-    if not NAME.match(row.app_id):  # or an array that was removed while it was being submitted
+    if not NAME.match(row.app_id):  # also an array that was removed while it was being submitted
         return os.path.basename(row.command) == ARRAY_SCRIPT
     try:
         folder = site.open(row.app_id)
@@ -365,7 +365,7 @@ def remove_output(site: Site, op: Json) -> Json:
 
 
 def cancel(site: Site, op: Json) -> Json:
-    """Cancel an app: one that has not started never will, a running one is signalled to end."""
+    """Cancel an app: an unstarted app never starts, a running one is signalled to end."""
     folder = _known(site, op["app_id"])
     if folder is None:
         return {"is": "unknown"}
@@ -381,7 +381,7 @@ def cancel(site: Site, op: Json) -> Json:
         except OSError as error:
             if error.errno not in FULL:
                 raise
-            full = True  # Slurm's own cancellation needs no file, and may make room
+            full = True  # a cancellation by Slurm needs no file, and may free space
         started = folder.json("started")
         if started is None or "job" not in started:
             cancel_jobs(site, folder)
@@ -402,7 +402,7 @@ def cancel(site: Site, op: Json) -> Json:
 
 
 def _cancel_started(site: Site, folder: Folder, job: str, message: str, force: bool) -> str:
-    """Signal the conductor, or cancel a job that has none: it was requeued, or is suspended.
+    """Signal the conductor, or cancel a job without a conductor: it was requeued, or is suspended.
 
     A job that does not run must get no signal: scancel would try it again and again.
     """
@@ -419,7 +419,7 @@ def _cancel_started(site: Site, folder: Folder, job: str, message: str, force: b
 
 
 def withdraw(site: Site, op: Json) -> Json:
-    """End an app of which nothing has run as skipped; False when it has started, or ended otherwise."""
+    """End an unstarted app as skipped; False when it has started, or ended otherwise."""
     with site.open(op["app_id"]) as folder:
         if "outcome" in folder.names() and "started" not in folder.names():
             return {"withdrawn": False}
@@ -432,10 +432,10 @@ def withdraw(site: Site, op: Json) -> Json:
 
 
 def end(site: Site, op: Json) -> Json:
-    """Record the outcome of an app that cannot do so itself any more."""
+    """Record the outcome of an app whose conductor no longer can."""
     with site.open(op["app_id"]) as folder:
         won = folder.link("outcome", json.dumps(op["outcome"]))
         folder.unlink("secrets")
         if won and op["outcome"].get("state") == "lost":
-            cancel_jobs(site, folder)  # Slurm may have queued it again
+            cancel_jobs(site, folder)  # Slurm may have queued the job again
         return {"won": won}

@@ -1,4 +1,4 @@
-"""The text of Slurm's commands: jobs of squeue with the apps that they run, and rows of accounting."""
+"""Parse the output of Slurm's commands: jobs of squeue with their apps, and rows of accounting."""
 
 import re
 import time
@@ -13,9 +13,9 @@ OVER |= {"PREEMPTED", "REVOKED", "TIMEOUT"}
 
 
 class Row(NamedTuple):
-    """A line of squeue. Times in epoch seconds, None where Slurm knows none.
+    """A line of squeue. Times are in epoch seconds, None where unknown.
 
-    command: the script. nodes: a list as Slurm writes it.
+    command: the script. nodes: a list in Slurm's form.
     """
 
     owner: Owner
@@ -36,7 +36,7 @@ class Row(NamedTuple):
 
     @property
     def app_id(self) -> str:
-        """The app that it runs, "" for none."""
+        """The app that the job runs, "" for none."""
         return self.owner[0]
 
 
@@ -44,9 +44,9 @@ FORMAT = "\x1e" + "\x1f".join(["%i", "%T", "%Q", "%V", "%S", "%e", "%E", "%r", "
 
 
 def parse_rows(text: str, owners: Owners, wanted: Optional[Owner] = None) -> List[Row]:
-    """The rows of `squeue -o FORMAT`; text that is none, such as that of a plugin, is left out.
+    """The rows of `squeue -o FORMAT`; other text, such as that of a plugin, is left out.
 
-    wanted: the only app whose jobs are asked for. Times take long to read, so others are left out first.
+    wanted: the only app whose jobs are wanted. Times take long to parse, so other jobs are left out first.
     """
     rows = []
     for line in text.split("\x1e"):
@@ -61,7 +61,7 @@ def parse_rows(text: str, owners: Owners, wanted: Optional[Owner] = None) -> Lis
     return rows
 
 
-@lru_cache(maxsize=4096)  # the jobs of an array share theirs
+@lru_cache(maxsize=4096)  # the jobs of an array have the same times
 def parse_time(text: str) -> Optional[float]:
     """`2026-11-23T00:55:42` in local time, as epoch seconds; None for N/A, Unknown and the like."""
     try:
@@ -77,7 +77,7 @@ def parse_column(text: str) -> Dict[str, str]:
 
 
 def code_and_signal(exit_code: str) -> str:
-    """`CODE:SIGNAL` of squeue's field exit_code, which in older versions is the number that wait(2) gives."""
+    """`CODE:SIGNAL` of squeue's field exit_code, which in older versions is a wait status of wait(2)."""
     if not exit_code.isdigit():
         return exit_code
     signal = int(exit_code) & 127
@@ -88,16 +88,16 @@ ACCOUNTS = "JobID,JobName,State,ExitCode,Start,End,NodeList,NTasks,ElapsedRaw,Us
 
 
 def parse_accounts(text: str, names: Dict[str, str]) -> Dict[str, Json]:
-    """Job id → how the job ended, and what its steps used, of `sacct -n -P -D -o ACCOUNTS`.
+    """Job id → the end of the job and the use of its steps, from `sacct -n -P -D -o ACCOUNTS`.
 
-    A controller that lost its state gives ids again, so the name counts, too. A requeued job has a line for
-    each of its runs, with those of its steps behind it: the last run counts.
+    A controller that lost its state reuses ids, so the name counts, too. A requeued job has a line for each
+    of its runs, followed by the lines of its steps: the last run counts.
 
     Args:
-        names: of the jobs, by id.
+        names: job id → name of the job.
     """
     out: Dict[str, Json] = {}
-    steps: Dict[str, List[float]] = {}  # of the run whose lines are read
+    steps: Dict[str, List[float]] = {}  # steps of the run whose lines are being read
     for line in text.splitlines():
         parts = line.split("|")
         job, dot, step = parts[0].partition(".")
@@ -124,7 +124,7 @@ def _end_of(parts: Sequence[str], steps: Dict[str, List[float]]) -> Json:
 
 
 def _add_step(steps: Dict[str, List[float]], name: str, fields: Sequence[str]) -> None:
-    """Add tasks, the seconds that they ran, user and system time in s, and the memory of the largest."""
+    """Add a step: its tasks, wall, user and system time in s, and the memory of its largest task."""
     tasks, elapsed = (int(each) if each.isdigit() else 0 for each in fields[:2])
     user, system = (_seconds(each) for each in fields[2:4])
     size = re.match(r"([\d.]+)([KMGTP]?)\Z", fields[4])

@@ -1,4 +1,4 @@
-"""The job directory of a user, and the cluster that it is on."""
+"""The job directory of a user, and its cluster."""
 
 import base64
 import json
@@ -31,9 +31,9 @@ UNREACHABLE = re.compile(
 )
 BUSY = re.compile(r"temporarily un|rate.?limit|try again|too many (requests|rpcs)|back.?off", re.IGNORECASE)
 FORGOTTEN = re.compile(r"invalid job id|already finished|already completed", re.IGNORECASE)
-CALL_S = 30.0  # of one command of Slurm
-SUBMIT_S = 90.0  # of one sbatch, which itself tries again for a while
-TRIES = 5  # of a reservation, and of an sbatch that is refused because of a rate limit
+CALL_S = 30.0  # time limit of one command of Slurm
+SUBMIT_S = 90.0  # time limit of one sbatch, which itself tries again for a while
+TRIES = 5  # tries of a reservation, and of an sbatch that is refused because of a rate limit
 KEPT_VARIABLES = re.compile(
     r"(HOME|USER|LOGNAME|SHELL|PATH|LANG|LC_\w+|TZ|TMPDIR|LD_LIBRARY_PATH|SLURM_CONF|MODULE\w*|LMOD\w*"
     r"|__LMOD\w*|_ModuleTable\w*|LOADEDMODULES|BASH_ENV|BASH_FUNC_\S+|SSL_CERT_FILE|KRB5CCNAME)\Z"
@@ -42,7 +42,7 @@ KEPT_VARIABLES = re.compile(
 
 
 class Slurm:
-    """Slurm's commands. When its controller has not answered once, no further call of this request waits."""
+    """Slurm's commands. After one missing answer of the controller, no further call of a request waits."""
 
     def __init__(self) -> None:
         self.user = user_name()
@@ -50,7 +50,7 @@ class Slurm:
         self._down: Optional[OpError] = None
 
     def run(self, argv: Sequence[str], limit_s: float = CALL_S, cwd: str = "/") -> Tuple[int, str, str]:
-        """Exit code, output and errors. Raises OpError no-slurm, unreachable."""
+        """Run a command; returns exit code, output and errors. Raises OpError no-slurm, unreachable."""
         if self._down is not None:
             raise self._down
         try:
@@ -72,12 +72,12 @@ class Slurm:
         return out
 
     def rows(self, wanted: Optional[Owner] = None) -> List[Row]:
-        """The user's jobs, also the ended ones that Slurm remembers; `wanted` as in `parse_rows`."""
+        """The user's jobs, also ended ones that Slurm remembers; `wanted`: see `parse_rows`."""
         argv = ["squeue", "-h", "-r", "-t", "all", "-u", self.user, "-o", FORMAT]
         return parse_rows(self.read(argv), self._owners, wanted)
 
     def column(self, field: str, job_ids: Sequence[str]) -> Dict[str, str]:
-        """Job id → a further field, for jobs of the user; those that Slurm has forgotten are missing."""
+        """Job id → a further field, for jobs of the user; jobs that Slurm has forgotten are missing."""
         fields = f"JobArrayID:24,{field}:24"
         argv = ["squeue", "-h", "-r", "-t", "all", "-u", self.user, "-j", ",".join(job_ids), "-O", fields]
         code, out, err = self.run(argv)
@@ -86,20 +86,20 @@ class Slurm:
         return parse_column(out)
 
     def booted_at(self) -> Optional[float]:
-        """When the controller was started, epoch seconds; None where it does not say so."""
+        """When the controller was started, epoch seconds; None where it does not report that."""
         return parse_time(self._config().get("BOOT_TIME", ""))
 
     def accounts(self, names: Dict[str, str]) -> Dict[str, Json]:
-        """Return the rows of accounting for the jobs of these ids and names; none without accounting."""
+        """The rows of accounting for jobs with these ids and names; none without accounting."""
         argv = ["sacct", "-n", "-P", "-D", "-o", ACCOUNTS, "-j", ",".join(sorted(names))]
         try:
             code, out, _ = call(argv, CALL_S, "/")
         except (FileNotFoundError, subprocess.TimeoutExpired):
-            return {}  # the controller may answer all the same
+            return {}  # accounting fails, but the controller may still answer
         return parse_accounts(out, names) if code == 0 else {}
 
     def submit(self, argv: Sequence[str], cwd: str) -> str:
-        """The id of the new job. Raises OpError refused, unreachable; after the latter there may be a job."""
+        """Run sbatch; returns the new job's id. Raises OpError refused, or unreachable with a possible job."""
         for left in reversed(range(TRIES)):
             code, out, err = self.run(argv, SUBMIT_S, cwd)
             job = re.match(r"(\d+)(;|$)", out.strip().splitlines()[-1]) if code == 0 and out.strip() else None
@@ -135,7 +135,7 @@ class Slurm:
 
 
 def call(argv: Sequence[str], limit_s: float, cwd: str) -> Tuple[int, str, str]:
-    """Run a command of Slurm in a session of its own: Ctrl-C must not cut an sbatch in two."""
+    """Run a command of Slurm in a session of its own: Ctrl-C must not interrupt an sbatch."""
     env = {name: value for name, value in os.environ.items() if KEPT_VARIABLES.match(name)}
     pipe = subprocess.PIPE
     process = subprocess.Popen(
@@ -168,7 +168,7 @@ def one_line(text: str) -> str:
 
 
 def refusal(text: str) -> str:
-    """The reason in what sbatch printed: its first error, without the name of the program."""
+    """The reason in the output of sbatch: its first error, without the name of the program."""
     lines = [re.sub(r"^\w+: (error|fatal): ", "", each.strip()) for each in text.splitlines() if each.strip()]
     last = re.sub(r"^Batch job submission failed: ", "", lines[-1]) if lines else ""
     if len(lines) > 1 and last.split()[:2] != lines[0].split()[:2]:
@@ -209,13 +209,13 @@ class Site:
             return []
 
     def hidden(self) -> List[str]:
-        """The paths of directories that are no app and no array any more, or not yet."""
+        """The paths of directories that are not yet, or no longer, an app or an array."""
         folders = filter(os.path.isdir, (self.apps, self.arrays))
         found = [os.path.join(folder, name) for folder in folders for name in os.listdir(folder)]
         return sorted(path for path in found if os.path.basename(path).startswith("."))
 
     def rows_of(self, folder: Folder) -> List[Row]:
-        """The jobs of an app: none of another one of its name, or that has the id of its job by now."""
+        """The jobs of an app, without jobs of another app with its name, or with the reused id of its job."""
         owner = (folder.app_id, folder.text("id") or "")
         if self._look is None:
             return self.slurm.rows(owner)
@@ -238,17 +238,17 @@ class Site:
             self._look.setdefault(row.owner, []).append(row)
 
     def of_array(self, array: str) -> List[str]:
-        """The live tasks of an array, in the look that is kept."""
+        """The live tasks of an array, by the stored look."""
         rows = (row for rows in (self._look or {}).values() for row in rows if not row.is_over)
         return [row.job for row in rows if row.job.partition("_")[0] == array]
 
     def live_job(self, folder: Folder) -> Optional[Row]:
-        """The job on record of an app that has not started; None when Slurm does not have it any more."""
+        """The recorded job of an unstarted app; None when Slurm no longer has it."""
         job = job_of(folder)
         for is_again in (False, True):
             if is_again and self._look is None:
                 time.sleep(SECOND_LOOK_S)
-            elif is_again and self._looks < 2:  # the second look, too, is one for all
+            elif is_again and self._looks < 2:  # the second look is shared by all apps, too
                 time.sleep(SECOND_LOOK_S)
                 self._look_again()
             for row in self.rows_of(folder):
@@ -257,7 +257,7 @@ class Site:
         return None
 
     def program(self, name: Any) -> str:
-        """Note that an app uses this program of ours, which `sweep` then leaves for a while; its name.
+        """Note that an app uses this program, which `sweep` then leaves for a while; returns its name.
 
         Raises OpError no-program where the cluster does not have it.
         """
@@ -268,17 +268,17 @@ class Site:
         return str(name)
 
     def scripts(self, row: Row) -> bool:
-        """Whether the app whose script a job runs is one of this job directory."""
+        """Whether a job runs the script of an app in this job directory."""
         return os.path.dirname(os.path.dirname(row.command)) in (self.apps, self.arrays)
 
 
 def job_of(folder: Folder) -> str:
-    """The job on record of an app, `123_7` for a task of an array; "" for none."""
+    """The recorded job of an app, `123_7` for a task of an array; "" for none."""
     return (folder.text("job") or "").strip() or str((folder.json("created") or {}).get("job") or "")
 
 
 def need_of(site: Site, app_id: str) -> Tuple[str, str]:
-    """The state of an app that another one needs, "" while it has no end; and its job."""
+    """The state of a needed app, "" before its end; and its job."""
     try:
         with site.open(app_id) as folder:
             outcome, started = folder.json("outcome"), folder.json("started")
@@ -297,14 +297,14 @@ def need_of(site: Site, app_id: str) -> Tuple[str, str]:
 
 
 def put_program(site: Site, op: Json) -> Json:
-    """Store a program that nodes run: once for all apps of a version."""
+    """Store a program for nodes: once for all apps of a version."""
     os.makedirs(site.programs, 0o700, exist_ok=True)
     AppFolder(site.programs).write(checked(op["name"]), base64.b64decode(op["data"]))
     return {}
 
 
 def hello(site: Site, op: Json) -> Json:
-    """Return the description of the cluster; Slurm is asked once a day."""
+    """The description of the cluster; Slurm is asked once a day."""
     cached = None
     path = os.path.join(site.job_dir, "cluster")
     key = os.environ.get("SLURM_CONF", "")

@@ -1,4 +1,4 @@
-"""Submit an app: take its id, or give it back; its files, its held job, the release of that."""
+"""Submit an app: take its id, write its files, submit its held job, release the job."""
 
 import errno
 import json
@@ -27,7 +27,7 @@ from launcher.schedulers.slurm.site.owners import script_of
 
 
 def reserve(site: Site, op: Json) -> Json:
-    """Take an app id: a new directory, or that of a dead owner which is complete and of the same digest."""
+    """Take an app id: a new directory, or a complete one of a dead owner with the same digest."""
     path, owner, record = site.path(op["app_id"]), op["owner"], op["record"]
     checked(str(owner.get("nonce")))
     for _ in range(TRIES):
@@ -41,9 +41,9 @@ def reserve(site: Site, op: Json) -> Json:
             try:
                 found = _take_over(site, folder, owner, record, op.get("dead", ()))
                 if found and site.live_job(folder) is None:
-                    found = None  # its job was cancelled, or lost: nothing is left to go on with
+                    found = None  # its job was cancelled or lost: the submission cannot be resumed
                 if not folder.is_in_place():
-                    continue  # files that another client was removing looked like those of a dead owner
+                    continue  # files during another client's removal looked like those of a dead owner
                 if found is not None:
                     return {"resumed": found}
                 dismantle(site, folder)
@@ -54,7 +54,7 @@ def reserve(site: Site, op: Json) -> Json:
 
 
 def _make(site: Site, path: str, owner: Json, record: Json) -> bool:
-    """Make an app directory with its owner in it; False when there is one already."""
+    """Make an app directory with its owner in it; False when it exists already."""
     os.makedirs(site.apps, 0o700, exist_ok=True)
     generation = "{}.{}".format(owner["nonce"], token())
     temp = os.path.join(site.apps, f".new-{os.path.basename(path)}-{generation}")
@@ -70,7 +70,7 @@ def _make(site: Site, path: str, owner: Json, record: Json) -> bool:
         remove_tree(temp)
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
             raise
-        with Folder(path) as there:  # NFS may have lost the reply to a rename that was made
+        with Folder(path) as there:  # the rename may have been made, and NFS have lost the reply
             return bool(there.text("id") == generation)
     except BaseException:
         remove_tree(temp)
@@ -78,9 +78,9 @@ def _make(site: Site, path: str, owner: Json, record: Json) -> bool:
 
 
 def _take_over(site: Site, folder: Folder, owner: Json, record: Json, dead: Sequence[str]) -> Optional[bool]:
-    """Whether the submission is resumed, as far as it is; None: the directory is to be removed.
+    """Take over a directory; returns whether its submission is resumed. None: the directory is to be removed.
 
-    Raises OpError reserved when it has been started, or its owner is not among the dead ones.
+    Raises OpError reserved when the app has been started, or its owner is not among the dead ones.
     """
     present, _, successor = folder.owner()
     _refuse_started(folder, present)
@@ -88,7 +88,7 @@ def _take_over(site: Site, folder: Folder, owner: Json, record: Json, dead: Sequ
         return "created" in folder.names()
     removal = folder.json("started") if "started" in folder.names() else None
     if removal is not None and removal["nonce"] in (*dead, owner["nonce"]):
-        return None  # it was interrupted
+        return None  # its removal was interrupted
     if removal is not None:
         raise reserved(folder, "reserved", removal, progress_at=time.time() - folder.age_s("started"))
     if present is not None and present["nonce"] not in dead:
@@ -106,7 +106,7 @@ def _take_over(site: Site, folder: Folder, owner: Json, record: Json, dead: Sequ
 
 
 def adopt_task(site: Site, folder: Folder) -> None:
-    """Complete the creation of an app whose array is in the queue: all its files were written before."""
+    """Complete the creation of an app whose array is in the queue: its files were all written before."""
     about = folder.json("submitting") or {}
     if "array" not in about or "created" in folder.names():
         return
@@ -132,7 +132,7 @@ def _refuse_started(folder: Folder, owner: Optional[Json]) -> None:
 
 
 def create(site: Site, op: Json) -> Json:
-    """Write all files and submit a held job, or the outcome `skipped` for a need that has not succeeded."""
+    """Write all files and submit a held job; or record `skipped` for a need that has not succeeded."""
     with site.open(op["app_id"]) as folder:
         own(folder, op.get("nonce"))
         names = folder.names()
@@ -185,7 +185,7 @@ def _skip(folder: Folder, need: Json, state: str) -> Json:
 
 
 def _submit(site: Site, folder: Folder, op: Json, waits: Dict[str, str], again: bool) -> str:
-    """The app's held job: of an earlier, interrupted call, or a new one.
+    """The app's held job: the one of an earlier, interrupted call, or a new one.
 
     Raises OpError state when the earlier one is gone.
     """
@@ -215,23 +215,23 @@ def _submit(site: Site, folder: Folder, op: Json, waits: Dict[str, str], again: 
 
 
 def sbatch(argv: Sequence[str]) -> List[str]:
-    """The command, of a request. Raises OpError state for another one."""
+    """The sbatch command of a request. Raises OpError state for any other command."""
     if not argv or os.path.basename(argv[0]) != "sbatch" or not all(each[:1] == "-" for each in argv[1:]):
         raise OpError("state", f"want options of sbatch, got {list(argv)}")
     return list(argv)
 
 
 def _known(site: Site, waits: Dict[str, str]) -> List[str]:
-    """The jobs of these apps that Slurm knows. `_skip_now` judges the others before the start.
+    """The jobs of these apps that Slurm knows. `_skip_now` judges the other apps before the start.
 
-    Slurm would drop a dependency on a forgotten job, and would wait for another one that has its id by now.
+    Slurm would drop a dependency on a forgotten job, or wait for another job that has its id by now.
     """
     known = {(row.app_id, row.job) for row in site.slurm.rows()} if waits else set()
     return [job for app_id, job in waits.items() if (app_id, job) in known]
 
 
 def _adopt(site: Site, folder: Folder) -> Optional[str]:
-    """The job that an interrupted call submitted; further ones are cancelled."""
+    """The job that an interrupted call submitted; further jobs are cancelled."""
     jobs = sorted((row.job for row in site.rows_of(folder) if not row.is_over), key=int)
     known = folder.text("job")
     keep = known if known in jobs else jobs[0] if jobs else None
@@ -240,13 +240,13 @@ def _adopt(site: Site, folder: Folder) -> Optional[str]:
 
 
 def start(site: Site, op: Json) -> Json:
-    """Release the job. Done twice, it changes nothing."""
+    """Release the job. A second call changes nothing."""
     (answer,) = start_all(site, {"apps": [op]})["apps"]
     return dict(answer)
 
 
 def start_all(site: Site, op: Json) -> Json:
-    """Release the jobs of apps, all at once; the answers for each of them, as of `start`."""
+    """Release the jobs of apps, all at once; returns an answer for each, as `start` does."""
     at = time.time()  # before the release: see `held_again`
     apps: List[Json] = op["apps"]
     held: Dict[str, str] = {}
@@ -255,7 +255,7 @@ def start_all(site: Site, op: Json) -> Json:
 
     def accept(folder: Folder) -> Json:
         job = held.get(folder.app_id, "")
-        if job in problems and "job" not in (folder.json("started") or {}):  # or it was released before
+        if job in problems and "job" not in (folder.json("started") or {}):  # else it was released before
             raise gone(folder) if FORGOTTEN.search(problems[job]) else OpError("refused", problems[job])
         return _accept(folder, at)
 
@@ -272,7 +272,7 @@ def _each(site: Site, app: Json, act: Callable[[Folder], Json]) -> Json:
 
 
 def _ready(site: Site, app: Json, held: Dict[str, str], folder: Folder) -> Json:
-    """Note the job of an app that is to be released; the answer when a need has not succeeded, else {}.
+    """Note the job of an app before its release; returns the answer if a need has not succeeded, else {}.
 
     Raises OpError reserved, state.
     """
@@ -295,7 +295,7 @@ def _ready(site: Site, app: Json, held: Dict[str, str], folder: Folder) -> Json:
 
 
 def _release(site: Site, jobs: Sequence[str]) -> Dict[str, str]:
-    """Release held jobs; job → why Slurm refused that."""
+    """Release held jobs; job → why Slurm refused the release."""
     if not jobs:
         return {}
     code, _, err = site.slurm.run(["scontrol", "release", ",".join(_words(site, jobs))])
@@ -305,7 +305,7 @@ def _release(site: Site, jobs: Sequence[str]) -> Dict[str, str]:
 
 
 def _words(site: Site, jobs: Sequence[str]) -> List[str]:
-    """The jobs as words of scontrol: an array all of whose tasks are among them is one word."""
+    """The jobs as words for scontrol: an array with all of its tasks among them is one word."""
     given = set(jobs)
     arrays = {job.partition("_")[0] for job in jobs if "_" in job}
     tasks = {each: site.of_array(each) for each in arrays}
@@ -321,7 +321,7 @@ def _accept(folder: Folder, at: float) -> Json:
         except OSError as error:
             if error.errno not in FULL:
                 raise
-            return _accepted(folder)  # the queue shows that it was released
+            return _accepted(folder)  # the queue shows that the job was released
     for name in names:
         if name == "owner" or name.startswith("owner."):
             folder.unlink(name)
@@ -336,8 +336,8 @@ def _accepted(folder: Folder) -> Json:
 
 
 def _skip_now(site: Site, folder: Folder) -> Optional[Json]:
-    """The answer for an app whose need has not succeeded, or has been forgotten by Slurm: the dependency on
-    such a job is dropped, so that ours would start."""
+    """The answer for an app whose need has not succeeded, or was forgotten by Slurm, which drops the
+    dependency on such a job, so that the app's job would start."""
     waits = (folder.json("created") or {}).get("waits") or {}
     known = {(row.app_id, row.job) for row in site.slurm.rows() if not row.is_over} if waits else set()
     for app_id, name in waits.items():

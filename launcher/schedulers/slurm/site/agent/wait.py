@@ -1,4 +1,4 @@
-"""Wait for the ends of apps, and release jobs again whose release Slurm's controller has lost."""
+"""Wait for the ends of apps, and release again the jobs whose release Slurm's controller has lost."""
 
 import os
 import time
@@ -8,7 +8,7 @@ from launcher.schedulers.slurm.site.agent.folder import Json, OpError
 from launcher.schedulers.slurm.site.agent.observe import add_facts, look, read_app
 from launcher.schedulers.slurm.site.agent.site import Site, Slurm
 
-QUEUE_S, SLOWEST_S = 2.0, 30.0  # between looks at the queue, more and more
+QUEUE_S, SLOWEST_S = 2.0, 30.0  # the growing pause between looks at the queue
 
 
 def wait(site: Site, op: Json) -> Json:
@@ -16,8 +16,8 @@ def wait(site: Site, op: Json) -> Json:
 
     Jobs whose release Slurm has lost are released again.
 
-    queue: seconds until the queue is looked at, and between the next two looks. The answer has the same for
-    the request that goes on with this one.
+    queue: seconds until the next look at the queue, and between the two looks after it. The answer has the
+    same values for the request that continues this one.
     """
     parent, began = os.getppid(), time.monotonic()
     pause, end = 0.1, began + float(op["seconds"])
@@ -41,7 +41,7 @@ def wait(site: Site, op: Json) -> Json:
             except OpError as error:
                 if error.kind != "unreachable":
                     raise
-                site.slurm = Slurm()  # and ask again later
+                site.slurm = Slurm()  # asks again later
         left = end - time.monotonic()
         if done or missing or errors or not waiting or left <= 0 or os.getppid() != parent:
             queue = [max(0.0, queue_at - time.monotonic()), queue_pause]
@@ -75,16 +75,16 @@ _NEVER = "N/A"
 
 
 def release(site: Site, op: Json) -> Json:
-    """Release those of some apps whose release was lost."""
+    """Release again the jobs of apps whose release was lost."""
     return {"released": release_again(site, look(site, op["app_ids"], {}))}
 
 
 def release_again(site: Site, apps: Dict[str, Json]) -> List[str]:
     """Release the jobs of these apps (id → facts) whose release was lost; returns their ids.
 
-    A controller that was killed comes back with what it had written down before. A hold of the user stays: it
-    is younger than the controller, or the job has aged in the queue, unlike one that was never released. So
-    does a hold that has a state of its own, as when the job's reservation was deleted.
+    A killed controller comes back with the state that it had saved before. A hold of the user stays: it is
+    younger than the controller, or the job has aged in the queue, unlike a job that was never released. A hold
+    with a state of its own stays, too, such as that of a job whose reservation was deleted.
     """
     held = [app_id for app_id, facts in apps.items() if _is_held(facts)]
     booted_at = site.slurm.booted_at() if held else None
@@ -97,7 +97,7 @@ def release_again(site: Site, apps: Dict[str, Json]) -> List[str]:
 
 
 def _is_held(facts: Json) -> bool:
-    """Whether the app was released, has not started, and the user of its job may release that again."""
+    """Whether the app was released, has not started, and its user may release the job again."""
     if facts["outcome"] is not None or facts["started"] is not None or facts["submitted"] is None:
         return False
     held = (row for row in facts["queue"] if row["held"])
