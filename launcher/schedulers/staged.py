@@ -39,11 +39,11 @@ class Reservation:
     Attributes:
         waits_for: the attempts among `attempt.needs` that have not succeeded yet. Set between `reserve` and
             `create`; with any, `start` returns when the app's holder has recorded that it waits for them.
-        turn: what the app asks of this machine; None where it takes its share of nothing, or waits for no
-            turn. Set between `reserve` and `create`, for schedulers that are `on_this_machine`.
+        turn: the request of the app to this machine; None where it has none, or waits for no turn. Set
+            between `reserve` and `create`, for schedulers that are `on_this_machine`.
         follow: returns when the turns before this one are taken. A scheduler whose `create` takes the turn
-            calls it before that; it has been called when `start` is.
-        inputs: where the app's holder compares its input files, at the start of an app that has waited, and
+            calls it before that; it has been called before `start`.
+        inputs: the input files that the app's holder compares at the start of an app that has waited, and
             once the app has succeeded; None without any. Set between `reserve` and `create`.
         accepted: the state after `start`: running, waiting (for others) or queued (in line for its turn).
         queued_for: why it is queued, in a phrase.
@@ -79,37 +79,37 @@ class OutputFolders:
         return []
 
     def address(self, attempt: Attempt, app: AppDef) -> str:
-        """The address of the attempt's output folder, which is made before any replica starts; "" for none.
+        """The address of the attempt's output folder, made before any replica starts; "" for none.
 
-        A path where the replicas run, or a name that the engine knows.
+        It is a path on the machine of the replicas, or a name that the engine knows.
         """
         return ""
 
     def lost(self, attempts: Iterable[Attempt]) -> set[str]:
-        """The app ids of those attempts whose output folder, recorded as `output`, is gone.
+        """The app ids of attempts whose output folder, recorded as `output`, is gone.
 
         An engine that cannot be asked has lost none.
         """
         return set()
 
     def archive(self, attempt: Attempt, only: str = "") -> tuple[Iterator[bytes], str]:
-        """The files of the attempt's output folder as a tar archive, in pieces, and the folder of the archive
-        that has them ("" for all of it).
+        """The attempt's output folder as a tar archive, in pieces, and the folder of the archive that has its
+        files ("" for the top).
 
         Args:
-            only: the name of a file in the folder that is all the archive has, at its top; without that file
-                it is empty, or cannot be read.
+            only: the name of one file in the folder, to be archived alone, at the top; without that file the
+                archive is empty, or cannot be read.
 
         Raises SchedulerError; while the pieces are read, too.
         """
         raise SchedulerError(f"{self._scheduler} cannot copy output folders")
 
     def path(self, name: str) -> str:
-        """The absolute path on this machine of an output folder; "" where only apps of this one reach it."""
+        """The absolute path of an output folder on this machine; "" where only the engine's apps reach it."""
         return ""
 
     def unreadable(self, other: str) -> str:
-        """Why no app of this one can read output folders of the scheduler `other`; "" when it can."""
+        """Why apps of this scheduler cannot read output folders of scheduler `other`; "" when they can."""
         return "" if other == self._scheduler else f"an app of {self._scheduler} cannot reach that"
 
     def remove(self, name: str) -> None:
@@ -120,7 +120,7 @@ class Member:
     """A reserved app of a batch; see `StagedScheduler.create`.
 
     Attributes:
-        request: of its dry run, which is not derived again; None without one.
+        request: the request of its dry run, to be used as it is; None without one.
     """
 
     __slots__ = ("app", "cfg", "request", "reservation", "workspace")
@@ -141,41 +141,41 @@ class Member:
 
 
 class Batches(ABC):
-    """Submits many apps at once, in the three steps of `StagedScheduler`: those with the same traits.
+    """Submits many apps with the same traits at once, in the three steps of `StagedScheduler`.
 
-    What holds for a single app holds for each of them: a kill between two steps leaves what the next apply
-    finishes, and the error of one app concerns no other one.
+    The rules for a single app hold for each of them: the next apply finishes a submission that was killed
+    between two steps, and an error of one app affects no other app.
     """
 
     @abstractmethod
     def traits(self, request: Any) -> Mapping[str, str]:
-        """What apps must have in common, by name: an option, for the most part. `request` is a dry run's."""
+        """Name → value of each trait that apps must share, mostly options. `request`: of a dry run."""
 
     @abstractmethod
     def most(self, cfg: Mapping[str, CfgVal]) -> int:
-        """The most apps of which a limited number can run at once; 0 where apps cannot be submitted so."""
+        """The largest batch with a limit on running apps; 0 where apps cannot be submitted in batches."""
 
     @abstractmethod
     def reserve(self, attempts: Sequence[Attempt]) -> list[Reservation | LauncherError]:
-        """Take the app ids; for each its reservation, or why it cannot be had."""
+        """Take the app ids; returns for each its reservation, or the error that forbids it."""
 
     @abstractmethod
     def create(self, members: Sequence[Member], at_once: int | None) -> list[LauncherError | None]:
-        """Make all objects of the apps, none of which starts; for each an error, if another client has it.
+        """Make all objects of the apps, starting none; returns for each an error, if another client has it.
 
         Args:
-            at_once: how many of them may run at once; None for any number.
+            at_once: how many of the apps may run at once; None for any number.
 
-        Raises SchedulerError when they are refused: then nothing of any of them is submitted.
+        Raises SchedulerError when the apps are refused: then none of them is submitted.
         """
 
     @abstractmethod
     def start(self, reservations: Sequence[Reservation]) -> list[LauncherError | None]:
-        """Start the apps; for each the reason why it was not started, if so."""
+        """Start the apps; returns for each the error why it was not started, or None."""
 
     @abstractmethod
     def abort(self, reservations: Sequence[Reservation]) -> None:
-        """Remove what these reservations made, of those that were not started. May be called twice."""
+        """Remove everything that these reservations made, except started apps. May be called twice."""
 
 
 def current(found: Iterable[Attempt], keys: Iterable[JobKey], settled: Collection[str]) -> list[Attempt]:
@@ -192,7 +192,7 @@ class StagedScheduler(Scheduler[T]):
     Attributes:
         take_over: an attempt that a client on another machine is submitting counts as left behind.
         on_progress: called with the progress of images while they are pulled, built and pushed.
-        holds: the schedulers with apps that an app of this one can wait for; see `Reservation.waits_for`.
+        holds: the schedulers whose apps an app of this one can wait for; see `Reservation.waits_for`.
     """
 
     holds: frozenset[str] = frozenset()
@@ -202,7 +202,7 @@ class StagedScheduler(Scheduler[T]):
 
     @property
     def batches(self) -> Batches | None:
-        """Submits many apps at once; None for a scheduler that takes them one by one."""
+        """The submission of many apps at once; None for a scheduler that takes apps one by one."""
         return None
 
     def on_this_machine(self) -> bool:
@@ -210,9 +210,9 @@ class StagedScheduler(Scheduler[T]):
         return False
 
     def expect(self, cfg: Mapping[str, CfgVal]) -> None:
-        """Note the run options of an app that a plan is about, before it asks for anything else.
+        """Note the run options of an app in a plan, before any other call for the plan.
 
-        For schedulers whose engine is named by a run option: `observe` and `fingerprint` are about it then.
+        Where a run option names the engine, `observe` and `fingerprint` then use that engine.
         """
 
     @abstractmethod
@@ -231,20 +231,20 @@ class StagedScheduler(Scheduler[T]):
         return current((each for each in asked if each is not None), keys, settled)
 
     def remote_engine(self) -> str:
-        """The address of an engine on another machine whose apps a process on this one holds; else ""."""
+        """The address of an engine on another machine whose apps a process on this machine holds; else ""."""
         return ""
 
     @abstractmethod
     def attempt(self, app_id: str) -> Attempt | None:
-        """One recorded attempt with its present state, None when it is unknown. Writes nothing."""
+        """One recorded attempt in its present state; None when it is unknown. Writes nothing."""
 
     def ended_attempt(self, app_id: str, timeout_s: float | None = None) -> Attempt | None:
-        """Block until the attempt has ended; None when it is unknown. After `timeout_s`, as it is then."""
+        """Block until the attempt has ended, for at most `timeout_s`; returns it, None when it is unknown."""
         self.wait(app_id, timeout_s)
         return self.attempt(app_id)
 
     def wait_record(self, app_id: str, timeout_s: float | None = None) -> AppRecord | None:
-        """`ended_attempt` of an app that a job file made; of any other one as every scheduler."""
+        """The record of `ended_attempt`; for an app that no job file made, its `record`."""
         attempt = self.ended_attempt(app_id, timeout_s)
         if attempt is None:
             return self.record(app_id)
@@ -262,18 +262,18 @@ class StagedScheduler(Scheduler[T]):
 
     @abstractmethod
     def create(self, reservation: Reservation, app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
-        """Make every object of the attempt and check all that can be checked; nothing is started.
+        """Make every object of the attempt and check everything that can be checked; start nothing.
 
         Args:
-            app, cfg: bound (`launcher.specs.binding`), as they were dry-run. The request is derived from them
-                again, for app id and session are the reservation's.
+            app, cfg: bound (`launcher.specs.binding`), as in the dry run. The request is derived from them
+                anew, for the app id and the session of the reservation.
         """
 
     @abstractmethod
     def start(self, reservation: Reservation) -> None:
         """Start the attempt; returns when every replica has started.
 
-        Raises StartError, with the whole attempt removed, when one cannot be started.
+        Raises StartError, with the whole attempt removed, when a replica cannot be started.
         """
 
     @abstractmethod
@@ -294,10 +294,10 @@ class StagedScheduler(Scheduler[T]):
         return in_threads(self.withdraw, app_ids)
 
     def kept_notes(self, kept: Mapping[str, AppDef]) -> Mapping[str, Sequence[str]]:
-        """Notes for the plan on attempts that it leaves as they are because their documents did not change.
+        """Notes for the plan on attempts that it keeps because their documents did not change.
 
         Args:
-            kept: app id of the attempt → the app as its job file has it.
+            kept: app id of the attempt → the app in its job file.
 
         Returns app id → notes; attempts without notes may be left out.
         """
@@ -329,7 +329,7 @@ class StagedScheduler(Scheduler[T]):
         stream: str = "combined",
         since: float | None = None,
     ) -> Iterator[tuple[str, int, Iterator[LogBlock]]]:
-        """The present output of those replicas of an app that `wanted` selects, one after the other.
+        """The present output of the replicas that `wanted` selects, one after the other.
 
         Raises LogsRemoved, LogsUnsupported, or another SchedulerError where it cannot be read.
         """
@@ -343,13 +343,13 @@ class StagedScheduler(Scheduler[T]):
             yield role, k, logs.in_blocks(self.log_records(app_id, role, k, since, streams=streams))
 
     def engine_of(self, app_id: str) -> str:
-        """Name the engine that has an app: apps with the same name are all reached, or none of them is."""
+        """A name of the engine of an app: either all apps with the same name can be reached, or none."""
         return self.backend
 
     def reap(self) -> list[Attempt]:
         """Record new ends and remove what dead owners left; returns the attempts whose end was recorded.
 
-        A scheduler that leaves nothing behind has nothing to do: ends are found by `attempt`.
+        Nothing to do for a scheduler that leaves nothing behind: `attempt` finds ends.
         """
         return []
 
@@ -366,7 +366,7 @@ class StagedScheduler(Scheduler[T]):
         """
 
     def remove_logs(self, app_id: str, *, dry_run: bool = False) -> str:
-        """Remove the logs of an ended app and keep its record; returns why they stay, "" for removed ones.
+        """Remove the logs of an ended app and keep its record; returns why the logs stay, "" after a removal.
 
         Raises SchedulerError when it has not ended.
         """
@@ -374,7 +374,7 @@ class StagedScheduler(Scheduler[T]):
 
     @property
     def output_folders(self) -> OutputFolders:
-        """The folders that the methods on output folders read; None in this class."""
+        """The output folders for the methods below; None in this class."""
         return OutputFolders(self.backend)
 
     def outputs(self) -> list[str]:
@@ -410,11 +410,11 @@ class StagedScheduler(Scheduler[T]):
         return []
 
     def outcomes(self) -> list[Attempt]:
-        """The latest ended attempt of each job, where the engine keeps that separately."""
+        """The latest ended attempt of each job, where the engine keeps outcomes separately."""
         return []
 
     def forget_outcome(self, app_id: str) -> None:
-        """Remove the engine's record of how an attempt ended."""
+        """Remove the engine's record of the end of an attempt."""
 
     def leftovers(self) -> list[tuple[str, str]]:
         """The shared objects that `sweep` leaves, each with the reason, as text."""

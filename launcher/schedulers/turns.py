@@ -1,4 +1,4 @@
-"""The turn of an app: its place in line, and what an app asks of this machine that no plan has made."""
+"""The turn of an app: its place in line, and the request to this machine of an app without a plan."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class Line:
 
     Attributes:
         error: why the table could not be written at the last look; None when it could.
-        clearer: the pid of the process that this look has started, to clear what dead holders have left; 0
-            for none.
+        clearer: the pid of the process that this look has started to clear the shares of dead holders; 0 for
+            none.
     """
 
     def __init__(self, place: Place) -> None:
@@ -45,13 +45,13 @@ class Line:
 
 
 def ask_of_run(app: AppDef, app_id: str, *, in_turn: bool) -> Ask | None:
-    """The ask of an app behind all that were made before; None where it asks for nothing.
+    """The ask of an app, behind all earlier asks; None where the app asks for nothing.
 
-    None on systems without turns, too. Raises StateError where the tables cannot be written, UsageError for a
+    None also on systems without turns. Raises StateError where the tables cannot be written, UsageError for a
     LAUNCHER_GPUS that is no number.
 
     Args:
-        in_turn: it waits for its share, rather than taking that at once.
+        in_turn: the app waits for its share; otherwise it takes the share at once.
     """
     if sys.platform != "linux" or not asks(app):
         return None

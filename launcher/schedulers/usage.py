@@ -1,4 +1,4 @@
-"""Measure how much CPU time and memory an ended child process has used. Python >= 3.6."""
+"""Measure the CPU time and memory that an ended child process has used. Python >= 3.6."""
 
 import resource
 import sys
@@ -9,18 +9,18 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from launcher.holding.use import Measured
 
-_UNIT = 1 if sys.platform == "darwin" else 1024  # of ru_maxrss
+_UNIT = 1 if sys.platform == "darwin" else 1024  # bytes in a unit of ru_maxrss
 
 
 def of_child(usage: resource.struct_rusage, peak: int = 0) -> "Measured":
     """The field `use` of the event of its end.
 
-    A child starts with the memory of the process that forks it as its highest, so that nothing is known of
-    one that has not used more: its memory is 0 then. Source: getrusage(2), and fs/exec.c of Linux.
+    A child's maximum of memory starts with that of the process that forks it: for a child that used no more,
+    the memory is unknown, and 0 here. Source: getrusage(2), and fs/exec.c of Linux.
 
     Args:
-        usage: of wait4(2), with all descendants that the child has waited for.
-        peak: of the cgroup that holds this child's processes alone, in bytes; 0 for none.
+        usage: from wait4(2), including all descendants that the child has waited for.
+        peak: peak memory in bytes of a cgroup with this child's processes alone; 0 for none.
     """
     memory, source = peak, CGROUP
     if not memory:
@@ -30,12 +30,12 @@ def of_child(usage: resource.struct_rusage, peak: int = 0) -> "Measured":
 
 
 def of_rest(user_s: float, system_s: float) -> "Measured":
-    """The field `use` of the event `quiet`, of processes that outlived their replica; [] for none."""
+    """The field `use` of the event `quiet`, for processes that outlived their replica; [] for none."""
     return [round(user_s, 3), round(system_s, 3), 0, ""] if user_s + system_s >= 0.001 else []
 
 
 def peak_of_task() -> int:
-    """The highest memory of the cgroup that Slurm has made for this task, in bytes; 0 where it has made none.
+    """The peak memory in bytes of the cgroup that Slurm has made for this task; 0 where there is none.
 
     Source: cgroup.conf(5) of Slurm, "the cgroup hierarchy"; Linux, admin-guide/cgroup-v2, memory.peak.
     """

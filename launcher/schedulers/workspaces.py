@@ -1,4 +1,4 @@
-"""An app with its workspace on a scheduler: in images, by a workspace mixin of its own, or run in place.
+"""Put an app's workspace on a scheduler: into images, by the scheduler's workspace mixin, or run in place.
 
 Nothing here edits the caller's app, and a dry run leaves no files behind.
 """
@@ -25,8 +25,8 @@ class BoundWorkspace:
     """A folder of files that travels with an app.
 
     Attributes:
-        folder: absolute.
-        digest: of its contents (`launcher.workspace.content_digest`).
+        folder: its absolute path.
+        digest: the digest of its contents (`launcher.workspace.content_digest`).
     """
 
     __slots__ = ("digest", "folder")
@@ -57,7 +57,7 @@ def has_mixin(scheduler: Any) -> bool:
 def dryrun_with(
     scheduler: Any, app: AppDef, cfg: Mapping[str, CfgVal], workspace: object
 ) -> AppDryRunInfo[Any]:
-    """`scheduler.submit_dryrun` for an app with a workspace; its `built` returns the info to schedule.
+    """Dry-run an app with a workspace; `built` of the result returns the info to schedule.
 
     Raises SchedulerError for a scheduler without workspaces, WorkspaceError for an unreadable workspace.
     """
@@ -88,7 +88,7 @@ def built_with(
 ) -> AppDryRunInfo[Any]:
     """The request to schedule, with its workspace built. Roles see one request (`Role.pre_proc`).
 
-    Raises what `dryrun_with` and the build raise.
+    Raises the errors of `dryrun_with` and of the build.
     """
     if has_mixin(scheduler) and not scheduler.builds_workspaces:
         return _by_mixin(scheduler, app, cfg, as_workspace(workspace))
@@ -115,8 +115,8 @@ def as_workspace(workspace: object) -> Workspace:
 def workspace_for(scheduler: Any, workspace: WorkspaceRef) -> Workspace | BoundWorkspace | None:
     """The workspace of a bound launch as `dryrun_with` takes it.
 
-    None when it is already in the run options, or the scheduler ignores workspaces. Several projects are also
-    passed to a scheduler that runs in one folder, which refuses them.
+    None when the workspace is already in the run options, or the scheduler ignores workspaces. A scheduler
+    that runs in one folder gets several projects, too, and refuses them.
     """
     builds = scheduler.builds_workspaces or has_mixin(scheduler)
     if workspace.projects:
@@ -181,7 +181,7 @@ def _in_images(
 def _by_mixin(
     scheduler: Any, app: AppDef, cfg: Mapping[str, CfgVal], workspace: Workspace
 ) -> AppDryRunInfo[Any]:
-    """The request for a copy of the app whose roles have the workspace, which is built now."""
+    """The request for a copy of the app, with the workspace in its roles; builds the workspace now."""
     placed = replace(app, roles=deepcopy(app.roles))
     scheduler.build_workspace_and_update_roles(placed.roles, workspace, scheduler.run_opts().resolve(cfg))
     info: AppDryRunInfo[Any] = scheduler.submit_dryrun(placed, cfg)

@@ -18,7 +18,7 @@ class Limit:
     Attributes:
         group: MACHINE, or a name such as `matrix default/default/sweep`.
         cpu: cores.
-        memory_mb: in MiB.
+        memory_mb: MiB.
         apps: a number of apps.
         label: the group in words, such as `sweep`; "" for the machine.
     """
@@ -58,13 +58,13 @@ MARKS = ("home", "folder", "engine")
 
 
 def marked(groups: Iterable[str], app: Any) -> list[str]:
-    """The names of groups, with the facts on an app behind them, but for a path that no line can hold."""
+    """The names of groups, then the facts of an app, without a path that no line can hold."""
     facts = [(name, getattr(app, name)) for name in MARKS]
     return [*groups, *(f"{name} {value}" for name, value in facts if value and not _BREAKS & {*value})]
 
 
 def split_marks(groups: Iterable[str]) -> tuple[list[str], dict[str, str]]:
-    """The names of groups without the facts among them, and the facts."""
+    """Split the list of `marked` into names of groups and facts."""
     names, marks = [], {}
     for group in groups:
         kind, _, value = group.partition(" ")
@@ -76,18 +76,18 @@ def split_marks(groups: Iterable[str]) -> tuple[list[str], dict[str, str]]:
 
 
 class Ask:
-    """The sum of what all roles of an app ask for, and where its turn is decided.
+    """The sum of the requests of an app's roles, and the tables that decide its turn.
 
     Attributes:
         app: its app id.
-        number: of its ticket: lower ones come first, in every table.
+        number: the number of its ticket: lower numbers come first, in every table.
         cpu: cores; memory_mb: MiB; gpus: a number of GPUs. 0 where it asks for none.
-        limits: of the groups that it belongs to, the machine's first.
+        limits: the limits of its groups, the machine's first.
         devices: the ids of the GPUs that may be dealt to it.
-        table: folder of the tickets; gpu_table: that of the GPU tickets, "" for an app that asks for none.
-        at_once: it takes its share without waiting in line, over the limits too.
-        home: token of its state folder, since apps of two of them may have one id; "" where that is unknown.
-        folder: that of its records, of a local app; engine: the URL of its Docker engine. Else "".
+        table: the folder of tickets; gpu_table: the folder of GPU tickets, "" for an app without GPUs.
+        at_once: it takes its share without waiting in line, even beyond the limits.
+        home: the token of its state folder, since app ids of two folders may be equal; "" where unknown.
+        folder: the folder of a local app's records; engine: the URL of an app's Docker engine. Else "".
     """
 
     __slots__ = (
@@ -147,7 +147,7 @@ class Ask:
 
     @property
     def place(self) -> tuple[int, str, str]:
-        """As `Ticket.place`."""
+        """See `Ticket.place`."""
         return self.number, self.app, self.home
 
     @property

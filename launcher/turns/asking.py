@@ -23,7 +23,7 @@ class Total(NamedTuple):
 
 
 def total(app: AppDef) -> Total:
-    """Return the amounts that an app asks for; 0 where its roles leave an amount to the scheduler."""
+    """The amounts that an app asks for; 0 where its roles leave an amount to the scheduler."""
     return Total(
         sum(role.num_replicas * max(role.resource.cpu, 0) for role in app.roles),
         sum(role.num_replicas * max(role.resource.memMB, 0) for role in app.roles),
@@ -41,13 +41,13 @@ def ask_of(
     at_once: bool = False,
     home: str = "",
 ) -> Ask | None:
-    """Return the request of an app; None where it has none, and belongs to no group with a limit.
+    """The request of an app; None where it asks for nothing, and belongs to no group with a limit.
 
-    Makes the folders of the tables. Raises StateError where that is not possible.
+    Makes the folders of the tables. Raises StateError where that fails.
 
     Args:
-        number: of its ticket; see `table.draw`.
-        limits: of its groups, beside the machine.
+        number: the number of its ticket; see `table.draw`.
+        limits: the limits of its groups, beside the machine.
         home: the token of this state folder.
     """
     wanted, limits = total(app), tuple(limits)

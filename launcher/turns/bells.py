@@ -1,8 +1,8 @@
-"""Primitives of the tables: locks of folders, FIFOs that are held, files that are replaced as a whole.
+"""Primitives of the tables: locks of folders, held FIFOs, files that are replaced as a whole.
 
 A FIFO that its holder keeps open and locked hangs up for its readers when the holder closes it or dies. The
-kernel releases the lock before it hangs up, so a reader that has found it locked will see that. Supervisors
-import this module: it imports next to nothing.
+kernel releases the lock before the hang-up, so a reader that has found the FIFO locked will see the hang-up.
+Supervisors import this module: it imports next to nothing.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Locked:
 
 
 def make_bell(path: str) -> int:
-    """Make a FIFO, and hold it: a descriptor from which its holder reads what others write to it."""
+    """Make a FIFO, and hold it; returns the descriptor from which its holder reads the input of others."""
     unlink(path)
     os.mkfifo(path, _PRIVATE)
     fd = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -57,13 +57,14 @@ def make_bell(path: str) -> int:
 
 
 def make_proof(path: str) -> int:
-    """A descriptor for the processes of an app: readers see its lock, and its hang-up when all have ended.
+    """Make and hold a FIFO for the processes of an app; returns its descriptor, for them to inherit.
 
-    Processes of the app could read what is written to a bell.
+    Readers see its lock, and its hang-up when all processes have ended. It is no bell: the processes could
+    read a bell's input.
     """
     unlink(path)
     os.mkfifo(path, _PRIVATE)
-    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # without one no writer can open it
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # no writer can open it without one
     try:
         fd = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     finally:
@@ -86,7 +87,7 @@ def bequeath(fd: int) -> int:
 
 
 def is_held(path: str) -> bool:
-    """Whether a process holds a FIFO. Raises OSError as `open_held`."""
+    """Whether a process holds a FIFO. Raises OSError as `open_held` does."""
     fd = open_held(path)
     if fd is not None:
         os.close(fd)
@@ -96,7 +97,7 @@ def is_held(path: str) -> bool:
 def open_held(path: str) -> int | None:
     """A descriptor of a bell that hangs up when its holder changes or dies; None when it is not held.
 
-    Raises OSError where that cannot be known, as in a process that may open no more files.
+    Raises OSError where that is unknown, as in a process that may open no more files.
     """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -122,7 +123,7 @@ def write_to(path: str, what: bytes) -> bool:
     try:
         os.write(fd, what)
     except BlockingIOError:
-        return False  # it has enough input to look again
+        return False  # the holder has enough input to look again
     finally:
         os.close(fd)
     return True
@@ -137,7 +138,7 @@ def drain(fd: int) -> bytes:
 
 
 def read(path: str) -> bytes:
-    """The beginning of a file; b"" where there is none, or something else in its place."""
+    """The beginning of a file; b"" where the file is missing or no regular file."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (FileNotFoundError, PermissionError):
@@ -160,7 +161,7 @@ def read_whole(path: str) -> bytes:
 
 
 def write(path: str, data: bytes) -> None:
-    """Replace the contents of a file, as a whole for readers without the lock of the table."""
+    """Replace a file, as a whole, since readers may not have the lock of the table."""
     new = f"{path}.bell.new"
     with open(new, "wb", opener=open_private) as file:
         file.write(data)
@@ -168,7 +169,7 @@ def write(path: str, data: bytes) -> None:
 
 
 def unlink(path: str) -> None:
-    """Remove a file; one that cannot be removed, such as a folder in the place of a ticket, does no harm."""
+    """Remove a file; a failure, as for a folder in the place of a ticket, does no harm."""
     try:
         os.unlink(path)
     except OSError:

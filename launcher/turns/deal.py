@@ -11,11 +11,11 @@ GPUS = "$<gpus>"
 
 
 def shares(dealt: Sequence[str], wanted: Iterable[int]) -> list[str]:
-    """The GPUs of each replica, as CUDA_VISIBLE_DEVICES takes them.
+    """The GPUs of each replica, in the form of CUDA_VISIBLE_DEVICES.
 
     Args:
         dealt: the ids of the app's GPUs.
-        wanted: how many each replica asks for, in order.
+        wanted: the number of GPUs that each replica asks for, in order.
 
     `(0, 1, 4), (2, 1)` gives `["0,1", "4"]`. Where fewer were dealt, the last replicas get fewer.
     """

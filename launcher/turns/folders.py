@@ -21,7 +21,7 @@ def gpu_table_folder() -> str:
 
 
 def _made(root: str, folder: str, variable: str) -> str:
-    """Make a table, and remove those of earlier boots beside it. Raises StateError for an unsafe one."""
+    """Make a table, and remove tables of earlier boots beside it. Raises StateError for an unsafe one."""
     is_new = not os.path.isdir(folder)
     paths.ensure_private(root, folder, variable)
     if not is_new:
@@ -44,7 +44,7 @@ def gpu_table() -> str:
 
 
 def boot() -> str:
-    """An id of this boot of this machine, the same in all its containers; its name where there is none."""
+    """An id of this boot of this machine, the same in all containers; else the machine's name."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             return file.read().strip()

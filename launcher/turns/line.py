@@ -1,8 +1,8 @@
-"""Decide whose turn it is. Pure: tickets in, a decision out.
+"""Decide which app has its turn. Pure: tickets in, a decision out.
 
-The order is that of the numbers, strictly: the first in line starts once its share is free, and nothing
-overtakes it, even where the share of a later one is free. All tables have the same order of numbers, so apps
-in several tables never wait for each other in a circle.
+The order of the numbers is strict: the first app in line starts once its share is free, and no app overtakes
+it, even if that app's share is free. All tables have the same order of numbers, so apps in several tables
+never wait for each other in a circle.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class Ticket:
     """The ticket of one app in one table.
 
     Attributes:
-        number, app, cpu, memory_mb, gpus: as in `Ask`.
-        state: QUEUED, or HOLDS once it has its share.
+        number, app, cpu, memory_mb, gpus: see `Ask`.
+        state: QUEUED, or HOLDS once the app has its share.
         groups: the names of its groups.
-        dealt: the ids of the GPUs that it holds.
-        lacks: of the first in line: what is not free, as (resource, group label); else ("", "").
-        table, name: of its file.
-        home, folder, engine: as in `Ask`.
-        is_left: its holder has died, and what that has left still counts.
+        dealt: the ids of the GPUs that the app holds.
+        lacks: for the first in line, the (resource, group label) that is not free; else ("", "").
+        table, name: the table and the name of its file.
+        home, folder, engine: see `Ask`.
+        is_left: its holder has died, and the remains of the app still count.
     """
 
     __slots__ = (
@@ -80,26 +80,26 @@ class Ticket:
 
     @property
     def place(self) -> tuple[int, str, str]:
-        """Sorts tickets in the order of their turns."""
+        """The sort key for the order of turns."""
         return self.number, self.app, self.home
 
     def is_of(self, home: str) -> bool:
-        """Whether its app may be one of this state folder: older versions do not say of which it is."""
+        """Whether its app may be of this state folder: older versions do not record the folder."""
         return self.home in ("", home)
 
     def asks(self, resource: str) -> float:
-        """How much of CPU, MEMORY, GPUS or APPS it takes."""
+        """The amount of CPU, MEMORY, GPUS or APPS that the app takes."""
         return 1 if resource == APPS else float(getattr(self, resource))
 
 
 class Decision:
-    """Whether an app starts now, and else what it waits for.
+    """Whether an app starts now, or else the tickets that it waits for.
 
     Attributes:
-        starts: it has its share.
-        dealt: the ids of the GPUs that it has then.
-        watch: the tickets whose next change is to be waited for.
-        lacks: of the first in line: what is not free, as (resource, group label).
+        starts: the app has its share.
+        dealt: the ids of the GPUs that the app then has.
+        watch: the tickets whose next change the app waits for.
+        lacks: for the first in line, the (resource, group label) that is not free.
     """
 
     __slots__ = ("dealt", "lacks", "starts", "watch")
@@ -123,7 +123,7 @@ def decide(ask: Ask, others: Sequence[Ticket], gpu_others: Sequence[Ticket] = ()
 
     Args:
         others: the live tickets of other apps in its table.
-        gpu_others: those in its GPU table; none where it asks for no GPU.
+        gpu_others: the live tickets of other apps in its GPU table; none where it asks for no GPU.
     """
     holders = [each for each in others if each.state == HOLDS]
     gpu_holders = [each for each in gpu_others if each.state == HOLDS]
@@ -145,7 +145,7 @@ def decide(ask: Ask, others: Sequence[Ticket], gpu_others: Sequence[Ticket] = ()
 
 
 def of_app(app: str, home: str, tickets: Iterable[Ticket]) -> list[Ticket]:
-    """The tickets of an app of this state folder; where there is none, those that do not say of which."""
+    """The tickets of an app of this state folder; else those that do not record a state folder."""
     found = [each for each in tickets if each.app == app and each.is_of(home)]
     return [each for each in found if each.home] or found
 
@@ -164,7 +164,7 @@ def first(tickets: Iterable[Ticket]) -> Ticket | None:
 
 
 def after(ask: Ask, tickets: Iterable[Ticket]) -> Ticket | None:
-    """The next one in line behind an app."""
+    """The next ticket in line behind an app."""
     behind = (each for each in tickets if each.state == QUEUED and each.place > ask.place)
     return min(behind, key=_place, default=None)
 
@@ -174,7 +174,7 @@ def _sharing(limit: Limit, resource: str, holders: Sequence[Ticket]) -> list[Tic
 
 
 def _fits(ask: Ask, limit: Limit, resource: str, sharing: Sequence[Ticket]) -> bool:
-    """Whether its share is free. An app that asks for more than there is runs alone."""
+    """Whether the app's share is free. An app that asks for more than there is runs alone."""
     most = getattr(limit, resource)
     mine = 1 if resource == APPS else getattr(ask, resource)
     if most is None or not mine or not sharing:
@@ -196,7 +196,7 @@ _place: Callable[[Ticket], Any] = Ticket.place.fget  # type: ignore[attr-defined
 
 
 def encode(ticket: Ticket) -> bytes:
-    """The contents of its file."""
+    """The contents of a ticket's file."""
     fields = (
         ticket.app,
         str(ticket.number),
@@ -212,7 +212,7 @@ def encode(ticket: Ticket) -> bytes:
 
 
 def decode(data: bytes, table: str, name: str) -> Ticket | None:
-    """None for a ticket that is not whole, or that a later version wrote."""
+    """The ticket in a file; None for an incomplete ticket, or one of a later version."""
     try:
         app, number, state, cpu, memory, gpus, dealt, lacks, label, *rest = (
             data.decode(errors="surrogateescape").partition("\n")[0].split(_SEPARATOR)

@@ -1,7 +1,7 @@
-"""The files of a line: the apps that one process holds, and which share one FIFO in a table.
+"""The files of a line: the apps that one process holds, which share one FIFO in a table.
 
-The ticket of the first one is in a file of its own, which is all that decisions of other processes need. The
-others are for readers: a line for each app that joins, and one for each that starts or leaves.
+The ticket of the first app is in a file of its own: other processes need only that to decide. The second file
+is for readers: a line for each app that joins, and one for each app that starts or leaves.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ def is_line(name: str) -> bool:
 
 
 def message(app: str) -> bytes:
-    """The rest of a message to the FIFO that concerns one app of the line."""
+    """The rest of a message to the FIFO about one app of the line."""
     return app.encode(errors="surrogateescape") + _END
 
 
 def apps_named(said: bytes) -> list[str]:
-    """The apps that messages name, among the input of a FIFO: others are single bytes."""
+    """The apps that messages in the input of a FIFO name: other messages are single bytes."""
     found = (part.lstrip(_LOOK)[1:] for part in said.split(_END))
     return [each.decode(errors="surrogateescape") for each in found if each]
 
@@ -54,7 +54,7 @@ def members(path: str, first: Ticket) -> list[Ticket]:
 
 
 class LineFile:
-    """The files of this process's line in one table: there are none while it is empty."""
+    """The files of this process's line in one table: there are none while the line is empty."""
 
     def __init__(self, table: str, name: str) -> None:
         self.path = os.path.join(table, name)
@@ -68,7 +68,7 @@ class LineFile:
             self._append(ticket)
 
     def part(self, ticket: Ticket, left: Iterable[Ticket]) -> None:
-        """Remove an app. `left`: those that stay, for a file that is written anew."""
+        """Remove an app. `left`: the tickets of the remaining apps, for a file that is written anew."""
         if self.bell < 0:
             return
         ticket.state = _GONE
@@ -79,7 +79,7 @@ class LineFile:
             self._write_all(left)
 
     def lead(self, ticket: Ticket | None, every: Iterable[Ticket] = ()) -> bool:
-        """Write the ticket of the first app, None for an empty line; returns whether that is another one now.
+        """Write the ticket of the first app, None for an empty line; returns whether that app is a new one.
 
         Call it under the lock of the table.
 
@@ -98,7 +98,7 @@ class LineFile:
             self.bell = make_bell(self.path + ".bell")
         write(self.path, now)
         self._first = now
-        if is_new:  # without the first ticket, others take it for what a dead process has left
+        if is_new:  # without a first ticket, others take this file for the remains of a dead process
             self._write_all(every)
         return True
 
@@ -115,7 +115,7 @@ class LineFile:
         try:
             with open(self.path + ALL, "ab", opener=open_private) as file:
                 file.write(encode(ticket))
-        except OSError:  # only readers miss it
+        except OSError:  # only readers miss the line
             pass
 
     def _write_all(self, every: Iterable[Ticket]) -> None:

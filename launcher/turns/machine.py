@@ -1,4 +1,4 @@
-"""Count what this machine has, within the limits of the control groups of this process."""
+"""Count the resources of this machine, within the limits of the control groups of this process."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Machine(NamedTuple):
 
     Attributes:
         cpu: cores; a fraction where a control group allows one.
-        memory_mb: in MiB.
-        gpus: the ids of the GPUs that may be dealt out, as CUDA_VISIBLE_DEVICES takes them.
+        memory_mb: MiB.
+        gpus: the ids of the GPUs that may be dealt out, in the form of CUDA_VISIBLE_DEVICES.
     """
 
     cpu: float
@@ -32,7 +32,7 @@ class Machine(NamedTuple):
 
 
 def machine(*, with_gpus: bool) -> Machine:
-    """Count cores and memory, and GPUs where they are asked for: that may start a program.
+    """Count cores and memory, and with `with_gpus` GPUs, for which a program may be started.
 
     Raises UsageError for a LAUNCHER_GPUS that is no number.
     """
@@ -40,7 +40,7 @@ def machine(*, with_gpus: bool) -> Machine:
 
 
 def gpus() -> tuple[str, ...]:
-    """The ids of the GPUs that this process may use: LAUNCHER_GPUS of them, else those that the system shows.
+    """The ids of the GPUs that this process may use: LAUNCHER_GPUS of them, else all that the system shows.
 
     An inherited CUDA_VISIBLE_DEVICES narrows them. Raises UsageError for a LAUNCHER_GPUS that is no number.
     """
@@ -85,7 +85,7 @@ def gpu_names() -> tuple[str, ...]:
 
 @cache
 def _named_by_driver(path: str) -> tuple[str, ...] | None:
-    """Asked once: `nvidia-smi`, found in this PATH, takes a second. None where there is none.
+    """The GPUs by `nvidia-smi`, found in this PATH; asked once, as it takes a second. None without it.
 
     Its lines are `GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-…)`.
     """
@@ -117,7 +117,10 @@ def _cores() -> float:
 
 
 def _quota(folder: str) -> float | None:
-    """Source: kernel documentation, cgroup-v2 `cpu.max` and sched-bwc (version 1)."""
+    """The cores that a control group allows; None for any number.
+
+    Source: kernel documentation, cgroup-v2 `cpu.max` and sched-bwc (version 1).
+    """
     both = _read(f"{folder}/cpu.max").split()
     if not both:
         both = [_read(f"{folder}/cpu.cfs_quota_us"), _read(f"{folder}/cpu.cfs_period_us")]

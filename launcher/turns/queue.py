@@ -1,7 +1,7 @@
-"""The places of many apps, which one process holds: one FIFO and one file of tickets for all of them.
+"""The places in line of many apps that one process holds: one FIFO and one file of tickets for all of them.
 
-An app gets a ticket of its own when it starts, so that every version sees what is held. Among themselves the
-apps go strictly in the order of their numbers, so only the first one is decided on.
+An app gets a ticket of its own when it starts, so that every version sees its share. Among themselves the
+apps start strictly in the order of their numbers, so only the first one needs a decision.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 class Queue:
     """The apps of this process in line at one table, and at the table of GPUs.
 
-    Poll `bells` for input and `awaited.fds` for hang-ups; when one of them is ready, or `join` or `leave` say
-    so, look again.
+    Poll `bells` for input and `awaited.fds` for hang-ups; when one of them is ready, or `join` or `leave`
+    returns true, look again.
 
     Attributes:
-        awaited: the apps of other processes that the first one waits for.
-        error: why a table could not be written at the last look, which is to be repeated; None when it could.
+        awaited: the apps of other processes that the first app waits for.
+        error: why a table could not be written at the last look, which is to be repeated; None otherwise.
     """
 
     def __init__(self) -> None:
@@ -45,15 +45,15 @@ class Queue:
         self._at_once: dict[Position, Ask] = {}
         self._files: dict[str, LineFile] = {}  # table → the line in it
         self._gpu_tables: set[str] = set()
-        self._last = Decision()  # on the first of all
+        self._last = Decision()  # the decision on the first app of all
 
     @property
     def bells(self) -> tuple[int, ...]:
-        """The descriptors of its FIFOs. Input asks it to look again."""
+        """The descriptors of its FIFOs. Input means: look again."""
         return tuple(each.bell for each in self._files.values() if each.bell >= 0)
 
     def join(self, ask: Ask) -> bool:
-        """Add an app; returns whether to look."""
+        """Add an app; returns whether to look again."""
         self._gpu_tables |= {ask.gpu_table} - {""}
         if ask.at_once:
             self._at_once[ask.place] = ask
@@ -67,14 +67,14 @@ class Queue:
         return any(self._first(table) is ask for table in ask.tables)
 
     def leave(self, ask: Ask) -> bool:
-        """Remove an app that does not start; returns whether to look."""
+        """Remove an app that does not start; returns whether to look again."""
         was_first = any(self._first(table) is ask for table in ask.tables)
         self._at_once.pop(ask.place, None)
         self._remove(ask)
         return was_first
 
     def look(self) -> list[Place]:
-        """Start the apps whose turn it is, and return their places."""
+        """Start every app whose turn it is, and return their places."""
         self.error = None
         self._take_messages()
         wanted = {*self._files, *(table for ask in self._at_once.values() for table in ask.tables)}
@@ -88,11 +88,11 @@ class Queue:
                 self._write(others, has_started=bool(started))
         except OSError as error:
             self.error = error
-            self.awaited.follow(())  # what has hung up would wake this process again and again
+            self.awaited.follow(())  # FIFOs that have hung up would wake this process again and again
         return started
 
     def close(self) -> None:
-        """Remove the files of the line, which is empty."""
+        """Remove the files of the empty line."""
         for file in self._files.values():
             file.lead(None)
 
@@ -112,7 +112,7 @@ class Queue:
         return self._asks[self._order[0]] if self._order else None
 
     def _start_one(self, others: Others) -> Place | None:
-        """Start the app whose turn it is; None where it has to wait, or none is left."""
+        """Start the app whose turn it is; None where the first app has to wait, or no app is left."""
         ask = self._next()
         if ask is None:
             self.awaited.follow(())
@@ -148,7 +148,7 @@ class Queue:
         return (ticket_of(each, Decision()) for each in self._asks.values() if table in each.tables)
 
     def _write(self, others: Others, *, has_started: bool) -> None:
-        """Write the first tickets, and wake the apps of other processes that this concerns."""
+        """Write the first tickets, and wake the apps of other processes that are affected."""
         for table, file in self._files.items():
             ask = self._first(table)
             decision = self._last if self._order and ask is self._asks[self._order[0]] else Decision()

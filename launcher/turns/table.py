@@ -14,12 +14,13 @@
         line-<token>            the line of a process that holds many apps: the ticket of the first of them
         line-<token>.bell       its FIFO; `line-<token>.bell.all` has all tickets (`launcher/turns/lines.py`)
 
-A ticket whose bell is not locked is one of a dead process. It counts while the app may have processes: a
-local one until its proof is free, one of Docker until a process has asked its engine and calls `forget`. Else
-the next decision removes it. All is read again for each decision; nothing is counted up or down.
+A ticket with an unlocked bell is of a dead process. It counts while the app may have processes: the ticket of
+a local app until its proof is free, that of a Docker app until a process has asked its engine and calls
+`forget`. Then the next decision removes it. Each decision reads everything anew; no counter is kept.
 
-An app in line sleeps until the FIFO of an app before it hangs up, as it does when that process dies, or until
-another process writes to its own bell. Supervisors import this module: it imports next to nothing.
+An app in line sleeps until the FIFO of an app before it hangs up, as also at the death of that process, or
+until another process writes to the app's own bell. Supervisors import this module: it imports next to
+nothing.
 """
 
 from __future__ import annotations
@@ -69,11 +70,11 @@ LOOK, NOW = b"l", b"n"
 
 _LAST, _BELL = "last", ".bell"
 _PATIENCE_S, _AGAIN_S = 5.0, 0.001
-_PROOF = f"{_BELL}.proof"  # older versions take no name for a ticket that has `.bell` in it
+_PROOF = f"{_BELL}.proof"  # older versions take no name with `.bell` in it for a ticket
 
 
 class Awaited:
-    """What an app in line waits for: the FIFOs of other apps, which hang up.
+    """The FIFOs of other apps, for whose hang-up an app in line waits.
 
     Attributes:
         fds: their descriptors.
@@ -85,7 +86,7 @@ class Awaited:
         self.left: tuple[Ticket, ...] = ()
 
     def follow(self, tickets: Iterable[Ticket]) -> bool:
-        """Wait for these only; False when one of them is no longer held."""
+        """Wait for these tickets only; False when one of them is no longer held."""
         fds, self.fds, self.left = self.fds, (), ()
         for fd in fds:
             os.close(fd)
@@ -104,10 +105,10 @@ class Awaited:
 class Place:
     """The place of one app among those that share the machine: its tickets, which this process holds.
 
-    `look` takes the place at first, and decides again each time. Until the app starts, poll `bells` for input
-    and `watched` for hang-ups; when one of them is ready, look again. `left` are the tickets among those that
-    it waits for whose holders have died. The place is given up by `leave`, and by the end of every process
-    that has inherited `bells`; the share of a local app by the end of the last of its processes.
+    The first `look` takes the place; each one decides anew. Until the app starts, poll `bells` for input and
+    `watched` for hang-ups; when one of them is ready, look again. `left` has the awaited tickets whose
+    holders have died. The place is given up by `leave`, or when every process with inherited `bells` has
+    ended; the share of a local app when the last of its processes has ended.
     """
 
     def __init__(self, ask: Ask) -> None:
@@ -116,16 +117,16 @@ class Place:
         self.dealt: tuple[str, ...] = ()
         self._awaited = Awaited()
         self._bells: dict[str, int] = {}  # table → FIFO
-        self._proofs: dict[str, int] = {}  # the same
+        self._proofs: dict[str, int] = {}  # table → proof
 
     @property
     def bells(self) -> tuple[int, ...]:
-        """The descriptors of its own FIFOs, one for each of `ask.tables`. Input asks it to look again."""
+        """The descriptors of its own FIFOs, one for each of `ask.tables`. Input means: look again."""
         return tuple(self._bells.values())
 
     @property
     def proofs(self) -> tuple[int, ...]:
-        """The descriptors of its proofs, one for each of `ask.tables`, of a local app that has started."""
+        """The descriptors of the proofs of a started local app, one for each of `ask.tables`."""
         return tuple(self._proofs.values())
 
     @property
@@ -140,7 +141,7 @@ class Place:
     def adopt(
         cls, ask: Ask, bells: Sequence[int], proofs: Sequence[int] = (), *, dealt: Sequence[str] | None
     ) -> Place:
-        """A place that another process has taken, by the descriptors that this one has got of it.
+        """A place that another process has taken, by the descriptors that this process has received.
 
         Args:
             dealt: the ids of its GPUs; None while it is in line.
@@ -156,7 +157,7 @@ class Place:
         self._proofs = {table: bequeath(fd) for table, fd in self._proofs.items()}
 
     def look(self) -> Decision:
-        """Decide whose turn it is, and record the decision. Once the app starts, that stays so.
+        """Decide whether the app has its turn, and record the decision. A start is final.
 
         Raises OSError where a table cannot be written: look again later.
         """
@@ -168,7 +169,7 @@ class Place:
             with Locked(self.ask.tables):
                 return self._decide()
         except OSError:
-            self._awaited.follow(())  # what has hung up would wake this process again and again
+            self._awaited.follow(())  # FIFOs that have hung up would wake this process again and again
             raise
 
     def _decide(self) -> Decision:
@@ -207,8 +208,8 @@ class Place:
         self._bells, self._proofs = {}, {}
 
     def record(self, decision: Decision) -> None:
-        """Write the tickets, under the locks of the tables. Bells are new for a new place, and where the app
-        starts; then it has proofs."""
+        """Write the tickets, under the locks of the tables. A new place gets bells; a start replaces these,
+        and adds proofs."""
         ask = self.ask
         ticket = ticket_of(ask, decision)
         for table in ask.tables:
@@ -227,7 +228,7 @@ class Place:
 
 
 def ticket_of(ask: Ask, decision: Decision, table: str = "") -> Ticket:
-    """Return the ticket of an app in a table, after a decision on it."""
+    """The ticket of an app in a table, after a decision on the app."""
     return Ticket(
         ask.app,
         ask.number,
@@ -247,9 +248,9 @@ def ticket_of(ask: Ask, decision: Decision, table: str = "") -> Ticket:
 
 
 def draw(tables: Iterable[str], count: int) -> int:
-    """Draw `count` ticket numbers in a row; returns the first. They are higher than all drawn before.
+    """Draw `count` consecutive ticket numbers, higher than all earlier ones; returns the first.
 
-    Numbers count microseconds, so that they compare across tables too.
+    Numbers count microseconds, so that they compare across tables, too.
     """
     with Locked(tables):
         lasts = [_last(table) for table in tables]
@@ -269,7 +270,7 @@ def tickets(table: str) -> list[Ticket]:
 
 
 def _whole(found: Iterable[Ticket]) -> list[Ticket]:
-    """All tickets, given the first of each line."""
+    """All tickets, from the first ticket of each line."""
     every: list[Ticket] = []
     for each in found:
         every += lines.members(_path(each), each) if lines.is_line(each.name) else [each]
@@ -279,7 +280,7 @@ def _whole(found: Iterable[Ticket]) -> list[Ticket]:
 def watch(table: str, app: str, home: str = "") -> int | None:
     """A descriptor that hangs up when an app in line starts or its holder dies.
 
-    None for an app that is not in line, or in the line of a process that holds many.
+    None for an app that is not in line, or that is in the line of a process that holds many apps.
     """
     found = [each for each in of_app(app, home, tickets(table)) if each.state == QUEUED]
     return open_held(_path(found[0]) + _BELL) if found and not lines.is_line(found[0].name) else None
@@ -298,16 +299,16 @@ def summon(table: str, apps: Iterable[str], home: str = "") -> set[str]:
 
 
 def _insist(ticket: Ticket, what: bytes) -> None:
-    """Ring, if need be again once the holder has read what others wrote."""
+    """Ring; repeat it, if need be, once the holder has read earlier input."""
     deadline = time.monotonic() + _PATIENCE_S
     while not ring(ticket, what) and time.monotonic() < deadline:
         time.sleep(_AGAIN_S)
 
 
 def forget(ticket: Ticket) -> bool:
-    """Remove the ticket of a dead holder that has left no process, and wake the first in line.
+    """Remove the ticket of a dead holder without remaining processes, and wake the first app in line.
 
-    False where a process holds it again.
+    False where a process holds the ticket again.
     """
     with Locked((ticket.table,)):
         if is_held(_path(ticket) + _BELL):
@@ -318,7 +319,7 @@ def forget(ticket: Ticket) -> bool:
 
 
 def stir(table: str) -> None:
-    """Make the first in line look again at what dead holders have left."""
+    """Make the first app in line look again at the shares of dead holders."""
     listed = tickets(table)
     if any(each.is_left for each in listed):
         ring(first(listed))
@@ -330,7 +331,7 @@ def proof(ticket: Ticket) -> str:
 
 
 def remove_unused(table: str) -> None:
-    """Remove the table of an earlier boot, unless another machine uses it: one that shares the folder."""
+    """Remove the table of an earlier boot, unless another machine that shares the folder uses the table."""
     try:
         if not any(is_held(os.path.join(table, name)) for name in os.listdir(table) if _BELL in name):
             for name in os.listdir(table):
@@ -338,15 +339,15 @@ def remove_unused(table: str) -> None:
                     unlink(os.path.join(table, name))
             os.rmdir(table)
     except OSError:
-        pass  # another process removes it as well
+        pass  # another process removes the table as well
 
 
 def others_of(table: str, besides: str, app: tuple[str, str] = ("", "")) -> list[Ticket]:
-    """The tickets of a table but one, in order, of each line the first. Call it under the table's lock.
+    """The tickets of a table except one, in order; of each line the first. Call it under the table's lock.
 
     Args:
-        besides: the name of the ticket or line that is left out.
-        app: an app and its home: a ticket that a watcher of it has left is removed.
+        besides: the name of the ticket or line to leave out.
+        app: (app id, home): a ticket that a watcher of this app has left is removed.
     """
     found = _tickets(table, besides=besides)
     mine = [each for each in found if each.is_left and each.engine and (each.app, each.home) == app]
@@ -356,9 +357,10 @@ def others_of(table: str, besides: str, app: tuple[str, str] = ("", "")) -> list
 
 
 def _tickets(table: str, *, besides: str = "", tidy: bool = True) -> list[Ticket]:
-    """The tickets that count but one, in order. Removes the dead ones, and leaves other files alone.
+    """The valid tickets except one, in order. Removes dead tickets, and leaves other files alone.
 
-    tidy: only with the lock of the table, without which a file looks left that is about to become a ticket.
+    tidy: remove dead tickets; only with the lock of the table: without it, a file that is about to become a
+    ticket looks like a leftover.
     """
     found = []
     names = {*os.listdir(table)}
@@ -384,7 +386,7 @@ def _is_ticket(name: str) -> bool:
 
 
 def _is_left_alone(name: str, names: Collection[str]) -> bool:
-    """Whether a file belongs to a ticket that is not there: its process was killed in the midst."""
+    """Whether a file belongs to a missing ticket: its process was killed while it made the ticket."""
     ticket, bell, _ = name.partition(_BELL)
     return bool(bell) and _is_ticket(ticket) and ticket not in names
 
@@ -402,7 +404,7 @@ def _path(ticket: Ticket) -> str:
 def ring(ticket: Ticket | None, what: bytes = LOOK) -> bool:
     """Make the holder of a ticket look again, unless it has died meanwhile.
 
-    False where it has not read yet what was written before, and is to look again for that.
+    False where the holder has not yet read earlier input, for which it will look again anyway.
     """
     return ticket is None or write_to(_path(ticket) + _BELL, what)
 

@@ -1,10 +1,11 @@
 """Run a Python program on a login node: the system's ssh, one connection for all programs of this process.
 
-No part of a program, a path or an app is on a command line: a constant loader reads the program from its input.
-ssh obeys the user's own configuration; BatchMode keeps it from asking.
+No part of a program, a path or an app is on a command line: a constant loader reads the program from its
+input. ssh obeys the user's own configuration; BatchMode keeps it from asking.
 
 The startup files of the login shell there may print before and after a program, and change its exit code. So
-the loader prints a random mark around the output of a successful program, and around the errors of every program.
+the loader prints a random mark around the output of a successful program, and around the errors of every
+program.
 """
 
 from __future__ import annotations

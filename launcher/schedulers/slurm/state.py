@@ -1,7 +1,7 @@
-"""The state of apps, from the facts that the agent gathers on the cluster. Pure.
+"""Derive the state of apps from the facts that the agent gathers on the cluster. Pure.
 
-The facts of one app are a JSON object: the files of its folder, its rows in the queue and, where it is in the
-queue no more, how Slurm says that it ended.
+The facts of one app are a JSON object: the files of its folder, its rows in the queue and, once it has left
+the queue, its end as Slurm reports it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class View:
 
     Attributes:
         owner: the client that submits it, or the Slurm job that holds it; "" for none.
-        is_new_end: whether it has ended, and no file on the cluster says so yet: see `new_ends`.
+        is_new_end: whether it has ended, and no file on the cluster records that yet: see `new_ends`.
     """
 
     __slots__ = (
@@ -90,15 +90,15 @@ def view_of(facts: Facts, *, take_over: bool = False, now: float | None = None) 
 
 
 def new_ends(apps: Mapping[str, Facts]) -> dict[str, Outcome]:
-    """The outcomes to record of those apps that Slurm has ended, and that could not say so themselves.
+    """The outcomes to record for apps that Slurm has ended before they could record an outcome.
 
-    An app that is among them and was needed by another one decides how that one ended.
+    If one of them was needed by another app, its outcome decides that of the other app.
     """
     left = {app_id: facts for app_id, facts in apps.items() if view_of(facts).is_new_end}
     found: dict[str, Outcome] = {}
     while left:
         decided = [each for each, facts in left.items() if left.keys().isdisjoint(facts.get("needs") or ())]
-        for app_id in decided or list(left):  # no attempt needs itself, whatever its record says
+        for app_id in decided or list(left):  # a damaged record may have a cycle of needs
             facts = left.pop(app_id)
             needs = facts.get("needs") or {}
             ends = {need: found[need]["state"] if need in found else state for need, state in needs.items()}
@@ -160,12 +160,12 @@ def is_held(facts: Facts) -> bool:
 
 
 def is_removed(facts: Facts) -> bool:
-    """Whether nothing is left of an app but its record and its outcome."""
+    """Whether only the record and the outcome of an app are left."""
     return "removed" in (facts.get("outcome") or {})
 
 
 def has_no_logs(facts: Facts) -> bool:
-    """Whether the logs of an app were removed, with the rest of it or alone."""
+    """Whether the logs of an app were removed, alone or with other files."""
     return not (facts.get("outcome") or {}).keys().isdisjoint(("removed", "logs_removed"))
 
 
@@ -187,7 +187,7 @@ def _clock(at: float) -> str:
 
 
 def _needs(facts: Facts) -> list[tuple[str, str]]:
-    """(job, state of its outcome or "") of each attempt that the app was submitted behind."""
+    """(job, state of its outcome or "") of each attempt that the app's job depends on."""
     names = {str(each[3]): str(each[0]) for each in (facts.get("attempt") or {}).get("needs") or ()}
     needs = facts.get("needs") or {}
     return [(names.get(each, each.rsplit("-", 2)[0]), state or "") for each, state in needs.items()]
@@ -210,10 +210,10 @@ def _cancelled_by(facts: Facts) -> str:
 
 
 def _derived(facts: Facts) -> Outcome:
-    """How an app ended that Slurm has no job of any more, and that left no outcome."""
+    """The outcome of an app without a job in Slurm, which has recorded no outcome."""
     ended, app = facts.get("ended") or {}, _recorded(facts)
     num_restarts, end = app.num_restarts, implied_end(_events(facts))
-    if end is not None:  # its conductor died before it could say so
+    if end is not None:  # its conductor died before it could record the end
         state, message, code = end["state"], end["message"], end["code"]
     else:
         state, message, code = _end_by_slurm(facts, ended)
@@ -231,7 +231,7 @@ def _derived(facts: Facts) -> Outcome:
 
 
 def _accounted(app: AppState, steps: Mapping[str, Sequence[Any]]) -> dict[str, Use]:
-    """What accounting has of the roles of which a run was not measured: its wrapper was killed, too."""
+    """The use by accounting, for roles with a run that was not measured: its wrapper was killed, too."""
     found: dict[str, Use] = {}
     for name, folder in zip(app.roles, path_names(list(app.roles)), strict=True):
         tasks, wall_s, *cpu_s, memory = steps.get(folder, (0, 0.0, 0.0, 0.0, 0))
@@ -269,7 +269,7 @@ def _end_by_slurm(facts: Facts, ended: Mapping[str, Any]) -> tuple[str, str, int
 
 
 def _node_failed(nodes: str) -> str:
-    """`nodes` are all of the job: Slurm does not say which of them failed."""
+    """The message of a failed node. `nodes`: all nodes of the job: Slurm does not report the failed one."""
     if not nodes:
         return "a node failed"
     return f"one of its nodes failed: {nodes}" if set(nodes) & set(",[") else f"node {nodes} failed"
@@ -281,7 +281,7 @@ def _timed_out(ended: Mapping[str, Any]) -> str:
 
 
 def _duration(seconds: float) -> str:
-    """`2 h`, `1 min`, `61 s`: Slurm's limits are minutes, and it ends jobs a little later."""
+    """`2 h`, `1 min`, `59 s`: Slurm's limits are whole minutes, and it ends jobs a little later."""
     minutes = round(seconds / 60)
     if seconds < 60:
         return f"{round(seconds)} s"
@@ -315,7 +315,7 @@ def record_of(facts: Facts, view: View) -> AppRecord:
 
 
 def whole_app(facts: Facts, view: View) -> SeenApp:
-    """The app with its replicas, as its outcome has them, or as its events say."""
+    """The app with its replicas, from its outcome or else from its events."""
     seen = seen_app(facts, view)
     record = seen.record
     rows = (facts.get("outcome") or {}).get("replicas")
@@ -332,7 +332,7 @@ def whole_app(facts: Facts, view: View) -> SeenApp:
 
 
 def _folded(facts: Facts, view: View) -> AppState:
-    """The app as its events have made it, in the state of the view."""
+    """The app, folded from its events, in the state of the view."""
     app = _recorded(facts)
     for found in facts.get("replicas") or ():
         end = recorded_exit(found, app.roles[found["role"]].replicas[found["k"]])
@@ -341,13 +341,13 @@ def _folded(facts: Facts, view: View) -> AppState:
     if view.state in ENDED:
         at = int((view.ended_at or 0.0) * 1e9)
         app.take({**ended_event(view.state, view.message, view.code), "t": at})
-    elif view.state != "running" and app.state == "running":  # Slurm has stopped it, to run it again
+    elif view.state != "running" and app.state == "running":  # Slurm has stopped the app, to run it again
         app.take({"e": "requeued"})
     return app
 
 
 def _recorded(facts: Facts) -> AppState:
-    """The app as its events have made it; as it was created, where facts have none."""
+    """The app, folded from its events; as it was created, where the facts have no events."""
     app = AppState()
     for event in _events(facts):
         app.take(event)
@@ -355,13 +355,13 @@ def _recorded(facts: Facts) -> AppState:
 
 
 def _events(facts: Facts) -> list[dict[str, Any]]:
-    """The recorded events of the app; its creation, where facts have none."""
+    """The recorded events of the app; its creation, where the facts have no events."""
     roles = list(Counter(role for role, _ in names_of(facts)).items())
     return facts.get("events") or [{"e": "created", "roles": roles}]
 
 
 def _judged(found: Mapping[str, Any]) -> dict[str, Any]:
-    """A row of an outcome that an older conductor wrote, which left the state of an end to its readers."""
+    """A row of an outcome with its state, which an older conductor left to the readers."""
     code = 128 + found["signal"] if found["signal"] else found["code"]
     why = found["stopped"] or found["late"] or found["why"] or found["lost"]
     state = "succeeded" if code == 0 and not why else "failed"

@@ -1,4 +1,4 @@
-"""Stop apps: one request asks a cluster for all of them, and one at a time looks at those that are left."""
+"""Stop apps: one request asks a cluster to stop all of them; repeated requests look at the remaining ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _NOTE_S = 2.0
 _OWNER_S = 30.0  # how long to wait for a client that is just submitting the app
-_PATIENCE_S = 30.0  # beyond the grace period, for Slurm to notice
+_PATIENCE_S = 30.0  # time for Slurm to notice an end, beyond the grace period
 _FIRST_S, _LAST_S = 0.1, 1.0
 _NEVER_S = (60.0, 60.0)
 
@@ -29,7 +29,7 @@ _NEVER_S = (60.0, 60.0)
 def places_of(
     clusters: Clusters, app_ids: Iterable[str]
 ) -> tuple[list[tuple[Cluster, dict[str, Facts]]], Answers]:
-    """The apps by the clusters that have them, and the error of a cluster that cannot be asked."""
+    """The apps, grouped by their clusters, and the error of a cluster that cannot be asked."""
     answers, found = Answers(), []
     for cluster, ids in clusters.of_apps(app_ids):
         part = answers if clusters.is_needed(cluster) else Answers()
@@ -87,13 +87,13 @@ class _Stops:
             yield from ((app_id, error) for app_id in left)
 
     def _patience_s(self, facts: Facts) -> float:
-        """How long the app may take to end by itself."""
+        """Seconds that the app may take to end by itself."""
         cfg = (facts["attempt"].get("document") or {}).get("cfg") or {}
         given = float(cfg.get("grace_s", DEFAULT_GRACE_S)) if self._grace_s is None else self._grace_s
         return given + _PATIENCE_S
 
     def _ask(self, left: dict[str, Facts], **more: Any) -> Ended:
-        """Ask for the end of all that are left; yields those for which that fails, which are left no more."""
+        """Ask for the ends of all remaining apps; yields and drops the apps for which that fails."""
         ids = list(left)
         answers = self._cluster.call(*({**self._asked, "app_id": app_id, **more} for app_id in ids))
         for app_id, answer in zip(ids, answers, strict=True):
@@ -102,9 +102,9 @@ class _Stops:
                 yield app_id, error
 
     def _until_over(self, left: dict[str, Facts], patience_s: Mapping[str, float]) -> Ended:
-        """Wait until the queue has nothing of the apps, and their outcomes are recorded.
+        """Wait until no job of the apps is in the queue, and their outcomes are recorded.
 
-        Slurm is asked to kill those whose time is over.
+        Slurm is asked to kill apps whose time is over.
         """
         began, pause, noted = time.monotonic(), _FIRST_S, False
         until = {app_id: began + seconds for app_id, seconds in patience_s.items()}
@@ -135,7 +135,7 @@ class _Stops:
             pause = min(pause * 1.5, _LAST_S)
 
     def _over(self, left: Mapping[str, Facts], *, is_first: bool) -> list[str]:
-        """Look at the apps; at first, until one of them has its outcome, its folder is enough to look at."""
+        """Look at the apps; returns those that are over. At first, only folders are read, for any outcome."""
         ids = sorted(left)
         look = {"op": "observe", "app_ids": ids, "ended": True, "queue": True}
         wait = {"op": "wait", "app_ids": ids, "seconds": _NOTE_S, "queue": _NEVER_S}
@@ -153,18 +153,18 @@ def _not_ended(app_id: str) -> SchedulerError:
 
 
 def is_left_behind(view: View) -> bool:
-    """Whether the client that submitted the app has died before it was done."""
+    """Whether the client that submitted the app has died before it had finished."""
     return view.state in ("reserved", "created") and not view.owner
 
 
 def take_back(cluster: Cluster, app_id: str, facts: Facts) -> None:
-    """Remove an app whose client has died while it submitted it, with its held job."""
+    """Remove an app whose client died during the submission, with its held job."""
     cluster.ask("abort", app_id=app_id, nonce=(facts.get("owner") or {}).get("nonce"))
     forget(app_id)
 
 
 def _once_submitted(cluster: Cluster, app_id: str, facts: Facts) -> Facts | None:
-    """The app when its client has submitted it; None when nothing of it is left to stop."""
+    """Wait until a client has submitted the app; None when nothing is left to stop."""
     deadline, pause = time.monotonic() + _OWNER_S, _FIRST_S
     while True:
         view = view_of(facts)

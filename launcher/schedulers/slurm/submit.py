@@ -34,8 +34,8 @@ class Held:
     """An app id on a cluster that this client has reserved.
 
     Attributes:
-        resumed: an interrupted submission of the same document is there: its job is held by Slurm.
-        is_over: started, or taken back.
+        resumed: it resumes an interrupted submission of the same document, whose job Slurm holds.
+        is_over: it was started, or taken back.
     """
 
     def __init__(self, cluster: Cluster, app_id: str, nonce: str, *, resumed: bool) -> None:
@@ -69,7 +69,7 @@ class Held:
             checked(answer)
 
     def start(self) -> AttemptState:
-        """Let Slurm run the app; returns the state that it was accepted in."""
+        """Let Slurm run the app; returns the accepted state."""
         self.is_over = True
         (answer,) = self.cluster.call(self._op("start"))
         self.take_answer(answer)
@@ -77,11 +77,11 @@ class Held:
         return accepted
 
     def take_answer(self, answer: Mapping[str, Any]) -> None:
-        """Note how the start went: after these errors, nothing will run."""
+        """Note the answer of the start: after these errors, nothing will run."""
         self.is_over = answer.get("error") not in ("refused", "state")
 
     def take_back(self) -> None:
-        """Remove everything of a reservation. May be called twice; without effect once it was started."""
+        """Remove everything of a reservation. May be called twice; without effect after the start."""
         if not self.is_over:
             checked(*self.cluster.call(self._op("abort")))
             self.is_over = True
@@ -153,11 +153,11 @@ def reserve(cluster: Cluster, attempt: Attempt, *, take_over: bool = False) -> H
 def reserve_all(
     cluster: Cluster, apps: Sequence[tuple[AppRecord, Mapping[str, Any]]], *, take_over: bool = False
 ) -> list[Held | LauncherError]:
-    """Take app ids; for each the reservation, or why it cannot be had.
+    """Take app ids; returns for each the reservation, or the error that forbids it.
 
     Args:
-        apps: their rows, each with what `attempt.json` holds.
-        take_over: as in `StagedScheduler`.
+        apps: their rows, each with the contents of `attempt.json`.
+        take_over: see `StagedScheduler`.
     """
     _note(cluster, [row for row, _ in apps])
     nonce = random_id()
@@ -182,7 +182,7 @@ def reserve_all(
 
 
 def _note(cluster: Cluster, rows: Sequence[AppRecord]) -> None:
-    """Note apps in this state folder, before anything of them is made."""
+    """Note apps in this state folder, before any object of them is made."""
     for row in rows:
         row.state = "reserved"
     known.remember(rows, cluster.place)
@@ -191,7 +191,7 @@ def _note(cluster: Cluster, rows: Sequence[AppRecord]) -> None:
 
 
 def _dead_owner(detail: Mapping[str, Any], known_dead: Collection[str], *, take_over: bool) -> str:
-    """The nonce of an owner that has died, so that its app may be taken; "" where there is none."""
+    """The nonce of a dead owner, whose app may be taken; "" where there is none."""
     found = detail.get("owner")
     if not found or found["nonce"] in known_dead:
         return ""
@@ -227,7 +227,7 @@ def submit_app(
     """Submit an app that no job file made.
 
     Args:
-        record: what `attempt.json` holds.
+        record: the contents of `attempt.json`.
         workspace: its files as a tar archive; None without any.
     """
     (held,) = reserve_all(cluster, [(row_of(SLURM, record["app_id"], record), record)])
@@ -257,7 +257,7 @@ class AppWithWorkspace(AppDef):
 
 
 def with_workspace(app: AppDef, workspace: BoundWorkspace) -> AppDef:
-    """A new value; nothing is copied."""
+    """The app with the workspace: a new value; nothing is copied."""
     made = AppWithWorkspace(**{name: getattr(app, name) for name in ("name", "roles", "metadata")})
     made.workspace = workspace.digest
     return made
@@ -269,7 +269,7 @@ def digest_of(app: AppDef) -> str:
 
 
 def packed(workspace: BoundWorkspace) -> IO[bytes]:
-    """The archive of a workspace in a file without a name. Raises WorkspaceError."""
+    """The archive of a workspace, in an unnamed file. Raises WorkspaceError."""
     file = TemporaryFile()  # noqa: SIM115, it outlives this function
     try:
         for piece in archive(workspace.folder, digest=workspace.digest):

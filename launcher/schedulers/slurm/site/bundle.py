@@ -1,7 +1,7 @@
 """Run the agent from modules that come with the request: nothing is installed on the login node.
 
-The standard input has a line with a number, that many bytes of modules, and the request. The modules are JSON,
-module name → source, compressed. Each is compiled at its import, so that a request pays only for its modules.
+The standard input has a line with a number, that many bytes of modules, and the request. The modules are
+JSON, module name → source, compressed. Each is compiled at its import, so a request pays only for its own.
 Runs on the cluster: Python 3.6 and its standard library.
 """
 

@@ -91,7 +91,7 @@ class Conductor:
         return self._hold(settings, app, record)
 
     def _claim(self) -> Optional[bool]:
-        """Become the one job that runs this app; returns whether it ran the app before, None for another job."""
+        """Become the one job that runs this app. Whether it has run the app before; None for another job."""
         path = self.folder + "/started"
         mine = {"job": self.job.id, "host": socket.gethostname(), "at": time.time()}
         with AppFolder(self.folder) as folder:

@@ -34,7 +34,7 @@ class Log:
             self._write(".log", data)
 
     def open(self) -> None:
-        """Make the empty log of a replica without output."""
+        """Open the log at once, so that a replica without output has an empty log."""
         for name in self._ends:
             self._open(name)
 

@@ -35,8 +35,8 @@ class Owners:
     def of(self, job: str, command: str) -> Owner:
         """The app whose script a job runs, ("", "") for none: users may give a job another name.
 
-        job: in squeue's form, `123_7` for a task of an array. The script's name decides, since later versions of
-        Slurm show the command without its arguments.
+        job: in squeue's form, `123_7` for a task of an array. The script's name decides, since later versions
+        of Slurm show the command without its arguments.
         """
         folder, script = os.path.split(command)
         if script.startswith(_SCRIPT) and script.endswith(".sh"):

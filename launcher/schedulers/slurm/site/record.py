@@ -23,8 +23,8 @@ class Record:
     """Appends the events of an app, and links its outcome before `ended`: a linked outcome wins over events.
 
     Args:
-        folders: role → its folder, where wrappers record the ends of replicas. None when this job runs nothing
-            of the app: then it writes no events, as another conductor may.
+        folders: role → its folder, where wrappers record the ends of replicas. None when this job runs
+            nothing of the app: then it writes no events, as another conductor may.
 
     Attributes:
         is_hurried: Slurm kills the conductor soon, so failed writes are not repeated.
@@ -55,7 +55,7 @@ class Record:
             self._journal.hold_back(event)
 
     def is_written(self) -> bool:
-        """Write the remaining events; returns whether all are written. For an ended app, the outcome is enough."""
+        """Write the remaining events; returns whether all are written. After an end, the outcome suffices."""
         if not self._outcome:
             return self._write()
         self._is_linked = self._is_linked or self._link()

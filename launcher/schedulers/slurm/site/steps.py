@@ -1,7 +1,7 @@
 """The steps of an app, which start, stop and report its replicas. Python >= 3.6, the standard library alone.
 
-A role is one step, which starts all of its replicas at once. A replica that is restarted alone runs in its old
-wrapper, if that waits for the restart, or in a step of its own.
+A role is one step, which starts all of its replicas at once. A replica that is restarted alone runs in its
+old wrapper, if that waits for the restart, or in a step of its own.
 """
 
 import json
@@ -309,7 +309,7 @@ class Steps:
         if event.pop("stays", False):
             step.staying.add(k)
         self._end_if_done(step)
-        # Slurm may have ended the replica, which the conductor then learns itself, or may report lack of memory.
+        # Slurm may have ended the replica: the conductor learns that itself, or Slurm reports lack of memory.
         if self._is_open() and not event.get("stopped") and (event.get("term") or event.get("signal")):
             self._held.append((step, event))
             self._loop.after(TERM_LAG_S, lambda: self._release(step, event))
@@ -359,7 +359,7 @@ class Steps:
         for k in sorted(step.live):
             self._hand_out(step, self._lost(step, self._app.roles[step.role].replicas[k]))
         for found, event in [each for each in self._held if each[0] is step]:
-            if not (event.get("term") and self._is_open()):  # else Slurm is soon asked whether it ends the job
+            if not (event.get("term") and self._is_open()):  # else Slurm is soon asked if it ends the job
                 self._release(found, event)
         if step.role in self._next:
             self._launch(step.role)

@@ -99,7 +99,7 @@ class Slurm:
         return parse_accounts(out, names) if code == 0 else {}
 
     def submit(self, argv: Sequence[str], cwd: str) -> str:
-        """Run sbatch; returns the new job's id. Raises OpError refused, or unreachable with a possible job."""
+        """Run sbatch; returns the job's id. Raises OpError refused, or unreachable (a job may be there)."""
         for left in reversed(range(TRIES)):
             code, out, err = self.run(argv, SUBMIT_S, cwd)
             job = re.match(r"(\d+)(;|$)", out.strip().splitlines()[-1]) if code == 0 and out.strip() else None

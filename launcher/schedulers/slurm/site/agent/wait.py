@@ -83,8 +83,8 @@ def release_again(site: Site, apps: Dict[str, Json]) -> List[str]:
     """Release the jobs of these apps (id → facts) whose release was lost; returns their ids.
 
     A killed controller comes back with the state that it had saved before. A hold of the user stays: it is
-    younger than the controller, or the job has aged in the queue, unlike a job that was never released. A hold
-    with a state of its own stays, too, such as that of a job whose reservation was deleted.
+    younger than the controller, or the job has aged in the queue, unlike a job that was never released. A
+    hold with a state of its own stays, too, such as that of a job whose reservation was deleted.
     """
     held = [app_id for app_id, facts in apps.items() if _is_held(facts)]
     booted_at = site.slurm.booted_at() if held else None
