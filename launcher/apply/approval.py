@@ -85,7 +85,7 @@ def check_capacity(lacks: Mapping[JobKey, Reason]) -> None:
 
 
 def unapproved_stops(plan: Plan) -> list[str]:
-    """The jobs whose running attempt the plan stops although their file does not agree to that."""
+    """The jobs whose running attempt the plan stops although the job file does not consent to that."""
     return [str(step.key) for step in plan.steps if step.destructive and not step.consented]
 
 
@@ -110,14 +110,14 @@ def _missing(bound: BoundLaunch) -> Iterator[str]:
 
 
 def check_workspaces(plan: Plan) -> None:
-    """Hash the workspaces of the jobs to start once more. Raises StaleError for changed workspaces."""
+    """Hash anew the workspaces of the jobs to start. Raises StaleError for changed workspaces."""
     seen: dict[str, str] = {}
     lines = [line for step in plan.steps if step.bound for line in _moved(step.bound, seen)]
     _refuse_stale(lines)
 
 
 def check_inputs(plan: Plan) -> None:
-    """Hash the input files of the jobs to start once more. Raises StaleError for changed files."""
+    """Hash anew the input files of the jobs to start. Raises StaleError for changed files."""
     bound = [step.bound for step in plan.steps if step.bound and step.bound.launch.inputs]
     if not bound:
         return

@@ -132,7 +132,7 @@ class Turn:
     """The turn of one step.
 
     Attributes:
-        ask: what its app asks for, with the number of its ticket.
+        ask: the request of its app, with the number of its ticket.
         before: the turn before it in this apply; None for the first turn, and on a free machine with room
         for all.
         settled: set once the app is accepted, or is not submitted.

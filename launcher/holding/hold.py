@@ -52,7 +52,7 @@ def hold(app: App, record: "Record", driver: "Driver", starts: int = STARTS) -> 
     """Hold an app until its end is recorded.
 
     Args:
-        starts: in place of STARTS, for a driver that starts many at once.
+        starts: replaces STARTS, for a driver that starts many replicas at once.
     """
     is_sweeping = False
     while True:

@@ -32,7 +32,7 @@ class AppState:
         roles: name → role, in the order of the app.
         order: the replicas that have yet to start.
         stop: the first final `stopping` event; None while there is none.
-        stop_why, stop_by, stop_reason: of the last `stopping` event.
+        stop_why, stop_by, stop_reason: fields of the last `stopping` event.
         num_restarts: restarts of the app, of its roles and of single replicas, together.
         inputs_changed: its input files that changed while it waited or ran, as text.
         used_by_rest: the use of processes that outlived their replica; None where nothing is known.

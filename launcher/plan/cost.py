@@ -30,7 +30,7 @@ class Estimate(NamedTuple):
     Attributes:
         attempts: the number of successes, at least two.
         same_document: the successes ran the document to be started; else other documents.
-        duration_s: from its start to its end; neither waiting nor time in line.
+        duration_s: the time from its start to its end, without waiting and time in line.
         core_hours: cores that its roles ask for, times the duration, and the CPU time of roles that ask for
             none; None where that is not on record.
         gpu_hours: GPUs that it asks for, times the duration; None where it asks for none.

@@ -38,7 +38,7 @@ class Ground:
         trouble: why there is no such attempt, as in `prepare: failed`.
         submitter: the client that is submitting `stands` at the moment; "" for none.
         is_routine: this plan starts `stands` for nothing but its trigger `every_apply`.
-        note: what decides about a need that no job file declares or that is disabled; "" for any other need.
+        note: the deciding fact for a need that no job file declares or that is disabled; "" for others.
         unresolved: why it is unknown which jobs its name means; "" for a need that is one job.
         warning: why the new attempt may find less of the need than it expects; "" for none.
     """

@@ -68,8 +68,8 @@ class Plan:
         engines: scheduler → fingerprint of the engine, for the schedulers that the steps touch.
         plan_id, created_at, expires_at: given by `stamped`; "" and 0 (seconds since the epoch) before.
         commits: origin → git commit of its job files, with `-dirty` when the tree was.
-        turns: where jobs that it starts have to take turns on this machine, in short sentences.
-        shared: which lines of launcher.toml and of parents change several of its jobs.
+        turns: short sentences about jobs that it starts and that have to take turns on this machine.
+        shared: sentences about lines of launcher.toml and of parents that change several of its jobs.
         unapproved: effects that were taken out of the plan, since no approval holds them; not saved.
     """
 

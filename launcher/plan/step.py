@@ -113,7 +113,7 @@ class Step:
         waits_for: the client that is submitting this job; wait for it, then plan again. "" for none.
         edited: the files of the checkout, by path, that differ from those that the deciding attempt ran.
         place: the position among the jobs of the files, which is the order of their turns.
-        notes: what the user should know, such as fields that the scheduler cannot enforce.
+        notes: notes for the user, such as on fields that the scheduler cannot enforce.
         latest: the attempt that decided: the attempt of `guard`, or the one before it where `guard` is of a
             leftover of another document; not saved.
         bound: `launch` bound to this machine, where the step starts it; not saved.

@@ -203,7 +203,7 @@ class BackendScheduler(StagedScheduler[T]):
         return self._description(self._seen_ended(app_id, timeout_s, whole=True))
 
     def _description(self, seen: SeenApp | None) -> DescribeAppResponse | None:
-        """None also for an app of another scheduler that shares the engine: the handle is not the app's."""
+        """The description; None also for an app of another scheduler: the handle is not that app's."""
         is_ours = seen is not None and seen.recorded.get("scheduler", self.backend) == self.backend
         return seen.description() if seen is not None and is_ours else None
 

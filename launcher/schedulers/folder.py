@@ -2,7 +2,7 @@
 
     $LAUNCHER_HOME/<scheduler>/<app id>/
         lock          locked by the client that submits the app, until it has started
-        app.json      what was reserved, and the client that reserved it
+        app.json      the reserved attempt, and the client that reserved it
         created       all files of the app exist, no replica runs
         started       the app counts as started, even if only some replicas were
         cancelled     a client has cancelled it
@@ -64,8 +64,8 @@ class FolderScheduler(BackendScheduler["list[Role]"]):
         """Start a replica that outlives this process, with its output in `<stem>.log`.
 
         Args:
-            role: with its macros filled in.
-            env: its own variables, added to the inherited ones.
+            role: the role, with its macros filled in.
+            env: the replica's own variables, added to the inherited ones.
 
         Raises OSError or LauncherError when it cannot be started.
         """
@@ -141,7 +141,7 @@ class FolderScheduler(BackendScheduler["list[Role]"]):
             for role in recorded["document"]["roles"]
             for k in range(role.get("num_replicas", 1))
         ]
-        if started_at is not None:  # then all had started
+        if started_at is not None:  # then all replicas had started
             starts = [each.started_at for each in record.replicas if each.started_at]
             record.started_at = min([started_at, *starts])
             _conclude(record)
@@ -183,7 +183,7 @@ class FolderScheduler(BackendScheduler["list[Role]"]):
         seen = self.read(app_id)
         if seen is None or not seen.record.is_live:
             return
-        with suppress(FileExistsError):  # by the first of several clients: later ends are cancellations
+        with suppress(FileExistsError):  # the first of several clients makes it: later ends are cancellations
             os.close(os.open(self.place(app_id, "cancelled"), os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         self.end([(each.role, each.k) for each in seen.record.replicas], app_id, grace_s)
 
@@ -333,7 +333,7 @@ def _conclude(record: AppRecord) -> None:
 
 
 def _events(replicas: Sequence[ReplicaRecord]) -> Iterator[dict[str, Any]]:
-    """The events of an app whose replicas, all of which have ended, show how they did."""
+    """The events of an app, from the ends of its replicas, all of which have ended."""
     counts = Counter(each.role for each in replicas)
     yield created([(role, count, 0, "") for role, count in counts.items()], {})
     yield {"e": "starting"}

@@ -8,7 +8,7 @@ import os
 START_CANDIDATES = "bcdfghjklmnpqrstvwxz"
 END_CANDIDATES = START_CANDIDATES + "012345679"
 
-_LABEL_LIMIT = 63  # of a DNS label
+_LABEL_LIMIT = 63  # length of a DNS label
 _PATH_LIMIT = 100  # well below the 255 bytes of a file name, with room for suffixes
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _CHUNK = 1 << 18
 _LOOK_S = 0.25  # between two looks at the journal
-_LAST_S = 2.0  # for the last restarts, once the logs are complete
+_LAST_S = 2.0  # how long to look for the last restarts once the logs are complete
 
 
 class DockerLogs(RecordedLogs):

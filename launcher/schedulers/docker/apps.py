@@ -36,7 +36,7 @@ from launcher.state.records import AppRecord
 INSPECT_S = 15.0
 """Time limit for inspecting the containers of one app at a slow engine; the others stay as listed."""
 _MAX_READS = 4
-_MARGIN_S = 30.0  # for the clocks of two machines
+_MARGIN_S = 30.0  # allowance for the clocks of two machines
 
 
 @dataclass(frozen=True, slots=True)

@@ -154,7 +154,7 @@ def why_lost(
 
     Args:
         engine_started_at: None where that is not known; then the engine counts as never restarted.
-        by_itself: as in the table.
+        by_itself: see the table above.
     """
     # An engine that was killed in the middle of a start may know of its end alone.
     began = container.started_at if container.started_at is not None else container.created_at

@@ -27,7 +27,7 @@ NEEDS = "/launcher/needs"
 """Folder of the mount points of the output folders of other jobs."""
 
 _OUTPUT_END = "-output"
-_LIMIT = 63  # of a DNS label, since a container's name is its hostname
+_LIMIT = 63  # length of a DNS label: a container's name is its hostname
 _MARK = 6
 
 

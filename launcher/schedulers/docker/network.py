@@ -51,5 +51,5 @@ def _repair(engine: Engine, container: str, error: EngineError) -> bool:
         except EngineUnreachable:
             raise
         except EngineError:
-            pass  # removed again, or another cause: the next start reports it
+            pass  # the network was removed again, or the cause is another one: the next start reports it
     return True

@@ -91,7 +91,7 @@ class DockerApps(EngineApps):
     def read_ended(
         self, app_id: str, timeout_s: float | None = None, *, whole: bool = False
     ) -> SeenApp | None:
-        """Waits on the engine's event stream."""
+        """Wait for the end on the engine's event stream."""
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         watched = self._watched(app_id)
         found = None if watched is None else waiting.wait_for_end(self._view, app_id, deadline)
@@ -118,7 +118,7 @@ class DockerApps(EngineApps):
         """See `StagedScheduler.observe`.
 
         Ended attempts of jobs outside `keys` are returned until their end is recorded here. Containers are
-        inspected only where the list is not enough: of apps that have ended or lost their owner.
+        inspected only where the list is not enough: for apps that have ended or lost their owner.
         """
         engine, take_over = self._view, self._take_over
         stones = tombstones.read_all(engine)

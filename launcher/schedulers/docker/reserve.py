@@ -115,7 +115,7 @@ class ReservedId:
             except NameTaken as error:
                 if is_foreign(engine, app_id):
                     raise name_taken(engine, app_id, app_id, f"cannot reserve {app_id}") from error
-                continue  # by a client on another machine, or with another state folder, just now
+                continue  # a client on another machine, or with another state folder, has just taken the name
             except EngineError as error:
                 if left and isinstance(error, ImageNotFound):
                     image = self._image()  # another client has removed the image in the meantime

@@ -137,7 +137,7 @@ def view(
         journal: None where there is no record here. Without a container, an app exists only if its journal
             has a start, an exit or an outcome.
         expected_replicas: every (role, replica) it should have, where known: names the removed ones.
-        labels: of its record, for an app without containers.
+        labels: the labels in its record, for an app without containers.
         engine_started_at: None where it does not matter, or is unknown; see `facts.py`.
     """
     # A container that is being removed counts as gone: neither its start nor its exit code is known.

@@ -88,7 +88,7 @@ class Submission:
         self._rules: Mapping[str, Mapping[str, Any]] = {}
         self._counts: Mapping[str, int] = {}
         self._declared: dict[str, Any] | None = None
-        self._place: Place | None = None  # until the watcher has it
+        self._place: Place | None = None  # the app's place, until the watcher has it
         self._held: dict[str, Any] | None = None  # the message to the watcher of an app that waits
         self.accepted: AttemptState = "running"  # the state after `start`
         self._waiting = ""  # the container that represents the waiting app

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
         @property
         def place(self) -> Place | None:
-            """Its place; None for an app in a line of many."""
+            """The app's own place; None for an app in a line of many."""
 
         def has(self, stir: Callable[[], None], failed: Callable[[OSError], None]) -> bool:
             """Whether the app has its share. If not, `stir` is called once that may have changed.

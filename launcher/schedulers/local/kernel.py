@@ -86,7 +86,7 @@ def _signal_each(found: Iterable[Process], signum: int) -> None:
     for each in found:
         try:
             send(each.pid, each.start, signum)
-        except PermissionError:  # it runs as another user by now and cannot be signalled
+        except PermissionError:  # the child runs as another user by now and cannot be signalled
             pass
 
 

@@ -148,7 +148,7 @@ def follow_logs(
                 watch.add(folder)
             changed = set(readers)
             while True:
-                ended = watch.ended  # before reading: data read after the end is complete
+                ended = watch.ended  # look before reading: data read after the end is complete
                 seen = notes.look() if notes else 0.0  # all output before these restarts is on disk
                 if notes and seen:
                     changed |= notes.waiting()

@@ -125,7 +125,7 @@ class LogView:
         self._segments: list[tuple[int, int, Segment]] = []  # begin, end, files
         self._starts = array("Q")  # offset of each run
         self._places = array("Q")  # place of each run
-        self._markers: dict[int, bytes] = {}  # by number of the run
+        self._markers: dict[int, bytes] = {}  # number of a run → its marker
         self._cache = (0, b"")  # place and bytes of the last block
         self._known = (0, 0, 0, "")  # two offsets, and time and stream of all bytes between them
         self.size = 0
@@ -299,7 +299,7 @@ class LogView:
         return at
 
     def tail_start(self, count: int, start: int, end: int) -> int:
-        """Where the last `count` lines from `start` to `end` begin; a last line without newline is one."""
+        """Where the last `count` lines from `start` to `end` begin; a last line without newline counts."""
         if count <= 0:
             return end
         at = end  # the newline at the end of the last line does not count

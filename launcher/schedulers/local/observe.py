@@ -332,7 +332,7 @@ def _record(state_dir: str, app_id: str) -> tuple[AppRecord, bool] | None:
     made.name = made.name or app_id
     made.created_at = made.created_at or view.created_at or made_at
     made.started_at = view.started_at
-    if view.state in _OVER and not view.abandoned:  # else processes of the app may be running
+    if view.state in _OVER and not view.abandoned:  # else the app may have running processes
         made.state, made.ended_at = view.state, view.ended_at
         made.message, made.exit_code = view.message, view.code
         return made, False

@@ -1,4 +1,4 @@
-"""One cluster: every request is one round trip, to a login node or within this process."""
+"""The connection to one cluster: each request is one round trip, to a login node or within this process."""
 
 from __future__ import annotations
 

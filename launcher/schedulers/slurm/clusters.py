@@ -269,7 +269,7 @@ class Waiter:
                     self._seen.pop(app_id, None)
 
     def _ask(self, own: str, left: float | None) -> None:
-        """One request for all apps that threads wait for. Raises SchedulerError."""
+        """Make one request for all apps that threads wait for. Raises SchedulerError."""
         with self._changed:
             starts = [each for each in self._starts if self._is_open(each, own)]
             ids = [each for each in self._wanted if self._is_open(each, own)]

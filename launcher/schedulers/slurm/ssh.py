@@ -52,7 +52,7 @@ class Ssh:
         return b"".join(self.stream(program, pieces))
 
     def stream(self, program: bytes, pieces: Iterable[bytes] = ()) -> Iterator[bytes]:
-        """As `run`, with the output in pieces, as it arrives. Killed when the caller leaves early."""
+        """As `run`, with the output in pieces, as it arrives. A caller that stops early kills the program."""
         mark = os.urandom(16).hex().encode()
         argv = ["ssh", "-T", *self._options(), "--", self.host, _LOADER]
         with TemporaryFile() as errors:  # the process that keeps the connection would hold a pipe open

@@ -254,7 +254,7 @@ class Session:
 
         Args:
             timeout: seconds until the response begins, or (until it is connected, until the response begins).
-            fresh: on a new connection.
+            fresh: use a new connection.
             idle_s: the time limit of each read of a stream; None for none.
         """
         to_dial, to_read = timeout if isinstance(timeout, tuple) else (timeout, timeout)

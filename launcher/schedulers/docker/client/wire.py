@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 ANSWER_S = 60.0
 VERSION_S = 20.0  # an engine names its version without any work: without a response by then it hangs
 CONNECTIONS = 16  # connections that stay open for reuse; further threads use connections of their own
-PAUSES_S = (0.1, 0.4)  # before the second and the third try of a request that only reads
+PAUSES_S = (0.1, 0.4)  # pauses before the second and the third try of a request that only reads
 _RETRY_WITHIN_S = 10.0  # a request that failed only after this long is not tried again
 
 _NEWEST = "1.45"  # API version that this program knows
@@ -299,7 +299,7 @@ class Patience:
             raise error
         now = time.monotonic()
         if isinstance(error, EngineGone):
-            self._since = now  # it answered until now
+            self._since = now  # the engine answered until now
         if now - self._began > LONGEST_PAUSE_S:
             # An engine that breaks each connection off is not asked ten times a second.
             self._pause = SHORTEST_PAUSE_S

@@ -291,7 +291,7 @@ class WatchedApp:
     def _record_facts(self, app: HeldApp, journal: Journal) -> None:
         """Record events from the engine, the probes and the client that the journal lacks."""
         for fact in self._prober.facts(app) if self._prober is not None else ():
-            self._take(app, fact)  # before the ends: a replica that was ready before it ended was ready
+            self._take(app, fact)  # before the ends: a replica may have been ready before its end
         if self._events.orphaned and not app.orphaned:
             self._take(app, {"e": "orphaned", "why": self._why_orphaned()})
         if has_begun(self._found, app) or not self._found:

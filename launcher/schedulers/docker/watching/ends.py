@@ -38,7 +38,7 @@ def write_end(engine: Engine, app_dir: str, seen: DockerAppView, labels: Mapping
     The input files of a success are compared with those of its plan.
 
     Args:
-        labels: of a container, for an app without a record here.
+        labels: the labels of a container, for an app without a record here.
     """
     own = (record.read_attempt(app_dir) or {}).get("labels") or labels
     if seen.state == "succeeded" and not seen.inputs_changed and (changed := changed_inputs(app_dir, own)):

@@ -25,7 +25,7 @@ from launcher.schedulers.last_line import TAIL_BYTES, last_line
 from launcher.schedulers.logs import STDERR
 from launcher.specs.secret import SHORTEST_LITERAL, is_sensitive, reference_in
 
-_LATE_S = 0.5  # by how much the event of an end may lag behind `inspect`
+_LATE_S = 0.5  # how far the event of an end may lag behind `inspect`
 _DEADLY = ("2", "3", "9", "15")
 _BY_SIGNAL = frozenset(128 + int(signal) for signal in _DEADLY)
 _KILLED = 137
