@@ -78,7 +78,7 @@ def restart(scope: str, role: str, k: int, number: int, delay_s: int) -> "Event"
     Args:
         scope: replica, role or app: what is restarted.
         role, k: the replica whose failure the restart follows.
-        number: the number of the restart, counted against the role's retries from 1.
+        number: the number of the restart, from 1, as counted against the role's retries.
         delay_s: the pause before the restart.
     """
     event = {"e": "restart", "scope": scope, "role": role, "k": k, "n": number}  # type: Event

@@ -17,7 +17,7 @@ Event = dict[str, Any]
 POLICIES: Final = {"replica": "REPLICA", "role": "ROLE", "app": "APPLICATION"}
 """What is restarted → the retry policy that says so."""
 
-_LAST_S = 1e-6  # the unit of log line times: the distance to the last time before another
+_LAST_S = 1e-6  # log lines have times in microseconds: subtract this for the last time before another
 _CHUNK = 1 << 16
 _ALL = -1  # in place of the number of a replica: the whole role
 _APP = ("", _ALL)

@@ -58,7 +58,7 @@ MARKS = ("home", "folder", "engine")
 
 
 def marked(groups: Iterable[str], app: Any) -> list[str]:
-    """The names of groups, then the facts of an app, without a path that no line can hold."""
+    """The names of groups, then the facts of an app, except paths with line breaks."""
     facts = [(name, getattr(app, name)) for name in MARKS]
     return [*groups, *(f"{name} {value}" for name, value in facts if value and not _BREAKS & {*value})]
 

@@ -143,7 +143,7 @@ class _SharedObject(NamedTuple):
 
 
 def sweep(engine: Engine, *, now: float | None = None) -> list[str]:
-    """Remove scratch volumes without an app, the network and unused workspace images; returns their names."""
+    """Remove scratch volumes without an app, and network and images if unused; returns the removed."""
     record.sweep()
     outputs.remove_copiers(engine)
     remove = {"volume": engine.remove_volume, "network": engine.remove_network, "image": engine.remove_image}

@@ -285,7 +285,7 @@ def going(needs: Sequence[tuple[str, str]], turn: Ask | None, inputs: InputRef |
 
 
 def outcome_of(answer: Mapping[str, Any] | None, app_dir: str) -> str:
-    """The answer of an app's process, "" where it ended the app as a user requested.
+    """The answer of an app's process, "" where the process ended the app as a user requested.
 
     Raises StartError for an error, SchedulerError where there is no answer, since the process died.
     """

@@ -69,7 +69,7 @@ class Held:
             checked(answer)
 
     def start(self) -> AttemptState:
-        """Let Slurm run the app; returns the accepted state."""
+        """Let Slurm run the app; returns the state in which Slurm accepted it."""
         self.is_over = True
         (answer,) = self.cluster.call(self._op("start"))
         self.take_answer(answer)

@@ -145,7 +145,7 @@ def _container(
     given = {variable: escape(value) for variable, value in option(cfg, "env", dict, {}).items()}
     kwargs = {
         "name": name,
-        # Creation puts variables of `copy_env` below these.
+        # These override the variables of `copy_env`, which are added at the creation.
         "environment": around.environment(
             {**given, **filled.env},
             error_file=error_file(role.name, k),

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _AGAIN_S = 1.0  # time between two looks at a table that could not be written
-_LATE_S = 2.0  # how late after its removal a container may be replaced by a client that takes over
+_LATE_S = 2.0  # a client that takes the attempt over may take so long to replace the removed container
 
 
 class Hold:

@@ -174,7 +174,7 @@ class _Folder:
 
 
 class Locked:
-    """Holds the lock of the folder, and makes the folder, within `with`. Raises OSError.
+    """Holds the lock of the folder, which must exist, within `with`. Raises OSError.
 
     Args:
         before_waiting: called when another process has the lock.

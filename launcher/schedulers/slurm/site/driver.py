@@ -167,7 +167,7 @@ class Driver:
 
     def _terminated(self, found: Json) -> None:
         """Stop: Slurm ends the job, and kills the rest a few seconds later. A requeued job comes back."""
-        has_time = found.get("JobState") == "RUNNING"  # only the conductor may have got the signal
+        has_time = found.get("JobState") == "RUNNING"  # time is left, or only the conductor got the signal
         self._look_for_requests()  # a cancellation, if that is the cause
         is_new = self._app.stop is None and not self._steps.is_ending
         comes_back = has_restarted(found, self._run) or (

@@ -1,4 +1,4 @@
-"""The Slurm job that runs an app, by Slurm's controller. Python >= 3.6, the standard library alone."""
+"""The Slurm job that runs an app, as reported by Slurm. Python >= 3.6, the standard library alone."""
 
 import subprocess
 import time
