@@ -57,8 +57,7 @@ def connect(
             though never a part of a write.
         fill: writes rows into a new database or one that was brought up to date, in the transaction that
             makes its tables; called with its former version, 0 for a new one. Read-only, `fill` writes into
-            the database in
-                memory that stands for a missing or older file.
+            the database in memory that stands for a missing or older file.
 
     Raises DamagedError for a file that is no sound database, StateError for a file that cannot be used for
     another reason: unwritable, full, on a network file system, or written by a newer version.

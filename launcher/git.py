@@ -230,8 +230,8 @@ def _stamp(folder: str) -> _Stamp | None:
 
 
 def _without_filters(listing: str) -> list[str]:
-    """Return `-c` options that set each filter of the checkout's own configuration to its outside value, else to
-    none. `listing` is the output of `git config -z --show-scope`.
+    """Return `-c` options that set each filter of the checkout's own configuration to its outside value,
+    else to none. `listing` is the output of `git config -z --show-scope`.
 
     Raises CommandError for a name that `-c` cannot spell.
     """

@@ -140,7 +140,7 @@ def _print_lines(replicas: Replicas, args: Any, query: Query, names: Names, cons
 
 
 def _print_attempts(replicas: Replicas, args: Any, names: Names, console: Console) -> bool:
-    """Print the attempts with a match, each as soon as it is known."""
+    """Print the attempts with a match, each as soon as it is known; return whether there were any."""
     has_match = False
     last, number = None, 0
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     T = TypeVar("T")
     Key = tuple[str, str, str]
     Search = Generator["Question", None, T]
-    """Yields questions, continues once they are answered, and returns its result: see `together`."""
+    """Yields questions, goes on once they are answered, and returns what it has found: see `together`."""
 
 
 class Question:

@@ -107,7 +107,7 @@ def tail_of(
 
 
 def secrets_of(document: Mapping[str, Any]) -> Iterator[str]:
-    """Return the secret values to mask in output, of the job and of this process. Raises SecretError."""
+    """Yield the secret values to mask in output, of the job and of this process. Raises SecretError."""
     import os
     from itertools import chain
 

@@ -298,7 +298,7 @@ def _entry(app: AppRecord, attempt: Attempt | None) -> Entry:
 
 
 def _failures(entries: Sequence[Entry], latest: Mapping[Key, Entry]) -> Iterator[Failure]:
-    """Group failures by message; jobs that have not run again since come first."""
+    """Yield failures grouped by message, first those of jobs that have not run again since."""
     alike: dict[str, list[Entry]] = {}
     for each in entries:
         if each.app.state in _FAILED:
@@ -401,7 +401,7 @@ def _uses(entries: Iterable[Entry]) -> Iterator[RoleUse]:
 
 
 def _results(entries: Iterable[Entry]) -> Iterator[Results]:
-    """Return the results of jobs that have any, the newest first."""
+    """Yield the results of jobs that have any, the newest first."""
     until = time.monotonic() + _DETAILS_S
     good = [each for each in entries if each.app.state == "succeeded" and each.app.output]
     for entry in list(latest_of(good).values())[:_MOST_RESULTS]:

@@ -102,7 +102,7 @@ class Text:
 
 
 def _frames(text: bytes, pattern: Pattern[str]) -> bytes:
-    """Yield the lines; of a line rewritten by carriage returns (a progress bar), the last matching frame."""
+    """Return the lines; of a line rewritten by carriage returns (a progress bar), the last matching frame."""
     if b"\r" not in text:
         return text
     return b"\n".join(_frame(line, pattern) for line in text.split(b"\n"))

@@ -234,7 +234,7 @@ def _timeline(report: Report, budget: Shares, scale: Scale) -> str:
 
 
 def _lines(entry: Entry, scale: Scale, now: float) -> str:
-    """Yield a line for an attempt, and a line for each replica that has more to show."""
+    """Return a line for an attempt, and a line for each replica that has more to show."""
     state = state_of(entry)
     took_ = ran_for(entry.app, now)
     name = html(entry.name)

@@ -82,7 +82,7 @@ class Scale:
         return min(100.0, max(0.0, (moment - self.start) / self.size * 100))
 
     def ticks(self) -> Iterator[tuple[float, str]]:
-        """Return (position in percent, local time) of a few round moments."""
+        """Yield (position in percent, local time) of a few round moments."""
         step = next((each for each in _STEPS_S if self.size / each <= _MOST_TICKS), None)
         step = step or -(-int(self.size / _MOST_TICKS) // _STEPS_S[-1]) * _STEPS_S[-1]
         zone = time.localtime(self.start).tm_gmtoff

@@ -69,7 +69,7 @@ def wrong_pattern(patterns: list[str]) -> str:
 
 
 def _rules_of(folder: str) -> Iterator[_Rule]:
-    """Return at most one rule: a folder's. Problems of its launcher.toml are reported with the job files."""
+    """Yield the rule of a folder, if any. Problems of its launcher.toml are reported with the job files."""
     try:
         data = read_regular(os.path.join(folder, PROJECT_FILE), MAX_BYTES)
     except (OSError, ValueError):

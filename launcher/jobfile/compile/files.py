@@ -85,10 +85,10 @@ def compile_files(
 
     Args:
         variables: values of `vars` by name: text as typed on a command line, or of the variable's type.
-        var_files: files with such values; `variables` win over them, later files over earlier ones. target:
-        the overlay to take; None is the one that launcher.toml names, else no overlay. placeholders: stand in
-        for variables without a value, as `validate` does. Only the number of launches is then
-            valid; their origin is not looked up, their inputs are not read.
+        var_files: files with such values; `variables` win over them, later files over earlier ones.
+        target: the overlay to take; None is the one that launcher.toml names, else no overlay.
+        placeholders: stand in for variables without a value, as `validate` does. Only the number of launches
+            is then valid; their origin is not looked up, their inputs are not read.
         allow_dirty: accept `$<git.sha>` where files differ from the commit, marked with `-dirty`.
         neighbours: warn of needs that neither these files nor other job files of the project declare.
 
@@ -157,7 +157,7 @@ def _only_a_parent(file: str) -> Diagnostic:
 
 
 def _each_once(results: Sequence[FileResult]) -> Iterator[FileResult]:
-    """Return the results. A problem of a file that several job files share is kept once, with their count."""
+    """Yield the results. A problem of a file that several job files share is kept once, with their count."""
     jobs = [result for result in results if not result.is_abstract]
     reach = Counter(place for result in jobs for place in {_place(found) for found in result.problems})
     shared = {_place(found) for result in results for found in result.problems if found.file != result.file}
@@ -328,7 +328,7 @@ def _undeclared(
     shared: Set[str],
     paths: Sequence[str],
 ) -> list[Diagnostic]:
-    """Yield an error for each variable with a given value that no file declares.
+    """Return an error for each variable with a given value that no file declares.
 
     Args:
         shared: the variables of launcher.toml, which files may leave unused.

@@ -39,8 +39,8 @@ class Folders:
     def workspace(
         self, spec: str | Mapping[str, str] | None, directory: str, problems: Collector
     ) -> WorkspaceRef | None:
-        """Return the workspace of a job file in `directory`, which its paths are relative to; None where it is
-        unusable. One folder that becomes the whole workspace equals its path alone."""
+        """Return the workspace of a job file in `directory`, which its paths are relative to; None where it
+        is unusable. One folder that becomes the whole workspace equals its path alone."""
         if spec is None or not self.is_here or problems.is_assumed(("workspace",)):
             return None
         if isinstance(spec, str):

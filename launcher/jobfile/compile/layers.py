@@ -100,7 +100,7 @@ def _has_choices(value: Mapping[str, Any]) -> bool:
 
 
 def _jobs(document: Document, problems: Collector) -> Iterator[Document]:
-    """Return a document for each entry of a file's `jobs`: only its own fields, with its name."""
+    """Yield a document for each entry of a file's `jobs`: only its own fields, with its name."""
     value = document.value or {}
     _check_beside_jobs(value, problems)
     if not _has_jobs(value["jobs"], problems):

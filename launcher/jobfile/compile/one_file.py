@@ -310,7 +310,7 @@ def _is_too_much(jobs: int, field: str, document: Document, problems: Collector)
 
 
 def unreported(more: Iterable[Diagnostic], known: Sequence[Diagnostic]) -> list[Diagnostic]:
-    """Yield the problems whose place has none of their kind yet: one mistake may show under many targets."""
+    """Return the problems whose place has none of their kind yet: a mistake may show under many targets."""
     seen = {(found.span, found.code) for found in known}
     return [diagnostic for diagnostic in more if (diagnostic.span, diagnostic.code) not in seen]
 
@@ -320,7 +320,7 @@ def _start(found: Diagnostic) -> tuple[int, int] | None:
 
 
 def _once_each(outcome: _Outcome, document: Document) -> list[Diagnostic]:
-    """Yield the problems of a variant; a problem in `defaults` is reported for one role only."""
+    """Return the problems of a variant; a problem in `defaults` is reported for one role only."""
     if "defaults" not in (document.value or {}) or not outcome.problems:
         return outcome.problems
     within = document.extents(("defaults",))
@@ -335,7 +335,7 @@ def _once_each(outcome: _Outcome, document: Document) -> list[Diagnostic]:
 
 
 def _problems_of_other(outcome: _Outcome, document: Document) -> list[Diagnostic]:
-    """Yield the problems of a target that was not requested. Problems outside of its overlay name it."""
+    """Return the problems of a target that was not requested. Problems outside of its overlay name it."""
     return [
         found
         if any(text.holds(found) for text in outcome.variant.inside)

@@ -97,7 +97,7 @@ class Expanded:
     group: str = ""
 
     def notes_on_unused_axes(self) -> Iterator[str]:
-        """Return a note on each axis of several values without a reference: the jobs may just repeat."""
+        """Yield a note on each axis of several values without a reference: the jobs may just repeat."""
         axes = self.combinations[0].axes if self.combinations else {}
         used = {*names_in(self.value)} if axes else {"job.name"}
         for axis in axes if "job.name" not in used else ():

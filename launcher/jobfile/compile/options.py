@@ -179,7 +179,7 @@ def _is_default(opts: runopts, key: str, value: Any) -> bool:
 
 
 def _is_same(value: Any, other: Any) -> bool:
-    """Compare options with their types: True == 1 in Python. An option of a wrong type was noted."""
+    """Whether two values are equal with their types: True == 1 in Python. Wrong types were noted."""
     return bool(value == other) and isinstance(value, bool) == isinstance(other, bool)
 
 

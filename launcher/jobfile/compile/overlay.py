@@ -111,7 +111,7 @@ def _mark(value: Any, below: Any) -> Removed:
 
 
 def _displaced(base: Mapping[str, Any], over: Mapping[str, Any], place: Place | None) -> Iterator[str]:
-    """Return the keys of `base` that conflict with keys of `over`."""
+    """Yield the keys of `base` that conflict with keys of `over`."""
     if not base or place is None or place.fields is None:
         return
     for key in over.keys() & _EXCLUDED.keys() & place.fields.keys():
