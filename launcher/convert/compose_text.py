@@ -176,7 +176,7 @@ class Texts:
             self.draft.lose(at, f"another default of {part.name}", "a variable has one default")
 
     def _hosts(self, text: str, key: str | None, change: Callable[[str], str] = escape) -> Iterator[str]:
-        """Yield the pieces of a changed literal text, in which the services that it names become references."""
+        """Yield the pieces of a changed literal text; services that it names become references."""
         if key is None or not self.hosts:
             yield change(text)
             return

@@ -328,7 +328,7 @@ def _undeclared(
     shared: Set[str],
     paths: Sequence[str],
 ) -> list[Diagnostic]:
-    """Return an error for each variable with a given value that no file declares.
+    """Return a diagnostic for each variable with a given value that no file declares.
 
     Args:
         shared: the variables of launcher.toml, which files may leave unused.
