@@ -387,7 +387,7 @@ def _part_of_name(name: str, value: Value, mark: int = MARK) -> str:
 
 
 def names_in(value: Any) -> Iterator[str]:
-    """Yield the names of all references in a value, in no order, also below `x-` keys, which may be anchors."""
+    """Yield the names of all references in a value, unordered, also below `x-` keys: they may be anchors."""
     parts = [value]
     while parts:
         part = parts.pop()

@@ -281,7 +281,7 @@ class _Variable:
         return self.problems.document.raw(("vars", self.name, "default"))
 
     def _parsed(self, given: Any, origin: str, file: FileValue | None = None) -> Value:
-        """Return a value from outside the job file, read by the variable's type. `file` is its place, if any."""
+        """Return a value from outside the job file, read by the variable's type. `file` has its place."""
         related = (file.place,) if file is not None else ()
         path = ("vars", self.name)
         value = _convert(self.spec.type, given)

@@ -169,10 +169,7 @@ def _without_null(made: Schema) -> Schema:
 
 def _value(key: str, made: Schema) -> Schema:
     if key == "args" and made.get("type") == "object":
-        return {
-            "type": "object",
-            "additionalProperties": True,
-        }  # arguments of a component: see `components`
+        return {"type": "object", "additionalProperties": True}  # a component has its own definition
     if key == "component":
         return component_name()
     if key in BY_HAND:

@@ -100,11 +100,11 @@ class Document:
         return self._ranges(path)[1]
 
     def key_range(self, path: Path) -> Range:
-        """Return the range of the key (or list item) at the end of `path`, or of the nearest one around it."""
+        """Return the range of the key (or list item) at the end of `path`, or of the nearest around it."""
         return self._ranges(path)[0]
 
     def extents(self, path: Path) -> list[Range]:
-        """Return the ranges from the last key of `path` to the end of its value, in each layer that has it."""
+        """Return the range from the last key of `path` to the end of its value, for each layer with it."""
         if self.layers:
             return [found for layer in self.layers for found in layer.extents(path)]
         spot = self.root()

@@ -169,7 +169,7 @@ def leads_out(file: str, path: str, root: str) -> Diagnostic | None:
 
 
 def _neighbour(path: str) -> str | None:
-    """Return the name beside `path` that was probably meant: spelled alike, or with another suffix."""
+    """Return the name beside `path` that was probably meant: spelled alike, or typed without its suffix."""
     try:
         names = looks.names_in(os.path.dirname(path) or os.curdir)
     except OSError:
