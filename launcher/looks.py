@@ -116,6 +116,4 @@ def ignored(root: str, paths: tuple[str, ...]) -> tuple[str, ...]:
 
 def _tree(root: str) -> git.Repository:
     found = git.repository(root)
-    return (
-        found if found is not None and found.root == root else git.Repository(root)
-    )  # the folder was removed
+    return found if found is not None and found.root == root else git.Repository(root)  # removed: git says so

@@ -21,12 +21,12 @@ QUEUE = ("cpu", "memory", "gpus", "max_parallel")
 """The keys of the table `[queue]`: how much of a machine the jobs of the project take together."""
 
 BUDGET = ("gpu_hours", "core_hours")
-"""The keys of the table `[budget]` and of its tables for single targets: how much the jobs that one plan starts
-may take together."""
+"""The keys of the table `[budget]` and of its tables for single targets: how much the jobs that one plan
+starts may take together."""
 
 CI = ("prune", "components")
-"""The keys of the table `[ci]`: whether merges stop the apps of removed jobs, and whether plans of pull requests
-call components of the repository."""
+"""The keys of the table `[ci]`: whether merges stop the apps of removed jobs, and whether plans of pull
+requests call components of the repository."""
 
 COMMANDS: Mapping[str, tuple[str, ...]] = {"run": ("scheduler", "workspace")}
 """Command → the keys of its table `[cli.COMMAND]`."""
