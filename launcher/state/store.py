@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from launcher.state.records import AppRecord
 
     Keys = Collection[tuple[str, str, str]] | None
-    """(project, target, job) of each job; None for all jobs."""
+    """(project, target, job) of each."""
 
 _BATCH = 300  # keys per query: old versions of SQLite refuse more than 999 parameters
 

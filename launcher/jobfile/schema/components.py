@@ -74,11 +74,7 @@ def arguments(or_reference: Callable[[Schema], Schema]) -> Iterator[tuple[str, S
         named = {"component": {"const": component.name}}
         rules = [_rule(named, {"args": {"$ref": f"#/$defs/{name}"}})]
         if required:
-            alone = {
-                **named,
-                "extends": False,
-                "abstract": False,
-            }  # other layers may have the rest
+            alone = {**named, "extends": False, "abstract": False}  # other layers may have the rest
             rules.append(_rule(alone, {"args": {"required": required}}, "args"))
         yield name, model, rules
 
