@@ -26,7 +26,7 @@ More = Callable[[], Sequence[AppRecord]]
 
 _INTERVAL_S = 0.25
 _AGAIN_S = 2.0
-_AWAY_S = 600.0  # how long an engine that has answered before may be away
+_AWAY_S = 600.0  # seconds that an engine may be away after it has answered
 _SHARE = 4  # refreshing takes at most 1/4 of the time: many apps are refreshed less often
 
 

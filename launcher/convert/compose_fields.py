@@ -40,7 +40,7 @@ class Job:
 
     Attributes:
         project: the prefix that Compose gives to names of volumes and images.
-        roles: service → role, without those that a profile has to enable.
+        roles: service → role, without services that a profile has to enable.
         ports: role, port of the container, port of the host ("" for any).
         common: option of the job → the values that services have for it.
     """

@@ -143,7 +143,7 @@ class Texts:
         return "".join(_mark(part.name) if part.name else part.text for part in parts(text))
 
     def _filled(self, text: str, texts: Sequence[str], role: str) -> str:
-        """Text for a shell with its variables: those of secrets are expanded by the shell."""
+        """Return text for a shell with its variables; the shell expands variables of secrets."""
         for part in (part for each in texts for part in parts(each) if part.name):
             if is_sensitive(part.name):
                 self.draft.hide(role, part.name)

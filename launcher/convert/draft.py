@@ -96,7 +96,7 @@ class Draft:
     def hide(self, role: str, name: str, value: str = "", source: str = "") -> None:
         """Make a variable of a role a reference to a secret.
 
-        A variable with different values in the file gets a name of its own for each.
+        A variable whose value differs from an earlier one's is read under a name of its own.
 
         Args:
             value: the literal that is left out; "" for none.

@@ -83,7 +83,7 @@ class Tables:
 
     def _in_line(self, queued: Sequence[Ticket]) -> Iterator[InLine]:
         """An app is behind all apps of its table and, with GPUs, behind all that ask for some."""
-        first: dict[str, Ticket] = {}  # of its table, and of those that ask for GPUs
+        first: dict[str, Ticket] = {}  # in its table, and among the apps with GPUs
         count = {"own": 0, "gpus": 0}
         for position, ticket in enumerate(queued, 1):
             kinds = ["own"] * (not self.is_elsewhere(ticket)) + ["gpus"] * bool(ticket.gpus)

@@ -134,8 +134,8 @@ NO_CAPS = Caps()
 
 
 class Budget(NamedTuple):
-    """What the jobs that one plan starts for a project and target may take together (`[budget]` of
-    launcher.toml); None for no limit."""
+    """The limits of what the jobs that one plan starts for a project and target may take together
+    (`[budget]` of launcher.toml); None for no limit."""
 
     gpu_hours: float | None = None
     core_hours: float | None = None

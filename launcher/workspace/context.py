@@ -46,7 +46,7 @@ def walk_workspace(path: str | os.PathLike[str]) -> Iterator[tuple[str, list[str
 
 
 def _add(found: dict[str, tuple[list[str], list[str]]], folder: str) -> None:
-    """Add the folder and those that hold it. Uses a loop, as folders may be nested deeper than calls."""
+    """Add the folder and those that hold it. Uses a loop: folders may be nested deeper than calls."""
     missing = []
     while folder not in found:
         missing.append(folder)

@@ -302,7 +302,7 @@ class FileHashes:
     """The hashes of the files that one plan looks at. Each file is read once, however many jobs name it."""
 
     def __init__(self, stamps: Mapping[str, Stamp] | None = None) -> None:
-        """`stamps` are those of an earlier reader; by default the stamps of this process."""
+        """`stamps` come from an earlier reader, by default from this process."""
         self._stamps = _stamps if stamps is None else dict(stamps)
         self._known: dict[str, str] = {}
 

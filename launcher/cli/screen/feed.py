@@ -168,7 +168,7 @@ class Feed(Worker):
         return max(INTERVAL_S, (_SHARE - 1) * (time.monotonic() - began))
 
     def _read(self) -> None:
-        """Find the apps that are new in the ledger, and those that are recorded to have ended."""
+        """Find the apps that are new in the ledger, and the apps whose end was recorded since."""
         known = {app.handle: app for app in recorded.live()}
         gone = [app for handle, app in self._live.items() if handle not in known]
         if gone or known.keys() != self._live.keys():

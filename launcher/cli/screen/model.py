@@ -30,7 +30,7 @@ VIEWS: Mapping[str, Collection[str]] = {
 HEADINGS = ("PROJECT", "JOB", "STATE", "TOOK", "WHEN", "WHY")
 _PROJECT, _JOB, _TOOK, _WHEN, _WHY = 0, 1, 3, 4, 5
 _YIELDS = {_WHEN: 60, _TOOK: 30, _PROJECT: 12}
-"""Column → the width up to which reasons leave it in place; longer reasons take its room."""
+"""Column → it is dropped while reasons have less room than they need, up to this many columns."""
 _GAP = 2
 _RANK = {"running": 0, "created": 1, "reserved": 1, "queued": 2, "waiting": 3}
 

@@ -44,7 +44,7 @@ def style_of(name: str) -> Style:
 
 
 def strip_of(parts: Sequence[Cell], columns: int, over: str = "") -> Strip:
-    """A line of parts, cut or filled to its columns. `over`: a style that replaces those of the parts."""
+    """A line of parts, cut or filled to its columns. `over`: a style that replaces the parts' styles."""
     segments = [Segment(text, style_of(over or style)) for text, style in parts if text]
     return Strip(segments).adjust_cell_length(columns, style_of(over))
 

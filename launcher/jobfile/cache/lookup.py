@@ -29,7 +29,7 @@ from launcher.noted import Notes, Question
 _VERSION = 1
 _NAME_BYTES = 16
 _SETTINGS = ("HOME", "XDG_STATE_HOME", "LAUNCHER_")
-"""The first letters of environment variables with settings of launcher."""
+"""The prefixes of environment variables with settings of launcher."""
 
 
 def kept(question: tuple[Any, ...], compile: Callable[[], Compiled], *, is_counted: bool = False) -> Compiled:

@@ -278,7 +278,7 @@ def _may_name_git(document: Document) -> bool:
 
 
 def _own_specs(specs: Mapping[str, AnyVar], document: Document) -> Mapping[str, AnyVar]:
-    """Return the variables that the file itself declares; those of other layers may serve other files."""
+    """Return the variables that the file itself declares; variables of other layers may serve other files."""
     if not document.layers:
         return specs
     return {
