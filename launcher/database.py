@@ -47,8 +47,8 @@ def connect(
     """Open `path`, making it with `schema` when it is new, and bringing it up to date when it is older.
 
     Read-only, a missing file is an empty database, an older one is brought up to date in memory, and nothing
-    is ever written. The connection is in autocommit mode and may pass from thread to
-    thread; the caller must not use it from two threads at once.
+    is ever written. The connection is in autocommit mode and may pass from thread to thread; the caller must
+    not use it from two threads at once.
 
     Args:
         version: of `schema`; stored in the file as its user_version.

@@ -107,8 +107,7 @@ def ensure_private(root: str, folder: str, variable: str) -> str:
 
 
 def _own(path: str, root: str, variable: str) -> int:
-    """Make the folder `path` if it does not exist. Returns
-    its mode. Raises StateError when another user may control it."""
+    """Make the folder `path` if missing; return its mode. StateError when another user may control it."""
     try:
         _make(path)
     except FileNotFoundError:

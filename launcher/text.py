@@ -223,8 +223,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     """Return the known name with the fewest slips from `name`, None when none is near.
 
     A name is near with one slip in two letters, two in five, three in eight; or when one name begins the
-    other or
-    is a part of it: `echo` in `utils.echo`. Letter case and `-` for `_` are no slips.
+    other or is a part of it: `echo` in `utils.echo`. Letter case and `-` for `_` are no slips.
     """
     word = _plain(name)
     letters = set(word)

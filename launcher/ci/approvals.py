@@ -1,8 +1,8 @@
 """Effects in check runs: how the plan of a pull request becomes an approval once the pull request is merged.
 
-A check run on the head of a pull request holds the effects of its plan, compressed. Only
-a GitHub app may write check runs, and the token of a workflow belongs to one; every user who may push can
-write a commit status.
+A check run on the head of a pull request holds the effects of its plan, compressed. Only a GitHub app may
+write check runs, and the token of a workflow belongs to one; every user who may push can write a commit
+status.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Find the command, parse its arguments, run it, and turn errors into exit codes.
 
 The only place that catches errors for the user: a LauncherError is shown as `error: …` and sets the exit
-code; a closed stdout ends the command silently; Ctrl-C gives 130 and SIGTERM 143. A
-command that prints JSON writes the error object to stdout.
+code; a closed stdout ends the command silently; Ctrl-C gives 130 and SIGTERM 143. A command that prints JSON
+writes the error object to stdout.
 """
 
 from __future__ import annotations

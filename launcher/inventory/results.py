@@ -57,8 +57,8 @@ def results_of(app: AppRecord) -> list[Row]:
 def read(app: AppRecord) -> dict[str, float] | None:
     """The numbers in the file of results; None where there is no such file, or it cannot be read.
 
-    Attempts of one edition share an output folder. A
-    file that was not written while this attempt ran belongs to another attempt.
+    Attempts of one edition share an output folder. A file that was not written while this attempt ran belongs
+    to another attempt.
     """
     try:
         found = read_output(app, FILE, _MOST_BYTES)

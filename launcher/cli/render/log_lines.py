@@ -73,9 +73,8 @@ class Shaper:
     A line is shown when it is complete, or at the end: stdout and stderr never mix within a line.
 
     Args:
-        prefix: printed before every line. Of a
-            line rewritten after carriage returns (a progress bar), only the last frame is then shown: the
-            earlier frames would overwrite the prefix.
+        prefix: printed before every line. Of a line rewritten after carriage returns (a progress bar), only
+            the last frame is then shown: the earlier frames would overwrite the prefix.
         regex: show only lines that match.
         timestamps: whether to print the time after the prefix.
     """

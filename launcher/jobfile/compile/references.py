@@ -235,8 +235,7 @@ class References:
         """Note the texts that only look like a reference, such as `$<app_id`.
 
         Only unmistakable names count: known names and, behind `$<`, names of the form `var.x`. Shells and
-        templates use
-        braces, too: behind a brace a name must be known, and have a dot.
+        templates use braces, too: behind a brace a name must be known, and have a dot.
         """
         for found in _NEAR.finditer(text):
             name = found["open"] or found["brace"] or found["paren"] or found["template"]
