@@ -48,7 +48,7 @@ def _run(words: list[str]) -> int:
 def _leave(code: int) -> NoReturn:
     """End the process without finalising the interpreter.
 
-    Nothing needs it, and it would take as long as the quickest commands do.
+    Finalising is not needed, and would take as long as the quickest commands do.
     """
     for stream in (sys.stdout, sys.stderr):
         try:

@@ -1,7 +1,7 @@
-"""The folder of results that can be made again: private to the user, of bounded size, safe to delete.
+"""A cache folder for results that can be computed again: private, of bounded size, safe to delete.
 
-Every fault of it, such as a full disk, another owner or a damaged entry, means that nothing is kept, and
-is no error.
+A fault of the folder, such as a full disk, another owner or a damaged entry, is no error: nothing is cached
+then.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hashlib import blake2b
 
 MOST_BYTES = 64 << 20
 MOST_ENTRIES = 1000
-"""Of all entries; the least recently used ones are removed first."""
+"""The most entries that are kept; the least recently used ones are removed first."""
 
 _LARGEST = 16 << 20
 _KEY = "key"
@@ -37,8 +37,8 @@ class CacheFolder:
     """The folder, held open: another folder in its place is never read or written.
 
     Attributes:
-        key: random bytes that were made with the folder. Digests under it say nothing to those who do not
-            have it, and an entry that is not sealed with it was not written here.
+        key: random bytes that were made with the folder. Digests made with the key tell nothing to readers
+            without it. An entry that is not sealed with the key was not written by this user.
     """
 
     def __init__(self, descriptor: int, key: bytes) -> None:
@@ -47,7 +47,7 @@ class CacheFolder:
 
     @classmethod
     def opened(cls) -> CacheFolder | None:
-        """The folder, made when there is none. None where it cannot be used, or others could change it."""
+        """Return the folder, made if missing; None where it is unusable or other users could change it."""
         where = path()
         if not where:
             return None
@@ -67,7 +67,7 @@ class CacheFolder:
         os.close(self._folder)
 
     def read(self, name: str) -> bytes | None:
-        """The data of an entry; None without one, and for one that is damaged or not the user's own."""
+        """Return the data of an entry; None for an entry that is missing, damaged or not the user's own."""
         try:
             found = _read(self._folder, name, _LARGEST)
         except OSError:
@@ -108,7 +108,7 @@ class CacheFolder:
             total -= length
 
     def _entries(self) -> Iterator[tuple[float, int, str]]:
-        """When each entry was last used, its size and its name; what killed writers left is among them."""
+        """Yield (time of last use, size, name) of each entry and of each file that a killed writer left."""
         with os.scandir(self._folder) as items:
             for item in items:
                 if item.name == _KEY:
@@ -121,7 +121,7 @@ class CacheFolder:
 
 
 def _open_folder(where: str) -> int:
-    """A descriptor of the private folder. Raises OSError."""
+    """Return a descriptor of the private folder. Raises OSError."""
     try:
         os.mkdir(where, 0o700)
     except FileExistsError:
@@ -139,13 +139,13 @@ def _open_folder(where: str) -> int:
 
 
 def _check_own(about: os.stat_result) -> None:
-    """Raise PermissionError for what another user owns, or has rights to."""
+    """Raise PermissionError for a file or folder that another user owns or has rights to."""
     if about.st_uid != os.geteuid() or about.st_mode & 0o077:
         raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
 
 
 def _key(folder: int) -> bytes:
-    """The key, made when there is none or a damaged one; processes that race for it get the same one."""
+    """Return the key, made when it is missing or damaged; processes that race to make it get the same one."""
     try:
         found = _read(folder, _KEY, _KEY_BYTES)
     except FileNotFoundError:
@@ -158,7 +158,7 @@ def _key(folder: int) -> bytes:
 
 
 def _read(folder: int, name: str, limit: int) -> bytes:
-    """Raises OSError, also for what is no regular file of the user's own."""
+    """Return the bytes of an entry. Raises OSError also for anything but the user's own regular file."""
     with open(os.open(name, _OPEN | os.O_RDONLY, dir_fd=folder), "rb", buffering=0) as file:
         about = os.fstat(file.fileno())
         _check_own(about)
@@ -168,7 +168,7 @@ def _read(folder: int, name: str, limit: int) -> bytes:
 
 
 def _write(folder: int, name: str, data: bytes, *, replaces: bool = True) -> None:
-    """Raises OSError; the file is then as it was. Without `replaces`, a file that is there stays."""
+    """Write a file whole, or raise OSError and change nothing. Without `replaces`, an existing file stays."""
     beside = f"{name}.{os.getpid()}-{os.urandom(4).hex()}.new"
     flags = _OPEN | os.O_WRONLY | os.O_CREAT | os.O_EXCL
     try:

@@ -1,4 +1,4 @@
-"""Variables of a CI runner: whether it is one, the address of the run, the branch of a detached checkout."""
+"""Read the variables of a CI runner: the address of its run, and the branch of a detached checkout."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from subprocess import Popen
 
-_SHOWN = 4_000  # characters of each output stream that an error repeats; a build log is not a message
+_SHOWN = 4_000  # characters of each output stream in an error: a build log is too long for it
 
 
 def run(
@@ -64,7 +64,7 @@ def _ctrl_c_held_back() -> Iterator[Callable[[], None]]:
 
     before = signal.getsignal(signal.SIGINT)
     if not callable(before) or threading.current_thread() is not threading.main_thread():
-        yield lambda: None  # Python raises nothing here
+        yield lambda: None  # Python raises no KeyboardInterrupt here
         return
     came: list[int] = []
 
@@ -110,7 +110,7 @@ def _unstartable(argv: Sequence[str], cwd: str | None, error: OSError) -> Comman
     why = error.strerror or str(error)
     if cwd is not None and error.filename == cwd:
         return CommandError(f"cannot run {_quoted(argv)} in {cwd}: {why}")
-    # A folder on PATH that is not readable makes it "Permission denied" for every command that is nowhere.
+    # A folder on PATH that is not readable turns the error of a missing command into "Permission denied".
     if os.sep not in argv[0] and shutil.which(argv[0]) is None:
         hint = f"install `{argv[0]}`, or put its folder on PATH"
         return CommandError(f"cannot run {_quoted(argv)}: no command `{argv[0]}`", hint=hint)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     Fill = Callable[[sqlite3.Connection, int], None]
 
-_BUSY_S = 30.0  # how long a writer waits for the writers before it
+_BUSY_S = 30.0  # seconds that a writer waits for the writers before it
 _NETWORK = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "fuse.sshfs", "lustre", "gpfs", "ceph"}
 )
@@ -47,20 +47,20 @@ def connect(
     """Open `path`, making it with `schema` when it is new, and bringing it up to date when it is older.
 
     Read-only, a missing file is an empty database, an older one is brought up to date in memory, and nothing
-    is ever written. The connection is in autocommit mode and may pass from thread to
-    thread; using it from two at once is the caller's to prevent.
+    is ever written. The connection is in autocommit mode and may pass from thread to thread; the caller must
+    not use it from two threads at once.
 
     Args:
         version: of `schema`; stored in the file as its user_version.
         upgrades: SQL statements from each earlier version to the one after it.
-        durable: every write is on disk when it returns. Without, a power cut may take back the last ones,
-            though never a part of one.
+        durable: every write is on disk when it returns. Otherwise a power cut may undo the last writes,
+            though never a part of a write.
         fill: writes rows into a new database or one that was brought up to date, in the transaction that
-            makes its tables; called with the version that it had, 0 for a new one. Read-only, into the one in
-            memory that stands for a file that does not exist or is older.
+            makes its tables; called with its former version, 0 for a new one. Read-only, `fill` writes into
+            the database in memory that stands for a missing or older file.
 
-    Raises DamagedError for a file that is no sound database, StateError when it cannot be used otherwise:
-    unwritable, full, on a network file system, or written by a newer version.
+    Raises DamagedError for a file that is no sound database, StateError for a file that cannot be used for
+    another reason: unwritable, full, on a network file system, or written by a newer version.
     """
     try:
         if readonly:
@@ -81,7 +81,7 @@ def connect(
 
 
 def _way_back(path: str, version: int) -> str:
-    """How to go back to the copy that was made of a store before a newer version brought it up to date."""
+    """Return the hint on how to restore the copy that a newer version made before its upgrade."""
     import time
     from shlex import quote
 
@@ -167,13 +167,13 @@ def _refuse_unwritable(path: str) -> None:
     inode = _inode(path)
     code = errno.EISDIR if os.path.isdir(path) else 0
     if not os.access(path if inode else os.path.dirname(path), os.W_OK) and _inode(path) == inode:
-        code = code or errno.EACCES  # not where another client has just moved a damaged file aside
+        code = code or errno.EACCES  # unless another client has just moved it aside
     if code:
         raise paths.unusable(OSError(code, os.strerror(code)), path)
 
 
 def _inode(path: str) -> int:
-    """0 for a file that is not there."""
+    """Return the inode of a file; 0 for a missing file."""
     try:
         return os.stat(path).st_ino
     except OSError:
@@ -189,7 +189,7 @@ def upgraded(
     *,
     readonly: bool,
 ) -> sqlite3.Connection:
-    """The database in the present schema: the file itself, or a copy in memory for who must not write."""
+    """Return the database in the present schema: the file itself, or a copy in memory for readers."""
     if not 0 < version_of(connection) < version:
         return connection
     if readonly:
@@ -198,7 +198,7 @@ def upgraded(
         connection.close()
         connection = present
     try:
-        connection.execute("BEGIN IMMEDIATE")  # another process has done it meanwhile
+        connection.execute("BEGIN IMMEDIATE")  # another process may have upgraded it meanwhile
         found = version_of(connection)
         if not readonly and found < version:
             copy(path, f"{path}.v{found}.bak")
@@ -213,7 +213,7 @@ def upgraded(
         connection.execute("COMMIT")
         connection.execute(f"PRAGMA query_only={int(readonly)}")
     except BaseException:
-        connection.close()  # which rolls back
+        connection.close()  # the close rolls back
         raise
     return connection
 
@@ -237,7 +237,7 @@ def _create(
     version: int,
     fill: Fill | None,
 ) -> None:
-    """Make the tables, one process at a time: entering WAL mode does not wait for others as writing does."""
+    """Make the tables, one process at a time: entering WAL mode does not wait for others, as writing does."""
     lock = lock_folder(path)
     try:
         if version_of(connection) == 0:
@@ -290,7 +290,7 @@ def _for_reading(path: str, schema: str, fill: Fill | None) -> sqlite3.Connectio
 
 
 def _probed(uri: str) -> sqlite3.Connection:
-    """A connection that has read something: SQLite opens files only then."""
+    """Return a connection after a first read: SQLite opens files only then."""
     connection = open_file(uri, uri=True)
     try:
         version_of(connection)
@@ -305,7 +305,7 @@ def _is_full(path: str) -> bool:
 
 
 def _refuse_unread_log(path: str) -> None:
-    """The last commits may be in the -wal file alone, which reading as immutable leaves out."""
+    """Raise StateError where the -wal file holds commits, which an immutable read would leave out."""
     try:
         size = os.stat(path + "-wal").st_size
     except OSError:
@@ -327,7 +327,7 @@ def version_of(connection: sqlite3.Connection) -> int:
 
 
 def _refuse_network(folder: str) -> None:
-    """WAL needs memory shared by all who have the file open, and flock one kernel: neither spans machines."""
+    """Raise StateError on a network file system: WAL's shared memory and flock do not span machines."""
     kind = _filesystem(folder)
     if kind in _NETWORK:
         raise StateError(

@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 def replace_damaged(path: str, version: int, probes: Sequence[str]) -> str | None:
     """Move a damaged database to `path`.damaged, and put its newest sound backup in its place.
 
-    Returns the path of the backup, "" where there is none and `path` is free now; None where the database is
-    sound, because another process was faster. One process at a time. The -wal and -shm files go first: beside
-    the next database of that name, SQLite would replay them into it. A process that has the old file open
-    goes on with it and, since SQLite sees that the file was moved, leaves the new one's files alone when it
-    ends.
+    Returns the path of the backup; "" where there is none, and `path` is then free; None where the database
+    is sound, because another process was faster. One process at a time. The -wal and -shm files go first:
+    beside the next database of that name, SQLite would replay them into it. A process that has the old file
+    open goes on with it and, since SQLite sees that the file was moved, does not touch the new file's -wal
+    and -shm when it ends.
 
     Args:
         probes: statements that a sound database of `version` can run.

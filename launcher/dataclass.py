@@ -1,12 +1,12 @@
-"""`dataclass` of the standard library for classes of our own, which costs a command less time to load.
+"""A replacement of the standard library's `dataclass` for our own classes, which loads faster.
 
 The standard one compiles a function for each method of a class, half a millisecond in all, 0.8 with `frozen`.
 A command loads a hundred such classes and makes instances of some. Here all classes share their methods, and
 the constructor of a class is compiled when it is first called.
 
-As the standard one for what it takes: fields, and `replace`, `asdict` and `fields` of `dataclasses`. It takes
-no InitVar, and no class may inherit from one that it made: AppDef and Role, which users may extend, are
-standard ones.
+It works as the standard one for fields, and for `replace`, `asdict` and `fields` of `dataclasses`. It takes
+no InitVar, and no class may inherit from a class that it made: AppDef and Role, which users may extend, use
+the standard one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass
 else:
     import dataclasses
-    import inspect  # `dataclasses` has it loaded
+    import inspect  # `dataclasses` has loaded it already
     from functools import cache
     from operator import attrgetter
     from reprlib import recursive_repr

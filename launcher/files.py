@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 PROJECT_FILE = "launcher.toml"
 GONE = (FileNotFoundError, NotADirectoryError)
-"""The errors of a path of which the last part, or a folder above, was removed."""
+"""The errors of a path whose file, or a folder above it, was removed."""
 
 GIVEN = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
 """A path that a shell passes, such as `<(command)`: a pipe that the caller has opened."""
@@ -40,7 +40,7 @@ def read_regular(path: str, limit: int = -1) -> bytes:
 def open_regular(path: str) -> BinaryIO:
     """A regular file, opened for reading. Raises OSError as `read_regular` does."""
     _check(os.stat(path).st_mode, path)
-    # The file may have been replaced by a pipe meanwhile, and opening one waits for its writer.
+    # A pipe may have replaced the file meanwhile, and opening a pipe waits for its writer.
     file = open(path, "rb", opener=_opener)  # noqa: SIM115  # the caller closes it
     try:
         _check(os.fstat(file.fileno()).st_mode, path)
@@ -65,7 +65,7 @@ def _check(mode: int, path: str) -> None:
 
 
 def is_below(path: str, folder: str) -> bool:
-    """Whether one real path is the other, or lies below it."""
+    """Whether a real path equals another one, or lies below it."""
     return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
 
 
@@ -109,7 +109,7 @@ def write_whole(
 
     Args:
         mode: permissions of the new file, less the umask.
-        keeps_mode: whether the new file gets those of the old one, and its owner where we may set it.
+        keeps_mode: whether the new file gets the permissions of the old one, and its owner where allowed.
         is_public: whether all users may read the new file, whatever the umask.
         errors: how text that is not Unicode is encoded, as `open` takes it.
 
@@ -133,14 +133,14 @@ def write_whole(
 
 
 _LEFT_S = 60.0
-"""So old is no file that a process still writes."""
+"""Seconds after which no process still writes a leftover file."""
 
 
 def remove_leftovers(before: str, after: str) -> None:
     """Remove the files that killed processes wrote to replace another: `before`, ids, `after`, a minute old.
 
     Args:
-        before: with the folder. after: the rest of the name.
+        before: the folder and the beginning of the name. after: the end of the name.
     """
     folder, start = os.path.split(before)
     try:
@@ -154,7 +154,7 @@ def remove_leftovers(before: str, after: str) -> None:
             if is_ours and time.time() - os.lstat(path).st_mtime > _LEFT_S:
                 os.unlink(path)
         except OSError:
-            pass  # it is another user's, or another process has removed it
+            pass  # the file is another user's, or another process has removed it
 
 
 def make_like(path: str, beside: str) -> None:
@@ -168,7 +168,7 @@ def make_like(path: str, beside: str) -> None:
 
 
 def new_file(path: str, mode: int) -> int:
-    """A descriptor of a file made by this call, never one behind a link of another user."""
+    """Return a descriptor of a file that this call makes, never of a file behind another user's link."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     try:
         return os.open(path, flags, mode)

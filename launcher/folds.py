@@ -1,4 +1,4 @@
-"""Fold the many lines of one matrix in a table: those alike share one, unless each of them matters."""
+"""Fold the many lines of one matrix in a table: items alike share a line, unless each of them matters."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def fold(
     kind_of: Callable[[T], Hashable],
     matters: Callable[[T], object],
 ) -> list[list[T]]:
-    """The items that share a line, each line where its first item stands.
+    """Return the items of each line; a line has the position of its first item.
 
     Args:
-        family_of: what an item belongs to, such as its matrix; falsy for nothing.
+        family_of: returns the family of an item, such as its matrix; a falsy value for none.
         kind_of: items of a large family with the same kind share a line.
-        matters: whether the first FEW of a kind have lines of their own in any case, as failures have.
+        matters: whether the first FEW items of a kind always have lines of their own, as failures have.
     """
     from collections import Counter
 

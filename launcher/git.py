@@ -3,8 +3,8 @@
 Finding the root looks at folders and starts no process, so that a thousand job files cost next to nothing;
 git itself is asked when the origin or the commit is wanted.
 
-A checkout is data, its `.git` folder included: git runs with whatever would start a program that the checkout
-names switched off (hooks, file system monitors, filters, remotes that fetch missing objects).
+A checkout is data, its `.git` folder included: every setting by which a checkout can make git start a program
+(hooks, file system monitors, filters, remotes that fetch missing objects) is switched off.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-_TIMEOUT_S = 60.0  # a work tree on a slow disk takes its time; one that takes longer hangs
+_TIMEOUT_S = 60.0  # seconds: a slow disk takes its time; a longer call hangs
 _PATHS = 500
 _SAFE = ("-c", "core.fsmonitor=", "-c", "core.hooksPath=/dev/null", "-c", "protocol.allow=never")
 _SAFE_ENV = {"GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0"}
@@ -78,10 +78,10 @@ class Repository:
         return f"{head.oid}-dirty" if head.oid and head.is_dirty else head.oid
 
     def head(self) -> Head:
-        """The commit and branch checked out. Asks git anew at every call: a work tree changes.
+        """Return the commit and branch checked out. Asks git anew at every call: a work tree changes.
 
-        Of a submodule the commit counts, not its files: its own configuration may name programs. Filters
-        count as the user's and the system's configuration have them, not as the repository's has them.
+        Of a submodule, the commit counts and its files do not: its own configuration may name programs.
+        Filters run as the user's and the system's configuration define them, never as the repository's does.
         """
         found = {"oid": "", "head": ""}
         dirty = False
@@ -113,7 +113,7 @@ class Repository:
         text = "".join(f"{path}\0" for path in paths)
         if not text:
             return frozenset()
-        found = self._git("check-ignore", "-z", "--stdin", input=text, ok=(0, 1))  # 1: none of them
+        found = self._git("check-ignore", "-z", "--stdin", input=text, ok=(0, 1))  # 1: no path is ignored
         return frozenset(path for path in found.split("\0") if path)
 
     def tracked(self, paths: Iterable[str]) -> tuple[str, ...]:
@@ -137,7 +137,7 @@ class Repository:
         return self._git("rev-parse", "--verify", "--quiet", "--end-of-options", name, ok=(0, 1)).strip()
 
     def is_shallow(self) -> bool:
-        """Whether commits before a certain one are not in this clone."""
+        """Whether this clone lacks commits before a certain one."""
         return self._git("rev-parse", "--is-shallow-repository").strip() == "true"
 
     def text_at(self, commit: str, path: str) -> str:
@@ -147,7 +147,7 @@ class Repository:
     def export(self, commit: str, folder: str) -> None:
         """Write the files of a commit below `folder`, as a checkout would. Nothing of `.git` changes.
 
-        Filters count as for `head`. Submodules are left out.
+        Filters run as for `head`. Submodules are left out.
         """
         index = {"GIT_INDEX_FILE": f"{folder}.index"}
         try:
@@ -160,7 +160,7 @@ class Repository:
                     os.remove(name)
 
     def _own_filters(self) -> list[str]:
-        """Options that put the filters of the repository's own configuration out of force.
+        """Return options that disable the filters of the repository's own configuration.
 
         `git status` runs a filter on each file whose times are not those of the index.
         """
@@ -189,7 +189,7 @@ _KNOWN: dict[str, tuple[_Stamp, Repository]] = {}
 def repository(path: str) -> Repository | None:
     """The work tree that holds `path` (a file or folder), None when there is none or git is not installed.
 
-    The answer is shared by everything in one work tree, until its configuration changes.
+    The object is shared by all paths in one work tree, until its configuration changes.
     """
     folder = os.path.abspath(path)
     if not os.path.isdir(folder):
@@ -230,8 +230,8 @@ def _stamp(folder: str) -> _Stamp | None:
 
 
 def _without_filters(listing: str) -> list[str]:
-    """`-c` options for what `git config -z --show-scope` lists: each filter of the checkout's own
-    configuration as the configuration outside the checkout has it, else none.
+    """Return `-c` options that set each filter of the checkout's own configuration to its outside value,
+    else to none. `listing` is the output of `git config -z --show-scope`.
 
     Raises CommandError for a name that `-c` cannot spell.
     """
@@ -263,7 +263,7 @@ def _pick_remote(listing: str, root: str) -> str | None:
     urls = {}
     for line in listing.splitlines():
         name, _, rest = line.partition("\t")
-        url, mark, _ = rest.rpartition(" (fetch)")  # behind it, a partial clone names its filter
+        url, mark, _ = rest.rpartition(" (fetch)")  # the URL ends here: a partial clone adds its filter
         if mark:
             urls[name] = url
     if not urls:

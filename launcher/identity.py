@@ -13,13 +13,13 @@ from collections.abc import Iterator
 from launcher.paths import IMPORT_ROOT
 
 _ABOVE = frozenset({"apply", "apps", "ci", "cli", "convert", "inventory", "runner", "__pycache__"})
-"""Folders of modules that call those whose outcomes are kept, and never the other way round."""
+"""Folders of modules above those whose outcomes are cached: the cached code never calls them."""
 
 _INSTALLED = (".dist-info", ".egg-info")
 
 
 def identity() -> tuple[object, ...] | None:
-    """Plain values, equal as long as the same code answers; None where that cannot be seen: in an archive."""
+    """Return plain values that are equal while the code is the same; None for a package in an archive."""
     try:
         own = tuple(_modules(os.path.join(IMPORT_ROOT, "launcher"), ""))
     except OSError:
@@ -51,7 +51,7 @@ def _packages() -> Iterator[tuple[object, ...]]:
 
 
 def _record(path: str) -> tuple[int, int]:
-    """Changes when the package is installed again, in whatever version."""
+    """Return a value that changes when the package is installed again, in whatever version."""
     for name in ("RECORD", "SOURCES.txt", ""):
         try:
             about = os.stat(os.path.join(path, name))

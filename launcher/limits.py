@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-_OTHERS = 64  # descriptors that are open anyway
+_OTHERS = 64  # descriptors that this process opens for other purposes
 
 
 def allow_open_files(count: int) -> bool:
@@ -20,6 +20,6 @@ def allow_open_files(count: int) -> bool:
         return False
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-    except (OSError, ValueError):  # macOS has a further limit
+    except (OSError, ValueError):  # macOS has an additional limit
         return False
     return True

@@ -1,7 +1,7 @@
-"""What job files are compiled from outside of their texts: paths, folders, work trees and variables.
+"""Noted reads of what job files are compiled from beside their texts: files, folders, git and variables.
 
-Everything that compiles reads the world through these functions, so that all of it is noted
-(`launcher.noted`); `tests/unit/jobfile/test_noted.py` finds what does not.
+The compiler reads the world only through these functions, so that every read is noted (`launcher.noted`);
+`tests/unit/jobfile/test_noted.py` finds other reads.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def real_path(path: str) -> str:
 
 @noted
 def expanded(path: str) -> str:
-    """The path with the home of a user in the place of `~`."""
+    """Return the path with `~` replaced by the home of the user."""
     return os.path.expanduser(path)
 
 
@@ -62,7 +62,7 @@ def names_in(folder: str) -> tuple[str, ...]:
 def content(path: str, limit: int) -> bytes:
     """As `files.read_regular`."""
     if path.startswith(files.GIVEN):
-        not_repeatable()  # a pipe that was read is empty
+        not_repeatable()  # a pipe cannot be read twice
     return _content(path, limit)
 
 

@@ -1,8 +1,8 @@
-"""Notes of what a computation asks the world, by which a kept result of it can be trusted again later.
+"""Note what a computation reads of the world, so that its cached result can be checked later.
 
-A function marked `noted` reads files, folders, git or the environment, and returns the same for the same
-arguments as long as these stay the same. A computation that reads the world through such functions alone has
-the same result wherever all of them give the same answers.
+A function marked `noted` reads files, folders, git or the environment, and its answer depends only on them
+and its arguments. A computation that reads the world through such functions alone has the same result
+whenever all of them give the same answers.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ _DIGEST_BYTES = 16
 
 _functions: dict[str, Callable[..., object]] = {}
 _notes: Notes | None = None
-"""Those of the computation that goes on; None also while a noted function looks: what it asks in turn is
-part of its answer."""
+"""The notes of the present computation. None also while a noted function runs: its own questions are part
+of its answer."""
 
 
 class Notes:
     """The questions of one computation, each with the digest of its answer.
 
-    Inside a `with`, each question is asked once: whatever asks it again gets the same answer, so that the
-    bytes that have a digest here are those that were compiled.
+    Inside a `with`, each question is asked once, and repeated questions get the same answer: the digest
+    belongs to the very bytes that were compiled.
 
     Args:
-        key: of the digests, which tell nothing of an answer without it.
+        key: the key of the digests, which without it tell nothing of an answer.
     """
 
     def __init__(self, key: bytes) -> None:
@@ -41,7 +41,7 @@ class Notes:
         self._answers: dict[Question, tuple[bytes, object, OSError | None]] = {}
         self.asked: dict[Question, bytes] = {}
         self.is_repeatable = True
-        """Whether the questions are all that the result stands on, and may be kept with it."""
+        """Whether the result depends on the questions alone, and may be kept with them."""
 
     def __enter__(self) -> Notes:
         global _notes
@@ -53,7 +53,7 @@ class Notes:
         _notes = self._outer
 
     def ask(self, question: Question, function: Callable[[], Any]) -> Any:
-        """The answer to a question, from `function` unless it is known. Raises what it raises."""
+        """Return the answer to a question, from `function` unless known. Raises what `function` raises."""
         global _notes
         if question not in self._answers:
             _notes = None
@@ -65,7 +65,7 @@ class Notes:
                     found,
                 )
             except Exception:
-                self.is_repeatable = False  # a failure of git, a folder that is too large: it may pass
+                self.is_repeatable = False  # a failure of git or a too large folder may be gone next time
                 raise
             finally:
                 _notes = self
@@ -77,13 +77,13 @@ class Notes:
         return answer
 
     def still_hold(self, asked: Mapping[Question, bytes]) -> bool:
-        """Whether all questions have the answers of these digests today; later computations get them, too."""
+        """Whether all questions still have the answers of these digests. Later computations reuse answers."""
         with self:
             for question, digest in asked.items():
                 try:
                     _function(question[0])(*question[1])
                 except OSError:
-                    pass  # that may be the answer
+                    pass  # an OSError may be the noted answer
                 except Exception:
                     return False
                 if self.asked.get(question) != digest:
@@ -91,7 +91,7 @@ class Notes:
         return True
 
     def begin(self) -> Notes:
-        """These notes for a computation that begins: it has asked nothing, and known answers stay."""
+        """Return these notes for a new computation: without questions so far, with the known answers."""
         self.asked = {}
         self.is_repeatable = True
         return self
@@ -104,9 +104,9 @@ class Notes:
 
 
 def noted(function: Callable[P, T]) -> Callable[P, T]:
-    """Mark a function that looks at the world: its arguments and its answer are noted.
+    """Mark a function that reads the world, so that its arguments and its answer are noted.
 
-    Keyword arguments are means to find the answer, and no part of the question.
+    Keyword arguments only help to find the answer, and are no part of the question.
     """
     name = f"{function.__module__}:{function.__name__}"
 
@@ -126,13 +126,13 @@ def noted(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def not_repeatable() -> None:
-    """Say that the result stands on more than noted questions, or holds what may not be kept."""
+    """Record that the result depends on more than noted questions, or holds values that may not be kept."""
     if _notes is not None:
         _notes.is_repeatable = False
 
 
 def is_noting() -> bool:
-    """Whether a computation goes on whose questions are noted."""
+    """Whether a computation is running whose questions are noted."""
     return _notes is not None
 
 

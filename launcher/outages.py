@@ -12,7 +12,7 @@ _lock = allocate_lock()
 
 
 def lost(engine: str, why: str) -> None:
-    """Report that an engine does not answer, unless that was reported and it has not answered since."""
+    """Report that an engine does not answer, unless this outage was reported already."""
     with _lock:
         if engine in _away:
             return
@@ -22,6 +22,6 @@ def lost(engine: str, why: str) -> None:
 
 
 def back(engine: str) -> None:
-    """Note that an engine has answered: the next time that it does not is another outage."""
+    """Note that an engine has answered, so that its next failure is another outage."""
     with _lock:
         _away.discard(engine)

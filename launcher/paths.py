@@ -11,7 +11,7 @@ import stat
 
 from launcher.errors import StateError
 
-_FILES_OF_A_DATABASE = 4  # itself, -wal, -shm, and its folder while it is made
+_FILES_OF_A_DATABASE = 4  # the file, -wal, -shm, and its folder while it is made
 
 _ELSEWHERE = "set LAUNCHER_HOME to a folder on a local disk that you can write"
 
@@ -70,9 +70,10 @@ def ensure(folder: str) -> str:
     """Create `folder` below LAUNCHER_HOME, private to the user (0700), and return it.
 
     Folders that exist keep their mode. LAUNCHER_HOME and the folders between it and `folder` must be this
-    user's own and no symbolic links: through those, another user could read or replace what is stored there.
+    user's own and no symbolic links: otherwise another user could read or replace their contents.
 
-    Raises StateError when one is not the user's own, or cannot be made: read-only, full, a file in the way.
+    Raises StateError when a folder is not the user's own, or cannot be made: read-only, full, a file in the
+    way.
     """
     root = home()
     if os.path.relpath(folder, root).split(os.sep)[0] != os.pardir:
@@ -85,7 +86,7 @@ def ensure(folder: str) -> str:
 
 
 def ensure_private(root: str, folder: str, variable: str) -> str:
-    """`ensure` of a folder below any root; `variable` names the one that the environment variable gives."""
+    """As `ensure`, for a folder below any root, which the environment variable `variable` gives."""
     below = os.path.relpath(folder, root).split(os.sep)
     try:
         mode = _own(root, root, variable)
@@ -106,18 +107,16 @@ def ensure_private(root: str, folder: str, variable: str) -> str:
 
 
 def _own(path: str, root: str, variable: str) -> int:
-    """Make the folder `path` if it does not exist. Its mode; StateError when another user may control it."""
+    """Make the folder `path` if missing; return its mode. StateError when another user may control it."""
     try:
         _make(path)
     except FileNotFoundError:
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        _make(
-            path
-        )  # once more, and not for ever: below /proc a folder cannot be made, and no parent is missing
+        _make(path)  # retried once only: below /proc a folder cannot be made although its parent exists
     found = os.lstat(path)
     if stat.S_ISLNK(found.st_mode):
         target = os.path.realpath(path)
-        if path == runtime():  # below the folder that the variable names
+        if path == runtime():  # for folders below the one that the variable names
             raise _unsafe(
                 path, "it is a symbolic link", f"remove it, or set {variable} to a folder of your own"
             )
@@ -158,7 +157,7 @@ def _elsewhere(path: str) -> str:
 
 
 def remedy(error: OSError, otherwise: str = _ELSEWHERE) -> str:
-    """The hint for an error of the system: of the limit of open files where that is the cause."""
+    """Return the hint for a system error: about the limit of open files where that is the cause."""
     if error.errno == errno.EMFILE:
         return "this process may open no more files: raise its limit with `ulimit -n 4096`"
     if error.errno == errno.ENFILE:
@@ -167,10 +166,10 @@ def remedy(error: OSError, otherwise: str = _ELSEWHERE) -> str:
 
 
 def out_of_files() -> OSError | None:
-    """The error of opening a few more files, where the limit of open files does not allow it.
+    """Return the error if the limit of open files does not allow to open a few more files.
 
-    For callers of SQLite: it opens a database, its -wal and its -shm, gives back those that it got when one
-    fails, and does not say why.
+    For callers of SQLite, which opens a database, its -wal and its -shm, closes them all when one fails, and
+    does not report the reason.
     """
     opened = []
     try:

@@ -18,7 +18,7 @@ def resolve(reference: str) -> str:
     """The value of the reference `env:NAME` or `file:PATH`. A file's last line end is not part of it.
 
     Raises SecretError, which names the reference and never the value, for one that is missing or not
-    valid as an environment variable. An empty one counts as missing: CI systems pass unset ones so.
+    valid as an environment variable. An empty value counts as missing: CI systems pass unset secrets so.
     """
     kind, _, name = reference.partition(":")
     if kind == "env":
@@ -67,5 +67,5 @@ def _read(path: str) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError:
-        # `from None`: the error holds the bytes.
+        # `from None`, since the original error holds the bytes of the secret.
         raise SecretError(f"{path} is not UTF-8 text") from None

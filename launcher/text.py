@@ -33,10 +33,10 @@ DURATION_PATTERN = "^(?=.)" + "".join(rf"([0-9]+(\.[0-9]+)?{unit})?" for unit in
 """The grammar of `seconds_in` as a regular expression for JSON schemas."""
 
 _LONGEST_DURATION = 100
-"""Characters: a longer text is no duration, and costs no time to refuse."""
+"""The most characters of a duration, so that long texts are refused at once."""
 
 _LEAST_PART = 3
-"""Letters that are enough to know a name by its beginning, or by one of its parts."""
+"""The fewest letters by which the beginning or a part of a name identifies it."""
 
 
 def session_of(project: str, target: str) -> str:
@@ -45,7 +45,7 @@ def session_of(project: str, target: str) -> str:
 
 
 def paint(text: str, style: str, color: bool = True) -> str:
-    """`text` in the style ("bold red"), or as it is where there are no colours."""
+    """Return `text` in the style ("bold red"); unchanged without colours."""
     if not color or not style or not text:
         return text
     codes = ";".join(STYLES[word] for word in style.split())
@@ -60,11 +60,11 @@ def printable(text: str) -> str:
 
 
 def unusable_in(text: str) -> str:
-    """Name the part that no argument or path of a process can hold: "a NUL character"; "" for none."""
+    """Return the name of a part that no argument or path can hold: "a NUL character"; "" for none."""
     if "\0" in text:
         return "a NUL character"
     try:
-        # Bytes of a name that is no UTF-8 have become surrogates of their own: those may pass.
+        # Surrogates that stand for the bytes of a name that is not UTF-8 may pass.
         text.isascii() or text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
         return "half a character (a lone surrogate)"
@@ -74,7 +74,7 @@ def unusable_in(text: str) -> str:
 def with_cause(message: str, cause: str) -> str:
     """`main/0 exited with 1; main/0: no data`: how an app ended, and the error that a replica reported.
 
-    The message alone where it says that error already, as the last line of stderr.
+    Returns only the message where it holds the error already, as the last line of stderr.
     """
     error = cause.partition(": ")[2]
     if not cause or (error and message.endswith(f": {error}")):
@@ -91,7 +91,7 @@ def fenced(text: str, language: str) -> str:
 
 
 FEW = 10
-"""The most lines of a kind that tables and plans show one by one; more share a line, or are counted."""
+"""The most lines of a kind that tables and plans show singly; more lines are folded or counted."""
 
 
 def plural(count: int, one: str, many: str | None = None) -> str:
@@ -156,7 +156,7 @@ def is_number(text: str) -> bool:
 
 
 def duration_meant(text: str) -> str:
-    """How a duration in words or as a clock is written; "" for other text.
+    """Return the right form of a duration in words or as a clock; "" for other text.
 
     "2 hours" → "2h", "30 min, 1 hr" → "1h30m", "1.5 Hours" → "1.5h", "02:00:00" → "2h",
     "1-02:00:00" → "1d2h", "PT30M" → "30m", "1m30" → "1m30s".
@@ -182,9 +182,9 @@ def duration_meant(text: str) -> str:
 
 
 def natural(name: str) -> tuple[tuple[int, float, str], ...]:
-    """A key to sort names by in which numbers count as numbers: `lr-2` comes before `lr-10`.
+    """Return a sort key for names that compares numbers by value: `lr-2` comes before `lr-10`.
 
-    Numbers as the names of a matrix' jobs spell them: 0p1 is 0.1, m3 is -3, 1em05 is 1e-05.
+    Numbers are read as in names of a matrix's jobs: 0p1 is 0.1, m3 is -3, 1em05 is 1e-05.
     """
     key: list[tuple[int, float, str]] = []
     for part in name.split("-"):
@@ -214,16 +214,16 @@ def did_you_mean(name: str, known: Iterable[str]) -> str | None:
 
 
 def name_hint(name: str, known: Iterable[str]) -> str | None:
-    """A hint for a name that is not known: the nearest one, else all there are, else None."""
+    """Return a hint for an unknown name: the nearest known one, else all known names, else None."""
     names = sorted(known)
     return did_you_mean(name, names) or (f"there are: {', '.join(names)}" if names else None)
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that takes the fewest slips to come to `name`, None when none is near.
+    """Return the known name with the fewest slips from `name`, None when none is near.
 
-    One slip in two letters is near, two in five, three in eight. So is a name that `name` begins or that
-    begins it, or that has it as a part: `echo` in `utils.echo`. Letter case and `-` for `_` are no slips.
+    A name is near with one slip in two letters, two in five, three in eight; or when one name begins the
+    other or is a part of it: `echo` in `utils.echo`. Letter case and `-` for `_` are no slips.
     """
     word = _plain(name)
     letters = set(word)
@@ -248,7 +248,7 @@ def dotted(path: Iterable[str | int]) -> str:
 
 
 def distance(one: str, other: str) -> int:
-    """How many slips lie between two texts: a letter too many, too few or wrong, or two that changed places.
+    """Return the number of slips between two texts: an extra, missing or wrong letter, or two swapped ones.
 
     Source: Damerau and Levenshtein, in the form that edits no letter twice ("optimal string alignment").
     """

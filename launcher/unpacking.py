@@ -1,6 +1,6 @@
-"""Unpack a tar stream into a new folder: all of it or nothing, and nothing outside of it.
+"""Unpack a tar stream into a new folder, whole or not at all, and never outside of the folder.
 
-The archive is another user's, or another machine's: nothing in it is believed.
+The archive comes from another user or machine, so nothing in it is trusted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MOST_TRIES = 100
 
 
 class UnpackError(LauncherError):
-    """The archive has something that cannot be unpacked, or the files cannot be written."""
+    """The archive has a member that cannot be unpacked, or a file cannot be written."""
 
 
 class Unpacked(NamedTuple):
@@ -34,7 +34,7 @@ class Unpacked(NamedTuple):
 
 
 class PieceReader(io.RawIOBase):
-    """Pieces of bytes as a file to read from."""
+    """A readable file over pieces of bytes."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self._pieces = pieces
@@ -113,7 +113,7 @@ def check_free(folder: str) -> None:
 
 @contextmanager
 def _beside(folder: str) -> Iterator[str]:
-    """A new folder on the same disk, in a hidden one that is locked while this process lives."""
+    """Make a folder on the same disk, in a hidden folder that is locked while this process lives."""
     parent, name = os.path.split(folder)
     made = _missing(parent)
     os.makedirs(parent, exist_ok=True)
@@ -128,12 +128,12 @@ def _beside(folder: str) -> Iterator[str]:
         rmtree(hidden, ignore_errors=True)
         os.close(fd)
         for each in made:
-            with suppress(OSError):  # it has files now
+            with suppress(OSError):  # the folder has files now
                 os.rmdir(each)
 
 
 def _missing(folder: str) -> list[str]:
-    """The folder and those above it that do not exist, the lowest first."""
+    """Return the missing folders among the folder and those above it, the lowest first."""
     found = []
     while not os.path.lexists(folder):
         found.append(folder)
@@ -148,12 +148,12 @@ def _locked(parent: str, prefix: str) -> tuple[str, int]:
         fd = os.open(hidden, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         if try_lock(fd) and is_at(fd, hidden):
             return hidden, fd
-        os.close(fd)  # another process took it for that of a dead one
+        os.close(fd)  # another process took the folder for a dead process's
     raise UnpackError(f"other processes remove the folders that this one makes in {parent}")
 
 
 def _remove_dead(parent: str, prefix: str) -> None:
-    """Remove what killed processes have left."""
+    """Remove the folders that killed processes left."""
     for name in os.listdir(parent):
         if not name.startswith(prefix):
             continue
@@ -189,7 +189,7 @@ class _Unpacking:
                 while (member := archive.next()) is not None:
                     self._add(archive, member)
                     archive.members.clear()  # type: ignore[attr-defined]  # else it remembers them all
-            for _ in pieces:  # an error behind the archive says that it is not whole
+            for _ in pieces:  # an error after the archive's end means that the archive is incomplete
                 continue
         except tarfile.TarError as error:
             raise UnpackError(f"the archive is damaged: {error}") from error
@@ -263,7 +263,7 @@ class _Unpacking:
         except FileExistsError:
             raise self._refused(member.name, "is there twice") from None
         self._has_links = True
-        self._last_parent = self._folder  # it may have been one
+        self._last_parent = self._folder  # the path may have been a link
 
     def _hard_link(self, member: tarfile.TarInfo, path: str) -> None:
         source = self._place(member.linkname)

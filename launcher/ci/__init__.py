@@ -1,1 +1,1 @@
-"""The chain from a pull request to what became of it, as steps of a CI workflow."""
+"""The steps of a CI workflow: plan a pull request, apply its merge, report how its jobs ended."""

@@ -1,8 +1,9 @@
-"""Which approvals a commit of the default branch has, and what an apply leaves behind on GitHub.
+"""Find the approvals of a commit of the default branch, and make the check run that records an apply.
 
-The history is walked along first parents, from the commit back to the last one that was applied: there, a
-check run `launcher apply (PROJECT, TARGET)` says so. Each commit between has come from a pull request, whose
-head holds the effects of its plan, or from a merge queue, whose run has left them on the commit itself.
+The history is walked along first parents, from the commit back to the last one that was applied: that
+commit has a check run `launcher apply (PROJECT, TARGET)`. Each commit in between has come from a pull
+request, whose head holds the effects of its plan, or from a merge queue, whose run has left the effects on
+the commit itself.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from launcher.apply.events import Outcome
 
 MOST_COMMITS: Final = 200
-"""First parents that are asked for the last applied commit."""
+"""How many first parents are searched for the last applied commit."""
 _TRIES = 4
 _PAUSE_S = 2.0
 _NUMBER = re.compile(r"\(#([1-9][0-9]{0,9})\)\s*\Z|\AMerge pull request #([1-9][0-9]{0,9}) ")
@@ -40,7 +41,7 @@ class Merged:
     """The merges since the last applied commit.
 
     Attributes:
-        approvals: of their pull requests, the oldest merge first; one for each list of effects.
+        approvals: the approvals of their pull requests, the oldest merge first; one for each list of effects.
         pulls: the pull requests, by number.
         without: commits that came from no pull request.
         unreviewed: pull requests without a list of effects for this project and target.
@@ -53,7 +54,7 @@ class Merged:
 
 
 class History:
-    """The first parents of a commit, newest first, and what GitHub knows of them."""
+    """The first parents of a commit, newest first, and their check runs and pull requests on GitHub."""
 
     def __init__(
         self,
@@ -66,7 +67,7 @@ class History:
         self._pulls: dict[str, Pull | None] = {}
 
     def merged(self, scope: Scope) -> Merged:
-        """The approvals since the last applied commit. Raises StaleError where there is none."""
+        """Return the merges since the last applied commit. Raises StaleError where no commit was applied."""
         approvals: dict[str, Approval] = {}
         pulls: dict[str, Pull] = {}
         without, unreviewed = [], []
@@ -130,8 +131,8 @@ def withheld(launches: Iterable[Launch], remote: Mapping[str, str]) -> dict[JobK
     """The jobs that a runner which goes away must not start, each with the reason.
 
     Args:
-        remote: scheduler → address of its engine on another machine, "" for one here; a process of the runner
-            holds what runs there, and ends with it.
+        remote: scheduler → address of its engine on another machine, "" for an engine here. A process
+            of the runner watches the apps of a remote engine, and ends with the runner.
     """
     return {
         launch.key: f"its watcher would end with this run, apart from {remote[launch.scheduler]}; "
@@ -142,7 +143,7 @@ def withheld(launches: Iterable[Launch], remote: Mapping[str, str]) -> dict[JobK
 
 
 def without(merged: Merged, keys: Collection[JobKey]) -> list[Approval]:
-    """The approvals of merges, less the starts of some jobs."""
+    """Return the approvals of merges without the starts of some jobs."""
     return [
         replace(each, starts={start: after for start, after in each.starts.items() if start.key not in keys})
         for each in merged.approvals
@@ -159,9 +160,9 @@ def _needs_watcher(launch: Launch) -> bool:
 def applied_check(
     scope: Scope, plan: Plan, outcomes: Sequence[Outcome], merged: Merged, *, run_url: str
 ) -> Check:
-    """The check run that says what was carried out for a commit.
+    """Return the check run that records what was applied for a commit.
 
-    It succeeds when nothing that an approval names is left to do, nor what a plan that is not there yet might
+    It succeeds when no approved effect is left to carry out, and none that a missing list of effects might
     approve: then later applies begin after this commit.
     """
     started = [each for each in outcomes if each.app is not None and each.kind not in ("keep", "hold")]

@@ -1,7 +1,8 @@
-"""Effects in check runs: how a plan on a pull request becomes an approval once it is merged.
+"""Effects in check runs: how the plan of a pull request becomes an approval once the pull request is merged.
 
-A check run on the head of a pull request holds the effects of its plan, compressed. Only an app may write
-check runs, which the token of a workflow is; a commit status may be written by every user who may push.
+A check run on the head of a pull request holds the effects of its plan, compressed. Only a GitHub app may
+write check runs, and the token of a workflow belongs to one; every user who may push can write a commit
+status.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ def effect_checks(plan: Plan, scope: Scope, pull_request: str) -> list[Check]:
 
 
 def approval_in(checks: Iterable[CheckRun], scope: Scope) -> Approval | None:
-    """The approval that the check runs of a commit hold; None for none, or one that is not complete.
+    """Return the approval that the check runs of a commit hold; None where it is missing or incomplete.
 
     Only the newest list of effects counts. Raises LauncherError for one that cannot be read.
     """

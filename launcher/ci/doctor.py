@@ -1,4 +1,4 @@
-"""What is missing for plans on pull requests and applies on merge to work, in the order of their use."""
+"""Find what plans on pull requests and applies on merge still need, in the order of use."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Finding(NamedTuple):
 
     Attributes:
         subject: what was looked at.
-        state: `unknown` where it may not be asked.
+        state: `unknown` where the token may not read it.
         detail: what was found.
         remedy: what to do; "" for `ok`.
     """
@@ -43,7 +43,7 @@ class Finding(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """What the doctor looks at.
+    """The facts that the doctor judges.
 
     Attributes:
         engines: scheduler → why it cannot be reached; "" where it answers.
@@ -215,13 +215,13 @@ def _may_write(permissions: Any, name: str) -> bool:
 
 
 def _shares_tree(launch: Launch) -> bool:
-    """Whether its workspace is the folder of its job file or one above, where other jobs live, too."""
+    """Whether the job's workspace is the folder of its job file or one above it, which other jobs share."""
     parts = launch.workspace.parts if launch.workspace is not None else ()
     return any(_ABOVE.fullmatch(os.path.normpath(part.path)) for part in parts)
 
 
 def why_unreachable(ask: Any) -> str:
-    """Call `ask`; why it failed, or ""."""
+    """Call `ask` and return why it failed; "" where it did not."""
     try:
         ask()
     except LauncherError as error:

@@ -22,10 +22,10 @@ from launcher.errors import LauncherError
 APP: Final = "github-actions"
 """The app that the token of a workflow belongs to; check runs of other apps do not count."""
 MOST_CHARACTERS: Final = 60_000
-"""Of a text to write; GitHub takes at most 65,536 in a comment and 65,535 in a check run."""
+"""The longest text that is written; GitHub takes at most 65,536 in a comment and 65,535 in a check run."""
 _TIMEOUT_S: Final = 30.0
 _PATIENCE_S: Final = 300.0
-"""How long one request may take with all of its repeats."""
+"""Seconds that one request may take with all of its repeats."""
 _MOST_BYTES: Final = 64 << 20
 _MOST_PAGES: Final = 100
 _PERMISSIONS: Final = (
@@ -38,15 +38,15 @@ _PERMISSIONS: Final = (
 
 
 AUTHOR: Final = f"{APP}[bot]"
-"""The author of its comments; those of users may hold any text."""
+"""The author of the workflow's comments; comments of users may hold any text."""
 
 
 class GitHubError(LauncherError):
     """GitHub refused a request, or did not answer.
 
     Attributes:
-        status: of the answer; 0 for none.
-        permission: the one that the token lacks, such as `checks: write`; "" where that is not the reason.
+        status: HTTP status of the answer; 0 without an answer.
+        permission: the permission that the token lacks, such as `checks: write`; "" for another reason.
     """
 
     code = "github"
@@ -109,7 +109,7 @@ class Check(NamedTuple):
 
 
 class _NoRedirects(HTTPRedirectHandler):
-    """A redirect would carry the token to another address."""
+    """Refuses redirects: one would carry the token to another address."""
 
     def redirect_request(self, *args: Any, **more: Any) -> None:
         return None
@@ -175,7 +175,7 @@ class GitHub:
         return _check_run(made)
 
     def pulls_of(self, sha: str) -> list[Pull]:
-        """The pull requests that a commit belongs to; none, too, a moment after a squash."""
+        """Return the pull requests that a commit belongs to; empty also for a moment after a squash."""
         try:
             return [_pull(each) for each in self._pages(f"/commits/{quote(sha)}/pulls")]
         except GitHubError as error:
@@ -217,7 +217,7 @@ class GitHub:
     def _request(
         self, method: str, url: str, body: Mapping[str, Any] | None = None
     ) -> tuple[Any, Mapping[str, str]]:
-        """The answer as JSON and its headers. Repeats a request that did nothing, while patience lasts."""
+        """Return the answer as JSON and its headers. Repeats a request without effect for `_PATIENCE_S`."""
         deadline = time.monotonic() + _PATIENCE_S
         pause = 1.0
         while True:
@@ -229,7 +229,7 @@ class GitHub:
                 if wait is None or time.monotonic() + wait > deadline:
                     raise refusal.error(method, url) from None
             except (URLError, HTTPException, OSError) as error:
-                # An answer that was lost: a POST may have done its work.
+                # The answer was lost: a POST may have taken effect.
                 if method == "POST" or time.monotonic() + pause > deadline:
                     why = getattr(error, "reason", error)
                     raise GitHubError(f"{urlsplit(url).netloc} does not answer: {why}") from error
@@ -259,7 +259,7 @@ class GitHub:
 
 
 class _Refusal(NamedTuple):
-    """An answer that is an error, and what it says of it."""
+    """An HTTP error that GitHub answered: status, headers and message."""
 
     status: int
     headers: Message
@@ -277,14 +277,14 @@ class _Refusal(NamedTuple):
 
     @property
     def is_limit(self) -> bool:
-        """Whether it is too early for this request, which has done nothing."""
+        """Whether a rate limit refused the request, which then had no effect."""
         if self.status == 429:
             return True
         named = "Retry-After" in self.headers or self.headers.get("X-RateLimit-Remaining") == "0"
         return self.status == 403 and (named or "rate limit" in self.message.lower())
 
     def wait_s(self, method: str, pause: float) -> float | None:
-        """How long to wait before the same request again; None where it must not be sent again."""
+        """Return the seconds to wait before the request is repeated; None where it must not be repeated."""
         if not (self.is_limit or (self.status >= 500 and method != "POST")):
             return None
         after, reset = self.headers.get("Retry-After", ""), self.headers.get("X-RateLimit-Reset", "")
@@ -295,7 +295,7 @@ class _Refusal(NamedTuple):
         return pause
 
     def error(self, method: str, url: str) -> GitHubError:
-        """The error, with the permission that is missing."""
+        """Return the error, with the permission that the token lacks."""
         path = urlsplit(url).path
         below = re.sub(r".*?/repos/[^/]+/[^/]+", "", path)
         is_hidden = self.status == 404 and method == "POST"

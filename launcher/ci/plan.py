@@ -1,4 +1,4 @@
-"""What a plan leaves on its pull request: a comment for users, and its effects as an approval."""
+"""Publish a plan on its pull request: a comment for users, and its effects as an approval."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def publish_effects(github: GitHub, runner: Runner, plan: Plan, scope: Scope) -> None:
     """Keep the effects of a stamped plan in check runs on the head of the pull request.
 
-    A merge queue tests a commit that becomes the one on the branch: its effects lie on that commit.
+    The commit that a merge queue tests becomes the commit on the branch, so the effects lie on that commit.
     """
     number = str(runner.pull_request or "")
     for check in effect_checks(plan, scope, number):
@@ -44,7 +44,7 @@ def mark_of(scope: Scope) -> str:
 
 
 def with_applied(body: str, words: str) -> str:
-    """The text of a comment with a sentence about what was applied of it, in place of an earlier one."""
+    """Return a comment's text with a sentence on what was applied, which replaces an earlier one."""
     return f"{body.partition(_APPLIED)[0].rstrip()}\n\n{_APPLIED}\n{words}\n"
 
 

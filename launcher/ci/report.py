@@ -1,4 +1,4 @@
-"""What became of the jobs that a merge has started: one comment on its pull request, when all have ended.
+"""Report how the jobs that a merge started ended: one comment on its pull request, once all have ended.
 
 A comment is written once. An edit would notify no one, and a supervisor has no token that lives for hours: a
 scheduled run looks at the commits that were applied and not reported yet.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from launcher.ci.github import GitHub
 
 MOST_COMMITS: Final = 50
-"""First parents of the branch that are looked at."""
+"""How many first parents of the branch are searched for applied commits."""
 _MOST_RESULTS: Final = 20
 _MOST_OF_TABLE: Final = MOST_CHARACTERS // 2
 _APPLIED: Final = re.compile(r"launcher apply \((?P<project>[^,()]+), (?P<target>[^,()]+)\)")
@@ -32,16 +32,16 @@ _BAD: Final = frozenset({"failed", "lost", "cancelled", "skipped"})
 
 
 class Ended(NamedTuple):
-    """How a job stands.
+    """The state of a job that a merge started.
 
     Attributes:
-        matrix: the name of its matrix; "" for a job of its own.
-        state: of its attempt; "unknown" where nothing is known of it.
+        matrix: the name of its matrix; "" for a job outside of a matrix.
+        state: the state of its attempt; "unknown" where the attempt is not known.
         took: as text, such as `2h10m`; "" before its end.
         asked: the resources of the job file, as text.
         message: the root cause.
         output: the last lines of a failed job; "" where they must not be shown.
-        results: what it has left in its metrics.json, beside the values of the success before it.
+        results: the numbers in its metrics.json, beside those of the previous success.
     """
 
     job: str
@@ -62,7 +62,7 @@ class Ended(NamedTuple):
 
 
 Look = Callable[[Sequence[Mapping[str, Any]]], Sequence[Ended]]
-"""Finds how the jobs stand that a check run names."""
+"""Returns the states of the jobs that a check run names."""
 
 
 def report(github: GitHub, commits: Sequence[str], look: Look) -> list[str]:
@@ -115,7 +115,7 @@ def _applied(check: CheckRun) -> tuple[Scope | None, Mapping[str, Sequence[Mappi
 
 
 def _is_due(jobs: Sequence[Ended]) -> bool:
-    """Whether all have ended, or one has failed."""
+    """Whether all jobs have ended, or one has failed."""
     return all(job.has_ended for job in jobs) or any(job.state == "failed" for job in jobs)
 
 
@@ -139,7 +139,7 @@ def _tell(
 def comment_text(mark: str, sha: str, jobs: Sequence[Ended], url: str = "") -> str:
     """The comment in Markdown: the verdict first, a row for each job, the bad ones first.
 
-    The jobs of a large matrix share rows, but for the first ones that are bad.
+    The jobs of a large matrix share rows, except the first failed ones.
     """
     ordered = sorted(jobs, key=lambda job: (job.state not in _BAD, natural(job.job)))
     groups = fold(
@@ -159,7 +159,7 @@ def comment_text(mark: str, sha: str, jobs: Sequence[Ended], url: str = "") -> s
 
 
 def _row(jobs: Sequence[Ended]) -> str:
-    """A row for jobs that share it; without times and reasons in which they differ."""
+    """Return the row that some jobs share, without the times and reasons in which they differ."""
     took, why = ({getattr(job, name) for job in jobs} for name in ("took", "message"))
     name, first = named([job.name for job in jobs]), jobs[0]
     cells = [name, first.state, first.took if len(took) == 1 else "", plain(first.asked)]
@@ -168,7 +168,7 @@ def _row(jobs: Sequence[Ended]) -> str:
 
 
 def _results(job: Ended) -> str:
-    """A table of its results; "" without any."""
+    """Return a table of the job's results; "" without any."""
     if not job.results:
         return ""
     rows = [
@@ -185,7 +185,7 @@ def _results(job: Ended) -> str:
 
 
 def _last_lines(job: Ended) -> str:
-    """The last lines of its output, folded; "" without any."""
+    """Return the last lines of the job's output in a folded block; "" without any."""
     if not job.output:
         return ""
     return (
@@ -195,7 +195,7 @@ def _last_lines(job: Ended) -> str:
 
 
 def _fitting(parts: Iterable[str], room: int) -> Iterator[str]:
-    """The parts that are not empty, whole ones, as many as there is room for."""
+    """Join as many of the non-empty parts as fit; no part is cut."""
     for part in parts:
         if part and (room := room - len(part) - 1) > 0:
             yield part

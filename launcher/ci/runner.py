@@ -33,7 +33,7 @@ class Runner:
         before: the commit of the branch before a push; "" for other events.
         pull_request: its number; None for other events.
         is_fork: the pull request comes from another repository, so that the token may write nothing.
-        is_hosted: the machine is GitHub's, and goes away after the run.
+        is_hosted: the machine is GitHub's, and is discarded after the run.
         is_public: everyone may read the repository, and with it its comments.
         summary_path, output_path: files that the runner reads; "" for none.
         inputs: of `workflow_dispatch`.
@@ -64,7 +64,7 @@ class Runner:
 
 
 def runner_of(environ: Mapping[str, str]) -> Runner:
-    """The run that this process belongs to. Raises LauncherError outside of a runner, or for a wrong one."""
+    """Return the run of this process. Raises LauncherError outside of a runner or for wrong variables."""
     if environ.get("GITHUB_ACTIONS") != "true":
         raise LauncherError(
             "this is no run of GitHub Actions: GITHUB_ACTIONS is not set",

@@ -1,6 +1,6 @@
 """The arguments of a command: declared as argparse would take them, and read from a command line.
 
-Not by argparse, which takes longer to load than the quickest commands run. The tests compare what both read.
+argparse is not used: it takes longer to load than the quickest commands run. The tests compare both parsers.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Argument:
 
     Attributes:
         group: the title of the section of the help.
-        dest: the attribute of `Values`.
+        dest: the attribute of `Values` that gets the value.
         help: "" hides the argument.
     """
 
@@ -85,7 +85,7 @@ class Arguments:
     """The arguments of one command.
 
     Attributes:
-        command: as it is typed, with `launcher`.
+        command: the command as typed, with `launcher`.
     """
 
     def __init__(self, command: str) -> None:
@@ -171,7 +171,7 @@ class Arguments:
         return UsageError(f"{name}: {problem}", hint=f"see `{self.command} --help`")
 
     def _unknown(self, word: str, options: dict[str, Argument]) -> UsageError:
-        """The error, with the option that was meant. A letter means the one option that begins with it."""
+        """Return the error with the nearest option; for one letter, the only option that begins with it."""
         see = f"see `{self.command} --help`"
         if not word.startswith("-"):
             return UsageError(f"unexpected argument `{word}`", hint=see)

@@ -23,7 +23,7 @@ from launcher.runner import Runner
 from launcher.specs.jobkey import DEFAULT_TARGET, JobKey
 
 SIGNALLED = 128
-"""The exit code of a command that a signal has ended is this and the signal's number."""
+"""The exit code of a command that a signal has ended is this number plus the signal's."""
 
 
 def run_attached(info: Any, name: str, args: Any, runner: Runner, console: Console) -> int:

@@ -57,7 +57,7 @@ def _clear_left_behind() -> None:
 
 
 def _var_file(path: str, cwd: str) -> str:
-    """A file with variables as the commit has it, else the one that is here."""
+    """Return the path of a variables file: the commit's version, else the file of the working tree."""
     return path if os.path.exists(os.path.join(cwd, path)) else os.path.abspath(path)
 
 
@@ -72,7 +72,7 @@ def _commit(tree: Repository, revision: str) -> str:
 
 
 def _moved(path: str, old_root: str, new_root: str) -> str:
-    """A path as it stands below another root; relative ones stay."""
+    """Return an absolute path moved below another root, and a relative path unchanged."""
     if not os.path.isabs(path):
         return path
     return os.path.join(new_root, os.path.relpath(os.path.realpath(path), os.path.realpath(old_root)))

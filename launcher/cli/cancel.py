@@ -52,7 +52,7 @@ def add_arguments(parser: Any) -> None:
 
 def run(args: Any, console: Console, *, always_asks: bool = False) -> int:
     """Args:
-    always_asks: also before a single app is stopped.
+    always_asks: whether to ask also before a single app is stopped.
     """
     from launcher.cli.interrupts import terminate_with_exception
     from launcher.inventory.find import find_each
@@ -87,7 +87,7 @@ def run(args: Any, console: Console, *, always_asks: bool = False) -> int:
 
 
 def _inspected(apps: Sequence[AppRecord], problems: list[Problem], console: Console) -> list[AppRecord]:
-    """The current records of apps. Of several, apps that cannot be read are reported and left out.
+    """Return the current records of apps. Among several, apps that cannot be read are reported and left out.
 
     Args:
         problems: gets the errors.
@@ -136,7 +136,7 @@ def _ask(apps: Sequence[AppRecord], console: Console) -> None:
 def _cancel_all(
     apps: Sequence[AppRecord], grace_s: float | None, problems: list[Problem], console: Console
 ) -> None:
-    """Stop apps together. Of several, those that cannot be stopped are reported; many others are counted.
+    """Stop apps together. Among several, an app that cannot be stopped is reported; many others are counted.
 
     Args:
         problems: gets the errors.

@@ -89,6 +89,6 @@ def _plain(value: Any) -> Any:
 
 
 def _lines(text: str, name: int, console: Console) -> list[str]:
-    """The first line of a description, wrapped to the columns left beside names of length `name`."""
+    """Wrap the first line of a description to the columns left beside names of length `name`."""
     first = text.split("\n", 1)[0]
     return [first] if console.columns is None else wrap(first, max(20, console.columns - name - 2)) or [""]

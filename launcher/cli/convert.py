@@ -1,4 +1,4 @@
-"""`launcher convert`: write the job file that is equal to a component call, or to a file of another tool."""
+"""`launcher convert`: write the job file that equals a component call or a file of another tool."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def _roles(app: AppDef) -> dict[str, Any]:
 
 
 def _call(name: str, component: Component, arguments: ComponentArgs) -> dict[str, Any]:
-    """The fields of the job with a component call: for apps that roles of a job file cannot express."""
+    """Return the job's fields with a component call, for apps that roles of a job file cannot express."""
     given: dict[str, Any] = {**arguments.positional_args, **arguments.kwargs}
     args = {}
     for key, parameter in component.parameters.items():
@@ -178,7 +178,7 @@ def _text(fields: dict[str, Any]) -> str:
 
 
 def _said(role: dict[str, Any]) -> dict[str, Any]:
-    """A role without fields that have their default value; the command of a script is written as that."""
+    """Return a role without default values; the command of a script is written as a script."""
     said = {key: value for key, value in role.items() if RoleSpec.model_fields[key].default != value}
     script = script_of(role["entrypoint"], role.get("args", ()))
     if script is None:
@@ -198,7 +198,7 @@ def _canonical(text: str) -> str:
 
 
 def _disproof(text: str, app: AppDef) -> str | None:
-    """Why `text`, as a job file in this folder, does not define `app` (names aside); None if it does."""
+    """Return why `text`, as a job file in this folder, does not define `app` (names aside), or None."""
     compiled = compile_text(text, os.path.abspath("job.launcher.yaml"), SchedulerRules())
     if compiled.errors:
         return "; ".join(found.message for found in compiled.errors)

@@ -58,7 +58,7 @@ def run(args: Any, console: Console) -> int:
 def _text(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{key}={text}" for key, text in value.items())
-    if isinstance(value, list):  # of needs
+    if isinstance(value, list):  # states of needs
         return ", ".join(f"{each['job']}@{each['attempt']} ({_standing(each)})" for each in value)
     return str(value)
 

@@ -1,4 +1,4 @@
-"""What the exit codes of every command mean; `docs/exit-codes.md` has the same words, and advice."""
+"""The meanings of the exit codes of all commands; `docs/exit-codes.md` has the same words, and advice."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def _report(
 
 
 def _diff(rewrite: Rewrite, what: str) -> Iterator[str]:
-    """The lines of the change, without their ends. `what` says of its new text how it was made."""
+    """Yield the lines of the diff without line ends. `what` says how the new text was made: "formatted"."""
     from difflib import unified_diff
 
     old, new = rewrite.before.splitlines(keepends=True), rewrite.after.splitlines(keepends=True)
@@ -169,9 +169,9 @@ def _prepared(file: str, path: str) -> Rewrite:
 
 
 def write(rewrite: Rewrite, check: Callable[[str, str], object] | None = None) -> None:
-    """Replace the file atomically, after verifying what its jobs are then.
+    """Replace the file atomically, after verifying the jobs that the new text defines.
 
-    A link stays a link; mode and owner stay where the user may set them.
+    A link stays a link; the file keeps its mode and owner where the user may set them.
 
     Args:
         check: called with the paths of the file and of the new one beside it; raises LauncherError for a new

@@ -111,7 +111,7 @@ def _query(args: Any) -> Query:
 
 
 def _escaped(text: str) -> str:
-    """The regular expression for a text; without the needless escapes of `re.escape`, it is found faster."""
+    """Return the regular expression for a text. The needless escapes of `re.escape` would slow it down."""
     return re.sub(r"([.\[\](){}*+?|^$\\])", r"\\\1", text)
 
 
@@ -140,7 +140,7 @@ def _print_lines(replicas: Replicas, args: Any, query: Query, names: Names, cons
 
 
 def _print_attempts(replicas: Replicas, args: Any, names: Names, console: Console) -> bool:
-    """Print the attempts with a match; of each as soon as it is known."""
+    """Print the attempts with a match, each as soon as it is known; return whether there were any."""
     has_match = False
     last, number = None, 0
 

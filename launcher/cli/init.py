@@ -154,13 +154,13 @@ def _ci_setup(args: Any, jobs: Sequence[str], top: str, console: Console) -> Set
 
 
 class _File(NamedTuple):
-    """One file that init wants to be there.
+    """One file that init writes, or adds to.
 
     Attributes:
         path: absolute.
         text: the content of a new file.
         addition: what to add to an existing file of the user, which is never overwritten.
-        marks: words of which an existing file holds all when it needs no addition.
+        marks: words; an existing file that holds all of them needs no addition.
         own_mark: a word of every version of a file that only launcher writes; a newer one replaces it.
         is_optional: whether an existing file with other content is left alone without an error.
     """
@@ -184,12 +184,12 @@ def _job_files(args: Any, folder: str, name: str, *, has_jobs: bool) -> Iterator
         config = f"{_modeline(config_path, top, PROJECT_SCHEMA)}\n{config}"
     yield _File(path, text)
     yield _File(config_path, config)
-    if not has_jobs:  # it would change the workspaces of those jobs, and with them their digests
+    if not has_jobs:  # the file would change the workspaces of those jobs, and with them their digests
         yield _File(os.path.join(folder, _IGNORE_FILE), templates.IGNORE, is_optional=True)
 
 
 def _extra_files(args: Any, top: str) -> Iterator[_File]:
-    """The files at the top of the repository that options ask for."""
+    """Yield the files at the top of the repository that options ask for."""
     if args.editor:
         for kind, place in (("job", SCHEMA), ("project", PROJECT_SCHEMA)):
             schema = published(kind)
@@ -219,7 +219,7 @@ def _json(value: Any) -> str:
 
 
 def _modeline(path: str, top: str, schema: str) -> str:
-    """The first line of a file, from which editors find its schema."""
+    """Return the first line of a job file, from which editors find its schema."""
     relative = os.path.relpath(os.path.join(top, schema), os.path.dirname(path)).replace(os.sep, "/")
     return f"#:schema {relative}" if path.endswith(".toml") else f"# yaml-language-server: $schema={relative}"
 

@@ -12,7 +12,7 @@ from launcher.errors import LauncherError, UsageError
 
 WORKFLOW = ".github/workflows/launcher.yml"
 KEY, KNOWN_HOSTS = "LAUNCHER_SSH_KEY", "LAUNCHER_KNOWN_HOSTS"
-"""The secrets of the repository with which a runner reaches an engine by ssh."""
+"""The names of the repository secrets with which a runner reaches an engine by ssh."""
 
 _CHECKOUT = "actions/checkout@3d3c42e5aac5ba805825da76410c181273ba90b1 # v7.0.1"
 _SETUP_PYTHON = "actions/setup-python@5fda3b95a4ea91299a34e894583c3862153e4b97 # v7.0.0"
@@ -36,8 +36,8 @@ class Engine(NamedTuple):
     Attributes:
         title: for questions and messages.
         variable: names the address in the environment of the runner; "" for the runner itself.
-        scheme: of the address in the variable; "" for a host without a port.
-        cron: of the report. GitHub bills hosted runners by the minute.
+        scheme: URL scheme of the address in the variable; "" for a host without a port.
+        cron: schedule of the report. GitHub bills hosted runners by the minute.
     """
 
     title: str
@@ -54,7 +54,7 @@ ENGINES = {
 
 
 class Setup(NamedTuple):
-    """What the workflow depends on.
+    """The values that the workflow is made from.
 
     Attributes:
         host: the engine's address as ssh knows it; "" for a self-hosted runner.
@@ -71,10 +71,10 @@ class Setup(NamedTuple):
 
 
 def asked_setup(args: Any, jobs: Iterable[str], branch: str, requirement: str, console: Console) -> Setup:
-    """The setup that options and, at a terminal, answers describe. Without either, a self-hosted runner.
+    """Return the setup that options and, at a terminal, answers describe; else that of a self-hosted runner.
 
     Args:
-        jobs: the texts of the job files that are there, which name secrets.
+        jobs: the texts of the existing job files, which name secrets.
 
     Raises UsageError.
     """

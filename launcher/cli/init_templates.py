@@ -94,7 +94,7 @@ AGENTS = f"""\
 Jobs are declared in `*.launcher.yaml` and `*.launcher.toml` files. Before you write, plan, start or look at
 one, read `{SKILL}`; `launcher skill` prints it for the installed version.
 """
-"""A section of an AGENTS.md, which agents read whole for each task: it leads to the page."""
+"""A section of an AGENTS.md, which agents read whole for each task: it links to the skill."""
 
 HOOKS = """\
 - repo: local

@@ -22,7 +22,7 @@ def terminate_with_exception() -> None:
 
     try:
         signal.signal(signal.SIGTERM, _terminated)
-    except ValueError:  # how Python refuses it in other threads
+    except ValueError:  # Python raises this in other threads
         pass
 
 
@@ -93,4 +93,4 @@ class Attached:
             self._error = error
             signal.pthread_kill(
                 threading.main_thread().ident or 0, signal.SIGINT
-            )  # wakes it from a blocking call
+            )  # wakes the main thread from a blocking call

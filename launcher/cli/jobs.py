@@ -29,7 +29,7 @@ def add_arguments(
     """Add the arguments for job files.
 
     Args:
-        is_kept: whether the command takes launches that were kept, which do not know where values come from.
+        is_kept: whether the command takes launches from the cache, which lack the origins of values.
     """
     parser.add_argument("files", metavar="FILE", nargs=nargs, help=what)
     add_variables(parser, is_kept=is_kept)
@@ -93,7 +93,7 @@ def compiled(
     """Compile job files with the variables and options of the command line. Errors are in the result.
 
     Args:
-        cwd, checkout: where the files are those of another commit.
+        cwd, checkout: set when the files are those of another commit.
         placeholders: replace variables without a value, and warn of needs that the project does not declare;
             only the number of launches is then valid.
     """
@@ -171,7 +171,7 @@ def note_left_out(result: Compiled, args: Any, console: Console) -> None:
 
 
 def declared_in(launch: Launch, job: str) -> str:
-    """The job file of the project, not given on the command line, that declares a need; "" for none."""
+    """Return the project's job file that declares a need but is not on the command line; "" for none."""
     from launcher.jobfile import declared_elsewhere
 
     return declared_elsewhere(job, launch)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _MOST = 50
 _LEAST = 10
-_SEARCHED = 1000  # newest apps whose projects are suggested for a misspelt one
+_SEARCHED = 1000  # newest apps whose projects are suggested for a misspelt project
 _AROUND = 4  # lines of the terminal for headings, the note below, and prompts
 
 USAGE = "list [OPTIONS]"
@@ -38,7 +38,7 @@ STATES = (*LIVE, *ENDED, "unknown")
 
 
 def _states(text: str) -> tuple[str, ...]:
-    """States in any case: the table shows them in capitals."""
+    """Parse states in upper or lower case: the table shows them in capitals."""
     return several_of(*STATES)(text.lower())
 
 
@@ -108,7 +108,7 @@ def _none(args: Any) -> str:
 
 
 def _default(args: Any, console: Console) -> int:
-    """How many apps to list: at a terminal as many as it shows, so that the newest do not scroll off."""
+    """Return how many apps to list: at a terminal as many as fit, so that the newest do not scroll off."""
     if args.json or not console.is_terminal:
         return _MOST
     from os import get_terminal_size
@@ -121,7 +121,7 @@ def _default(args: Any, console: Console) -> int:
 
 
 def _others() -> str:
-    """How to list the apps that only shared engines know."""
+    """Return the hint on how to list the apps that only shared engines know."""
     from launcher.schedulers.registry import SHARED_ENGINES, imported
 
     engines = {name: imported(home)() for name, home in SHARED_ENGINES.items()}

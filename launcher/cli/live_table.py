@@ -26,7 +26,7 @@ More = Callable[[], Sequence[AppRecord]]
 
 _INTERVAL_S = 0.25
 _AGAIN_S = 2.0
-_AWAY_S = 600.0  # how long an engine may be away that has answered before
+_AWAY_S = 600.0  # seconds that an engine may be away after it has answered
 _SHARE = 4  # refreshing takes at most 1/4 of the time: many apps are refreshed less often
 
 
@@ -112,9 +112,9 @@ def _refresh(
 
 
 def _still_held(apps: Sequence[AppRecord]) -> dict[str, AppRecord]:
-    """By handle, those of these apps that have not started: read together, as there may be a thousand.
+    """Return handle → app of the apps that have not started; one read for all, as there may be a thousand.
 
-    Empty where a scheduler cannot be reached.
+    The result is empty where a scheduler cannot be reached.
     """
     warnings: list[str] = []
     ids = [app.app_id for app in apps]

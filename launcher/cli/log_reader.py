@@ -24,15 +24,15 @@ _FILES = 2  # open files of the reader of one replica's log
 
 
 class LogRequest:
-    """Which output of which replicas to show, and how.
+    """A selection of the output of replicas, and the way to show it.
 
     Attributes:
         since, until: seconds since the epoch.
         prefixes: one per replica, or empty.
-        runs: replica → when the run of it began and ended whose output is wanted; None for all output.
+        runs: replica → start and end of the run whose output is wanted; None for all output.
         as_json: whether each line is a JSON object.
         raw: whether control sequences reach a terminal as they are.
-        is_held: whether the app has not started, and its start is to be waited for.
+        is_held: whether the app has not started, so that its start is awaited first.
         on_restart: called with the app id and each restart while the logs are followed.
         live: the display that shows lines and progress bars; `read` then yields nothing.
     """
@@ -76,7 +76,7 @@ class LogRequest:
         return self.prefixes[number] if self.prefixes else b""
 
     def shaper(self, app: AppRecord, number: int) -> Shaper:
-        """What makes lines of the output of a replica: it gets pieces with their times."""
+        """Return the shaper of a replica's output: it turns pieces with their times into lines."""
         if self.as_json:
             from launcher.cli.render.log_json import JsonShaper
 
@@ -130,7 +130,7 @@ def _for_terminal(found: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _of_apps(logs: Logs) -> Iterator[bytes]:
-    """The logs of several apps: by time, or as they are written when followed."""
+    """Yield the logs of several apps, merged by time, or as they are written when followed."""
     if logs[0][1].follow:
         from launcher.schedulers.many import as_they_come
 
@@ -139,7 +139,7 @@ def _of_apps(logs: Logs) -> Iterator[bytes]:
 
 
 def read(app: AppRecord, request: LogRequest) -> Iterator[bytes]:
-    """The text to show for one app, in pieces. Of a held app, from its start on."""
+    """Yield the text to show for one app, in pieces; for a held app, from its start on."""
     if request.is_held:
         return _from_start(app, request)
     if request.runs is not None:
@@ -173,7 +173,7 @@ def _from_start(app: AppRecord, request: LogRequest) -> Iterator[bytes]:
 
 
 def _of_runs(app: AppRecord, request: LogRequest) -> Iterator[bytes]:
-    """The output of one run of each replica. Read by record: its last line may have no newline."""
+    """Yield the output of one run of each replica, read by record: its last line may have no newline."""
     if len(request.replicas) > 1 or request.prefixes or request.timestamps or request.as_json:
         return _with_times([(app, request)])
     from launcher.schedulers.logs import tail

@@ -160,8 +160,7 @@ def _of_apps(args: Any, found: Selection, console: Console) -> int:
 def _held(found: Selection, console: Console, *, follow: bool) -> set[str]:
     """The handles of the apps that have not started, whose output is to be followed from their start.
 
-    Prints why these apps have no output yet, and skipped ones never will; what cannot be shown is taken out
-    of `found`.
+    Prints why held and skipped apps have no output, and removes from `found` apps without output to follow.
     """
     held = set()
     for selected in list(found.selected):
@@ -181,7 +180,7 @@ def _held(found: Selection, console: Console, *, follow: bool) -> set[str]:
 
 
 def _requests(args: Any, found: Selection, console: Console) -> Logs:
-    """The log requests of the apps found. Of a group, apps without such logs are skipped with a warning.
+    """Return the log requests of the apps found. In a group, apps without logs are skipped with a warning.
 
     Raises LauncherError if no app has logs.
     """
@@ -232,7 +231,7 @@ def _choose_runs(app: AppRecord, request: LogRequest, restart: int) -> None:
 
 
 def _reporter(app: AppRecord | None, request: LogRequest, console: Console) -> OnRestart:
-    """Prints restarts while logs are followed; with the job's name if there are several."""
+    """Return a function that prints restarts of followed apps, with the job's name if there are several."""
     from launcher.cli.log_reader import note
 
     front = f"{app.name or app.app_id} " if app is not None else ""

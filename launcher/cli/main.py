@@ -1,8 +1,8 @@
 """Find the command, parse its arguments, run it, and turn errors into exit codes.
 
 The only place that catches errors for the user: a LauncherError is shown as `error: …` and sets the exit
-code; a closed stdout ends the command silently; Ctrl-C gives 130 and SIGTERM 143. Of a command that prints
-JSON, stdout gets the object of the error.
+code; a closed stdout ends the command silently; Ctrl-C gives 130 and SIGTERM 143. A command that prints JSON
+writes the error object to stdout.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def unknown_command(name: str) -> UsageError:
 def report(error: LauncherError, console: Console) -> int:
     """Show an error and return its exit code."""
     try:
-        console.flush()  # keeps the order of output where both streams are one terminal
+        console.flush()  # so that output keeps its order where both streams are one terminal
     except (LauncherError, OutputClosed):
         console.silence()
     if isinstance(error, JobFileError) and error.diagnostics:

@@ -1,4 +1,4 @@
-"""`launcher metrics`: what a monitoring system reads of apps, as a file for node-exporter."""
+"""`launcher metrics`: write metrics of apps for a monitoring system, as a file for node-exporter."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def add_arguments(parser: Any) -> None:
 
 
 def label(text: str) -> tuple[str, str]:
-    """A further label."""
+    """Parse a further label, `NAME=VALUE`."""
     name, value = key_value(text)
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or name.startswith("__"):
         raise ValueError(f"`{name}` is no name of a label: use letters, digits and `_`")

@@ -109,7 +109,7 @@ def run(args: Any, console: Console) -> int:
     if args.base is not None:
         plan = attributed(plan, _base(args, console), args.base, "this change")
     text = document(plan) if args.out or args.json_into or args.json else ""
-    if args.json:  # stdout gets the plan, or why there is none
+    if args.json:  # stdout gets the plan, or the reason why there is none
         check_plan(plan)
         _write_files(text, args)
     _show(plan, text, args, console)
@@ -141,7 +141,7 @@ def _base(args: Any, console: Console) -> tuple[Launch, ...]:
 
 
 def _compare(launches: tuple[Launch, ...], args: Any, console: Console) -> int:
-    """Show the differences between the job files and those of the base; ask nothing else."""
+    """Show the differences between the job files and those of the base; asks no engine and no ledger."""
     from json import dumps
 
     from launcher.cli.render.comparison import comparison_json, comparison_markdown, comparison_text

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 def findings(path: str) -> list[Diagnostic]:
-    """Why a file is not a saved plan that can be applied; empty when it is one."""
+    """Return the problems that keep a saved plan from being applied; empty for a valid plan."""
     from launcher.jobfile import Diagnostic
     from launcher.plan.codec import PlanFileError, loads
 
     try:
         raw = _bytes(path)
-        _json(path, raw)  # a syntax error has its place
+        _json(path, raw)  # names line and column of a syntax error
         loads(raw, name=path)
     except JobFileError as error:
         return [*error.diagnostics]

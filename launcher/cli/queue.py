@@ -50,7 +50,7 @@ def run(args: Any, console: Console) -> int:
 
 
 def as_text(tables: Tables, *, in_full: bool, color: bool, columns: int | None) -> str:
-    """The tables as people read them; see `queue_text`."""
+    """Return the tables as text; see `queue_text`."""
     from launcher.cli.render.queue_text import queue_text
     from launcher.inventory.recorded import families as families_of
     from launcher.turns.machine import machine
@@ -61,7 +61,7 @@ def as_text(tables: Tables, *, in_full: bool, color: bool, columns: int | None) 
 
 
 def _cleared(tables: Tables) -> dict[tuple[int, str, str], list[int]]:
-    """The processes that keep the shares of dead holders; has these shares cleared."""
+    """Return the processes that keep the shares of dead holders, and have those shares cleared."""
     from launcher.inventory.turns import have_cleared, left_by
 
     left = {each.place: left_by(each) for each in tables.holders if each.is_left}

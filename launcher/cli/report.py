@@ -1,4 +1,4 @@
-"""`launcher report`: what ran, what it used and why it failed, as one page to open, print or send."""
+"""`launcher report`: report what ran, what it used and why it failed, as one page to open, print or send."""
 
 from __future__ import annotations
 

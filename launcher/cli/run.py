@@ -40,7 +40,7 @@ EXAMPLES = """\
 
 Exit codes: 0 succeeded, 5 did not succeed, 130 interrupted."""
 
-_SHOWN = 8  # names in a message
+_SHOWN = 8  # the most names in a message
 
 
 def add_arguments(parser: Any) -> None:
@@ -85,7 +85,7 @@ def add_arguments(parser: Any) -> None:
 
 
 def divide(words: Sequence[str], declared: Any) -> tuple[Sequence[str], Sequence[str] | None]:
-    """Split the command line into the words of this command and those of its component, None without one."""
+    """Split the command line into the words of this command and of its component (None without one)."""
     return words_of(words, declared)
 
 

@@ -70,7 +70,7 @@ def run_request(args: Any, console: Console) -> int:
 
 
 def _workspace_of_component(args: Any) -> object:
-    """From the command line, else the configuration; "" for none."""
+    """Return the workspace of the command line, else of the configuration; "" for none."""
     if args.workspace is not None:
         return args.workspace
     given = config.get_config("cli", "run", "workspace")
@@ -133,7 +133,7 @@ class RunRequest:
     Attributes:
         scheduler_args: run options; `scheduler_cfg` takes precedence.
         component_args: parameter → value; `component_args_str` takes precedence.
-        dryrun, detach, queue: as the options of these names.
+        dryrun, detach, queue: as the options with these names.
         workspace, parent_run_id: as the options; None if absent.
         wait, log, tee_logs: accepted and ignored: `run` waits and shows output unless it detaches.
     """

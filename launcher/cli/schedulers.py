@@ -50,7 +50,7 @@ def run(args: Any, console: Console) -> int:
 
 
 def _about(name: str) -> dict[str, Any]:
-    """Whether plan and apply support it, and its description, or the error if it cannot be loaded."""
+    """Return whether plan and apply support a scheduler, and its description or the error of loading it."""
     try:
         scheduler = get_scheduler(name, "launcher")
     except LauncherError as error:  # a broken plug-in must not hide the others
@@ -60,7 +60,7 @@ def _about(name: str) -> dict[str, Any]:
 
 
 def _factory_doc(name: str) -> str | None:
-    """The docstring of the factory: a class may serve several names, with a factory each."""
+    """The docstring of the factory: one class may serve several names, each with its own factory."""
     module, _, function = DEFAULT_SCHEDULERS.get(name, "").partition(":")
     if module:
         factory = getattr(import_module(module), function)

@@ -28,7 +28,7 @@ EXAMPLES = """\
   launcher start train --now
   launcher start 'sweep-0p1-*' --now"""
 
-_STARTED_S = 30.0  # how long an app in line may take to start
+_STARTED_S = 30.0  # seconds that an app in line may take to start
 _LOOK_S = 0.05
 
 
@@ -43,7 +43,7 @@ def add_arguments(parser: Any) -> None:
 
 def run(args: Any, console: Console, *, always_asks: bool = False) -> int:
     """Args:
-    always_asks: before apps are started.
+    always_asks: whether to ask before apps are started.
     """
     from launcher.errors import LauncherError, UsageError
     from launcher.inventory.find import find_each
@@ -84,7 +84,7 @@ def run(args: Any, console: Console, *, always_asks: bool = False) -> int:
 
 
 def _start(seen: list[AppRecord], console: Console, *, always_asks: bool) -> list[AppRecord]:
-    """Start the apps that are in line; returns those that are asked to start. Raises BlockedError."""
+    """Start the apps that are in line; return the apps that were asked to start. Raises BlockedError."""
     from launcher.inventory.turns import start_now
 
     in_line = [app for app in seen if app.state == "queued" and not app.abandoned]
@@ -129,10 +129,10 @@ def _seen(apps: list[AppRecord]) -> list[AppRecord]:
 
 
 def _say_why_not(app: AppRecord, console: Console, *, is_picked: bool) -> None:
-    """Say of an app that is not in line what it does instead.
+    """Print the state of an app that is not in line. Raises LauncherError for one that is still in line.
 
     Args:
-        is_picked: whether it was named by itself. Raises LauncherError then, unless it has started.
+        is_picked: whether the user named this app; raises LauncherError then, unless it has started.
     """
     from launcher.errors import LauncherError
     from launcher.inventory.status import inspect
@@ -149,7 +149,7 @@ def _say_why_not(app: AppRecord, console: Console, *, is_picked: bool) -> None:
 
 
 def _show_starts(apps: list[AppRecord], console: Console) -> list[AppRecord]:
-    """Print the apps as they leave the line; returns those that have not started in time."""
+    """Print the apps as they leave the line; return the apps that have not started in time."""
     import time
 
     from launcher.inventory.listing import current

@@ -1,4 +1,4 @@
-"""`launcher use`: what jobs asked for against what they used, and edits of their files."""
+"""`launcher use`: compare the resources that jobs asked for with those they used, and edit their files."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def run(args: Any, console: Console) -> int:
     if args.json and args.write:
         raise UsageError("--json and --write cannot be combined")
     keys = _keys(args) if args.jobs else None
-    present(recorded.live, warn=console.warn)  # records the ends that are not yet
+    present(recorded.live, warn=console.warn)  # records the ends that are not on record yet
     since = time.time() - _WEEK_S if args.since is None else args.since
     limit = None if args.jobs else args.limit
     found, total = uses(since, keys, target=args.target, project=args.project, limit=limit)

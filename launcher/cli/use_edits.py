@@ -1,4 +1,4 @@
-"""Edits of job files that ask for the suggested amounts: the values in place, all other text as it is."""
+"""Edit job files to ask for the suggested amounts: values change in place, all other text stays."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class Edits:
     """The edits of one file.
 
     Attributes:
-        expected: target → the documents of its jobs with them.
-        notes: what else they change.
+        expected: target → the documents of its jobs after the edits.
+        notes: sentences on what else the edits change.
     """
 
     rewrite: Rewrite
@@ -49,7 +49,7 @@ class Edits:
     notes: Sequence[str]
 
     def check(self, path: str, beside: str) -> None:
-        """Raises LauncherError if the file `beside` is another job, or asks for more than it should."""
+        """Raise LauncherError if the file `beside` defines another job, or asks for more than expected."""
         if any(_documents(_compiled(beside, target)) != made for target, made in self.expected.items()):
             raise LauncherError(
                 f"{self.rewrite.file}: not edited: more would change than the suggested amounts",
@@ -58,7 +58,7 @@ class Edits:
 
 
 def edits(found: Sequence[JobUse]) -> tuple[list[Edits], list[str]]:
-    """The edits of job files that suggestions lead to, and a sentence for each one that cannot be made."""
+    """Return the edits that the suggestions lead to, and a sentence for each edit that cannot be made."""
     wanted: dict[tuple[str, str], list[tuple[JobUse, Amount]]] = {}
     for use in found:
         for amount in use.amounts:
@@ -90,7 +90,7 @@ def _title(use: JobUse, amount: Amount) -> str:
 
 
 class _Wanted(NamedTuple):
-    """The value of an amount that is to be edited, and who reads it."""
+    """The value of an amount that is to be edited, and its readers."""
 
     title: str
     suggested: int
@@ -102,7 +102,7 @@ class _File:
     """The edits of one job file.
 
     Attributes:
-        texts: start and end of a value in the file → what is wanted there.
+        texts: start and end of a value in the file → the value wanted there.
     """
 
     def __init__(self, origin: str, path: str) -> None:
@@ -126,7 +126,7 @@ class _File:
         self._readers: dict[tuple[int, int], set[Reader]] = {}
 
     def compile(self, wanted: set[str]) -> None:
-        """Compile the file under these targets, and find who reads its values under any. Raises Refused."""
+        """Compile the file under these targets; find the readers of its values under any. Raises Refused."""
         targets = (parse(self.source).value or {}).get("targets")
         names = (
             {name for name in targets if isinstance(name, str)} if isinstance(targets, dict | list) else ()
@@ -175,14 +175,14 @@ class _File:
             self.texts[place] = each
 
     def _is_beside(self, key: JobKey, use: JobUse) -> bool:
-        """Whether a job that has not run is one of the matrix."""
+        """Whether the matrix has a job that has not run."""
         return key.job != use.name and matrix_of(key.job, self.matrix) == use.name
 
     def _is_own(self, at: Range) -> bool:
         return at.source.text == self.source.text and os.path.realpath(at.source.file) == self.path
 
     def _edit(self, trace: Trace, path: str, suggested: int) -> tuple[Range, str]:
-        """Where the value of an amount is, and the text that takes its place. Raises Refused."""
+        """Return the place of an amount's value, and the text that replaces it. Raises Refused."""
         where, wanted = _path(trace, path), show_at(path, suggested)
         name = field(path).rpartition(".")[2]
         origin, at = trace.origin(where), trace.document.value_range(where)
@@ -203,7 +203,7 @@ class _File:
         return at, f"{found['lead']}{found['quote']}{text}{found['quote']}{at.text[len(at.text.rstrip()) :]}"
 
     def unshared(self) -> Iterator[str]:
-        """Drop the edits of values that are read for more than was judged; yields a sentence for each."""
+        """Drop edits of values that other, unjudged amounts read too; yield a sentence for each."""
         for place, wanted in [*self.texts.items()]:
             others = {each for each in self._readers.get(place, ()) if each[0] in self.expected}
             others -= wanted.readers
@@ -214,7 +214,7 @@ class _File:
                 yield f"{wanted.title}: {self.file} says it together with {what}, which is not to change"
 
     def edits(self) -> Edits:
-        """All of them."""
+        """Return all edits of the file."""
         text, notes = self.source.text, []
         for (start, end), wanted in sorted(self.texts.items(), reverse=True):
             text = text[:start] + wanted.text + text[end:]
@@ -236,7 +236,7 @@ def _documents(compiled: Compiled) -> Documents:
 
 
 def _path(trace: Trace, path: str) -> Path:
-    """The path in the job file of an amount of a document."""
+    """Return the path in the job file of an amount in a document."""
     if path == "timeout_s":
         return ("timeout",)
     where: Path = tuple(field(path).split("."))
@@ -245,7 +245,7 @@ def _path(trace: Trace, path: str) -> Path:
 
 
 def _is_written(trace: Trace, where: Path) -> bool:
-    """Whether a job file has a value at a path, which is no part of a text."""
+    """Whether a job file has a whole value at a path, not part of a text."""
     value: Any = trace.document.value
     for key in where:
         if not isinstance(value, dict) or key not in value:

@@ -46,7 +46,7 @@ def _commit() -> str:
     """The commit of the checkout that this package is in, else the one that was installed; "" for neither."""
     try:
         tree = git.repository(paths.IMPORT_ROOT)
-        # Only a repository of launcher's: a virtual environment may lie in any other one.
+        # Only launcher's own repository counts: a virtual environment may lie in any other one.
         if tree is not None and os.path.samefile(tree.root, paths.IMPORT_ROOT):
             return tree.commit()
     except (OSError, LauncherError):

@@ -69,7 +69,7 @@ def run(args: Any, console: Console) -> int:
             else:
                 seen.append(app)
                 codes.add(_show(app, shown, in_full=number < FEW and not app.is_held))
-    code = min(codes - {0}, default=0)  # 1 is worse than 5
+    code = min(codes - {0}, default=0)  # exit code 1 is worse than 5
     if args.json:
         from launcher.cli.render.failures import apps_result
 
@@ -81,7 +81,7 @@ def _show(app: AppRecord, console: Console, *, in_full: bool) -> int:
     """Print the outcome of an app, and keep its reason; returns the exit code.
 
     Args:
-        in_full: with the first error of its replicas and its warnings, for which its scheduler is asked.
+        in_full: whether to ask its scheduler for the first error of its replicas and its warnings.
     """
     from launcher.inventory.recorded import scheduler_of
     from launcher.inventory.status import cause, inspect

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from launcher.state.records import AppRecord
 
 
-_HELD_S = 1.0  # between two looks at why an app is held
+_HELD_S = 1.0  # seconds between two checks why an app is held
 _MOST_ROWS = 20  # unchanged jobs listed in the result; more are only counted
 _DETACHED = "detached: the jobs keep running; to watch them: launcher status --watch"
 
@@ -216,7 +216,7 @@ class Watch:
         self._display.update(key, seen, self._held(seen.app_id) if seen.state == AppState.PENDING else None)
 
     def _held(self, app_id: str) -> AppRecord | None:
-        """The record of a held app, with the reason why it has not started; read once a second."""
+        """Return the record of a held app, with the reason why it has not started; read once a second."""
         at, app = self._held_apps.get(app_id, (0.0, None))
         if monotonic() - at >= _HELD_S:
             found = recorded.app(app_id)
@@ -263,7 +263,7 @@ class Watch:
         self._write(dumps(value, indent=indent, ensure_ascii=False))
 
     def _write(self, text: str | bytes) -> None:
-        """Write text of launcher, or lines of replicas, which only a terminal does not get unchanged."""
+        """Write launcher's text or lines of replicas; replicas' lines are escaped on a terminal alone."""
         with self._lock:
             try:
                 if isinstance(text, bytes):
@@ -278,7 +278,7 @@ class Watch:
 
 
 def _is_empty_here(address: str) -> bool:
-    """Whether it is a folder of this machine with nothing in it. Local jobs have one in any case."""
+    """Whether an output folder on this machine is empty. Local jobs always have an output folder."""
     with suppress(OSError):
         return os.path.isabs(address) and not os.listdir(address)
     return False

@@ -28,7 +28,7 @@ def is_compose(value: object) -> bool:
 
 
 def convert(document: Document, name: str = "") -> Draft:
-    """The draft of the job that a compose file is.
+    """Return the draft of the job that a compose file describes.
 
     Raises LauncherError where there is no service, JobFileError for fields that Compose refuses, too.
     """
@@ -91,7 +91,7 @@ def _items(value: object) -> Iterable[object]:
 
 
 def _hosts(services: Mapping[str, Spec], roles: Mapping[str, str]) -> dict[str, str]:
-    """Every name under which a service is reached → its role."""
+    """Return every host name of a service → its role."""
     hosts = {}
     for name, role in roles.items():
         for key in ("container_name", "hostname"):
@@ -105,7 +105,7 @@ def _hosts(services: Mapping[str, Spec], roles: Mapping[str, str]) -> dict[str, 
 
 
 def _service(service: Service) -> Iterator[Diagnostic]:
-    """Give each key of a service a place. Yields what is wrong with them."""
+    """Give each key of a service a place in the job. Yields the problems of the keys."""
     document, spec = service.job.document, service.spec
     try:
         command(service)
@@ -128,7 +128,7 @@ def _service(service: Service) -> Iterator[Diagnostic]:
 
 
 def _order(job: Job) -> Iterator[Diagnostic]:
-    """Who waits for whom, and which roles are services. Yields what is wrong with it."""
+    """Set the order of roles, and mark the services. Yields the problems of the order."""
     needed: set[str] = set()
     ended: set[str] = set()
     for name, role in job.roles.items():
@@ -165,7 +165,7 @@ def _wait(service: Service, target: str, rule: Spec) -> str:
 
 
 def _serve(job: Job, needed: set[str], ended: set[str]) -> None:
-    """Mark the services: roles that others need, and those without an end beside others that have one."""
+    """Mark as services the roles that others need, and endless roles beside roles that end."""
     endless = {role for name, role in job.roles.items() if job.services[name].get("restart") in ALWAYS}
     last = {*job.roles.values()} - needed - ended
     serving = needed | (endless - ended if last - endless else set())
@@ -199,7 +199,7 @@ def _ports(job: Job) -> None:
 
 
 def _shared(job: Job) -> None:
-    """The options of the job. Values that all roles have count; others have no place."""
+    """Set the options of the job: values that all roles share; differing values have no place."""
     for key, values in job.common.items():
         if key == "grace_s":
             job.draft.put(("cfg", key), max(values))

@@ -22,11 +22,11 @@ from launcher.text import seconds_in
 Spec = Mapping[str, Any]
 
 RESTARTS = 10
-"""How often a role is started again that Compose would start again for ever."""
+"""The restarts of a role that Compose would restart for ever."""
 ALWAYS = ("always", "unless-stopped", "any")
 
 _OF_ROLE = ("shm_size", "ulimits", "tmpfs", "cap_add", "user", "extra_hosts", "read_only")
-"""Options of containers that a role has in `cfg`."""
+"""Options of containers that `cfg` of a role takes."""
 _UNITS = " kmgt"
 _SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)\s*([kmgt]?)i?b?", re.IGNORECASE)
 _PULLS = {"always": "always", "never": "never"}
@@ -39,8 +39,8 @@ class Job:
     """A compose file and the job that it becomes.
 
     Attributes:
-        project: the name that Compose puts before those of volumes and images.
-        roles: service → role, without those that a profile has to enable.
+        project: the prefix that Compose gives to names of volumes and images.
+        roles: service → role, without services that a profile has to enable.
         ports: role, port of the container, port of the host ("" for any).
         common: option of the job → the values that services have for it.
     """
@@ -85,7 +85,7 @@ class Service:
         return found
 
     def scalar(self, value: Any, path: Place) -> str:
-        """A scalar as it was written. Raises Invalid for anything else."""
+        """Return a scalar as written. Raises Invalid for anything else."""
         if isinstance(value, str):
             return value
         if not isinstance(value, bool | int | float):
@@ -93,7 +93,7 @@ class Service:
         return self.job.document.raw(path)
 
     def literal(self, value: Any, path: Place) -> str:
-        """A scalar, its variables with their defaults."""
+        """Return a scalar with its variables replaced by their defaults."""
         return self.texts.literal(self.scalar(value, path))
 
     def words(self, key: str) -> list[str]:
@@ -118,7 +118,7 @@ class Service:
 
 
 def command(service: Service) -> None:
-    """The image and the command line of a service, of which a role has to name the program."""
+    """Set the image and the command line of a service; a role has to name the program."""
     image = str(service.spec.get("image") or f"{service.job.project}-{service.name}")
     service.put("image", value=service.texts.value(image))
     front = service.words("entrypoint")
@@ -142,7 +142,7 @@ def command(service: Service) -> None:
 
 
 def _own_command(image: str, service: Service) -> Sequence[str]:
-    """The command of the image, where it is known."""
+    """Return the image's own command, where it is known."""
     repository = re.split(r"[:@]", image.removeprefix("docker.io/").removeprefix("library/"))[0]
     if repository in COMMANDS:
         service.note("entrypoint", text="the image's own command")
@@ -391,7 +391,7 @@ def _shaped(service: Service, key: str, value: Any, path: Place) -> Any:
 
 
 def _of_all(service: Service, value: Any, path: Place, *, key: str) -> None:
-    """An option of the job, for services that have it alike."""
+    """Set an option of the job, for services that all have the same value."""
     text = value if isinstance(value, bool) else service.literal(value, path)
     service.job.common.setdefault(key, []).append(text)
 

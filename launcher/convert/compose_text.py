@@ -29,11 +29,11 @@ class Part(NamedTuple):
     name: str = ""
     default: str | None = None
     odd: str = ""
-    """The expression as it was written where a variable cannot mean the same."""
+    """The expression as written, where a variable of the job cannot mean the same."""
 
 
 def parts(text: str) -> list[Part]:
-    """Take a text apart as Compose does. Raises Invalid for one that Compose refuses."""
+    """Split a text into parts as Compose does. Raises Invalid for a text that Compose refuses."""
     found: list[Part] = []
     at = 0
     while token := _DOLLAR.search(text, at):
@@ -70,7 +70,7 @@ def _variable(name: str, sign: str, rest: str, written: str) -> Part:
 
 
 def _joined(found: Sequence[Part]) -> list[Part]:
-    """Neighbouring literals as one, for a `$` may stand before text that reads as a reference."""
+    """Join neighbouring literals, since a `$` may precede text that reads as a reference."""
     out: list[Part] = []
     for part in found:
         if not part.name and out and not out[-1].name:
@@ -92,7 +92,7 @@ class Texts:
     hosts: Mapping[str, str]
 
     def literal(self, text: str) -> str:
-        """A text where no reference may stand. Raises Invalid for a variable without a default."""
+        """Return a text for a place without references. Raises Invalid for a variable without a default."""
         found = parts(text)
         if missing := [part.name for part in found if part.name and part.default is None]:
             raise Invalid(f"`{missing[0]}` has no default, and no reference can stand here")
@@ -108,7 +108,7 @@ class Texts:
         return "".join(self._written(part, key) for part in parts(text))
 
     def variable(self, role: str, name: str, text: str | None) -> None:
-        """Set a variable of a role; None is the value that it has where Compose is called."""
+        """Set a variable of a role; None stands for its value in the environment of Compose."""
         found = parts(text) if text is not None else [Part("", name)]
         names = [part.name for part in found if part.name]
         literal = "".join(part.text or part.default or "" for part in found)
@@ -121,7 +121,7 @@ class Texts:
         self.draft.put(("roles", role, "env", name), written)
 
     def command(self, role: str, words: Sequence[str], *, finds_hosts: bool = True) -> list[str]:
-        """A command line as a list; by a shell, where a secret stands in it."""
+        """Return a command line as a list, run by a shell where it holds a secret."""
         pairs = zip(["", *words], words, strict=False)
         is_secret = any(is_sensitive(part.name) for word in words for part in parts(word) if part.name)
         if not is_secret and not self.draft.has_secret(words):
@@ -132,7 +132,7 @@ class Texts:
         return ["sh", "-c", self._filled(text, words, role)]
 
     def shell_text(self, role: str, text: str) -> str:
-        """Text for a shell in the container, without hosts: for probes, which take no run macros."""
+        """Return text for a shell in the container, without hosts: for probes, which take no run macros."""
         return self._filled(self.draft.shell_text(role, self._plain(text)), [text], role)
 
     def _quoted(self, word: str) -> str:
@@ -143,7 +143,7 @@ class Texts:
         return "".join(_mark(part.name) if part.name else part.text for part in parts(text))
 
     def _filled(self, text: str, texts: Sequence[str], role: str) -> str:
-        """Text for a shell with its variables: those of secrets are expanded by the shell."""
+        """Return text for a shell with its variables; the shell expands variables of secrets."""
         for part in (part for each in texts for part in parts(each) if part.name):
             if is_sensitive(part.name):
                 self.draft.hide(role, part.name)
@@ -162,7 +162,7 @@ class Texts:
         return f"$<var.{part.name}>"
 
     def declare(self, part: Part) -> None:
-        """Have a variable of the job, which the environment may set, with the default of the first use."""
+        """Declare a variable of the job, which the environment may set, with the default of its first use."""
         at = ("vars", part.name)
         known = self.draft.fields.get("vars", {}).get(part.name)
         if part.default is not None and escape(masked(part.default)) != part.default:
@@ -176,7 +176,7 @@ class Texts:
             self.draft.lose(at, f"another default of {part.name}", "a variable has one default")
 
     def _hosts(self, text: str, key: str | None, change: Callable[[str], str] = escape) -> Iterator[str]:
-        """Literal text, changed, with the services that it reaches as references to hosts."""
+        """Yield the pieces of a changed literal text; services that it names become references."""
         if key is None or not self.hosts:
             yield change(text)
             return
@@ -193,5 +193,5 @@ class Texts:
 
 
 def _mark(name: str) -> str:
-    """Stands for a variable while text is quoted and escaped."""
+    """Return a mark that stands for a variable while text is quoted and escaped."""
     return f"\0{name}\0"

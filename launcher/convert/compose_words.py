@@ -1,4 +1,4 @@
-"""What launcher says of keys of compose files without a place, and knows of official images."""
+"""Remedies for keys of compose files that have no place in a job file, and commands of official images."""
 
 from collections.abc import Mapping, Sequence
 
@@ -16,7 +16,7 @@ COMMANDS: Mapping[str, Sequence[str]] = {
     "valkey": ["valkey-server"],
     "zookeeper": ["zkServer.sh", "start-foreground"],
 }
-"""Official image → the command that it has of its own."""
+"""Official image → its own command."""
 REASONS: Mapping[str, str] = {
     "annotations": "`metadata` of the role is for people and tools",
     "blkio_config": "containers share the disk alike",

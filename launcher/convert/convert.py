@@ -1,4 +1,4 @@
-"""A file of another tool → the text of a job file, and how much of its meaning that keeps."""
+"""Convert a file of another tool to the text of a job file, and report the parts that are lost."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class Converted:
     Attributes:
         text: in YAML, as `launcher fmt` writes it.
         lost: each part of the file that has no place, and why.
-        rows: of an sbatch script: each option, and what the request of the job has in its place.
-        warnings: what `launcher validate` says of the job file.
+        rows: for an sbatch script: each option, and its counterpart in the request of the job.
+        warnings: the warnings of `launcher validate` on the job file.
     """
 
     text: str
@@ -44,7 +44,7 @@ class Converted:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the job file means all that the file means, and `validate --strict` accepts it."""
+        """Whether the job file keeps the whole meaning of the file, and `validate --strict` accepts it."""
         return not self.lost and not self.warnings and all(row.is_kept for row in self.rows)
 
 
@@ -68,13 +68,13 @@ def convert(
 
     Args:
         file: path. The job file is meant to be beside it.
-        kind: one of KINDS; "" for what the file looks like.
-        name: of the job; "" for what the file says.
-        scheduler: of a Procfile's job; the others have the one that they were written for.
+        kind: one of KINDS; "" to judge by the content.
+        name: of the job; "" for the name in the file.
+        scheduler: of a Procfile's job; the other kinds are written for one scheduler.
         more: gives further fields of the job, for a scheduler; `cfg` is laid over that of the file.
 
-    Raises JobFileError for a file that cannot be read, UsageError for one of another kind, LauncherError for
-    one that has no job file.
+    Raises JobFileError for a file that cannot be read, UsageError for a file of another kind, LauncherError
+    for a file that no job file can express.
     """
     document = _read(file)
     kind = kind or _kind(document)

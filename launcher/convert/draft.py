@@ -1,4 +1,4 @@
-"""A job file in the making: its fields, the comments beside them, and the secrets that it does not repeat."""
+"""A job file being built: its fields, their comments, and the secrets that it leaves out."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def label(text: str) -> str:
 
 
 def _replaced(text: str, change: Callable[[re.Match[str]], str]) -> str:
-    """The text with its literal secrets changed. A value may hold others: `--export=ALL,TOKEN=abc`."""
+    """Replace the literal secrets in a text. A value may hold further ones: `--export=ALL,TOKEN=abc`."""
     out, done, at = [], 0, 0
     while found := _LITERAL.search(text, at):
         at = found.end("name")
@@ -58,14 +58,14 @@ def memory_text(mib: int) -> str:
 
 @dataclass(slots=True)
 class Draft:
-    """The job file that a file of another tool becomes.
+    """The job file made from a file of another tool.
 
     Attributes:
         file: the file as the user named it.
         fields: of the job, without `version`.
         lost: each part of the file that has no place, and why, in the order of the file.
-        fates: option of an sbatch script → where its meaning is now, for options that the request of the
-            job cannot show.
+        fates: option of an sbatch script → where its meaning went, for options that the job's request
+            cannot show.
     """
 
     file: str
@@ -83,24 +83,24 @@ class Draft:
         into[path[-1]] = value
 
     def note(self, path: Path, text: str) -> None:
-        """Have a comment above the field at a path, or above the nearest one around it that there is."""
+        """Add a comment above the field at a path, or above the nearest existing field around it."""
         notes, text = self._notes.setdefault(path, []), masked(text)
         if text not in notes:
             notes.append(text)
 
     def lose(self, path: Path, what: str, why: str) -> None:
-        """Say that a part of the file has no place in the job file."""
+        """Record that a part of the file has no place in the job file."""
         self.lost.setdefault(masked(what), masked(why))
         self.note(path, f"no place: {what}: {why}")
 
     def hide(self, role: str, name: str, value: str = "", source: str = "") -> None:
         """Make a variable of a role a reference to a secret.
 
-        A variable that has another value elsewhere in the file is read under a name of its own.
+        A variable whose value differs from an earlier one's is read under a name of its own.
 
         Args:
             value: the literal that is left out; "" for none.
-            source: the variable to read; "" for one of the same name.
+            source: the variable to read; "" for a variable of the same name.
         """
         source = source or name
         if value and self._values.setdefault(source, value) != value:
@@ -129,7 +129,7 @@ class Draft:
         return escape(_replaced(text, replaced))
 
     def script(self, role: str, text: str, *options: str, program: str = "bash") -> None:
-        """Have a role run a script as it is, without the options that `run` has."""
+        """Make a role run a script unchanged, without the shell options of `run`."""
         text = self.shell_text(role, text.strip("\n"), is_shell=program.endswith("sh"))
         self.put(("roles", role, "entrypoint"), program)
         self.put(("roles", role, "args"), [*options, text + "\n" if "\n" in text else text])
@@ -158,7 +158,7 @@ class Draft:
 
 
 def _nearest(fields: Any, path: Path) -> Path:
-    """The path, or the longest beginning of it that there is."""
+    """Return the path, or its longest beginning that exists."""
     for depth, key in enumerate(path):
         is_item = isinstance(fields, list) and isinstance(key, int) and key < len(fields)
         if not is_item and not (isinstance(fields, dict) and key in fields):

@@ -1,4 +1,4 @@
-"""The proof of a converted job file: it is right, and on Slurm it requests what its script does."""
+"""Prove a converted job file: it is valid, and on Slurm it requests what its script does."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from launcher.specs import Launch
 
 
 class Row(NamedTuple):
-    """An option of an sbatch script, and what became of it."""
+    """An option of an sbatch script, and its counterpart in the job."""
 
     option: str
     is_kept: bool
@@ -35,11 +35,11 @@ _AMOUNTS: Mapping[str, tuple[str, ...]] = {
     "gpus-per-task": ("gpus", "gpus-per-task", "ntasks", "gres"),
     "gpus-per-node": ("gpus", "gpus-per-task", "gres"),
 }
-"""Option about an amount → the options that say how much that is."""
+"""Option about an amount → the options that decide this amount."""
 
 
 def compiled(draft: Draft, text: str, path: str) -> Compiled:
-    """The jobs of the text, as if it stood at `path`. Raises LauncherError when it is no right job file."""
+    """Compile the text as if it were the file `path`. Raises LauncherError when it is no valid job file."""
     rules = SchedulerRules()
     result = compile_text(text, path, rules, rules=rules.problems, placeholders=True)
     if result.errors:
@@ -77,14 +77,14 @@ def _amount(name: str, script: Mapping[str, str], ours: Mapping[str, str], launc
 
 
 def _plain(name: str, value: str) -> object:
-    """A value of an option in one spelling."""
+    """Return an option's value in one canonical spelling."""
     if name == "time":
         return minutes_of("UNLIMITED" if value in ("0", "-1") else value)
     return mebibytes(value) if name in ("mem", "mem-per-cpu") and mebibytes(value) else value
 
 
 def _total(name: str, options: Mapping[str, str]) -> object:
-    """How much options ask for: cores of the job, MiB of the job, or GPUs of the job or of a node."""
+    """Return the amount that options request: cores or MiB of the job, or GPUs of the job or of a node."""
     nodes = _count(options.get("nodes", ""), 1)
     tasks = _count(options.get("ntasks", ""), nodes * _count(options.get("ntasks-per-node", ""), 1))
     cores = tasks * _count(options.get("cpus-per-task", ""), 1)

@@ -1,7 +1,7 @@
 """An sbatch script as a job of Slurm.
 
-A script without `srun`, or whose steps have one task each, is one replica. A script with one `srun` becomes a
-role with as many replicas as that has tasks: launcher starts them by an `srun` of its own.
+A script without `srun`, or whose steps have one task each, becomes one replica. A script with one `srun`
+becomes a role with a replica for each task: launcher starts them by its own `srun`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SAME = """
     ntasks-per-node overlap unbuffered
 """
 _OF_TASKS = frozenset(_SAME.split())
-"""Options of `srun` that launcher's own `srun` has, or that mean nothing for it."""
+"""Options of `srun` that launcher's own `srun` sets, or that have no meaning for it."""
 
 _SHELLS = {"bash": "-c", "sh": "-c", "dash": "-c", "zsh": "-c", "ksh": "-c", "fish": "-c", "csh": "-c"}
 _PROGRAMS = _SHELLS | {"tcsh": "-c", "julia": "-e", "perl": "-e", "ruby": "-e", "node": "-e", "Rscript": "-e"}
@@ -40,15 +40,15 @@ _SETUP = """
     shift shopt sleep source spack srun test then time true type ulimit umask unset until wait which while { }
 """
 _HARMLESS = frozenset(_SETUP.split())
-"""The first words of lines that may run once for each task in place of once."""
+"""The first words of lines that may run once per task instead of once."""
 _LONGEST = 128 * 1024
 _EXACT_MIB = 1024
-"""For less memory than this, launcher requests some more, for its own processes."""
+"""Below this amount, launcher requests more memory than asked, for its own processes."""
 
 
 @dataclass(slots=True)
 class _Shape:
-    """How many tasks a job has, and how they run here."""
+    """The number of tasks of a job, and how they become replicas."""
 
     nodes: int
     tasks: int
@@ -56,12 +56,12 @@ class _Shape:
 
 
 def convert(source: Source, name: str = "") -> Draft:
-    """The draft of the job that a script is.
+    """Return the draft of the job that a script describes.
 
     Args:
-        name: of the job; "" for the name that the script gives, or that of its file.
+        name: of the job; "" for the name in the script, else the name of its file.
 
-    Raises LauncherError for a script that is no script.
+    Raises LauncherError for a text that is no script.
     """
     script = read(source)
     given = script.options.get("job-name") or os.path.basename(source.file).partition(".")[0]
@@ -98,7 +98,7 @@ def _number(text: str) -> int:
 
 
 def _command(script: Script, shape: _Shape, draft: Draft) -> None:
-    """The program of the role, and how many replicas it has."""
+    """Set the program of the role, and its number of replicas."""
     program, *options = script.words
     at = ("roles", ROLE, "args")
     body = script.body
@@ -126,7 +126,7 @@ def _command(script: Script, shape: _Shape, draft: Draft) -> None:
 
 
 def _variables(body: str, shape: _Shape, options: Mapping[str, str], draft: Draft) -> None:
-    """Give the script the variables that it reads, with the values that sbatch gives them."""
+    """Set the variables that the script reads to the values that sbatch gives them."""
     given = {"SLURM_SUBMIT_DIR": (".", "launcher submits from a folder of its own")}
     if shape.replicas == 1 and shape.tasks > 1:
         why = "as sbatch sets it; Slurm counts one task here"
@@ -140,7 +140,7 @@ def _variables(body: str, shape: _Shape, options: Mapping[str, str], draft: Draf
 
 
 def _without_srun(body: str, shape: _Shape, draft: Draft) -> str:
-    """The script without `srun`, where launcher's own one keeps its meaning."""
+    """Return the script without `srun`, where launcher's own `srun` keeps the meaning."""
     code = re.sub(r"(?m)(?:^|(?<=\s))#.*", lambda found: " " * len(found[0]), body)
     calls = [(found.end() - len("srun"), *_call(body, found.end())) for found in _SRUN.finditer(code)]
     at = ("roles", ROLE, "args")
@@ -173,7 +173,7 @@ def _without_srun(body: str, shape: _Shape, draft: Draft) -> str:
 
 
 def _call(body: str, at: int) -> tuple[int, dict[str, str]]:
-    """The end of the options of an `srun`, and the options."""
+    """Return the end of the options of an `srun`, and the options."""
     words: list[str] = []
     is_value = False
     while found := _WORD.match(body, at):
@@ -208,7 +208,7 @@ def _is_alone(code: str, calls: Sequence[tuple[int, int, Mapping[str, str]]]) ->
 
 
 def _once(code: str) -> Iterator[str]:
-    """The lines with an effect or a value that is another one when each replica runs them."""
+    """Yield the lines whose effect or value differs when each replica runs them."""
     joined = re.sub(r"\\\n", " ", code)
     for line in map(str.strip, joined.split("\n")):
         unquoted = re.sub(r"""'[^']*'|"[^"]*\"""", "", line)
@@ -226,7 +226,7 @@ def _once(code: str) -> Iterator[str]:
 
 
 def _sizes(options: Mapping[str, str], shape: _Shape, draft: Draft) -> None:
-    """Cores, memory, GPUs and nodes: of each replica where there is a field for them."""
+    """Set cores, memory, GPUs and nodes, per replica where there is a field for them."""
     if shape.replicas >= shape.nodes and options.get("nodes", "").isdecimal():
         draft.put(("cfg", "nodes"), shape.nodes)
     elif "-" in options.get("nodes", "") and shape.replicas > 1:
@@ -279,7 +279,7 @@ _ELSEWHERE = frozenset(_AMOUNTS.split())
 
 
 def _place(name: str, value: str, draft: Draft) -> None:
-    """One option of sbatch that is no size."""
+    """Place an option of sbatch other than a size."""
     shown = written(name, value)
     if name in _ELSEWHERE:
         return
@@ -358,7 +358,7 @@ def _export(value: str, draft: Draft) -> None:
 
 
 def _folder(script: Script, draft: Draft) -> None:
-    """Where the script runs: sbatch takes the folder in which it was called."""
+    """Set the folder in which the script runs: sbatch uses the folder of its call."""
     if "workdir" in draft.fields["cfg"]:
         return
     draft.put(("workspace",), ".")

@@ -1,4 +1,4 @@
-"""An sbatch script taken apart: its options as sbatch reads them, its interpreter, and its commands."""
+"""Split an sbatch script into its options as sbatch reads them, its interpreter and its commands."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _ALONE = """
     requeue spread-job stepmgr test-only unbuffered usage use-min-nodes verbose version wait x11
 """
 NO_VALUE = frozenset(_ALONE.split())
-"""Options without a value, or whose value only `=` can give."""
+"""Options without a value, or with a value only after `=`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Script:
         options: long option → value, "" for one without a value; the last one counts.
         words: interpreter and its options.
         body: the text without `#!` and the lines of options.
-        ignored: lines of options below the first command, which sbatch ignores.
+        ignored: option lines below the first command, which sbatch ignores.
     """
 
     options: Mapping[str, str]
@@ -55,7 +55,7 @@ class Script:
 
 
 def read(source: Source) -> Script:
-    """Take a script apart. Raises LauncherError for a line of options that sbatch cannot read either."""
+    """Split a script. Raises LauncherError for an option line that sbatch cannot read either."""
     options: dict[str, str] = {}
     body, ignored, is_over = [], [], False
     words: tuple[str, ...] = ("bash",)
@@ -91,7 +91,7 @@ def _options(text: str, place: str) -> dict[str, str]:
 
 
 def pairs(words: list[str], short: Mapping[str, str] = SHORT) -> Iterator[tuple[str, str]]:
-    """Long name and value of each option; what is no option ends them."""
+    """Yield long name and value of each option, up to the first word that is no option."""
     left = iter(words)
     for word in left:
         if word.startswith("--"):
@@ -115,5 +115,5 @@ def mebibytes(text: str) -> int:
 
 
 def written(name: str, value: str) -> str:
-    """An option as users write it, without the values of secrets."""
+    """Return an option as users write it, without the values of secrets."""
     return masked(f"--{name}{value and '='}{value}")

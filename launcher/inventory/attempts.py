@@ -25,8 +25,8 @@ class Candidate(NamedTuple):
     """An app that may have the wanted output.
 
     Attributes:
-        is_kept: whether its scheduler still has more of it than its outcome.
-        app: None for one that is recorded here.
+        is_kept: whether its scheduler still has more than its outcome, such as its logs.
+        app: the record of an app that only an engine knows; None for an app that is recorded here.
         part: the selected role and replicas; None for all.
     """
 
@@ -45,12 +45,12 @@ def select(
     numbers: Ranges = (),
     since: float | None = None,
 ) -> list[Candidate]:
-    """The apps that may have run since a moment, the newest first.
+    """Return the apps that may have run since a moment, the newest first.
 
     Args:
         words: names as `find_all` takes them. A job means all of its attempts; `JOB@2`, an app id or a handle
             means one. Without a name, all apps are selected.
-        target, project: only of these; "" and None for any.
+        target, project: only jobs of these; "" and None for any.
         numbers: only attempts with these numbers; all when empty.
         since: epoch seconds; None for all.
 
@@ -84,7 +84,7 @@ def attempts_of_job(part: Selected, numbers: Ranges, since: float | None = None)
         Candidate(at, app_id, bool(kept), None, part)
         for at, app_id, kept in recorded.since(since, key=app.key, numbers=numbers)
     ]
-    if scheduler_of(app).shared_engine:  # which may know attempts of other state folders
+    if scheduler_of(app).shared_engine:  # the engine may know attempts of other state folders
         known = {app_id for _, app_id, _ in recorded.since(None, key=app.key)}
         found += [
             Candidate(each.created_at or 0.0, each.app_id, is_kept=True, app=each, part=part)
@@ -119,7 +119,7 @@ def present(
 def _of_engine(app: AppRecord) -> Iterable[AppRecord]:
     try:
         return [of_attempt(each) for each in attempts_of(app)]
-    except LauncherError:  # the engine is away, as reading the recorded ones will say
+    except LauncherError:  # the engine is unreachable; reading the recorded apps reports that
         return []
 
 

@@ -1,4 +1,4 @@
-"""Notice that apps, records or turns may have changed, by looks at files that cost next to nothing."""
+"""Detect that apps, records or turns may have changed, by cheap checks of files."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _SHARE = 200
 """Asking all apps of a scheduler takes at most 1/200 of the time."""
 _LONGEST_S = 90.0
 _DEAD_S = 5.0
-"""How often apps are asked that tell of changes themselves: an app whose holder was killed does not."""
+"""Seconds between queries of apps that report changes themselves: a killed holder reports nothing."""
 
 
 class Changes:
-    """What may have changed since the last look. For one thread.
+    """Tells what may have changed since the last check. For one thread.
 
     Every app is asked again from time to time. An app of a scheduler that knows of changes without its engine
     (`Scheduler.changed`) is asked when it has changed, too.
@@ -34,7 +34,7 @@ class Changes:
         self._every_s: dict[str, float] = {}
 
     def records(self) -> bool:
-        """Whether the ledger has been written to."""
+        """Whether the ledger has been written to since the last check."""
         return self._differs("ledger", [paths.ledger(), f"{paths.ledger()}-wal"])
 
     def turns(self) -> bool:
@@ -49,7 +49,7 @@ class Changes:
         return [app for name, each in of_each.items() for app in self._of(name, each)]
 
     def asked(self, apps: Iterable[AppRecord], spent_s: float) -> None:
-        """Note how long it took to ask these apps, so that it is not done too often."""
+        """Note how long the query of these apps took, so that slow queries are rarer."""
         for name in {app.scheduler for app in apps}:
             wait_s = max(self._every_s.get(name, 0.0), min(spent_s * _SHARE, _LONGEST_S))
             self._due[name] = time.monotonic() + wait_s

@@ -16,9 +16,9 @@ class Difference(NamedTuple):
     """The differences from one side to the other.
 
     Attributes:
-        old, new: names of the sides.
-        changes: of the documents.
-        facts: (name, old value, new value) of what lies outside of the documents.
+        old, new: the names of the two sides.
+        changes: the differences of the documents.
+        facts: (name, old value, new value) of differences outside of the documents.
     """
 
     old: str
@@ -28,7 +28,7 @@ class Difference(NamedTuple):
 
 
 def between_attempts(old: Attempt, new: Attempt) -> Difference:
-    """The differences of two attempts: documents, what they stand on, and where they come from."""
+    """Return the differences of two attempts: their documents, inputs, needs and origins."""
     return Difference(_name(old), _name(new), _changes(old, new), _facts(old, new))
 
 

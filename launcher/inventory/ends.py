@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class EndRecorder:
-    """Writes known outcomes into the store, those of one call in one transaction.
+    """Writes known outcomes into the store, one transaction for each call.
 
     Faster than `record_ends`: it does not close the store, since the process is about to exit, and does not
     flush to disk, since an outcome lost in a power cut is recorded again. If the state folder cannot be

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 SYNTAX = "use a job name, JOB@ATTEMPT, an app id or a handle (SCHEDULER://SESSION/APP_ID)"
 _WILD = "*?["  # characters of patterns, which job names and app ids never contain
-_LONGEST = 1000  # characters: beyond that no app has a name, and SQLite takes no pattern
+_LONGEST = 1000  # characters: no app has a longer name, and SQLite takes no longer pattern
 
 
 class Selected:
@@ -74,7 +74,7 @@ class AppName:
         """Raises UsageError."""
         if len(text) > _LONGEST:
             raise UsageError(f"`{text[:20]}…` is too long for the name of an app", hint=SYNTAX)
-        if any("\ud800" <= char <= "\udfff" for char in text + target):  # bytes that are no UTF-8
+        if any("\ud800" <= char <= "\udfff" for char in text + target):  # bytes that are not UTF-8
             raise malformed(text)
         self.scheduler = self.session = ""
         self.target = target
@@ -145,9 +145,9 @@ def find(text: str, target: str = "") -> Selected:
 def find_all(text: str, target: str = "") -> Selection:
     """Find the app named `text`, or the apps of a pattern or matrix; returns at least one.
 
-    A job name selects the latest attempt in the project of the current directory, or in that of the job's
-    file if that is there and declares one, from the store and from engines: a shared engine knows newer
-    attempts of other machines, and attempts that were removed here.
+    A job name selects the latest attempt in the project that the job's file in the current directory
+    declares, else in the directory's project. It is taken from the store and from engines: a shared engine
+    knows newer attempts of other machines, and attempts that were removed here.
 
     Args:
         target: consider only jobs of this target; "" for any.
@@ -210,7 +210,7 @@ def _check_one(name: str, apps: Sequence[AppRecord]) -> None:
 
 
 def _by_name(given: AppName) -> Search[tuple[list[AppRecord], bool]]:
-    """The app of that name, or the apps of the matrix of that name; and whether it is a matrix."""
+    """Return the app of that name, or the apps of the matrix of that name, and whether it is a matrix."""
     named = latest = recorded.find(given.name, target=given.target)
     if given.number is not None:
         named = recorded.find(given.name, target=given.target, number=given.number)
@@ -250,7 +250,7 @@ def _by_name(given: AppName) -> Search[tuple[list[AppRecord], bool]]:
 
 
 def _project_of(found: Sequence[AppRecord]) -> str:
-    """The project in which a job is meant: that of its file in the current directory, else the directory's.
+    """Return the project to look a job up in: its file's in the current directory, else the directory's.
 
     Args:
         found: the latest attempts of the jobs of one name, in any project.
@@ -268,9 +268,9 @@ def _project_of(found: Sequence[AppRecord]) -> str:
 def _held(
     given: AppName, project: str, latest: Sequence[AppRecord], known: Sequence[str]
 ) -> Search[tuple[list[Attempt], str]]:
-    """The latest attempts of the job and of jobs named `NAME-…`, or the attempt that was given.
+    """Return the engines' attempts of the job and of jobs named `NAME-…`, or the attempt `given`.
 
-    With a text about engines that could not be reached.
+    The second item is a text about engines that could not be reached.
 
     Args:
         known: the schedulers on which the job is known to have run.
@@ -295,7 +295,7 @@ def _listed(apps: Sequence[AppRecord]) -> str:
 
 
 def _looks_like_an_app_id(name: str) -> bool:
-    """Whether a name ends like an app id, in a hash or random id: if not, no engine is contacted."""
+    """Whether a name ends like an app id, in a hash or random id. For other names, no engine is contacted."""
     start, dash, end = name.rpartition("-")
     return bool(start and dash) and len(end) >= 5 and end.isascii() and end.isalnum() and end.islower()
 

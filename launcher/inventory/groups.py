@@ -67,10 +67,10 @@ def matching(
 def matrix(name: str, project: str, target: str = "") -> Search[list[AppRecord]]:
     """The latest attempts of the jobs of a matrix; empty if none is recorded.
 
-    Each attempt has the name of its matrix on record. Those of older versions have the names of jobs,
-    `NAME-…`, and their job files. If the file exists and declares another name, its jobs do not belong to the
-    matrix. If it does not exist, two jobs make a matrix. Where `name` of the file is a pattern, its
-    `matrix.group` is the name, and jobs may be called otherwise.
+    Each attempt has the name of its matrix on record. Attempts of older versions have only the names of jobs,
+    `NAME-…`, and their job files. If such a file exists and declares another name, its jobs do not belong to
+    the matrix. If it does not exist, two jobs make a matrix. Where `name` of the file is a pattern, its
+    `matrix.group` is the name of the matrix, and the names of its jobs may begin otherwise.
     """
     family: list[AppRecord] = []
     for start in (f"{name}-", ""):
@@ -94,7 +94,7 @@ def held_matrix(name: str, project: str, held: Sequence[Attempt]) -> list[AppRec
 
 
 def _older(found: Sequence[AppRecord | Attempt]) -> list[str]:
-    """The ids of attempts without a matrix: by themselves, or of a version that did not record it."""
+    """Return the ids of attempts without a matrix on record: single jobs, or attempts of an older version."""
     return [each.app_id for each in found if not each.matrix]
 
 
@@ -124,7 +124,7 @@ def _family(
 def _as_engines_hold(
     found: Sequence[AppRecord], is_selected: Callable[[Attempt], bool]
 ) -> Search[tuple[list[AppRecord], str]]:
-    """The apps, replaced by newer attempts that engines know; and the engines that could not be reached."""
+    """Return the apps, replaced by newer attempts of engines, and the engines that could not be reached."""
     from launcher.specs.jobkey import JobKey
 
     keys = {JobKey(*app.key) for app in found if app.job}
@@ -139,7 +139,7 @@ def _in_order(apps: Sequence[AppRecord]) -> list[AppRecord]:
 
 
 def matrix_of(job: str, declared: tuple[str, str] | None) -> str:
-    """The name of the matrix that a job is of; "" for a job of its own.
+    """Return the name of the matrix that a job belongs to; "" for a job outside of a matrix.
 
     Args:
         declared: as `declared` returns it for the file of the job.
@@ -149,14 +149,14 @@ def matrix_of(job: str, declared: tuple[str, str] | None) -> str:
 
 
 def file_of(origin: str, path: str) -> str:
-    """The absolute path of a job file, as `Attempt` has it; "" if it leads out of its root."""
+    """Return the absolute path of a job file from its origin and path; "" if it leads out of its root."""
     root = origin if os.path.isabs(origin) else _work_tree()
     file = os.path.realpath(os.path.join(root, path))
     return file if is_below(file, os.path.realpath(root)) else ""
 
 
 def declared(origin: str, path: str) -> tuple[str, str] | None:
-    """The name that means all jobs of a file's matrix, and how their names begin; None without the file."""
+    """Return the name of a file's matrix, and the beginning of its jobs' names; None without the file."""
     try:
         if file := file_of(origin, path):
             text = read_regular(file, MOST_BYTES).decode("utf-8-sig", "replace")
@@ -170,7 +170,7 @@ def declared(origin: str, path: str) -> tuple[str, str] | None:
 
 
 def _group(text: str, path: str) -> str:
-    """The `matrix.group` of a job file, which is parsed: the name of a matrix is rarely elsewhere."""
+    """Return the `matrix.group` of a job file. The file is parsed, as few matrices are named there."""
     from launcher.jobfile.text.parse import parse
     from launcher.jobfile.text.source import Source
 

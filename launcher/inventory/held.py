@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 
 class Question:
-    """Asks for the attempts of jobs. Of jobs without a key, engines name only the unfinished ones.
+    """A question for the attempts of jobs. Without keys, engines name only unfinished attempts.
 
     Attributes:
         known: the schedulers on which the jobs are known to have run; if empty, all are asked.
         keys: the jobs.
-        app_ids: single attempts, asked for instead.
-        is_list: whether the handles of all apps are asked for instead.
-        held: of each engine, name of a job → attempts of such jobs; they answer other questions, too.
+        app_ids: single attempts to ask for instead of `keys`.
+        is_list: whether to ask for the handles of all apps instead.
+        held: for each engine, name of a job → its attempts, including answers to other questions.
         handles: app id → handles.
         unreached: a text about the engines that could not be reached.
     """
@@ -56,7 +56,7 @@ class Question:
         return [attempt for held in self.held for found in held.values() for attempt in found]
 
     def attempts_of(self, job: str) -> list[Attempt]:
-        """Those of jobs of that name."""
+        """All attempts of jobs of that name."""
         return [attempt for held in self.held for attempt in held.get(job, ())]
 
 
@@ -93,7 +93,7 @@ def _ask(questions: Sequence[Question]) -> None:
             for attempt in _attempts(scheduler, asked):
                 held.setdefault(attempt.key.job, []).append(attempt)
             _list(scheduler, [each for each in asked if each.is_list])
-        except LauncherError as error:  # then the record is all that is known
+        except LauncherError as error:  # without the engine, only the record is known
             if scheduler.is_in_use():
                 unreached = f"; {scheduler.shared_engine} could not be reached: {error}"
         finally:
@@ -103,7 +103,7 @@ def _ask(questions: Sequence[Question]) -> None:
 
 
 def _attempts(scheduler: Scheduler[Any], questions: Sequence[Question]) -> list[Attempt]:
-    """The attempts that an engine names to the questions together."""
+    """Return the attempts that an engine names for all questions."""
     single = [scheduler.attempt(app_id) for each in questions for app_id in each.app_ids]
     of_jobs = [each for each in questions if not each.app_ids and not each.is_list]
     found = scheduler.attempts_of({key for each in of_jobs for key in each.keys}) if of_jobs else ()

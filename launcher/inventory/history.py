@@ -1,4 +1,4 @@
-"""The attempts of jobs: those of the ledger, and those that only an engine knows."""
+"""Read the attempts of jobs, from the ledger and from engines that know further ones."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def attempt_of(app: AppRecord) -> Attempt:
 
 
 def newest_attempts(limit: int | None, project: str | None) -> list[Attempt]:
-    """The newest attempts of all jobs of the ledger, or those of a project, which engines know, too."""
+    """Return the newest attempts of all jobs in the ledger, or of a project's jobs, engines included."""
     apps = [app for app in newest(limit, project=project) if app.job is not None]
     with open_store(readonly=True) as store:
         recorded_ = store.by_app_ids(app.app_id for app in apps)

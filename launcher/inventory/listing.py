@@ -79,7 +79,7 @@ def present(read: Callable[[], list[AppRecord]], *, warn: Warn | None = None) ->
 
 
 def say_why_held(apps: Sequence[AppRecord]) -> None:
-    """Set the messages of those among the apps that are held; see `needs.say_why_held`."""
+    """Set the messages of the held apps among these; see `needs.say_why_held`."""
     held = [app for app in apps if app.is_held]
     if held:
         from launcher.inventory import needs
@@ -98,7 +98,7 @@ def current(apps: Sequence[AppRecord], *, warn: Warn | None = None) -> list[AppR
 
 
 def _is_known(app: AppRecord, known: Mapping[str, AppRecord]) -> bool:
-    """Whether an app is recorded: the id of one may be that of another session's app."""
+    """Whether an app is recorded: an app of another session may have the same id."""
     return app.app_id in known and known[app.app_id].handle == app.handle
 
 

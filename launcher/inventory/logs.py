@@ -63,7 +63,7 @@ def records(
 ) -> Iterator[LogRecord]:
     """The output of one replica with times; `since`, `until` in seconds since the epoch."""
     streams = None
-    if stream != "combined":  # which is None, so that the enumeration need not be imported
+    if stream != "combined":  # Stream.COMBINED is None, so the enumeration need not be imported
         from launcher.schedulers.responses import Stream
 
         streams = Stream(stream)
@@ -91,8 +91,8 @@ def tail_of(
 ) -> tuple[ReplicaRecord | None, list[str]]:
     """The replica that failed first, None without any, and the last lines of its output, without secrets.
 
-    Raises LauncherError for removed logs, and SecretError for a secret that cannot be read: then it is not
-    known which lines to show.
+    Raises LauncherError for removed logs, and SecretError for a secret that cannot be read: its value could
+    not be masked then.
     """
     from launcher.inventory.status import root_cause
     from launcher.schedulers.last_line import last_lines
@@ -107,7 +107,7 @@ def tail_of(
 
 
 def secrets_of(document: Mapping[str, Any]) -> Iterator[str]:
-    """The values that output may not repeat, of the job and of this process. Raises SecretError."""
+    """Yield the secret values to mask in output, of the job and of this process. Raises SecretError."""
     import os
     from itertools import chain
 

@@ -1,4 +1,4 @@
-"""Metrics of recorded apps: how many are in which state, how each job ended last, and what that used."""
+"""Metrics of recorded apps: number by state, the last end of each job, and the resources that it used."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from launcher.schedulers.appstore import open_reader
 from launcher.state.records import AppRecord
 
 FINAL = ("succeeded", "failed", "cancelled", "skipped")
-"""The end states that do not change again; "lost" may."""
+"""The end states that never change again; "lost" may."""
 
 _MODES = ("user", "system")
 
@@ -19,7 +19,7 @@ Labels = tuple[tuple[str, str], ...]
 
 
 class Metric(NamedTuple):
-    """The samples of one metric, which is a counter where its name ends so, else a gauge.
+    """The samples of one metric: a counter where the name ends in `_total`, else a gauge.
 
     Attributes:
         name: with its unit, as Prometheus wants it.
@@ -41,10 +41,10 @@ def metrics(
     """The metrics of all recorded apps.
 
     Args:
-        limit: how many jobs have metrics of their own, at most: those that ended last.
+        limit: the most jobs with metrics of their own: the jobs that ended last.
         since: seconds since the epoch; jobs that ended before have none of their own.
-        offline: whether to take the recorded state of live apps; otherwise schedulers are asked, and ends
-            that no command has seen yet are recorded.
+        offline: whether to take the recorded state of live apps. Otherwise schedulers are asked, and new
+            ends are recorded.
         warn: called with a message if an engine cannot be reached.
     """
     live = recorded.live() if offline else listing.live(warn=warn)

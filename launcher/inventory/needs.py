@@ -1,4 +1,4 @@
-"""Say in a phrase why an app has not started: what its holder waits for, or what would start it."""
+"""Explain in a phrase why an app has not started: what its holder waits for, or what would start it."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _why_queued(app_ids: Sequence[str]) -> Mapping[str, str]:
 
 
 def _states(needs: Sequence[StoodOn], refresh: Refresh) -> dict[str, str]:
-    """App id → the state of what is needed."""
+    """Return app id → the state of the needed attempt."""
     known = recorded.apps(need.app_id for need in needs)
     states = {each.app_id: _state(each) for each in refresh([*known.values()])}
     unknown = {need.app_id: need.scheduler for need in needs if need.app_id not in states}
@@ -77,7 +77,7 @@ def _state(app: AppRecord) -> str:
 
 
 def _attempts(wanted: Mapping[str, str]) -> dict[str, Attempt]:
-    """App id → the attempt as recorded, else as its engine has it; absent where neither knows it.
+    """Return app id → the attempt on record, else from its engine; absent where neither knows it.
 
     Args:
         wanted: app id → scheduler.

@@ -27,7 +27,7 @@ class Output:
 
     Attributes:
         address: a path where the replicas run, or the name of a volume.
-        unseen: why it is not known whether the folder is there; "" when it is.
+        unseen: why the existence of the folder is unknown; "" where it is known.
     """
 
     attempt: Attempt
@@ -36,7 +36,7 @@ class Output:
 
 
 def output_of(app: AppRecord) -> Output:
-    """The output folder of an app. Raises LauncherError when it has none, or none yet, or it is gone."""
+    """Return the output folder of an app. Raises LauncherError when it has none, none yet, or it is gone."""
     attempt, scheduler = _attempt(app)
     try:
         is_there = own_output(attempt) in scheduler.outputs()
@@ -44,7 +44,7 @@ def output_of(app: AppRecord) -> Output:
         if not attempt.output:
             raise
         return Output(attempt=attempt, address=attempt.output, unseen=str(error))
-    if is_there:  # also of an attempt that an older version made, and recorded no address
+    if is_there:  # also for attempts of an older version, which recorded no address
         address = attempt.output or scheduler.output_of(attempt, AppDef("", output=True))
         return Output(attempt=attempt, address=address)
     raise _missing(inspect(app), attempt)
@@ -53,7 +53,7 @@ def output_of(app: AppRecord) -> Output:
 def copy_output(app: AppRecord, found: Output, folder: str) -> Unpacked:
     """Copy the files of an output folder into `folder`, which does not exist or is empty.
 
-    Raises LauncherError, with nothing of it left.
+    Raises LauncherError after it has removed the files copied so far.
     """
     check_free(folder)
     if found.unseen:

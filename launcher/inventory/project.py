@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 JOB_FILES = (".launcher.yaml", ".launcher.yml", ".launcher.toml")
-MOST_BYTES = 1 << 20  # of a job file, as far as a name in it is looked for
+MOST_BYTES = 1 << 20  # bytes at the start of a job file that are searched for a name
 
 
 def projects_here() -> Iterator[str]:
@@ -20,7 +20,7 @@ def projects_here() -> Iterator[str]:
 
 
 def declared_here() -> dict[str, str]:
-    """The name of each job file in the current directory → the `project` that it declares; "" for none."""
+    """Return the file name of each job file in the current directory → its `project`; "" for none."""
     import os
 
     from launcher.files import read_regular
@@ -53,9 +53,9 @@ def project_here() -> str:
 
 
 def job_file(origin: str, path: str) -> str:
-    """The file that an attempt was made from, as it is here. `origin`, `path`: see `Attempt`.
+    """Return the path here of the job file of an attempt. `origin`, `path`: see `Attempt`.
 
-    Raises LauncherError where its checkout is not known, or has no such file any more.
+    Raises LauncherError where its checkout is unknown, or no longer has the file.
     """
     import os
 
@@ -79,7 +79,7 @@ def job_file(origin: str, path: str) -> str:
 def top_value(lines: Iterable[str], key: str, *, is_toml: bool) -> str:
     """The value of a key at the top of a TOML or YAML file; "" without one.
 
-    Found by a scan of lines, since parsing is slow: for names, which are DNS labels.
+    Scans lines, since parsing is slow; correct for names, which are DNS labels.
     """
     for line in lines:
         if is_toml and line.lstrip().startswith("["):

@@ -117,7 +117,7 @@ def files(app_ids: Collection[str]) -> dict[str, tuple[str, str]]:
 
 
 def families(app_ids: Collection[str]) -> dict[str, tuple[str, str]]:
-    """App id → the job file that made it, for apps that a table shows together; {} for a few apps."""
+    """Return app id → its job file, for apps that a table folds; {} for a few apps."""
     from launcher.text import FEW
 
     return files(app_ids) if len(app_ids) > FEW else {}

@@ -1,4 +1,4 @@
-"""The model of a report: what ran in a window of time, why it failed, what it used and what came out.
+"""The model of a report: the apps of a window of time, their failures, resource use and results.
 
 Attempts and counts are read from the store; the replicas, events and last lines of few apps from their
 schedulers.
@@ -40,7 +40,7 @@ MOST_DETAILED = 60
 """The most apps whose scheduler is asked for replicas, events and output."""
 
 _DETAILS_S = 20.0
-"""For how long schedulers are asked: one may be a cluster behind ssh."""
+"""The seconds for which schedulers are asked: one may be a cluster behind ssh."""
 
 _MOST_RESULTS = 40
 """The most jobs whose results are shown, and the most results of one."""
@@ -53,11 +53,11 @@ Key = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """The apps of a report: the named and selected ones with all attempts of their jobs, or all.
+    """The choice of apps for a report: named and selected ones with all attempts of their jobs, or all.
 
     Attributes:
         select: as `--select`: JOB, +JOB with those that it needs, JOB+ with those that need it.
-        since: epoch seconds: apps that were live then or later; None for any time.
+        since: epoch seconds; only apps that were live then or later; None for any time.
         project, target: only of these jobs; None and "" for any.
     """
 
@@ -74,7 +74,7 @@ class Entry:
 
     Attributes:
         attempt: None for an app without a job.
-        is_detailed: whether its scheduler was asked: `app` has its replicas then.
+        is_detailed: whether its scheduler was asked, so that `app` has its replicas.
         tail_of: the replica whose last lines are `lines`; "" for none.
         unread: why there are no lines; "" when there are, or none were asked for.
     """
@@ -91,7 +91,7 @@ class Entry:
 
     @property
     def key(self) -> Key:
-        """The key of its job, which an app without a job shares with none."""
+        """The key of its job; an app without a job has a key of its own."""
         return self.app.key if self.app.job else (self.app.session, "", self.app.app_id)
 
     @property
@@ -114,7 +114,7 @@ class Failure:
     """Attempts that failed in the same way: first those that are the latest of their job.
 
     Attributes:
-        since_then: what became of the first one's job after it; "" when it is still its latest attempt.
+        since_then: the outcome of the job's later attempt; "" when the first attempt is still its latest.
         skipped: the jobs that did not start because of it.
     """
 
@@ -125,7 +125,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wait:
-    """An app that waits, or replicas of it, and for what."""
+    """A waiting app, or waiting replicas of one, and the reason."""
 
     entry: Entry
     text: str
@@ -133,7 +133,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoleUse:
-    """What a role of a job's latest measured attempt asked for, for each replica, and what its runs used."""
+    """The request of a role per replica in a job's latest measured attempt, and the use of its runs."""
 
     entry: Entry
     role: str
@@ -144,7 +144,7 @@ class RoleUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Results:
-    """The results of a job's latest success beside those of the success before it, "" where there is none."""
+    """The results of a job's latest success beside those of the success before it ("" without one)."""
 
     entry: Entry
     before: str
@@ -157,10 +157,10 @@ class Report:
 
     Attributes:
         made_at: epoch seconds.
-        counts: state → number of apps, those that are only counted included.
-        folded: the same of the older ones, which are only counted.
+        counts: state → number of all apps, including the ones that are only counted.
+        folded: state → number of the older apps, which are only counted.
         entries: the newest apps, the newest first.
-        needs: the key of each job among them → the keys of those that its latest attempt stands on.
+        needs: key of each of their jobs → keys of the jobs that its latest attempt stands on.
     """
 
     choice: Choice
@@ -228,7 +228,7 @@ def latest_of(entries: Iterable[Entry]) -> dict[Key, Entry]:
 
 
 def _chosen(choice: Choice) -> tuple[set[Key] | None, list[AppRecord]]:
-    """The jobs that are chosen, None for all, and single apps: attempts by number, and apps without a job."""
+    """Return the chosen jobs (None for all), and single apps: numbered attempts and apps without a job."""
     if not choice.names and not choice.select:
         return None, []
     keys: set[Key] = set()
@@ -250,7 +250,7 @@ def _chosen(choice: Choice) -> tuple[set[Key] | None, list[AppRecord]]:
 
 
 def _reached(start: set[Key], *, needs: bool) -> set[Key]:
-    """The jobs that those at `start` need, or that need them, over any number of steps."""
+    """Return the jobs that the jobs at `start` need, or that need them, over any number of steps."""
     with open_store(readonly=True) as store:
         stands_on = store.needs()
     edges = [(key, (*key[:2], job)) for key, jobs in stands_on.items() for job in jobs]
@@ -269,7 +269,7 @@ def _reached(start: set[Key], *, needs: bool) -> set[Key]:
 def _window(
     choice: Choice, keys: set[Key] | None, single: list[AppRecord], limit: int, warn: Warn
 ) -> tuple[list[AppRecord], dict[str, int]]:
-    """The newest apps of the choice as they are now, and the number of all by state."""
+    """Return the newest apps of the choice in their present state, and the number of all by state."""
 
     def read() -> list[AppRecord]:
         with open_store(readonly=True) as store:
@@ -298,7 +298,7 @@ def _entry(app: AppRecord, attempt: Attempt | None) -> Entry:
 
 
 def _failures(entries: Sequence[Entry], latest: Mapping[Key, Entry]) -> Iterator[Failure]:
-    """The failures by what their messages say; first those of jobs that have not run again since."""
+    """Yield failures grouped by message, first those of jobs that have not run again since."""
     alike: dict[str, list[Entry]] = {}
     for each in entries:
         if each.app.state in _FAILED:
@@ -401,7 +401,7 @@ def _uses(entries: Iterable[Entry]) -> Iterator[RoleUse]:
 
 
 def _results(entries: Iterable[Entry]) -> Iterator[Results]:
-    """The results of the jobs that have some, the newest first."""
+    """Yield the results of jobs that have any, the newest first."""
     until = time.monotonic() + _DETAILS_S
     good = [each for each in entries if each.app.state == "succeeded" and each.app.output]
     for entry in list(latest_of(good).values())[:_MOST_RESULTS]:

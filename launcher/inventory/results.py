@@ -20,9 +20,9 @@ _MOST_BYTES: Final = 64 << 10
 _MOST_NUMBERS: Final = 1000
 _LONGEST_NAME: Final = 80
 _LOOKED_BACK: Final = 10
-"""Attempts among which the success before is sought."""
+"""How many earlier attempts are searched for the success before."""
 _SLACK_S: Final = 60.0
-"""How far the clock of a file may be off."""
+"""Seconds by which a file's time may be off."""
 
 
 class Row(NamedTuple):
@@ -34,7 +34,7 @@ class Row(NamedTuple):
 
     @property
     def change(self) -> str:
-        """`+0.02 (+3.1 %)`, `0`; "" where one of them is missing, or no finite number."""
+        """`+0.02 (+3.1 %)`, `0`; "" where a value is missing or not finite."""
         if self.old is None or self.new is None or not math.isfinite(self.new - self.old):
             return ""
         change = self.new - self.old
@@ -46,7 +46,7 @@ class Row(NamedTuple):
 
 
 def results_of(app: AppRecord) -> list[Row]:
-    """The results of an attempt that has ended beside those of the success before it; [] without any."""
+    """Return the results of an ended attempt beside those of the success before it; [] without any."""
     new = read(app)
     if not new:
         return []
@@ -57,8 +57,8 @@ def results_of(app: AppRecord) -> list[Row]:
 def read(app: AppRecord) -> dict[str, float] | None:
     """The numbers in the file of results; None where there is no such file, or it cannot be read.
 
-    Attempts of one edition share an output folder. A file that was not written while this attempt ran is that
-    of another one.
+    Attempts of one edition share an output folder. A file that was not written while this attempt ran belongs
+    to another attempt.
     """
     try:
         found = read_output(app, FILE, _MOST_BYTES)
@@ -91,7 +91,7 @@ def success_before(app: AppRecord) -> AppRecord | None:
 
 
 def numbers_in(data: bytes) -> dict[str, float] | None:
-    """The numbers of a flat JSON mapping, those of other kinds left out; None for anything else.
+    """Return the numbers of a flat JSON mapping, without its other values; None for anything else.
 
     NaN and infinities count: some programs write them for a result that went wrong.
     """
@@ -121,7 +121,7 @@ def _number(value: Any) -> float | None:
 
 
 def compare(old: Mapping[str, float] | None, new: Mapping[str, float] | None) -> list[Row]:
-    """A row for each name, in the order of `new`, then those that only `old` has."""
+    """Return a row for each name, in the order of `new`, then the names that only `old` has."""
     old, new = old or {}, new or {}
     return [Row(name, old.get(name), new.get(name)) for name in dict.fromkeys([*new, *old])]
 

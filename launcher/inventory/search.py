@@ -44,11 +44,11 @@ class Query:
 
 
 class Line:
-    """A line of output: a match, or context of one. Or several matches of the same time.
+    """A line of output, a match or the context of one; or several matches with the same time.
 
     Attributes:
-        begin, end: its place in the output that was read, to see whether lines follow each other.
-        text: with its newline; the last line of the output may have none.
+        begin, end: its offsets in the output read, which tell whether lines follow each other.
+        text: includes the newline, which the last line of the output may lack.
     """
 
     __slots__ = ("begin", "end", "is_match", "stream", "text", "time_ns")
@@ -66,11 +66,11 @@ class Line:
 
 
 class Searched:
-    """What a search could read.
+    """The extent of a search: what it could read, and what it could not.
 
     Attributes:
         replicas: how many were searched.
-        counts: reason → how many attempts could not be searched. Few names of each are kept.
+        counts: reason → how many attempts could not be searched. A few names are kept for each.
     """
 
     MOST = 3
@@ -87,7 +87,7 @@ class Searched:
             ids.append(app_id)
 
     def examples(self, reason: str) -> list[AppRecord | str]:
-        """Some of the apps with that reason; the id of one that is not recorded here."""
+        """Return some of the apps with that reason; an app that is not recorded here as its id."""
         known = recorded.apps(self._ids[reason])
         return [known.get(app_id, app_id) for app_id in self._ids[reason]]
 
@@ -95,9 +95,9 @@ class Searched:
 def search(
     candidates: Sequence[Candidate], query: Query, report: Searched
 ) -> Iterator[tuple[AppRecord, str, int, Iterator[Line]]]:
-    """The app, role and number of each replica whose output can be read, and its lines that match.
+    """Yield app, role and number of each replica whose output can be read, and its matching lines.
 
-    Lines are searched for as they are taken. What cannot be read is added to the report.
+    Lines are searched as the caller takes them. Output that cannot be read is added to the report.
     """
     away: dict[str, str] = {}  # engine → why it cannot be asked
     schedulers: dict[tuple[str, str], StagedScheduler[Any]] = {}
@@ -120,7 +120,7 @@ def search(
             report.add(REMOVED, app.app_id)
         except LauncherError as error:
             reason = str(error)
-            if app.app_id not in reason:  # it is not about the app
+            if app.app_id not in reason:  # the reason concerns the engine, not the app
                 away[engine] = reason
             report.add(reason.replace(app.app_id, "it"), app.app_id)
 
@@ -149,7 +149,7 @@ def lines_of(blocks: Iterable[LogBlock], query: Query) -> Iterator[Line]:
 
 
 def _matches(blocks: Iterable[LogBlock], search: LineSearch) -> Iterator[Line]:
-    """The matches, those of the same time together: one by one they would take five times as long."""
+    """Yield the matches; consecutive ones of the same time together, which is five times as fast."""
     for base, block in _whole_lines(blocks):
         spans = search.spans(block.data)
         done = 0
@@ -162,7 +162,7 @@ def _matches(blocks: Iterable[LogBlock], search: LineSearch) -> Iterator[Line]:
 
 
 def _around(blocks: Iterable[LogBlock], query: Query) -> Iterator[Line]:
-    held: deque[Line] = deque(maxlen=query.before)  # the last lines of the blocks before, not shown yet
+    held: deque[Line] = deque(maxlen=query.before)  # the last lines of earlier blocks, not shown yet
     left = 0  # lines of context that are still to be shown after the last match
     for base, block in _whole_lines(blocks):
         context = partial(_context, block, base)
@@ -223,14 +223,14 @@ def _last(lines: Iterable[Line], count: int, after: int) -> Iterator[Line]:
 
 
 def _whole_lines(blocks: Iterable[LogBlock]) -> Iterator[tuple[int, LogBlock]]:
-    """Blocks that end at a newline, each with its place in the output; only the very last may not.
+    """Yield blocks with their offsets in the output; each but the last ends at a newline.
 
     Args:
-        blocks: an empty one is the last, if what tells the times of the others may be closed after it.
+        blocks: an empty block is the last; the source of the times may be closed after it.
     """
     base = 0
     held: list[bytes] = []
-    first: Written | None = None  # the time of the line that is held
+    first: Written | None = None  # gives the time of the incomplete line in `held`
     for block in blocks:
         end = block.data.rfind(b"\n") + 1
         if end:
@@ -253,7 +253,7 @@ def _shifted(written: Written, by: int, offset: int) -> tuple[int, str, int]:
 
 
 def _joined(held: Sequence[bytes], first: Written, block: LogBlock, end: int) -> LogBlock:
-    """A line that was begun in blocks before, and what follows it."""
+    """Join a line begun in earlier blocks with the block that completes it."""
     data = b"".join([*held, block.data[:end]])
     shift = len(data) - end
 

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 def inspect(app: AppRecord) -> AppRecord:
-    """The app as it is now, with its replicas; without them if only the record knows it.
+    """Return the app in its present state, with its replicas; without them if only the record knows it.
 
     Raises UnknownAppException if neither its scheduler nor the record knows it.
     """
     seen = scheduler_of(app).record(app.app_id)
     if seen is not None and seen.handle != app.handle:
-        seen = None  # the id is that of another session's app
+        seen = None  # the id belongs to an app of another session
     found: AppRecord | None = app
     if app.is_live and (seen is None or not seen.is_live):
         found = recorded.app(app.app_id, app.handle)
@@ -53,7 +53,7 @@ def inspect(app: AppRecord) -> AppRecord:
 def inspect_all(apps: Sequence[AppRecord], warn: Warn) -> Iterator[AppRecord]:
     """`inspect` of several apps, whose ends are recorded together.
 
-    An app whose scheduler cannot be asked is as it was recorded; `warn` says so.
+    An app whose scheduler cannot be asked is returned as recorded, with a warning to `warn`.
     """
     from launcher.errors import LauncherError
     from launcher.inventory.listing import current, say_why_held
@@ -79,7 +79,7 @@ def inspect_all(apps: Sequence[AppRecord], warn: Warn) -> Iterator[AppRecord]:
 
 
 def wait_for(app: AppRecord, timeout_s: float | None, recorder: EndRecorder | None = None) -> AppRecord:
-    """Wait until the app has ended or the timeout has passed; returns it as it is then.
+    """Wait until the app has ended or the timeout has passed; return its state then.
 
     Args:
         recorder: records the end; by default one for this app.
@@ -104,10 +104,10 @@ _LOOK_S = 1.0
 def wait_for_all(
     apps: Sequence[AppRecord], timeout_s: float | None
 ) -> Iterator[tuple[AppRecord, LauncherError | None]]:
-    """`wait_for` several apps; yields each that has ended and, after the timeout, the others as they are.
+    """Wait for several apps; yield each once it has ended and, after the timeout, the remaining ones.
 
-    All are looked at together, at first and after each wait that took its time. Yields with an app the error
-    if it cannot be waited for.
+    All are inspected together, at first and after each long wait. Each app comes with the error if it cannot
+    be waited for, else None.
     """
     from launcher.errors import LauncherError
     from launcher.inventory.listing import current, say_why_held
@@ -139,9 +139,9 @@ def wait_for_all(
 def stop(
     apps: Sequence[AppRecord], grace_s: float | None, on_wait: OnWait
 ) -> Iterator[tuple[AppRecord, LauncherError | None]]:
-    """Stop apps, all of which are asked to end before one is waited for; yields each once it has ended.
+    """Stop apps: ask all of them to end, then wait for each; yield each once it has ended.
 
-    The newest is asked first, so that none starts because one before it in line has ended.
+    The newest app is asked first, so that no app starts because an app before it in line has ended.
 
     Args:
         grace_s, on_wait: see `Scheduler.cancel` and `Scheduler.on_wait`.

@@ -1,4 +1,4 @@
-"""The phases of an app and the runs of its replicas, as times from which to which: folded from its events."""
+"""Fold the events of an app into spans of time: its phases, and the runs of its replicas."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from launcher.holding.state import AppState
 from launcher.state.records import AppRecord
 
 _PHASES = {"waiting": "needs", "queued": "line", "running": "run"}
-"""State of an app → kind of its span; what comes before is `before`."""
+"""State of an app → kind of its span; the span before the first state is `before`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,8 +21,8 @@ class Span:
     Attributes:
         kind: before (its submission), needs (waits for other jobs), line (waits for its share), run, stop, or
             for replicas also order (waits for other roles), pause (before a restart).
-        start, end: epoch seconds; `end` is None for one that goes on.
-        state: of a run that has ended: succeeded, failed, cancelled or lost.
+        start, end: epoch seconds; `end` is None for a span that goes on.
+        state: state of a run that has ended: succeeded, failed, cancelled or lost.
         text: further facts, such as how a run ended.
     """
 
@@ -42,7 +42,7 @@ class Timeline:
 
 
 def of_record(app: AppRecord) -> Timeline:
-    """The phases as far as a record has them: before its start, and from that to its end."""
+    """Return the phases that a record tells: before its start, and from the start to the end."""
     if app.created_at is None:
         return Timeline(phases=(), replicas={})
     if app.is_held:
@@ -56,7 +56,7 @@ def of_record(app: AppRecord) -> Timeline:
 
 
 def of_events(events: Iterable[Mapping[str, Any]], app: AppRecord) -> Timeline:
-    """The spans that the events of an app tell, up to the end of its record; `of_record` without events.
+    """Return the spans from an app's events, up to the end of its record; `of_record` without events.
 
     Events of a later version, and torn ones, are left out.
     """
@@ -70,7 +70,7 @@ def of_events(events: Iterable[Mapping[str, Any]], app: AppRecord) -> Timeline:
 
 
 class _Fold:
-    """The spans so far, of which those begun last are open: their ends are None."""
+    """The spans so far. The latest span of each replica and phase may be open: its end is None."""
 
     def __init__(self, app: AppRecord) -> None:
         self._record = app
@@ -138,7 +138,7 @@ class _Fold:
             spans.append(Span(kind=last.kind, start=last.start, end=at, state=state, text=words))
 
     def timeline(self) -> Timeline:
-        """All spans; those that are open end with the app, if it has ended."""
+        """Return all spans; open spans end with the app, if it has ended."""
         record = self._record
         if not record.is_live:
             end = record.ended_at or self._app.last_at

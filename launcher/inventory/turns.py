@@ -1,4 +1,4 @@
-"""The tables of this machine as they are now: who holds what, and who is in line for it. Writes nothing."""
+"""Read this machine's tables as they are now: the holders of shares and the apps in line. Writes nothing."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Tables:
     Attributes:
         folder: of the table that the apps of this state folder share; gpu_folder: of the GPUs' table.
         home: the token of this state folder; "" before it has one.
-        holders: the tickets of apps that have their share, in order; an app in both tables has one.
+        holders: the tickets of apps that have their share, in order; one for an app in both tables.
         line: the apps in line, in order.
     """
 
@@ -74,16 +74,16 @@ class Tables:
         return cls(folder, gpu_folder, tickets(folder), tickets(gpu_folder), token())
 
     def is_elsewhere(self, ticket: Ticket) -> bool:
-        """Whether its app belongs to another table, and shares nothing but GPUs with the apps of this one."""
+        """Whether the ticket's app belongs to another table, and shares only GPUs with the apps here."""
         return ticket.place not in self._own
 
     def is_mine(self, ticket: Ticket) -> bool:
-        """Whether its app is one of this state folder, as far as it says so."""
+        """Whether the ticket names this state folder as the home of its app."""
         return ticket.is_of(self.home)
 
     def _in_line(self, queued: Sequence[Ticket]) -> Iterator[InLine]:
         """An app is behind all apps of its table and, with GPUs, behind all that ask for some."""
-        first: dict[str, Ticket] = {}  # of its table, and of those that ask for GPUs
+        first: dict[str, Ticket] = {}  # in its table, and among the apps with GPUs
         count = {"own": 0, "gpus": 0}
         for position, ticket in enumerate(queued, 1):
             kinds = ["own"] * (not self.is_elsewhere(ticket)) + ["gpus"] * bool(ticket.gpus)
@@ -115,7 +115,7 @@ class Tables:
         if resource == GPUS and not label:
             return [each for each in self.holders if each.dealt]
         if self.is_elsewhere(ticket):
-            return []  # what its table holds is not known here
+            return []  # the holders in its table are not known here
         group = _group(ticket, label)
         holders = (each for each in self.holders if not self.is_elsewhere(each))
         return [each for each in holders if group in each.groups and each.asks(resource) > 0]
@@ -132,14 +132,14 @@ def why_queued(app_ids: Collection[str]) -> dict[str, str]:
 
 
 def left_by(ticket: Ticket) -> list[int]:
-    """The processes that keep the share of a dead holder, as far as this one may see them."""
+    """Return the processes that keep the share of a dead holder, as far as this process may see them."""
     from launcher.schedulers.pids import writers
 
     return writers(proof(ticket)) if ticket.is_left else []
 
 
 def have_cleared(tables: Tables) -> None:
-    """Have the shares of dead holders cleared: by the first in line, else by a process of its own."""
+    """Get the shares of dead holders cleared, by the first in line, else by a process started for it."""
     from launcher.schedulers.leftovers import start_clearing
 
     try:
@@ -147,7 +147,7 @@ def have_cleared(tables: Tables) -> None:
             start_clearing(each for each in tables.holders if each.is_left)
         for table in (tables.folder, tables.gpu_folder):
             stir(table)
-    except OSError:  # the next one in line does it
+    except OSError:  # the first in line clears them
         pass
 
 
@@ -164,7 +164,8 @@ def start_now(app_ids: Collection[str]) -> set[str]:
 def wait_in_line(app_id: str, timeout_s: float) -> bool:
     """Return True when an app is no longer in line, or after the timeout.
 
-    False at once when it is not in line here: it is in another line, or is about to be recorded as started.
+    Return False at once when the app is not in line here: it is in another line, or is about to be recorded
+    as started.
     """
     fd = watch(slots_table(), app_id, token())
     if fd is None:
@@ -185,7 +186,7 @@ def ordinal(number: int) -> str:
 
 
 def _lacking(first: Ticket, ticket: Ticket) -> tuple[str, str]:
-    """Return the amounts that the first in line lacks, where the app needs them too; else its request."""
+    """Return the amounts that the first app in line lacks and this app needs too; else the app's request."""
     resource, label = first.lacks
     if resource and ticket.asks(resource) > 0 and _group(first, label) in ticket.groups:
         return resource, label
@@ -196,7 +197,7 @@ def _lacking(first: Ticket, ticket: Ticket) -> tuple[str, str]:
 
 
 def _group(ticket: Ticket, label: str) -> str:
-    """The group of a ticket that has this label; see `launcher.turns.ask.Limit`."""
+    """Return the ticket's group with this label; see `launcher.turns.ask.Limit`."""
     return next((each for each in ticket.groups if _label(each) == label), "")
 
 

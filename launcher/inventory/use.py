@@ -1,4 +1,4 @@
-"""What attempts asked for against what they used, and the amounts that would have been enough."""
+"""Compare the amounts that attempts asked for with their use, and suggest amounts that would suffice."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from launcher.state.reader import Reader
 from launcher.state.records import ENDED
 
 EXACT = (CGROUP, ACCOUNTING)
-"""The sources of memory that a suggestion may stand on."""
+"""The ways of measuring memory that are exact enough for a suggestion."""
 AGREEING = 2
 """How many attempts a suggestion needs."""
 
@@ -36,7 +36,7 @@ class Sample(NamedTuple):
     Attributes:
         value: in millicores, bytes or seconds.
         source: how memory was measured; "" for other amounts.
-        is_whole: whether the attempt has succeeded: others may have ended before they used all of it.
+        is_whole: whether the attempt succeeded; other attempts may have ended before their highest use.
     """
 
     value: float
@@ -45,12 +45,12 @@ class Sample(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """How an amount is suggested.
+    """The rule for suggesting an amount.
 
     Attributes:
         headroom: the factor on the highest use.
-        least: the greatest part of the amount asked for that a lower suggestion may be.
-        over: the factor on the amount asked for from which use is clearly above it; None: never raised.
+        least: a lower suggestion is at most this part of the amount asked for.
+        over: use above the amount asked for times this factor raises it; None: it is never raised.
         steps: (up to this amount, rounded up to multiples of this).
         floor: no lower amount is suggested.
     """
@@ -67,8 +67,8 @@ RULES = {
     "memory_bytes": Rule(1.25, 0.75, 1.0, _MEMORY_STEPS, 64 * _MIB),
     "timeout_s": Rule(2.0, 0.25, None, _TIME_STEPS, 600),
 }
-"""By the name of the amount in a document. Cores are suggested where that halves them, at half more than
-the highest use; memory at a quarter more; twice the longest run as a limit, where that is a quarter of it."""
+"""Name of the amount in a document → rule. Fewer cores are suggested where that halves them, at 1.5 times the
+highest use; memory at 1.25 times; a time limit at twice the longest run, where that quarters it."""
 
 _NO_SUGGESTION = {
     PROCESS: "the largest process alone was measured, and several processes read as one",
@@ -83,11 +83,11 @@ class Amount:
     Attributes:
         path: of the amount in a document: "timeout_s", "roles.main.resource.memory_bytes".
         role: "" for the whole job.
-        asked: by the newest attempt of each job; None where it does not say.
-        jobs: those that asked for it.
-        samples: the use of the attempts of which it is known, newest first.
+        asked: the request of each job's newest attempt; None where it has none.
+        jobs: the jobs that asked for it.
+        samples: the use of the attempts whose use is known, newest first.
         suggested: the amount to ask for instead; None for no suggestion.
-        reason: why there is no suggestion although use is far from it; "" otherwise.
+        reason: why there is no suggestion although use is far from `asked`; "" otherwise.
     """
 
     path: str
@@ -119,7 +119,7 @@ class Amount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobUse:
-    """The use of a job, or of the jobs of a matrix together, which ask for the same in one file.
+    """The use of a job, or of all jobs of a matrix, whose requests are the same text in one file.
 
     Attributes:
         name: of the job or the matrix.
@@ -167,7 +167,7 @@ def uses(
     project: str | None = None,
     limit: int | None = None,
 ) -> tuple[list[JobUse], int]:
-    """The use of the newest `limit` jobs (all when None), the newest first, and the number of all of them.
+    """Return the use of the newest `limit` jobs (all when None), the newest first, and the number of all.
 
     The jobs of a matrix count as one.
 
@@ -188,7 +188,7 @@ def uses(
 
 
 def _documents(store: Reader, runs: Mapping[str, _Run]) -> dict[str, Mapping[str, Any]]:
-    """Digest → document of these runs: alike ones are read once."""
+    """Return digest → document of these runs; equal documents are read once."""
     by_digest = {run.digest: run.app_id for run in runs.values()}
     found = store.documents(by_digest.values())
     return {digest: found[app_id] for digest, app_id in by_digest.items() if app_id in found}
@@ -198,9 +198,9 @@ _Head = tuple[str, str, str, str, str]  # name, project, target, origin, path
 
 
 def _grouped(runs: Sequence[_Run], keys: Collection[JobKey] | None) -> dict[_Head, dict[JobKey, list[_Run]]]:
-    """Head of a group → its jobs → their runs; all in the order of `runs`.
+    """Return head of a group → its jobs → their runs; all in the order of `runs`.
 
-    A part of a matrix is no group: its jobs are named one by one.
+    Some jobs of a matrix make no group: they are named one by one.
     """
     wanted = None if keys is None else {tuple(key) for key in keys}
     by_job: dict[tuple[str, str, str], list[_Run]] = {}
@@ -268,7 +268,7 @@ def asked_at(document: Mapping[str, Any], path: str) -> int | None:
 
 def _used_in(runs: Sequence[_Run]) -> list[dict[str, Use]]:
     """The use of each run. Raises DamagedError."""
-    try:  # at once, which is twice as fast as one by one
+    try:  # one call for all is twice as fast
         found = json.loads(f"[{','.join(run.used or '{}' for run in runs)}]")
         return [from_json(each) for _, each in zip(runs, found, strict=True)]
     except ValueError as error:
@@ -314,10 +314,10 @@ def _amount(path: str, role: str, asked: int | None, of_jobs: Mapping[JobKey, Se
 
 
 def judge(name: str, asked: int | None, samples: Sequence[Sample]) -> tuple[int | None, str]:
-    """The amount to ask for instead (None for none), and why there is none although use is far from it.
+    """Return the amount to ask for instead, or None and why there is none although use is far from it.
 
-    A lower amount stands on the highest use of all attempts, of which AGREEING have succeeded; a higher one
-    on the use of AGREEING attempts.
+    A lower amount needs AGREEING successes, and is derived from the highest use of all attempts; a higher
+    amount needs the use of AGREEING attempts.
 
     Args:
         name: of the amount, a key of RULES.

@@ -1,6 +1,6 @@
 """Job files: from text to launches, or to diagnostics that name file, line and remedy.
 
-Rooms, each of which imports only those before it: `diagnostics` (what is wrong, where), `text` (bytes →
+Packages, each of which imports only earlier ones: `diagnostics` (problems and their places), `text` (bytes →
 values with positions), `model` (the language), `messages` (problems in words), `compile` (values → launches),
 beside it `schema` and `format`, and above it `cache`, which keeps outcomes. In `compile`, `files`, `one_file`
 and `one_job` run the phases in order: `discover`, `variants`, `variables`, `matrix`, `references`, the

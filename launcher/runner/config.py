@@ -3,8 +3,8 @@
 They are in `launcher.toml`, in tables `[schedulers.NAME]`, `[components."NAME"]` and `[cli.COMMAND]`. The
 project's file (the nearest one from the current directory up to the top of the work tree) wins over the
 user's (`$XDG_CONFIG_HOME/launcher/launcher.toml`); LAUNCHER_CONFIG names one file to be read instead.
-They are for `launcher run` and callers of this module: the document of a job file never depends on the
-user's file.
+These defaults are for `launcher run` and callers of this module. The document of a job file never depends on
+the user's file.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ class _Source:
         return ConfigError(f"{self.name}:{line}:{column}: {message}", hint=hint)
 
     def _place(self, path: Sequence[str]) -> tuple[int, int]:
-        """The position of the key: the first line with it behind the header of its table."""
+        """Return the position of the key: the first line with it behind the header of its table."""
         *heads, last = path
         header, itself = _header(heads or [last]), _header(path, end=r"[].]")
         key = re.compile(rf"\s*(?={_spelt(last)}\s*[=.])")
@@ -248,7 +248,7 @@ def _option_line(key: str, opt: runopt) -> str:
 
 
 def _literal(value: Any) -> str:
-    """A value as TOML writes it: what options may hold, JSON spells the same but for tables."""
+    """Return a value as TOML text. Values of options have the same text in JSON, except tables."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{_key(key)} = {_literal(inner)}" for key, inner in value.items()) + "}"
     return dumps(value, ensure_ascii=False)

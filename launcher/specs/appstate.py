@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class AppState(int, Enum):
-    """Where an app (or a replica) is between its submission and its end."""
+    """The state of an app or of a replica, from its submission to its end."""
 
     UNSUBMITTED = 0
     SUBMITTED = 1

@@ -1,6 +1,6 @@
 """Bind a launch to one checkout and one user. Paths become absolute; nothing else changes.
 
-A launch keeps `$<job.dir>`, `~` and relative paths as written, so that two checkouts give one digest.
+A launch keeps `$<job.dir>`, `~` and relative paths as written, so that two checkouts have the same digest.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def _bind_role(
 
 
 def _with_secrets(role: Role, directory: str, home: str) -> Role:
-    """The role with the files of its secrets absolute."""
+    """Return the role with absolute paths of its secrets' files."""
     found = {
         name: Secret(f"file:{_absolute(substitute(value.name, {'job.dir': directory}), directory, home)}")
         for name, value in role.env.items()
@@ -143,7 +143,7 @@ def _fixed_mount(
     mount: BindMount | VolumeMount | DeviceMount, fixed_text: Callable[[str], str]
 ) -> BindMount | VolumeMount | DeviceMount:
     mount = replace(mount, dst_path=fixed_text(mount.dst_path))
-    # `$<img_root>/..` is only known at the run, so a path that starts with a macro is left as it is.
+    # A path that starts with a macro stays: `$<img_root>/..` is known only at the run.
     if isinstance(mount, BindMount) and mount.src_path.startswith("/"):
         return replace(mount, src_path=posixpath.normpath(mount.src_path))
     return mount

@@ -2,9 +2,8 @@
 
 A document is a JSON object. It has no nulls, no empty containers and no defaults; amounts are
 integers (bytes, millicores); lists keep their order where order means something, mounts are sorted by
-destination; a secret is its reference, a workspace the hash of what it holds. What is inside metadata and
-options is the user's and stays as given.
-Always there: scheduler, roles[].name, roles[].entrypoint.
+destination; a secret is its reference, a workspace the hash of what it holds. Values in metadata and
+options are the user's, and stay as given. Always present: scheduler, roles[].name, roles[].entrypoint.
 """
 
 from __future__ import annotations
@@ -73,7 +72,7 @@ def digest(document: Mapping[str, Any]) -> str:
 
 
 def app_from_document(document: Mapping[str, Any], name: str, metadata: Mapping[str, Any]) -> AppDef:
-    """The AppDef that a document was made from; its name and metadata are no part of a document."""
+    """Return the AppDef of a document, which does not hold the app's name and metadata."""
     roles = [_to_role(role) for role in document["roles"]]
     return AppDef(name=name, roles=roles, metadata=dict(metadata), output=bool(document.get("output")))
 
@@ -125,7 +124,7 @@ def _from_workspace(workspace: WorkspaceRef | None) -> dict[str, Any] | None:
 
 
 def to_workspace(fields: Mapping[str, Any] | None) -> WorkspaceRef | None:
-    """The workspace of a document."""
+    """Return the workspace of a document, from its fields."""
     if fields is None:
         return None
     if "projects" not in fields:
@@ -202,7 +201,7 @@ def _to_resource(fields: Mapping[str, Any] | None) -> Resource:
 
 
 def _in_units(amount: int | None, unit: int) -> float:
-    """An int where the amount is whole."""
+    """Return an amount in units, as an int where it is whole."""
     if amount is None:
         return -1
     return amount / unit if amount % unit else amount // unit
@@ -252,7 +251,7 @@ def json_value(value: Any, path: str) -> Any:
     raise UnstorableValueError(f"{path}: want text, numbers, lists and mappings, got {value!r}")
 
 
-# How a field of a role is written into a document and read from it, by its kind; all others as they are.
+# Kind of a field of a role → how a document stores and restores it; other kinds stay as they are.
 _WRITERS: Mapping[str, Callable[[Any, str], Any]] = {
     VARIABLES: lambda value, _: {key: _from_variable(text) for key, text in value.items()},
     JSON: json_value,

@@ -1,4 +1,4 @@
-"""Rules over several fields of an app, the same for job files and for Python. All problems, not the first."""
+"""Rules over several fields of an app, for job files and for Python alike. They yield all problems."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Problem(NamedTuple):
 
 
 def check_app(app: AppDef) -> list[Problem]:
-    """Every problem of the app, in the order of its fields. An app without any can be run."""
+    """Return every problem of the app, in the order of its fields. An app without problems can be run."""
     found = [*_check_name(("name",), app.name)]
     if not isinstance(app.roles, (list, tuple)) or not all(isinstance(role, Role) for role in app.roles):
         return [*found, Problem(("roles",), "wrong-type", f"roles are a list of Role, got {app.roles!r}")]
@@ -59,7 +59,7 @@ def check_app(app: AppDef) -> list[Problem]:
 
 
 def _check_hosts(app: AppDef) -> Iterator[Problem]:
-    """Yield the texts that name the host of a role which the app does not have."""
+    """Yield a problem for each text that names the host of a missing role."""
     names = [role.name for role in app.roles]
     for role in app.roles:
         for path, text in macro_texts(role):
@@ -104,7 +104,7 @@ def _texts_in(path: Path, value: object) -> Iterator[tuple[Path, str]]:
 
 
 def _check_size(app: AppDef) -> Iterator[Problem]:
-    """Yield the roles that are too large together; a role that is too large alone is reported elsewhere."""
+    """Yield roles that are too large together; a role that is too large alone is reported elsewhere."""
     total = 0
     for role in app.roles:
         if not _is_int(role.num_replicas) or role.num_replicas > MAX_REPLICAS:
@@ -136,7 +136,7 @@ def _check_role(role: Role) -> Iterator[Problem]:
 
 
 def _check_shapes(at: Path, role: Role) -> Iterator[Problem]:
-    """`args="--lr 1"` would pass for a list of one-letter arguments."""
+    """Check the types of fields: `args="--lr 1"` would pass as a list of one-letter arguments."""
     for name, types in _SHAPES:
         value = getattr(role, name)
         if not isinstance(value, types):
@@ -145,7 +145,7 @@ def _check_shapes(at: Path, role: Role) -> Iterator[Problem]:
 
 
 def _check_name(path: Path, name: object) -> Iterator[Problem]:
-    """Names stand in paths, handles and selectors (`job/role/0`)."""
+    """Check a name, which is used in paths, handles and selectors (`job/role/0`)."""
     if not isinstance(name, str):
         yield Problem(path, "wrong-type", f"a name is text, got {name!r}")
     elif not any(c.isascii() and c.isalnum() for c in name):
@@ -270,7 +270,7 @@ def _check_options(at: Path, cfg: Mapping[Any, Any]) -> Iterator[Problem]:
 
 
 def _check_text(path: Path, text: object) -> Iterator[Problem]:
-    """Check text that may hold macros: no unknown ones."""
+    """Check that text holds no unknown macros."""
     if not isinstance(text, str):
         yield Problem(path, "wrong-type", f"want text, got {text!r} ({type(text).__name__})")
         return
@@ -296,7 +296,7 @@ def _check_secret(path: Path, secret: Secret) -> Iterator[Problem]:
 
 
 def _check_fixed(path: Path, text: object) -> Iterator[Problem]:
-    """Check text that is fixed before the run: it may hold no run macro."""
+    """Check that text that is fixed before the run holds no run macro."""
     yield from _check_text(path, text)
     if not isinstance(text, str):
         return
@@ -357,7 +357,7 @@ def _check_texts(rule: Rule, path: Path, texts: Sequence[Any]) -> Iterator[Probl
 
 
 _APART = ("name", "entrypoint", "base_image")
-"""Fields with a rule of their own, and one that nothing reads."""
+"""Fields with their own rule, and a field that nothing reads."""
 
 _RULES = [
     (name, field.default, rule)

@@ -44,6 +44,6 @@ def _difference(one: Mapping[Any, Any], other: Mapping[Any, Any], key: Any, path
 
 
 def _item(value: Any, n: int) -> str:
-    """A role is called by its name."""
+    """Return the name of a list item in a path: a role has its name, other items their index."""
     kind = value.get(_CLASS) if isinstance(value, dict) else None
     return f".{value['name']}" if isinstance(kind, type) and issubclass(kind, Role) else f"[{n}]"

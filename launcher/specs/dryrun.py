@@ -29,7 +29,7 @@ class AppDryRunInfo(Generic[T]):
         request: T,
         fmt: Callable[[T], str],
         *,
-        app: Any = None,  # the AppDef; its roles speak of dry runs, so it cannot be named here
+        app: Any = None,  # the AppDef, whose module imports this one
         cfg: Mapping[str, Any] | None = None,
         scheduler: str | None = None,
         build: Callable[[AppDryRunInfo[T]], AppDryRunInfo[T]] | None = None,

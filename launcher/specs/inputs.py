@@ -1,8 +1,8 @@
 """Digests of files that attempts record: of `inputs`, and of the triggers in `rerun_on`. Reads no file.
 
 Triggers have one digest per glob, because policies are no part of what a job is: editing the list of globs
-must not look as if files had changed. A glob fires when both the attempt and the job file know it, and what
-it matches differs.
+must not look as if files had changed. A glob fires when both the attempt and the job file have it, and
+the content of its files differs.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ class InputFiles(NamedTuple):
 
 
 UNDER = "while it waited or ran"
-"""When files changed that a holder has found changed."""
+"""The time of a change that a holder found, in a message."""
 
 
 def differing(old: InputFiles, new: InputFiles) -> list[str]:
-    """The paths whose content differs, those that only one of the two has included; sorted."""
+    """Return the sorted paths whose content differs or that only one of the two has."""
     return sorted(path for path in {*old.files, *new.files} if old.files.get(path) != new.files.get(path))
 
 
@@ -50,7 +50,7 @@ def changes(old: InputFiles, new: InputFiles, when: str = "") -> str:
     """ "train.py and conf/b.yaml (new) changed since attempt 1; `inputs` now has `data/*`"; "" for no change.
 
     Args:
-        when: stands behind "changed".
+        when: text that follows "changed".
     """
     paths = [_path(path, old, new) for path in differing(old, new)]
     parts = [f"{named(paths)} changed {when}".rstrip()] if paths else []
@@ -97,7 +97,7 @@ def changed_globs(before: str, now: str, globs: Iterable[str]) -> list[str]:
 
 
 def adopted(before: str, now: str) -> str:
-    """`before` for the globs of `now`: one that was not watched yet is watched from now on."""
+    """Return `before` for the globs of `now`: a glob that was not watched yet gets its present digest."""
     old, new = _split(before), _split(now)
     return _join({mark: old.get(mark, content) for mark, content in new.items()}) if new else ""
 
@@ -111,7 +111,7 @@ def _join(contents: Mapping[str, str]) -> str:
 
 
 def _split(text: str) -> dict[str, str]:
-    """The digests; {} for a form that this version cannot read, so that no trigger fires."""
+    """Return the digest of each glob; {} for a form that this version cannot read: no trigger fires."""
     if not text.startswith(_PREFIX):
         return {}
     pairs = (pair.partition(".") for pair in text.removeprefix(_PREFIX).split("+"))

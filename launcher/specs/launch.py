@@ -84,7 +84,7 @@ class WorkspaceRef(NamedTuple):
 
 
 class InputRef(NamedTuple):
-    """Where to compare the input files of an attempt with those of its plan.
+    """The place of the input files of an attempt, to compare them with those of its plan.
 
     `digest` is of the files as the plan saw them; `directory` is the absolute folder of the job file, `root`
     the folder that the globs may not leave.
@@ -134,8 +134,8 @@ NO_CAPS = Caps()
 
 
 class Budget(NamedTuple):
-    """What the jobs that one plan starts for a project and target may take together (`[budget]` of
-    launcher.toml); None for no limit."""
+    """The limits of what the jobs that one plan starts for a project and target may take together
+    (`[budget]` of launcher.toml); None for no limit."""
 
     gpu_hours: float | None = None
     core_hours: float | None = None
@@ -165,11 +165,11 @@ class Launch:
     """Jobs of the same project and target that must have succeeded first, each once, sorted. Outside the
     digest. The name of a matrix is replaced by all of its jobs."""
     unresolved: Mapping[str, str] = field(default_factory=dict)
-    """Names among `needs` that may stand for jobs that are not known, each with the reason."""
+    """Names among `needs` that may mean unknown jobs, each with the reason."""
     matrix: str = ""
     """The name of the matrix that it is a job of; "" for a job by itself."""
     max_parallel: int | None = None
-    """How many jobs of its matrix run at once; None for any number."""
+    """The most jobs of its matrix that run at once; None for any number."""
     caps: Caps = NO_CAPS
     """The caps of its project."""
     budget: Budget = NO_BUDGET
@@ -204,14 +204,14 @@ class Launch:
 
     @property
     def input_ref(self) -> InputRef | None:
-        """Where to compare its input files; None without any."""
+        """The place of its input files; None without any."""
         if not self.inputs_digest:
             return None
         return InputRef(self.inputs_digest, self.directory, self.root, self.inputs)
 
     @property
     def asks(self) -> bool:
-        """Whether it asks for a share of a machine, or belongs to a group of which a number runs at once."""
+        """Whether it asks for a share of a machine, or belongs to a group that limits parallel runs."""
         declared = (
             value > 0
             for role in self.app.roles

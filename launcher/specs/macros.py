@@ -1,6 +1,6 @@
-"""Macros: values that only the run knows (`$<app_id>`), written into text and filled in later.
+"""Macros: placeholders in text for values that only the run knows (`$<app_id>`).
 
-Grammar, read from left to right, each place once:
+The grammar; text is read from left to right, each character once:
 
 - `$<name>`: a macro. `${name}` is one too for the five established names. Unknown names are
   left as they are, and so is every other `$`: `$HOME`, `${HOME:-x}`, `$$`, `$(date)`.
@@ -51,7 +51,7 @@ _NEEDS_ESCAPE = re.compile(rf"\$(?=<{_NAME}>|\{{(?:{_FIVE})\}})|(?<!\$)\$(?=\$+\
 
 
 class MacroError(LauncherError, ValueError):
-    """A text cannot be written with macros still open in it."""
+    """A text with open macros cannot be written."""
 
 
 def role_of_host(name: str) -> str | None:
@@ -79,12 +79,12 @@ def job_of_output(name: str) -> str | None:
 
 
 def is_run_macro(name: str) -> bool:
-    """Whether the run fills a macro in, with or without a dot in its name."""
+    """Whether the run fills in a macro, with or without a dot in its name."""
     return name in RUN_MACROS or role_of_host(name) is not None or job_of_output(name) is not None
 
 
 def find_macros(text: str) -> Sequence[tuple[str, int, int]]:
-    """The macros of `text` as (name, start, end), known or not; escaped ones are none."""
+    """Return the macros of `text` as (name, start, end), known or not; an escaped macro is text."""
     if "$" not in text:
         return ()
     return [
@@ -120,7 +120,7 @@ def substitute_partial(text: str, values: Mapping[str, str]) -> str:
 
 def _respelt(text: str, values: Mapping[str, str]) -> Iterator[str]:
     """`text` in pieces: runs of text for the later phase, and the macros that stay."""
-    run = raw = ""  # the run as it will read, and as it was written
+    run = raw = ""  # the run of text as it will read, and as it was written
     filled = False
     at = 0
     for token in _TOKEN.finditer(text):
@@ -145,7 +145,7 @@ def _respelt(text: str, values: Mapping[str, str]) -> Iterator[str]:
 
 
 def escape(text: str) -> str:
-    """The spelling of `text` that no later phase reads as a macro."""
+    """Return `text` escaped, so that no later phase reads a macro in it."""
     return _NEEDS_ESCAPE.sub("$$", text) if "$" in text else text
 
 
@@ -176,7 +176,7 @@ def _copied(value: Any) -> Any:
 
 
 def map_role(role: Role, change: Callable[[str], str]) -> Role:
-    """A new role with every string in it changed that takes macros. Nothing mutable is shared.
+    """Return a new role with each text changed that takes macros. Nothing mutable is shared.
 
     References to secrets are names, not text: they stay.
     """

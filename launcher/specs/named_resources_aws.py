@@ -8,10 +8,10 @@ from collections.abc import Callable
 from launcher.specs.app import Resource
 
 MEM_TAX = 0.96
-"""The part of an instance's memory that is left for containers."""
+"""The part of an instance's memory that containers can use."""
 
 GiB = int(1024 * MEM_TAX)
-"""MiB of a nominal GiB that can be had."""
+"""The usable MiB of a nominal GiB."""
 
 K8S_ITYPE = "node.kubernetes.io/instance-type"
 EFA_DEVICE = "vpc.amazonaws.com/efa"

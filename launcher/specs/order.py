@@ -1,4 +1,4 @@
-"""Rules over roles that wait for each other: who waits for whom, in which order, for which condition."""
+"""Rules over roles that wait for each other: their order and conditions."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _of_condition(
 
 
 def _circles(roles: Mapping[str, Role]) -> Iterator[Sequence[str]]:
-    """The circles of two roles and more, each once, from the role that comes first."""
+    """Yield each circle of two or more roles once, from the role that the app lists first."""
     known: set[frozenset[str]] = set()
     done: set[str] = set()
     for first in roles:
@@ -86,7 +86,7 @@ def _from_first(circle: Sequence[str], order: Sequence[str]) -> Sequence[str]:
 
 
 def host_problems(text: str, roles: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Code and message of each host of a role that the app does not have."""
+    """Yield code and message for each host of a missing role."""
     for name, start, end in find_macros(text):
         role = role_of_host(name)
         if role is not None and role not in roles:
@@ -106,13 +106,13 @@ def rules_of(role: Role) -> dict[str, Any]:
 
 
 def serving(app: AppDef) -> list[str]:
-    """The roles that others are there for or wait for: every replica learns the host of each."""
+    """Return the services, roles with a probe and awaited roles, whose hosts every replica gets."""
     awaited = {name for role in app.roles for name in role.depends_on}
     return [role.name for role in app.roles if role.service or role.ready is not None or role.name in awaited]
 
 
 HOST_VARIABLES = "LAUNCHER_HOST_"
-"""What the names of the variables begin with that `host_variable` gives."""
+"""The prefix of the variables of `host_variable`."""
 
 
 def host_variable(role: str) -> str:

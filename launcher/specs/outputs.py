@@ -1,7 +1,7 @@
 """Output folders: where a job leaves files for the jobs that need it. One folder per edition of a job.
 
-A job has one when its roles speak of it, as `$<output_dir>` or LAUNCHER_OUTPUT_DIR, or its file says
-`output: true`. Local jobs always have one.
+A job has an output folder when its roles mention it, as `$<output_dir>` or LAUNCHER_OUTPUT_DIR, or its file
+has `output: true`. Local jobs always have one.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from launcher.specs.macros import OUTPUT_DIR, job_of_output
 OUTPUT_VARIABLE = "LAUNCHER_OUTPUT_DIR"
 NEEDS_VARIABLE = "LAUNCHER_NEEDS"
 SYMBOLIC_OUTPUT = f"$<{OUTPUT_DIR}>"
-"""What OUTPUT_VARIABLE is in a request, until the folder is known."""
+"""The value of OUTPUT_VARIABLE in a request, until the folder is known."""
 
 _LONGEST = 128 * 1024 - len(f"{NEEDS_VARIABLE}=\0")  # bytes; the kernel takes no longer string (execve(2))
 
 
 class Reference(NamedTuple):
-    """A place in an app that names an output folder: of a job that it needs, or its own (`job` is "")."""
+    """A reference of an app to an output folder: of a job that it needs, or its own (`job` is "")."""
 
     path: tuple[str | int, ...]
     written: str
@@ -47,7 +47,7 @@ def has_output(app: AppDef) -> bool:
 
 
 def lists_needs(app: AppDef) -> bool:
-    """Whether the app's roles speak of the variable that lists its needs with their output folders."""
+    """Whether the app's roles mention the variable that lists its needs with their output folders."""
     return _speaks_of(NEEDS_VARIABLE, app)
 
 
@@ -86,11 +86,11 @@ def output_macro(job: str = "") -> str:
 def needs_variable(jobs: Iterable[str], folders: Mapping[str, str]) -> dict[str, str]:
     """The variable that lists the needs of a job: JSON, `[{"job": …, "output_dir": …}, …]`, sorted by job.
 
-    {} without needs, and for a list that is too long for a variable.
+    Returns {} without needs, and for a list that is too long for a variable.
 
     Args:
         jobs: the names of the needs.
-        folders: job → its output folder as programs see it; others have null.
+        folders: job → its output folder as programs see it; a job without one gets null.
     """
     listed = [{"job": job, "output_dir": folders.get(job)} for job in sorted(jobs)]
     text = json.dumps(listed)
@@ -98,7 +98,7 @@ def needs_variable(jobs: Iterable[str], folders: Mapping[str, str]) -> dict[str,
 
 
 def job_of(output: str, keys: Iterable[JobKey]) -> JobKey | None:
-    """The job among `keys` that an output folder is of; None when it is of none of them."""
+    """Return the job among `keys` that owns an output folder; None when none of them does."""
     number = output.rpartition("-")[0].rpartition("-")[2]
     if not number.isdecimal():
         return None

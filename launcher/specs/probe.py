@@ -1,4 +1,4 @@
-"""Readiness: the probe of a role, and what a role may wait for."""
+"""Readiness: the probe of a role, and the conditions that a role may wait for."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 Condition = Literal["started", "ready", "succeeded"]
 CONDITIONS: Final = ("started", "ready", "succeeded")
-"""What a role may wait for of another: all its replicas were started, are ready, have ended with 0."""
+"""The conditions of another role to wait for: all its replicas were started, are ready, or ended with 0."""
 
 EVERY_S: Final = 1.0
 TIMEOUT_S: Final = 60.0
@@ -18,7 +18,7 @@ LONGEST_S: Final = 86400.0
 
 @dataclass(frozen=True)
 class Probe:
-    """How to see that a replica is ready: one of `port`, `http` with `port`, `file` and `command`.
+    """The probe that tells when a replica is ready: `port`, `http` with `port`, `file` or `command`.
 
     Attributes:
         port: of this replica; something listens there.
@@ -37,18 +37,18 @@ class Probe:
     timeout: float = TIMEOUT_S
 
     def to_json(self) -> dict[str, Any]:
-        """Its fields without defaults."""
+        """Return its fields without default values."""
         found = {each.name: getattr(self, each.name) for each in fields(self)}
         said = {name: value for name, value in found.items() if value != _DEFAULTS[name]}
         return {name: _plain(value) for name, value in said.items()}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Probe:
-        """The probe of what `to_json` made."""
+        """Return the probe from the value of `to_json`."""
         return cls(**{**value, "command": tuple(value.get("command", ()))})
 
     def faults(self) -> Iterator[tuple[str, str, str]]:
-        """(field or "", code, message) of what is wrong with it."""
+        """Yield (field or "", code, message) of each fault."""
         for name in ("http", "file"):
             if not isinstance(getattr(self, name), str | None):
                 yield name, "wrong-type", f"{name} is text, got {getattr(self, name)!r}"

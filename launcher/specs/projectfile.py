@@ -8,38 +8,38 @@ from typing import Any, NamedTuple
 from launcher.files import PROJECT_FILE
 
 TABLES = ("schedulers", "components", "cli")
-"""The sections with defaults of `launcher run`; job files use only `schedulers`."""
+"""The sections with defaults for `launcher run`; job files use only `schedulers`."""
 
 SHARED = ("vars", "defaults", "targets")
-"""The tables of a project's launcher.toml that lie below its job files."""
+"""The tables of a project's launcher.toml that are a layer below its job files."""
 
 FIELDS = ("project", "target", "lifecycle", *SHARED, "queue", "budget", "ci", "exclude", *TABLES)
 DEFAULTS = ("role", "scheduler", "workspace", "timeout", "metadata")
-"""What the table `[defaults]` may hold: fields of every job that does not say otherwise."""
+"""The keys of the table `[defaults]`: fields of every job that does not set them."""
 
 QUEUE = ("cpu", "memory", "gpus", "max_parallel")
-"""What the table `[queue]` may hold: how much of a machine the jobs of the project take together."""
+"""The keys of the table `[queue]`: how much of a machine the jobs of the project take together."""
 
 BUDGET = ("gpu_hours", "core_hours")
-"""What the table `[budget]` may hold, beside a table of the same for single targets: what the jobs that one
-plan starts may take together."""
+"""The keys of the table `[budget]` and of its tables for single targets: how much the jobs that one plan
+starts may take together."""
 
 CI = ("prune", "components")
-"""What the table `[ci]` may hold: whether merges stop the apps of removed jobs, and whether plans of pull
+"""The keys of the table `[ci]`: whether merges stop the apps of removed jobs, and whether plans of pull
 requests call components of the repository."""
 
 COMMANDS: Mapping[str, tuple[str, ...]] = {"run": ("scheduler", "workspace")}
-"""Command → what its table `[cli.COMMAND]` may hold."""
+"""Command → the keys of its table `[cli.COMMAND]`."""
 
 
 class Fault(NamedTuple):
     """A problem of the file, and its place.
 
     Attributes:
-        path: the keys to it, such as ("cli", "run", "sheduler").
-        code: of a diagnostic.
-        known: what may stand there instead of the last key.
-        remedy: how it is written right; "" where `known` says it.
+        path: the keys that lead to it, such as ("cli", "run", "sheduler").
+        code: the code of its diagnostic.
+        known: the valid names in place of the last key.
+        remedy: the correct form; "" where `known` is enough.
     """
 
     path: tuple[str, ...]
@@ -56,7 +56,7 @@ def faults(
 
     Args:
         schedulers: the known names; None if they are unknown.
-        is_shared: whether it is the file of a project. That of a user may not change what job files mean.
+        is_shared: whether the file is a project's. A user's file may not change what job files mean.
     """
     for key in () if is_shared else SHARED:
         if key in value:
@@ -96,7 +96,7 @@ def _of_table(name: str, fields: tuple[str, ...], table: Any) -> Iterator[Fault]
 
 
 def _of_budget(table: Any) -> Iterator[Fault]:
-    """Every table in it has the amounts of a target."""
+    """Yield the faults of `[budget]`, in which every table has the amounts of a target."""
     if not isinstance(table, dict):
         yield from _of_table("budget", BUDGET, table)
         return

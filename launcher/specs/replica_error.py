@@ -18,8 +18,8 @@ from launcher.specs.app import NONE
 from launcher.text import printable
 
 _WIDTH = 160
-_MOST = 4096  # characters of a message that are looked at for its first line
-_YEAR_10000 = 253_402_300_800.0  # no calendar goes on from there
+_MOST = 4096  # characters of a message that are searched for its first line
+_YEAR_10000 = 253_402_300_800.0  # where calendars end
 
 MOST_BYTES = 1 << 20
 """The most bytes of an error file that are read."""
@@ -65,9 +65,10 @@ def read_error(text: str) -> ReplicaError | None:
 
 
 def error_text(start: bytes) -> str:
-    """The text of an error file of which `start` was read, MOST_BYTES at most.
+    """Return the text of an error file. `start` is what was read of it, at most MOST_BYTES.
 
-    JSON stands on one line. Of JSON that was cut there, what was read of it: its message ends at the cut.
+    JSON is put on one line. JSON that was cut at the limit is closed there, so that its message ends at the
+    cut.
     """
     text = start.decode("utf-8", "replace")
     try:
@@ -77,7 +78,7 @@ def error_text(start: bytes) -> str:
 
 
 def _mended(text: str) -> str:
-    """JSON that was cut, closed; a text that holds no message then stays as it is."""
+    """Return cut JSON closed at the cut; a text that then has no message stays unchanged."""
     for closed in _closed(text):
         try:
             found = json.loads(closed)
@@ -89,8 +90,7 @@ def _mended(text: str) -> str:
 
 
 def _closed(text: str) -> Iterator[str]:
-    """The beginning of a JSON text with all closed that it leaves open: a string as it is cut, else without
-    the member or item that is cut."""
+    """Yield closed forms of a cut JSON text: with the cut string closed, then without the cut item."""
     open_ends: list[str] = []
     sound, ends = 0, ""
     token = None
@@ -114,7 +114,7 @@ _CUT_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*)\\(?:u[0-9a-fA-F]{0,3})?\Z")
 
 
 def _time(value: Any) -> float | None:
-    """Seconds since the epoch, where a calendar has them: programs write what they like."""
+    """Return seconds since the epoch; None outside of the calendar, as programs write anything."""
     found = _number(value, float)
     return found if found is not None and 0 < found < _YEAR_10000 else None
 

@@ -95,7 +95,7 @@ def get_named_resources(res: str) -> Resource:
 def resource(
     cpu: float | None = None, gpu: int | None = None, memMB: int | None = None, h: str | None = None
 ) -> Resource:
-    """The named resource `h` where it is given, else one of the parts; a part left out is 2, 0 or 1024."""
+    """Return the named resource `h`, else a resource of the amounts, by default 2 cores, 0 GPUs, 1024 MiB."""
     if h:
         return get_named_resources(h)
     return Resource(

@@ -1,6 +1,6 @@
 """The fields of a role as a table: documents, checks, macros and the schema of plans are made from it.
 
-It is derived from `Role` itself, so a new field of that class is in all of them.
+The table is derived from `Role`, so a new field of that class reaches all of them.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ class RoleField:
     """One field of a role.
 
     Attributes:
-        kind: its type as `Role` has it, without `| None`: "int", "list[str]".
-        default: what a document leaves out; None where there is no default.
-        least, most: of a number; None where nothing bounds it.
+        kind: its type in `Role` without the option of None: "int", "list[str]".
+        default: the value that a document leaves out; None where there is no default.
+        least, most: the bounds of a number; None for no bound.
         by_capability: whether only some schedulers take a value for it.
         takes_macros: whether the run fills in `$<app_id>` and its like.
     """
@@ -61,7 +61,7 @@ def _read_off() -> dict[str, RoleField]:
 
 
 ROLE_FIELDS = _read_off()
-"""By name, in the order of the arguments of `Role`."""
+"""Name → field, in the order of the arguments of `Role`."""
 
 ALWAYS = ("name", "entrypoint")
 """The fields that every role of a document has."""
@@ -69,7 +69,7 @@ ALWAYS = ("name", "entrypoint")
 _ORDER = "args env image base_image resource mounts port_map num_replicas min_replicas max_retries"
 _ORDER += " retry_policy metadata"
 DOCUMENT_FIELDS = [ROLE_FIELDS[name] for name in dict.fromkeys((*ALWAYS, *_ORDER.split(), *ROLE_FIELDS))]
-"""In the order in which documents are written since `lr1`; fields of later versions follow."""
+"""The fields in the order in which documents have them since `lr1`; fields of later versions follow."""
 
 CAPABILITIES = [each for each in ROLE_FIELDS.values() if each.by_capability]
 """The fields that a scheduler may leave to others; see `Scheduler.supports`."""

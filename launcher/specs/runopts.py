@@ -36,8 +36,8 @@ Choices = tuple[str, ...] | Mapping[str, str]
 
 class OptionFault(NamedTuple):
     """Attributes:
-    code: of a diagnostic.
-    wanted: what the value should be.
+    code: the code of its diagnostic.
+    wanted: a description of valid values.
     at: the place of the fault in the value: (index,) of a list, (key,) of a mapping.
     """
 
@@ -74,7 +74,7 @@ class runopt:
     is_of_role: bool = False
 
     def plain(self, value: Any) -> Any:
-        """The value as its type has it: one value, one digest."""
+        """Return the value in its option's type, so that equal values have one digest."""
         if not self.takes_number:
             return value
         if isinstance(value, dict):
@@ -194,7 +194,7 @@ class runopts:
 
     @staticmethod
     def is_type(obj: CfgVal, tp: Any) -> bool:
-        """`obj` may stand where `tp` is wanted: an int also for a float, a bool for nothing but bool.
+        """Whether `obj` is valid for the type `tp`: an int also for a float, a bool only for bool.
 
         A list must hold nothing but text, and so must a mapping's keys and values. None is of no type.
         """
@@ -256,7 +256,7 @@ class runopts:
         return self._opts.get(name)
 
     def plain(self, cfg: Mapping[str, Any]) -> dict[str, Any]:
-        """The values as the types of their options have them; those of unknown options as they are."""
+        """Return the values in the types of their options; values of unknown options stay."""
         return {key: opt.plain(value) if (opt := self.get(key)) else value for key, value in cfg.items()}
 
     def of_role(self) -> runopts:

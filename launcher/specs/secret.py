@@ -12,7 +12,7 @@ HIDDEN: Final = "(value not shown)"
 """Stands for a literal under a sensitive-looking name."""
 
 SHORTEST_LITERAL: Final = 8
-"""Characters of a literal under such a name that messages mask: a shorter one may be a word of any text."""
+"""The fewest characters of such a literal that messages mask: a shorter one may be a common word."""
 
 # Whole words, so that MAX_TOKENS, TOKENIZERS_PARALLELISM and AUTHOR stay readable.
 _SENSITIVE = re.compile(
@@ -20,7 +20,7 @@ _SENSITIVE = re.compile(
     r"|(api|access|private|secret|encryption|signing|ssh)_?key"
 )
 _FOLDERS = ("PWD", "OLDPWD")
-"""Variables that every shell sets to its folders."""
+"""Variables that every shell sets to folders."""
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
@@ -33,13 +33,13 @@ def is_sensitive(name: str) -> bool:
 
 
 def may_hold_secret(text: str) -> bool:
-    """Whether a value stands behind a name like that: `train --token abc`, `TOKEN=abc train`."""
+    """Whether a text has a value behind a sensitive name: `train --token abc`, `TOKEN=abc train`."""
     words = re.split(r"[\s=:]+", text.strip())
     return any(map(is_sensitive, words[:-1]))
 
 
 def hide(value: Any, name: str = "") -> Any:
-    """`value`, found under `name`, with what should not be shown replaced by HIDDEN at any depth."""
+    """Return `value`, found under `name`, with sensitive parts replaced by HIDDEN at any depth."""
     if isinstance(value, Secret) or reference_in(value):
         return value
     if is_sensitive(name):
@@ -52,14 +52,14 @@ def hide(value: Any, name: str = "") -> Any:
 
 
 def hide_item(items: Sequence[Any], index: int) -> Any:
-    """`items[index]`, HIDDEN when it is the value of a sensitive flag in front of it: `--token`, `abc`."""
+    """Return `items[index]`, or HIDDEN when the item before it is a sensitive flag: `--token`, `abc`."""
     flag = items[index - 1] if index else ""
     follows_flag = isinstance(flag, str) and flag.startswith("-") and "=" not in flag and is_sensitive(flag)
     return HIDDEN if follows_flag else hide(items[index])
 
 
 def _hide_assignment(value: Any) -> Any:
-    """`--token=abc` and `TOKEN=abc` keep their name only."""
+    """Keep only the name of `--token=abc` and `TOKEN=abc`."""
     if not isinstance(value, str):
         return value
     name, assigns, _ = value.partition("=")

@@ -1,4 +1,4 @@
-"""The files of a checkout that an attempt ran: what is recorded of them, and what differs from that. Pure."""
+"""The files of a checkout that an attempt ran: their record, and the differences from it. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ DIGITS = 16
 """Hex digits of a recorded digest."""
 
 _MORE = ""
-"""The key of a record that does not have all files. No path is empty."""
+"""The key that marks an incomplete record. No path is empty."""
 
 
 class Seen(NamedTuple):
@@ -39,10 +39,11 @@ def recorded_paths(record: Mapping[str, str]) -> list[str]:
 
 
 def differing(record: Mapping[str, str], now: Seen) -> tuple[str, ...]:
-    """The files that are not what an attempt ran, sorted: changed, gone, or a module that is imported now.
+    """Return the sorted files that differ from those an attempt ran: changed, gone, or newly imported.
 
-    A new file that the words of a job name is none of them, as the job may have written it. Nor is a new
-    module where a limit cut the record or the search short, nor anything for an attempt without a record.
+    A new file that the words of a job name does not count, as the job may have written it. A new module does
+    not count where a limit cut the record or the search short. An attempt without a record has no
+    differences.
     """
     if not record:
         return ()

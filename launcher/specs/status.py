@@ -158,8 +158,8 @@ class AppStatusError(LauncherError):
 def roll_up(replicas: Iterable[ReplicaStatus]) -> AppState:
     """The state of an app whose replicas are in these states.
 
-    One that failed decides, then one that was cancelled; success takes them all. Without any replica
-    nothing is known: never a success.
+    A failed replica decides, then a cancelled one; success needs all replicas to succeed. Without any replica
+    the state is unknown, never a success.
     """
     states = {replica.state for replica in replicas}
     for state in (AppState.FAILED, AppState.CANCELLED, AppState.UNKNOWN):
@@ -173,7 +173,7 @@ def roll_up(replicas: Iterable[ReplicaStatus]) -> AppState:
 
 
 class _Blamed(Protocol):
-    """A failure that `root_cause` considers."""
+    """A replica with an error that `root_cause` considers."""
 
     @property
     def id(self) -> int: ...
@@ -189,7 +189,7 @@ _B = TypeVar("_B", bound=_Blamed)
 
 
 def root_cause(replicas: Iterable[_B]) -> _B | None:
-    """The replica whose error came first: later ones are mostly its effects. None when none left one."""
+    """Return the replica whose error came first, as it mostly causes the later ones; None without errors."""
     found = [
         (_first_known(error.time, replica.ended_at), replica.role, replica.id, replica)
         for replica in replicas
@@ -206,7 +206,7 @@ def _first_known(*times: float | None) -> float:
 
 
 def _parsed(structured_error_msg: str) -> object:
-    """The error as data, or as the text it is when it is no JSON (half written, or of another program)."""
+    """Return the error as data, or as text when it is no JSON (half written, or of another program)."""
     if structured_error_msg == NONE:
         return NONE
 

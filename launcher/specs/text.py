@@ -10,13 +10,13 @@ _DELIMITERS = ",;"
 
 
 def command(words: Sequence[str]) -> str:
-    """How a job file writes a command: "`entrypoint: sh`, `args: ['-c', ls]`"."""
+    """Return a command as a job file writes it: "`entrypoint: sh`, `args: ['-c', ls]`"."""
     args = f", `args: {to_flow(words[1:])}`" if words[1:] else ""
     return f"`entrypoint: {to_flow(words[0])}`{args}"
 
 
 def split_command(text: str) -> str:
-    """Several words in the place of one program, as a job file writes them; "" where there is one word.
+    """Return several words in place of a program as a job file writes them; "" for a single word.
 
     A text that the shell could not split is split at its blanks.
     """

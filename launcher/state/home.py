@@ -1,4 +1,4 @@
-"""The identity of this state folder (LAUNCHER_HOME), a random token, and of the user on this host.
+"""The identity of this state folder (LAUNCHER_HOME), which is a random token, and of the user.
 
 Two state folders can have a job of the same name, and so equal app ids. Tickets, labels and records carry the
 token, so that each folder acts on its own apps alone.
@@ -16,7 +16,7 @@ _MOST_CHARS = 64
 
 
 def token() -> str:
-    """The token; "" before the first command that changes something, which makes it.
+    """Return the token; "" before the first command that changes something and so makes the token.
 
     Raises StateError when the file cannot be read.
     """
@@ -32,7 +32,7 @@ def token() -> str:
 
 
 def make_token() -> str:
-    """The token; made when there is none. Processes that race for it get the same one.
+    """Return the token, made when it is missing. Processes that race to make it get the same one.
 
     Raises StateError when it cannot be written.
     """

@@ -1,7 +1,7 @@
 """The lock of an apply, one per project and target.
 
-It serialises applies of one state folder and names the holder. Double starts are prevented by the
-reservation at the engine, not by this lock.
+It serialises applies of one state folder and names the holder. The reservation at the engine prevents double
+starts, not this lock.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from launcher import paths
 from launcher.errors import LockTimeoutError
 from launcher.state.home import actor
 
-_LONGEST_NAME = 200  # of 255 bytes that file systems allow
+_LONGEST_NAME = 200  # bytes, of the 255 that file systems allow
 
 
 @contextmanager

@@ -30,7 +30,7 @@ SELECT {RECORD} FROM (
     ) AS app WHERE NOT {HAS_ATTEMPT.format(app="app")}
 ) ORDER BY created_at DESC, place DESC LIMIT :limit
 """
-# Few of many rows match. Without INDEXED BY, SQLite would read the whole table in order.
+# Few of many rows match, and without INDEXED BY SQLite would read the whole table in order.
 _LIVE_ATTEMPTS = f"SELECT {ATTEMPT_RECORD} FROM attempts INDEXED BY attempts_live WHERE {LIVE}"
 _LIVE_APPS = f"""
 SELECT {APP_RECORD} FROM apps INDEXED BY apps_unended
@@ -210,13 +210,13 @@ class Reader(StoreFile):
         target: str | None = None,
         numbers: Collection[tuple[int, int]] = (),
     ) -> list[tuple[float, str, bool]]:
-        """(created at, app id, whether its scheduler still has it) of all apps that may have run since then,
-        the newest first. Skipped ones never ran.
+        """Return (created at, app id, whether its scheduler still has it) of all apps that may have run since
+        then, the newest first. Skipped apps never ran.
 
         Args:
             since: seconds since the epoch; None for all.
             key, project, target: only attempts of this job, or of jobs of these.
-            numbers: only attempts with a number between two of these; all when empty.
+            numbers: only attempts with a number in one of these ranges; all when empty.
         """
         values = {"since": since, "project": project, "target": target}
         clauses = ["state <> 'skipped'", "(:since IS NULL OR ended_at IS NULL OR ended_at >= :since)"]
@@ -240,9 +240,10 @@ class Reader(StoreFile):
         return self._rows(_END_COUNTS)
 
     def last_ends(self, limit: int, since: float = 0.0) -> tuple[list[tuple[AppRecord, float | None]], int]:
-        """The last ended attempts of the `limit` jobs that ended last, and how many jobs ended.
+        """Return the last ended attempts of the `limit` jobs that ended last, and how many jobs ended.
 
-        With what each has used, and with when its job succeeded last. Only of jobs that ended after `since`.
+        Each attempt has its use, and comes with the time of its job's last success. Only of jobs that ended
+        after `since`.
         """
         from contextlib import suppress
 
@@ -250,7 +251,7 @@ class Reader(StoreFile):
         found = []
         for *record, success, used, _ in rows:
             app = to_record(tuple(record))
-            with suppress(ValueError):  # damaged: it is only left out
+            with suppress(ValueError):  # a damaged record of use is left out
                 app.used = read_used(used)
             found.append((app, success))
         return found, rows[0][-1] if rows else 0

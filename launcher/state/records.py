@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from launcher.specs.replica_error import ReplicaError
 
 WAITING = ("waiting", "queued")
-"""The states of an app that was accepted, and of which nothing has run: its holder waits."""
+"""The states of an accepted app whose holder waits: nothing of it has run."""
 LIVE = ("reserved", "created", *WAITING, "running")
 """The states of an app that has not ended."""
 ENDED = ("succeeded", "failed", "cancelled", "skipped", "lost")
@@ -32,15 +32,15 @@ class AppRecord:
             know them.
         state: one of AttemptState, or "unknown".
         created_at, started_at, ended_at: seconds since the epoch; None where unknown.
-        exit_code: of the replica that decided a failure.
+        exit_code: exit code of the replica that decided a failure.
         message: the reason of the outcome, in a short sentence.
-        inputs_changed: as in `Attempt`; of an app as its scheduler reports it. Not read from the store.
+        inputs_changed: as in `Attempt`, as the scheduler reports it. Not read from the store.
         num_restarts: of the app, of its roles and of single replicas together.
         output: address of its output folder, a path or the name of a volume; "" for none. It is made when the
             app starts.
         matrix: as in `Attempt`; "" where the app has none or its scheduler does not know it.
-        used: role → what its runs have used; "" → what processes have used that outlived their replica. Not
-            read from the store.
+        used: role → the use of its runs; "" → the use of processes that outlived their replica. Not read
+            from the store.
         replicas, warnings: set by `Scheduler.record` only; not stored.
         own: whether this state folder holds its files. An engine may be shared.
         in_use: whether the client that started it has yet to read the outcome.
@@ -166,7 +166,7 @@ class ReplicaRecord:
         state: pending, running, succeeded, failed, cancelled or lost.
         message: facts beyond its exit code, such as "out of memory".
         structured_error_msg: the text of its error file, or "".
-        use: what its last run has used; None where that is unknown.
+        use: the use of its last run; None where it is unknown.
     """
 
     __slots__ = (
@@ -203,7 +203,7 @@ class ReplicaRecord:
 
     @property
     def id(self) -> int:
-        """The same as `k`, under the name of ReplicaStatus."""
+        """The same as `k`, under its name in ReplicaStatus."""
         return self.k
 
     @property

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 VERSION = 9
 
 LIVE = "state IN ('reserved', 'created', 'waiting', 'queued', 'running')"
-"""Of a row without a recorded end. Its text is the one of the partial indexes, so that SQLite uses them."""
+"""The condition for rows without a recorded end. It repeats the text of the partial indexes, so that SQLite
+uses them."""
 
 _APPS_UNENDED = f"CREATE INDEX apps_unended ON apps (app_id) WHERE {LIVE}"
 _ATTEMPTS_LIVE = f"CREATE INDEX attempts_live ON attempts (app_id) WHERE {LIVE}"
@@ -84,15 +85,15 @@ UPGRADES = {
         *_APPS.split(";"),
     ),
     3: _RENEW_INDEXES,
-    4: _RENEW_INDEXES,  # the states of a live row have changed again
+    4: _RENEW_INDEXES,  # the set of live states has changed again
     5: _added(_STANDS_ON),
     6: _added(_APPROVED),
     7: _added(_USED),
     8: _added(_SINCE_9),
 }
-"""From each earlier version of the schema to the one after it, statement by statement."""
+"""Version of the schema → the statements that upgrade it to the next version."""
 
-# The order of an attempt's values in a row; those that are packed come last.
+# The order of an attempt's values in a row; packed values come last.
 _KEY = ("project", "target", "job")
 _PLAIN = (
     "number", "app_id", "scheduler", "digest", "origin", "path", "git_commit", "actor",
@@ -124,7 +125,7 @@ RECORD = ", ".join(_SHORT)
 """The columns to select from the union of both."""
 
 WORDS_OF = ("job", "project", "target", "app_id", "scheduler", "state", "message")
-"""The columns, and fields of a record, that are searched for words."""
+"""The columns, and fields of a record, in which words are searched."""
 
 APP_COLUMNS = (
     "app_id", "scheduler", "session", "name", "project", "target", "job", "number", "created_at",

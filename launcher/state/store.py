@@ -102,7 +102,7 @@ SELECT {_FULL} FROM json_each(?) CROSS JOIN attempts ON {_SAME_KEY}
 WHERE number = (SELECT max(number) FROM attempts WHERE {_SAME_KEY})
 """
 
-# Three look-ups for each wanted key, of which most find the same row.
+# Three look-ups for each wanted key, most of which find the same row.
 _HIGHEST = "(SELECT number FROM attempts WHERE {where} ORDER BY number DESC LIMIT 1)"
 _DECISIVE_OF = f"""
 SELECT {_FULL} FROM json_each(?) CROSS JOIN attempts ON {_SAME_KEY}
@@ -228,7 +228,7 @@ class Store(Reader):
         return self._write(f"DELETE FROM attempts WHERE app_id = ? AND {LIVE}", (app_id,)) > 0
 
     def watch(self, app_id: str, trigger_digest: str) -> bool:
-        """Update the digest of the `rerun_on` files of an attempt that did not watch all of them."""
+        """Update the digest of an attempt's `rerun_on` files, as it did not watch all; True when changed."""
         sql = "UPDATE attempts SET trigger_digest = ? WHERE app_id = ? AND trigger_digest <> ?"
         return self._write(sql, (trigger_digest, app_id, trigger_digest)) > 0
 
@@ -239,7 +239,7 @@ class Store(Reader):
         self._write(_ADD, from_record(record))
 
     def add_all(self, records: Iterable[tuple[AppRecord, bool]]) -> None:
-        """Insert the missing rows. With each record: whether its end is still to be recorded."""
+        """Insert the missing rows. Each record comes with whether its end is still to be recorded."""
         rows = [from_record(record, live=live) for record, live in records]
         self._do(lambda db: db.executemany(f"INSERT OR IGNORE {INSERT_APP}", rows))
 
@@ -248,7 +248,7 @@ class Store(Reader):
         self._write("DELETE FROM apps WHERE app_id = ?", (app_id,))
 
     def remove_void(self, app_id: str, folder: str) -> bool:
-        """Remove the row of an app unless its folder exists; True when it does not.
+        """Remove the row of an app unless its folder exists; return whether the folder is missing.
 
         One transaction: a client that reserves an app makes the folder and then (again) the row. So either
         the folder is found here, or the row is written after the removal.
@@ -272,7 +272,7 @@ class Store(Reader):
     def decisive(self, keys: Iterable[JobKey]) -> list[Attempt]:
         """The attempts that plans go by, in one query.
 
-        Of each key the latest, the latest of which anything has run, and the latest success.
+        For each key: the latest attempt, the latest that has run at all, and the latest success.
         """
         return [to_attempt(row) for row in self._rows(_DECISIVE_OF, (json_rows(keys),))]
 
@@ -383,7 +383,7 @@ class Store(Reader):
 
 
 def _used_or_nothing(text: str) -> dict[str, Use]:
-    """A damaged record says nothing about what jobs use."""
+    """Return the use in a record; {} for a damaged record."""
     try:
         return read_used(text)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""The file of the store: opened, shared by threads, restored from a backup where it is damaged."""
+"""The file of the store: open it, share it between threads, restore it from a backup when damaged."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ class StoreFile:
     def open(
         cls: type[S], *, readonly: bool = False, durable: bool = True, source: Source | None = None
     ) -> S:
-        """The store in LAUNCHER_HOME. Read-only, one that does not exist yet is not made.
+        """The store in LAUNCHER_HOME. Read-only, a missing store is not made.
 
         Args:
             durable: every write is on disk when its call returns. Otherwise a power cut may undo the last
-                ones, which suits data that an engine still has.
+                writes, which suits data that an engine still has.
             source: yields the existing apps, each with whether its end is still to be recorded: rows for a
                 new file, called with 0, or for one of an older version, called with that version.
 
@@ -114,7 +114,7 @@ class StoreFile:
     def back_up(self, now: float) -> None:
         """Copy the file to `ledger.db.daily.bak`, at most once a day, and not on the first day.
 
-        Where that is not possible, nothing is copied.
+        A failure is ignored: nothing is copied then.
         """
         from contextlib import suppress
 
@@ -132,7 +132,7 @@ class StoreFile:
         return self._do(lambda db: db.execute(sql, values).fetchall())
 
     def _write(self, sql: str, values: Sequence[Any] | dict[str, Any]) -> int:
-        """Rows changed by one statement, which is one transaction."""
+        """Run one statement as a transaction; return the number of changed rows."""
         return self._do(lambda db: db.execute(sql, values).rowcount)
 
     def _transact(self, act: Callable[[sqlite3.Connection], T]) -> T:
@@ -182,12 +182,12 @@ def _sources(backup: str) -> str:
 
 
 def _notice(text: str) -> None:
-    """Log it, once a process. A command shows it: see `notices`."""
+    """Log a notice once per process. Commands show it: see `notices`."""
     if text in notices:
         return
     import logging
 
     notices[text] = None
     logger = logging.getLogger("launcher")
-    logger.addHandler(logging.NullHandler())  # for programs that log
+    logger.addHandler(logging.NullHandler())  # for programs that configure logging
     logger.warning("%s", text)

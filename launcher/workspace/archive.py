@@ -1,6 +1,6 @@
 """A workspace as a tar stream of the files in its digest: equal bytes for equal digests.
 
-Times and owners are zero, modes 644 and 755, links are links. The stream is hashed while
+Times and owners are zero, modes are 644 or 755, and links stay links. The stream is hashed while
 it is sent, so that a folder that changes meanwhile never becomes an image with the old digest.
 """
 
@@ -16,7 +16,7 @@ from hashlib import sha256
 from launcher.workspace.context import PREFIX, Entry, WorkspaceError, changed, entries, fed, unreadable
 
 _READ = 1 << 18
-_BLOCK = 1 << 18  # size of a piece: a request sends each piece by itself
+_BLOCK = 1 << 18  # bytes of a piece: a request sends each piece separately
 _PAD = tarfile.BLOCKSIZE
 
 
@@ -75,7 +75,7 @@ def _member(folder: str, entry: Entry, name: str) -> Generator[bytes, None, byte
 def _file(
     name: str, file: io.RawIOBase | io.BytesIO, size: int, *, program: bool
 ) -> Generator[bytes, None, bytes]:
-    """Returns the hash of what it holds."""
+    """Yield a file's pieces; returns the hash of its contents."""
     yield _header(name, tarfile.REGTYPE, 0o755 if program else 0o644, size=size)
     content, left = sha256(), size
     while left:

@@ -46,7 +46,7 @@ def walk_workspace(path: str | os.PathLike[str]) -> Iterator[tuple[str, list[str
 
 
 def _add(found: dict[str, tuple[list[str], list[str]]], folder: str) -> None:
-    """Add the folder and those that hold it. A loop: folders may be nested deeper than calls may be."""
+    """Add the folder and those that hold it. Uses a loop: folders may be nested deeper than calls."""
     missing = []
     while folder not in found:
         missing.append(folder)
@@ -72,11 +72,11 @@ PREFIX = "ws1:sha256:"
 _MARKS = {"file": b"f", "program": b"x", "link": b"l"}
 MAX_FILES = 250_000
 MAX_BYTES = 64 << 30
-"""Limits of a workspace: reading more takes minutes, with every plan."""
+"""Limits of a workspace: larger ones take minutes to read for every plan."""
 
 _HASH_BYTES = 12  # bytes of a hash that identify contents in a manifest
 _CHUNK = 1 << 20
-_MANY_BYTES = 32 << 20  # number of files from which threads repay their import
+_MANY_BYTES = 32 << 20  # number of files from which threads save more time than their import takes
 _THREADS = 4
 
 
@@ -107,7 +107,7 @@ def digest_of(folder: str, found: list[Entry]) -> str:
     whole = sha256()
     files: dict[str, File] = {}
     for entry, content in zip(found, _hashes(folder, found), strict=True):
-        if content:  # removed meanwhile: another program writes to this folder
+        if content:  # the file was removed meanwhile by another program
             fed(whole, entry, content)
             files[entry.path] = File(entry.kind, entry.size, content[:_HASH_BYTES].hex())
     digest = PREFIX + whole.hexdigest()
@@ -152,7 +152,7 @@ def files_below(folder: str, ignore: Ignore) -> Iterator[Entry]:
 
 
 def parts(path: str) -> tuple[str, list[Entry]]:
-    """A project as entries of a folder: all that count, or the one that is the project."""
+    """Return a project as entries of a folder: all files that count, or the project's single file."""
     if os.path.isdir(path):
         return path, entries(path)
     return os.path.dirname(path), [entry_of(os.path.dirname(path), os.path.basename(path))]
@@ -197,7 +197,7 @@ def _scan(folder: str, *, is_top: bool) -> list[os.DirEntry[str]]:
 
 
 def _looked_at(path: str, item: os.DirEntry[str]) -> Entry | None:
-    """The entry; None for neither file nor link, and for a file that was just removed."""
+    """Return the entry; None for anything but a file or link, and for a file that was just removed."""
     try:
         return _entry(path, item.stat(follow_symlinks=False))
     except FileNotFoundError:
@@ -213,7 +213,7 @@ def _entry(path: str, about: os.stat_result) -> Entry | None:
 
 
 def _hashes(folder: str, found: list[Entry]) -> Iterator[bytes]:
-    """Of each entry in order; b"" for one that has just gone."""
+    """Yield the hash of each entry in order; b"" for a file that was just removed."""
 
     def one(entry: Entry) -> bytes:
         path = os.path.join(folder, entry.path)
@@ -229,7 +229,7 @@ def _hashes(folder: str, found: list[Entry]) -> Iterator[bytes]:
         return
     from concurrent.futures import ThreadPoolExecutor
 
-    with ThreadPoolExecutor(_THREADS) as pool:  # hashing and reading let go of the interpreter
+    with ThreadPoolExecutor(_THREADS) as pool:  # hashing and reading release the interpreter lock
         yield from pool.map(one, found)
 
 

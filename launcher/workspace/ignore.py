@@ -1,4 +1,4 @@
-"""Which files of a folder do not count: `.dockerignore`, then `.launcherignore`, both with Docker's rules.
+"""Ignore files of a workspace: `.dockerignore`, then `.launcherignore`, both with Docker's rules.
 
 One pattern a line, relative to the folder; `#` in front makes a comment. `*` and `?` stop at slashes, `**`
 does not; `[a-z]` and `\\` are as in Go's `filepath.Match`. A pattern that matches a folder
@@ -71,7 +71,7 @@ class Ignore:
     """The patterns of a folder. Paths are relative to it, with forward slashes."""
 
     def __init__(self, patterns: Iterable[str] = ()) -> None:
-        """Lines of an ignore file. Raises BadPatternError."""
+        """Parse the lines of an ignore file. Raises BadPatternError."""
         parsed = [_parse(text) for text in map(_cleaned, patterns) if text]
         self._runs = [
             (takes_back, _matcher(list(run)))
@@ -150,7 +150,7 @@ def _parse(text: str) -> _Pattern:
 
 
 def _matcher(run: list[_Pattern]) -> Callable[[str], object]:
-    """Whether one of the patterns matches a path, or a folder that the path lies in."""
+    """Return a function that tells whether a pattern matches a path, or a folder above it."""
     quick = "|".join("".join(pattern.pieces) for pattern in run if not pattern.is_slow)
     first = re.compile(rf"(?:{quick})(?:/|\Z)", re.DOTALL).match if quick else None
     slow = [_Automaton(pattern.pieces).matches for pattern in run if pattern.is_slow]
@@ -162,7 +162,7 @@ def _matcher(run: list[_Pattern]) -> Callable[[str], object]:
 class _Automaton:
     """A pattern of many wildcards, matched without backtracking: in the time of pattern times path.
 
-    A state is the number of pieces that have matched; `~n` is inside of piece n, a `(?:.*/)?` that has begun.
+    A state is the number of matched pieces; `~n` means within piece n, a `(?:.*/)?` that has begun.
     """
 
     def __init__(self, pieces: tuple[str, ...]) -> None:
@@ -178,7 +178,7 @@ class _Automaton:
         return len(self._pieces) in states
 
     def _with_empty(self, states: set[int]) -> set[int]:
-        """With the states that are reached by wildcards that match nothing."""
+        """Add the states that are reached by wildcards that match nothing."""
         for state in list(states):
             while 0 <= state < len(self._pieces) and self._takes[state] is None:
                 state += 1
@@ -202,7 +202,7 @@ class _Automaton:
 
 
 def _translated(text: str) -> Iterator[str]:
-    """A regular expression, piece by piece."""
+    """Yield a regular expression for a pattern, piece by piece."""
     at = 0
     while at < len(text):
         char = text[at]

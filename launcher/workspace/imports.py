@@ -1,6 +1,6 @@
 """The import statements of Python source. Nothing is executed, and hostile source takes linear time.
 
-`ast` reads the statements alone: of a whole hostile file it takes minutes and hundreds of megabytes.
+`ast` parses single statements only: a whole hostile file would take it minutes and hundreds of megabytes.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ class Import(NamedTuple):
 
 
 def imports_of(source: bytes) -> Iterator[Import]:
-    """The imports of a Python file, wherever in it they are. Source with a syntax error gives what it can."""
+    """Yield the imports anywhere in a Python file; from source with a syntax error, the readable ones."""
     if b"\0" in source:
         return
-    # Only names matter, so that any encoding that writes ASCII as ASCII reads well enough.
+    # Only names matter, so any encoding that extends ASCII reads well enough.
     for statement in _statements(source.decode("utf-8-sig", "replace")):
         try:
             [node] = ast.parse(statement).body
@@ -70,7 +70,7 @@ def _statements(text: str) -> Iterator[str]:
 
 
 def _end_of_statement(text: str, at: int) -> int:
-    """The end of its logical line, before the character that ends it."""
+    """Return the end of the statement's logical line, before the character that ends it."""
     while found := _LINE_END.search(text, at):
         if found["end"]:
             return found.start()
@@ -79,7 +79,7 @@ def _end_of_statement(text: str, at: int) -> int:
 
 
 def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
-    """Behind the first match that has the group `end`; the end of the text without one."""
+    """Return the offset behind the first match with the group `end`, or the end of the text."""
     while found := pattern.search(text, at):
         at = found.end()
         if found["end"]:

@@ -18,7 +18,7 @@ from launcher.workspace.seen import FileHashes
 from launcher.workspace.triggers import contents, leaves, matches
 
 _NO_RECORDS = Ignore(f"**/{name}" for name in (".git", ".hg", ".jj", ".svn", "__pycache__"))
-"""Of a folder, the records of version control and of Python are no inputs: most commands change them."""
+"""Files that are no inputs of a folder: records of version control and Python, which most commands change."""
 
 _known: dict[str, InputFiles] = {}
 
@@ -34,7 +34,7 @@ class InputReader:
 
     def paths(self, directory: str, glob: str, root: str) -> list[str]:
         """The files that one glob matches below the absolute `directory`. Raises WorkspaceError."""
-        if leaves(directory, glob, root):  # of a saved plan, which no compiler has checked here
+        if leaves(directory, glob, root):  # the glob of a saved plan was not checked by the compiler here
             raise WorkspaceError(f"the input `{glob}` leaves the repository")
         if (directory, glob) not in self._matched:
             self._matched[directory, glob] = matches(directory, glob, root, _NO_RECORDS)
@@ -99,10 +99,10 @@ def keep(digest: str) -> None:
 
 
 def changed_since(ref: InputRef, when: str = "", reader: InputReader | None = None) -> str:
-    """The files that are not as they were when `ref` was made, in words: "train.py changed"; "" for none.
+    """Return the files that have changed since `ref` was made, as a phrase: "train.py changed"; "" for none.
 
     Args:
-        when: stands behind "changed".
+        when: text that follows "changed".
     """
     try:
         now = (reader or InputReader()).read(ref.directory, ref.globs, ref.root)

@@ -1,8 +1,8 @@
 """Manifests: the files of a workspace, for plans that show which files changed, and which ones make it large.
 
 A manifest is identified by the digest of its workspace; the lists of input files are kept beside them. This
-process has those of the workspaces that it has hashed; `keep` stores one in LAUNCHER_HOME for later plans.
-Without it, plans show less and decide the same.
+process has the manifests of the workspaces that it has hashed; `keep` stores a manifest in LAUNCHER_HOME for
+later plans. Without manifests, plans show less and decide the same.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MOST_KEPT = 100
 
 LARGE_BYTES = 100_000_000
 LARGE_FILES = 10_000
-"""The size from which plans note a workspace, as every plan reads all of it."""
+"""The number of files from which plans note a workspace, as every plan reads all of them."""
 
 _VERSION = 1
 _MOST_BYTES = 64 << 20
@@ -97,7 +97,7 @@ def _path(digest: str) -> str:
 
 def _drop_old() -> None:
     with os.scandir(paths.workspaces()) as found:
-        # All that is there: what a process was writing when it was killed grows old as well.
+        # All files count: leftovers of killed processes grow old as well.
         by_age = sorted((item.stat().st_mtime, item.path) for item in found)
     for _, path in by_age[:-MOST_KEPT]:
         with suppress(FileNotFoundError):

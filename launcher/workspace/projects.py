@@ -59,7 +59,7 @@ class Workspace:
         return cls({str(source): "" if target is None else str(target) for source, target in found.items()})
 
     def is_unmapped_single_project(self) -> bool:
-        """One project that becomes the whole workspace."""
+        """Whether one project becomes the whole workspace."""
         return len(self.projects) == 1 and not next(iter(self.projects.values()))
 
     def __str__(self) -> str:
@@ -75,8 +75,8 @@ class Workspace:
 
 
 def in_order(projects: Mapping[str, str]) -> Workspace:
-    """A workspace in which the order of `projects` (path → target folder) does not matter: a project inside
-    the folder of another one is copied over it, and a file over its target folder."""
+    """Return a workspace that does not depend on the order of `projects` (path → target folder): a project
+    inside the folder of another one is copied after it, and a file after its target folder."""
     ordered = sorted(projects, key=lambda path: (place_of(path, projects[path]), path))
     return Workspace({path: f"{target_path(projects[path]) or '.'}/" for path in ordered})
 
@@ -166,7 +166,7 @@ def _read_yaml(text: str) -> Any:
 
 
 def _places(path: str, found: list[Entry], folder: str, target: str) -> list[str]:
-    """Where the entries of a project go."""
+    """Return the targets of a project's entries."""
     top = os.path.join(folder, target_path(target))
     is_file = not os.path.isdir(path)
     if is_file and target and not target.endswith("/") and not os.path.isdir(top):
@@ -175,8 +175,8 @@ def _places(path: str, found: list[Entry], folder: str, target: str) -> list[str
 
 
 def _make_room(folder: str, path: str) -> None:
-    """Have the folders of `path`, below `folder`, and no link at it or on the way: a copy would be written
-    through it, to wherever it points."""
+    """Make the folders of `path` below `folder`, and remove any link at it or on the way: a copy would be
+    written through the link."""
     parts = os.path.relpath(path, folder).split(os.sep)
     for depth in range(1, len(parts) + 1):
         above = os.path.join(folder, *parts[:depth])

@@ -1,6 +1,6 @@
-"""Find the files of a checkout that a command runs: what its words name, and what its Python files import.
+"""Find the files of a checkout that a command runs: files that its words name or its Python files import.
 
-Nothing is executed. A checkout is data of strangers: each search is bounded, and reads no file outside of it.
+Nothing is executed. A checkout is untrusted data: each search is bounded, and reads no file outside of it.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from launcher.workspace.imports import Import, imports_of
 MOST_FILES = 256
 MOST_BYTES = 1 << 20
 MOST_TOTAL_BYTES = 16 << 20
-"""Limits of one job: its files, the bytes of each, and of all together. A larger file is none of them."""
-_MOST_WORDS = 2_000  # of one command
+"""Limits of one job: its number of files, and bytes of one file and of all. A larger file is left out."""
+_MOST_WORDS = 2_000  # words of one command
 _MOST_IMPORTS = 2_000  # of one file
 _MOST_STEPS = 200_000  # of one pass over all jobs: the names that it looks up
 _MOST_READ = 1 << 30  # of one pass: bytes
@@ -34,7 +34,7 @@ _OTHER_CODE = (".sh", ".bash", ".r", ".jl", ".js", ".lua", ".pl", ".rb")
 
 
 class Command(NamedTuple):
-    """The words of a role, and where they run.
+    """The words of a role, and the folders in which they run.
 
     Attributes:
         folder: absolute working folder of the replica.
@@ -64,7 +64,7 @@ class SeenFiles:
     """Finds and hashes the files of many jobs in one pass; each file is read once, however many name it.
 
     Args:
-        root: absolute folder of the repository. What lies outside, links included, is no file of it.
+        root: absolute folder of the repository. Files outside, also through links, do not belong to it.
     """
 
     def __init__(self, root: str, hashes: FileHashes | None = None) -> None:
@@ -171,7 +171,7 @@ class SeenFiles:
     # Words
 
     def _words(self, command: Command) -> tuple[list[str], list[_Script]]:
-        """The paths that the words name, and the Python files to follow."""
+        """Return the paths that the words name, and the Python files to follow."""
         named: list[str] = []
         scripts: list[_Script] = []
         before = ""
@@ -267,7 +267,7 @@ class SeenFiles:
 
 
 def _pieces(words: Iterable[str]) -> Iterator[str]:
-    """Each word, and where it is a script or an option with a value, the words in it."""
+    """Yield each word, and the words within a word that is a script or an option with a value."""
     for word in words:
         yield word
         if _SPLIT.search(word):
@@ -275,7 +275,7 @@ def _pieces(words: Iterable[str]) -> Iterator[str]:
 
 
 _SETTLED_NS = 2_000_000_000
-"""How much older than a record a change must be: some file systems count in steps of two seconds."""
+"""The least age of a change when a file is read: some file systems have steps of two seconds."""
 
 
 class Stamp(NamedTuple):
@@ -289,20 +289,20 @@ class Stamp(NamedTuple):
     content: str
 
     def is_of(self, found: os.stat_result) -> bool:
-        """Whether the file is as it was, and had come to rest before it was read."""
+        """Whether the file is unchanged, and was already at rest when it was read."""
         same = (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns) == self[:4]
         return same and max(self.mtime_ns, self.ctime_ns) + _SETTLED_NS < self.read_ns
 
 
 _stamps: dict[str, Stamp] = {}
-"""Path → what this process read there: a second plan, or the check before a start, need not read it again."""
+"""Path → the stamp of this process's last read: a second plan, or the check before a start, reuses it."""
 
 
 class FileHashes:
     """The hashes of the files that one plan looks at. Each file is read once, however many jobs name it."""
 
     def __init__(self, stamps: Mapping[str, Stamp] | None = None) -> None:
-        """`stamps` are those of an earlier reader; those of this process where left out."""
+        """`stamps` come from an earlier reader, by default from this process."""
         self._stamps = _stamps if stamps is None else dict(stamps)
         self._known: dict[str, str] = {}
 
@@ -313,7 +313,7 @@ class FileHashes:
         return self._known[path]
 
     def stamp(self, path: str) -> Stamp:
-        """How the file looked when `digest` read it."""
+        """Return the stamp of the file from when `digest` read it."""
         return self._stamps[path]
 
     def _content(self, path: str) -> str:

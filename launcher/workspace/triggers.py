@@ -20,7 +20,7 @@ MAX_STEPS = 500_000
 """The most names that one glob is compared with; that takes about a second."""
 
 _ALL = Ignore()
-_LINK_STEPS = 100  # what following a link counts as: links in a circle double the tree with each level
+_LINK_STEPS = 100  # steps that following a link costs: links in a circle double the tree with each level
 
 
 @noted
@@ -29,9 +29,9 @@ def trigger_digest(
 ) -> str:
     """The digest of everything that `globs` match, below the absolute `directory`; "" for no globs.
 
-    Globs are `glob.glob`'s, with `**`; names that start with a dot match only where the glob writes the dot.
-    One that names a folder means all files below it. Links are followed, except below such a folder. Paths
-    count as the globs give them, relative to `directory`.
+    Globs are those of `glob.glob`, with `**`; names that start with a dot match only where the glob has the
+    dot. A glob that names a folder means all files below it. Links are followed, except below such a folder.
+    Paths are hashed as the globs give them, relative to `directory`.
 
     Args:
         root: the folder that no glob and no link may leave.
@@ -49,7 +49,7 @@ def matches(directory: str, pattern: str, root: str | None, ignore: Ignore = _AL
     """The paths of the files that a glob matches, sorted. Raises WorkspaceError, as `trigger_digest` does.
 
     Args:
-        ignore: which files of a folder do not count that the glob names.
+        ignore: which files do not count below a folder that the glob names.
     """
     return sorted(_files(directory, pattern, root, ignore), key=os.fsencode)
 
@@ -73,7 +73,7 @@ def contents(directory: str, pattern: str, paths: Iterable[str], hashes: FileHas
 
 
 def leaves(directory: str, pattern: str, root: str) -> bool:
-    """Whether a glob leaves the folder `root` by its text: it begins at `/`, or has too many `..`."""
+    """Whether a glob's text leads out of the folder `root`: it begins at `/`, or has too many `..`."""
     parts = os.path.normpath(os.path.join(directory, "")).split(os.sep)
     for part in pattern.split("/"):
         if part == "..":
@@ -86,7 +86,7 @@ def leaves(directory: str, pattern: str, root: str) -> bool:
 
 
 def _content(files: Mapping[str, str]) -> str:
-    """Hash of the sorted files with their paths; a glob that matches nothing has one as well."""
+    """Return the hash of the sorted files with their paths; a glob without matches has a hash as well."""
     whole = sha256()
     for path, content in files.items():
         whole.update(os.fsencode(path) + b"\0" + bytes.fromhex(content))
@@ -104,7 +104,7 @@ def _files(directory: str, pattern: str, root: str | None, ignore: Ignore = _ALL
 
 
 class _Walk:
-    """One glob below one folder. Each pair of a folder and a part of the glob is looked at once."""
+    """One glob below one folder. Each pair of a folder and a part of the glob is visited once."""
 
     def __init__(self, directory: str, pattern: str, root: str | None) -> None:
         self._directory = directory
@@ -123,7 +123,7 @@ class _Walk:
     def files(self) -> Iterator[str]:
         """The paths of the regular files that match, as the glob gives them."""
         if self._pattern.rpartition("/")[2] in ("", "."):
-            return  # folders alone
+            return  # a trailing slash matches only folders
         start = "/" if self._pattern.startswith("/") else ""
         waiting, seen = [(start, 0)], {(start, 0)}
         while waiting:

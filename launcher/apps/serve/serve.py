@@ -19,7 +19,7 @@ PORT = 8222
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Any further `--name value` is a parameter of the registration. Returns the exit code."""
+    """Register the model, with further `--name value` pairs as parameters. Returns the exit code."""
     parser = argparse.ArgumentParser(prog="serve", description="Register a model with TorchServe.")
     parser.add_argument("--model_path", required=True, help="path of the model archive")
     parser.add_argument("--management_api", required=True, help="such as http://localhost:8081")
@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 @contextmanager
 def _offered(folder: str, port: int) -> Iterator[None]:
-    """The files of a folder over HTTP, for as long as the block runs."""
+    """Serve the files of a folder over HTTP while the block runs."""
     server = ThreadingHTTPServer(("", port), partial(SimpleHTTPRequestHandler, directory=folder))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 
 def booth(x1: float, x2: float) -> float:
-    """Is 0 at (1, 3), its only minimum."""
+    """Return the value of the booth function, which is 0 at (1, 3), its only minimum."""
     return (x1 + 2 * x2 - 7) ** 2 + (2 * x1 + x2 - 5) ** 2
 
 

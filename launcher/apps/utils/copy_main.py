@@ -14,7 +14,7 @@ from urllib.request import urlopen
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Copy, whole or not at all. Returns the exit code."""
+    """Copy the whole file, or leave the target as it was. Returns the exit code."""
     parser = argparse.ArgumentParser(prog="copy_main", description="Copy one file.")
     parser.add_argument("--src", required=True, help="a path, file:// or http(s):// address")
     parser.add_argument("--dst", required=True, help="a path or file:// address; a folder keeps the name")
@@ -28,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def copy(src: str, dst: str) -> None:
-    """Copy a file. Raises OSError, and ValueError for an address of another kind."""
+    """Copy a file. Raises OSError, and ValueError for an address with another scheme."""
     target = _path(dst)
     if os.path.isdir(target):
         target = os.path.join(target, os.path.basename(urlsplit(src).path))

@@ -1,4 +1,4 @@
-"""Run a program until a time is up or a file is there: `process_monitor --timeout 60 -- PROGRAM ARGS…`."""
+"""Run a program until a timeout or until a file exists: `process_monitor --timeout 60 -- PROGRAM ARGS…`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _EVERY_S = 1.0  # network file systems do not report changes
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Returns the program's exit code; 0 when it was stopped because its time was up or the file there."""
+    """Return the program's exit code; 0 when it was stopped by the timeout or because the file exists."""
     parser = argparse.ArgumentParser(prog="process_monitor", description="Run a program for a while.")
     parser.add_argument("--timeout", type=float, required=True, help="how long at most, in seconds")
     parser.add_argument("--start_on_file", default="", help="wait for this file before starting")

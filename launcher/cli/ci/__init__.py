@@ -1,4 +1,4 @@
-"""`launcher ci`: the steps of a workflow, from a plan on the pull request to what became of its jobs."""
+"""`launcher ci`: the steps of a workflow, from the plan on a pull request to the report of its jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`launcher ci apply`: carry out what merged pull requests approve, and leave a check run of it."""
+"""`launcher ci apply`: carry out what merged pull requests approve, and record it in a check run."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def apply_merged(args: Any, runner: Runner, console: Console) -> tuple[int, dict[str, Any]]:
-    """Carry out what merged pull requests approve, project by project, and leave a check run for each.
+    """Carry out what merged pull requests approve, and record each project in a check run.
 
     The result has the jobs of all projects, as `launcher apply --json` prints them.
     """
@@ -66,7 +66,7 @@ def apply_merged(args: Any, runner: Runner, console: Console) -> tuple[int, dict
 
 
 def _show_left(plan: Plan, console: Console) -> None:
-    """Show what is left of all projects, with the digest that approves it by hand."""
+    """Show the unapproved effects of all projects, with the digest that approves them by hand."""
     console.print(shielded(plan_text(plan).rstrip("\n")))
     words = "open a pull request, or run the workflow by hand with the digest"
     console.print(warning(f"{words} {plan.plan_digest}"))
@@ -77,7 +77,7 @@ def _history(github: GitHub, runner: Runner) -> History:
 
 
 def _by_hand(launches: Sequence[Launch], choices: Choices, digest: str, runner: Runner) -> Merged:
-    """The approval of the plan as it is. Raises StaleError where it has not the digest that was given."""
+    """Return an approval of the whole plan. Raises StaleError where its digest is not the given one."""
     plan = make_plan(launches, choices=choices).stamped(
         plan_id=f"by hand: {runner.run_url}", created_at=time()
     )
@@ -139,7 +139,7 @@ def _remote_engines(launches: Sequence[Launch]) -> dict[str, str]:
 def _comment_applied(
     github: GitHub, plan: Plan, outcomes: Sequence[Outcome], merged: Merged, scope: Scope, runner: Runner
 ) -> None:
-    """Add to the plan of each merged pull request what was carried out of it."""
+    """Add to the plan comment of each merged pull request a sentence on what was carried out."""
     mark = mark_of(scope)
     for number in merged.pulls:
         words = applied_words(number, plan, outcomes, runner.sha[:7])

@@ -1,4 +1,4 @@
-"""What the steps of `launcher ci` share."""
+"""Functions that the steps of `launcher ci` share."""
 
 from __future__ import annotations
 

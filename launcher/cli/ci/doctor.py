@@ -1,4 +1,4 @@
-"""`launcher ci doctor`: name what is missing."""
+"""`launcher ci doctor`: name what the repository lacks for plans on pull requests and applies on merge."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from launcher.schedulers.registry import get_scheduler
 from launcher.specs import Launch
 
 _LOOKED_BACK = 30
-"""First parents that the doctor asks whether they were applied."""
+"""How many first parents the doctor searches for an applied commit."""
 
 
 def diagnose(args: Any, runner: Runner, console: Console) -> tuple[int, list[dict[str, Any]]]:
-    """Show what is missing; 1 where something is. The result has all that was looked at."""
+    """Show what is missing; the exit code is 1 where something is. The result has every finding."""
     launches = jobs.launches(args.files, args, console)
     choices = Choices(declared_in=jobs.declared_in)
     github, tree = GitHub(runner.api_url, runner.repository, runner.token), work_tree()
@@ -56,7 +56,7 @@ def _was_applied(github: GitHub, tree: Repository, launches: Sequence[Launch]) -
 
 
 def _workflows(tree: Repository) -> dict[str, Mapping[str, Any]]:
-    """The workflow files of the checkout, parsed; without those that are no YAML."""
+    """Return the parsed workflow files of the checkout, without files that are not YAML."""
     folder = os.path.join(tree.root, doctor.WORKFLOWS)
     found: dict[str, Mapping[str, Any]] = {}
     for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():

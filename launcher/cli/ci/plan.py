@@ -35,7 +35,7 @@ from launcher.specs import Launch
 def plan_pull_request(args: Any, runner: Runner, console: Console) -> tuple[int, dict[str, Any]]:
     """Show the plan of a pull request, and leave its effects in check runs. The result is the plan document.
 
-    Of a fork's pull request, it is what `launcher plan --offline` shows.
+    For a fork's pull request, the result is what `launcher plan --offline` shows.
     """
     tree = work_tree()
     args.no_components = args.no_components or not _allows_components(tree, runner.base_sha)

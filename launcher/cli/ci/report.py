@@ -1,4 +1,4 @@
-"""`launcher ci report`: tell pull requests what became of the jobs that their merges have started."""
+"""`launcher ci report`: comment on pull requests how the jobs that their merges started have ended."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from launcher.inventory.status import about, inspect
 from launcher.state.records import AppRecord
 
 _LINES = 20
-"""Of the output of a failed job."""
+"""How many lines of a failed job's output the comment shows."""
 
 
 def report_ends(args: Any, runner: Runner, console: Console) -> tuple[int, dict[str, Any]]:
-    """Tell pull requests what became of the jobs that their merges have started. The result has the lines."""
+    """Comment on pull requests how the jobs that their merges started ended. The result has the lines."""
     github = GitHub(runner.api_url, runner.repository, runner.token)
     commits = [sha for sha, _ in work_tree().first_parents(report.MOST_COMMITS)]
 
@@ -39,7 +39,7 @@ def report_ends(args: Any, runner: Runner, console: Console) -> tuple[int, dict[
 
 
 def _all_ended(entries: Sequence[Mapping[str, Any]], *, hides_output: bool) -> list[report.Ended]:
-    """How the attempts stand that a check run names. Engines are asked for all of them together."""
+    """Return the states of the attempts that a check run names. Each engine is asked once for all of them."""
     found = [_named(entry) for entry in entries]
     seen = iter(current([app for app in found if isinstance(app, AppRecord)]))
     apps = [next(seen) if isinstance(app, AppRecord) else app for app in found]
@@ -54,7 +54,7 @@ def _named(entry: Mapping[str, Any]) -> AppRecord | LauncherError:
 
 
 def _ended(entry: Mapping[str, Any], app: AppRecord | LauncherError, hides_output: bool) -> report.Ended:
-    """How one stands. A scheduler is asked alone for an app that failed, or that is not on record."""
+    """Return the state of one job. Asks its scheduler only for an app that failed or is not on record."""
     job, number = str(entry["job"]), int(entry["attempt"])
     try:
         if isinstance(app, LauncherError):

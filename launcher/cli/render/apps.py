@@ -41,10 +41,10 @@ def apps_table(
     color: bool,
     columns: int | None = None,
 ) -> str:
-    """One line per app, or for all apps of a family in the same state where they are many.
+    """Return a line per app; the apps of a large family in the same state share a line.
 
     Args:
-        families: app id → what has made the app together with others, such as its job file.
+        families: app id → the family of the app, such as its job file.
         columns: width that lines fit if possible. If handles do not fit, app ids replace them; users copy
             both, so neither is ever cut.
     """

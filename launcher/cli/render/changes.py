@@ -1,4 +1,4 @@
-"""Render the roles of a job, and its changes since an earlier attempt: of long texts only what differs."""
+"""Render the roles of a job, and its changes since an earlier attempt; long texts are cut to what differs."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _BARE = r"[^\s\"'\\`]+\Z"
 def role_lines(document: Mapping[str, Any], columns: int) -> Iterator[str]:
     """`greeter ×2  sh -c "echo …"  local_cwd` for each role, in columns; long commands are cut at their end.
 
-    Below a role stands whether it is a service, and what it waits for: `after server (ready)`. Hides literals
-    under sensitive-looking names, as plans do.
+    The line below a role says whether it is a service, and for which roles it waits: `after server (ready)`.
+    Hides literals under sensitive-looking names, as plans do.
     """
     rows = [
         (
@@ -44,7 +44,7 @@ def role_lines(document: Mapping[str, Any], columns: int) -> Iterator[str]:
 
 
 def _order(role: Mapping[str, Any]) -> str:
-    """`service, after db (ready), data (succeeded)`; "" for a role that starts at once and counts."""
+    """`service, after db (ready), data (succeeded)`; "" for a role without an order that is no service."""
     waits = ", ".join(f"{other} ({condition})" for other, condition in role.get("depends_on", {}).items())
     return ", ".join(filter(None, ("service" if role.get("service") else "", waits and f"after {waits}")))
 

@@ -17,7 +17,7 @@ _COLUMNS = 100
 
 
 class _Line(NamedTuple):
-    """A job, or jobs of a matrix that differ alike: their line shows the changes of the first."""
+    """A job, or the jobs of a matrix with the same changes: their line shows the changes of the first."""
 
     key: JobKey
     mark: str

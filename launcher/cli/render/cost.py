@@ -8,7 +8,7 @@ from launcher.plan.cost import UNITS, Estimate, in_hours
 from launcher.text import plural
 
 _LEAST_CORE_HOURS = 0.1
-"""Less is not shown."""
+"""Fewer core-hours are not shown."""
 
 
 def about(estimate: Estimate) -> str:
@@ -25,7 +25,7 @@ def by_attempts(estimate: Estimate) -> str:
 
 
 def in_total(total: Total) -> str:
-    """`about 16 GPU-hours (13 to 19), 120 core-hours (90 to 150)`; "" where that is nothing, or unknown."""
+    """`about 16 GPU-hours (13 to 19), 120 core-hours (90 to 150)`; "" where the total is zero or unknown."""
     hours = _hours(total)
     if not hours:
         return ""

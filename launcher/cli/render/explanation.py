@@ -1,4 +1,4 @@
-"""Render what a success stands on: as a table, and as JSON."""
+"""Render the inputs and needs that a success stands on: as a table, and as JSON."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SHA = re.compile(r":sha256:([0-9a-f]{8})[0-9a-f]{56}\Z")
 
 
 def explanation_text(found: Explanation, *, color: bool = False) -> str:
-    """The success, a line for each part that it stands on, and what the plan does. Ends with a newline."""
+    """Return the success, a line for each part that it stands on, and the plan's action, with a newline."""
     step, success = found.step, found.success
     verdict = f"Plan: {step.kind}: {step.why()}\n"
     if success is None:
@@ -38,7 +38,7 @@ def _row(part: Part) -> list[Cell]:
 
 
 def explanation_json(found: Explanation) -> dict[str, Any]:
-    """The same as a JSON object. `is_current` is null for what is not compared."""
+    """The same as a JSON object. `is_current` is null for a part that is not compared."""
     [job] = encode(Plan(steps=(found.step,)))["jobs"]
     success = found.success
     attempt = success and {

@@ -11,7 +11,7 @@ from launcher.errors import JobFileError, LauncherError
 from launcher.state.records import AppRecord
 
 Problem = tuple[str, LauncherError]
-"""What an error is about (a handle, a file, an engine), and the error."""
+"""The subject of an error (a handle, a file or an engine), and the error."""
 
 _INTERRUPTS = {130: ("interrupted", "interrupted by Ctrl-C"), 143: ("terminated", "ended by SIGTERM")}
 _LEFT = "apps that have started keep running, except that of `launcher run`: `launcher status` shows them"
@@ -32,7 +32,7 @@ def failure(error: LauncherError) -> dict[str, Any]:
 
 
 def interruption(exit_code: int) -> dict[str, Any]:
-    """The object of a command that a signal has ended, from the exit code of that."""
+    """Return the object of a command that a signal has ended, from its exit code."""
     code, message = _INTERRUPTS[exit_code]
     return {"code": code, "message": message, "hint": _LEFT, "exit": exit_code}
 
@@ -44,12 +44,12 @@ def fault(error: BaseException) -> dict[str, Any]:
 
 
 def problems_json(problems: Iterable[Problem]) -> list[dict[str, Any]]:
-    """The errors of a command that has gone on after them, each with what it is about."""
+    """Return the errors of a command that went on after them, each with its subject."""
     return [{"what": what, **failure(error)} for what, error in problems]
 
 
 def apps_result(apps: Iterable[AppRecord], problems: Iterable[Problem], exit_code: int) -> str:
-    """The result of a command that acts on apps: what became of each."""
+    """Return the result of a command that acts on apps: the outcome for each app."""
     found = list(map(app_json, apps))
     value = {"exit": exit_code, "apps": found, "problems": problems_json(problems)}
     return dumps(value, indent=2, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""Fold the many jobs of one matrix into few lines. What stops, holds or differs is shown all the same."""
+"""Fold the many jobs of one matrix into few lines. Steps that stop, are held or differ are still shown."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from launcher.specs.launch import JobKey
 from launcher.text import FEW
 
 BELOW = "  "
-"""Before the label of what stands below another line."""
+"""The indentation of a label below another line."""
 
 _WORDS = {"keep": "unchanged", "hold": "held"}
 
@@ -25,10 +25,10 @@ class Family:
 
     Attributes:
         name: of the matrix.
-        counts: kind of step → how many of all members, quiet ones included.
-        alike: the steps that differ in no more than values: one line for each of these groups.
-        alone: the steps with a line of their own: those that stop something, or are held.
-        further: the others of that kind, which are only counted.
+        counts: kind of step → number of such members, quiet ones included.
+        alike: groups of steps that differ in values alone; each group has one line.
+        alone: the steps that stop something or are held; each has a line of its own.
+        further: steps beyond the first FEW of `alone`, which are only counted.
     """
 
     name: str
@@ -66,7 +66,7 @@ def in_words(counts: Mapping[str, int]) -> str:
 def families(
     steps: Sequence[Step], shown: Iterable[Step], own_notes: Callable[[Step], Hashable]
 ) -> dict[JobKey, Family]:
-    """Job → its family, for the shown steps of the matrices that would have more than FEW lines.
+    """Return job → family, for the shown steps of matrices with more than FEW lines.
 
     Args:
         steps: all steps of the plan.
@@ -109,14 +109,14 @@ def _family(
 
 
 def family_of(step: Step) -> tuple[str, str]:
-    """The session and the matrix of a job; "" for none."""
+    """Return the session and the matrix of a job; the matrix is "" for a job outside of one."""
     return step.key.session, step.launch.matrix if step.launch is not None else ""
 
 
 def folded_rows(
     shown: Iterable[tuple[Step, int]], folded: Mapping[JobKey, Family], name: Callable[[Step], str]
 ) -> Iterator[tuple[Step | Family | str, str]]:
-    """What each line shows, a step, the title of a family or a text, and the label of a step.
+    """Yield the content of each line (a step, a family for its title, or a text) and the label of a step.
 
     Args:
         shown: the steps with their depths.

@@ -14,7 +14,7 @@ from launcher.jobfile import Diagnostic, render
 from launcher.plan.model import Plan
 from launcher.text import fenced
 
-MOST = 9  # GitHub shows 10 annotations of a kind per step, and drops the rest silently
+MOST = 9  # GitHub shows 10 annotations of a severity per step, and drops the rest silently
 _SUMMARY = 50  # diagnostics in a step's summary
 
 
@@ -40,7 +40,7 @@ def warning(text: str) -> str:
 
 
 def error(text: str) -> str:
-    """As `warning`, of what makes the run fail."""
+    """As `warning`, for an error that makes the run fail."""
     return f"::error title=launcher::{_data(text)}"
 
 

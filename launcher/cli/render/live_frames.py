@@ -59,7 +59,7 @@ class LiveFrames:
         with self._lock:
             changed = frame != self._frames.get(where, b"")
             if changed:
-                self._frames[where] = frame  # an ended frame keeps its place
+                self._frames[where] = frame  # an ended progress bar keeps its row
             if lines:
                 self._draw(lines if self._raw else terminal_text(lines))
             elif changed:
@@ -85,7 +85,7 @@ class LiveFrames:
             if self._timer is threading.current_thread():
                 with suppress(
                     OutputClosed, OutputError
-                ):  # the next line raises it again, where it is handled
+                ):  # the next line raises the error again, and there it is handled
                     self._draw()
 
     def _draw(self, lines: bytes = b"") -> None:

@@ -14,7 +14,7 @@ class JsonShaper(Shaper):
     """Turns the output of one replica into lines of JSON, in ASCII: an object for each line of output.
 
     Args:
-        facts: what every object says of the replica.
+        facts: the fields about the replica that every object has.
     """
 
     __slots__ = ("_facts", "_stream")

@@ -35,7 +35,7 @@ class TerminalText:
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
-        self._begun = ""  # a sequence whose end has yet to come
+        self._begun = ""  # a sequence whose end has not arrived yet
 
     def feed(self, data: bytes) -> bytes:
         if not self._begun and not self._decoder.getstate()[0] and not _MAY_DRIVE.search(data):
@@ -46,7 +46,7 @@ class TerminalText:
         return _escaped(text[: begun.start()] if begun else text)
 
     def finish(self) -> bytes:
-        """The end of a character or a sequence that was cut."""
+        """Return the incomplete character or escape sequence that is left at the end."""
         text, self._begun = self._begun + self._decoder.decode(b"", final=True), ""
         return _escaped(text)
 
@@ -74,7 +74,7 @@ class Shaper:
 
     Args:
         prefix: printed before every line. Of a line rewritten after carriage returns (a progress bar), only
-            the last frame is shown then: the others would overwrite the prefix.
+            the last frame is then shown: the earlier frames would overwrite the prefix.
         regex: show only lines that match.
         timestamps: whether to print the time after the prefix.
     """

@@ -1,4 +1,4 @@
-"""The lines of `launcher grep`, as text and as JSON."""
+"""Render the lines of `launcher grep`, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _BETWEEN = b"--\n"
 
 
 class Names:
-    """The names of attempts, which `launcher logs` takes in this directory.
+    """Names attempts in the form that `launcher logs` accepts in this directory.
 
     Args:
-        projects: those of this directory.
-        target: the one that the user has named; "" for none.
+        projects: the projects of this directory.
+        target: the target that the user has named; "" for none.
     """
 
     def __init__(self, projects: Collection[str], target: str = "") -> None:
@@ -52,14 +52,14 @@ class Text:
         self._color = color
         self._has_headings = has_headings
         self._has_context = has_context
-        self._heading: AppRecord | None = None  # that of the attempt before
+        self._heading: AppRecord | None = None  # the attempt of the last heading
         self._app: AppRecord | None = None
         self._front = b""
-        self._end = -1  # of the last line; -1 where another replica begins
+        self._end = -1  # end of the last line; -1 where another replica begins
         self._is_first = True
 
     def begin(self, app: AppRecord, role: str, k: int) -> None:
-        """What follows is the output of this replica."""
+        """Begin the output of another replica."""
         self._app = app
         where = visible(f"{role}/{k}").replace("\n", "\\x0a")
         if self._has_headings:
@@ -102,7 +102,7 @@ class Text:
 
 
 def _frames(text: bytes, pattern: Pattern[str]) -> bytes:
-    """The lines; of one that carriage returns have rewritten (a progress bar), the last matching frame."""
+    """Return the lines; of a line rewritten by carriage returns (a progress bar), the last matching frame."""
     if b"\r" not in text:
         return text
     return b"\n".join(_frame(line, pattern) for line in text.split(b"\n"))

@@ -16,7 +16,7 @@ def metrics_text(families: Iterable[Metric], labels: Labels = ()) -> str:
     """The text of a `.prom` file; families without a sample are left out.
 
     Args:
-        labels: further ones of every sample.
+        labels: further labels of every sample.
     """
     return "".join(_family(each, labels) for each in families if each.samples)
 
@@ -38,7 +38,7 @@ def metrics_json(families: Iterable[Metric], labels: Labels = ()) -> list[dict[s
 
 
 def of_machine(queue: Mapping[str, Any]) -> list[Metric]:
-    """What apps hold of this machine, from the JSON of `queue`."""
+    """Return the metrics of this machine's shares that apps hold, from the JSON of `queue`."""
     cores, memory_mb, gpus = (queue["slots"][name] for name in ("cpu", "memory_mb", "gpus"))
     left = sum(each["is_left"] for each in queue["holders"])
     found = (
@@ -63,7 +63,7 @@ def _family(family: Metric, labels: Labels) -> str:
 
 
 def _labels(labels: Labels) -> str:
-    """`{project="vision",target=""}`; names of jobs are data, which must not end a value or a line."""
+    """`{project="vision",target=""}`; quotes and newlines in names are escaped."""
     inside = ",".join(f'{name}="{_escaped(value)}"' for name, value in labels)
     return f"{{{inside}}}" if inside else ""
 

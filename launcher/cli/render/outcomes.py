@@ -40,7 +40,7 @@ def outcomes_text(
     """A table of the jobs: action, state, app and reason.
 
     Args:
-        matrices: job → its matrix, for those whose jobs share lines where they are many and alike.
+        matrices: job → its matrix, for the jobs that share lines where many are alike.
         columns: width that lines fit if possible: handles become app ids, which commands accept too, and
             long reasons are cut, since the line of the ended job has shown them in full.
     """
@@ -191,14 +191,14 @@ _COUNTED = {
     "stopped": "stopped",
     "succeeded": "succeeded",
 }
-"""What the jobs of a large matrix do that are counted. Each failure has a line."""
+"""Event → phrase for the events of a large matrix that are counted. Each failure has a line."""
 
 
 class EventLines:
     """The lines of events; of a large matrix the first few of a kind, then numbers: 20, 50, 100, 200, …
 
     Args:
-        matrices: job → its matrix, for those whose events are counted where they are many.
+        matrices: job → its matrix, for the jobs whose many events are counted.
     """
 
     def __init__(self, matrices: Mapping[JobKey, str]) -> None:

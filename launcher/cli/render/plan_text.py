@@ -21,7 +21,7 @@ _MOST_NAMED = 3
 
 
 def edited_lines(steps: Sequence[Step], plan: Sequence[Step], name: Callable[[Step], str]) -> Iterator[str]:
-    """The lines about the edited jobs `steps` of a plan: one for all with the same files or of one matrix."""
+    """Yield lines about the edited jobs `steps`: one for all jobs with the same files or of one matrix."""
     for group in _groups(steps):
         first = group[0]
         files = some_files(sorted({path for step in group for path in step.edited}))
@@ -34,7 +34,7 @@ def edited_lines(steps: Sequence[Step], plan: Sequence[Step], name: Callable[[St
 
 
 def _groups(steps: Sequence[Step]) -> list[list[Step]]:
-    """The steps by commit and by files, those of one matrix together whatever their files."""
+    """Group the steps by commit and files; the steps of one matrix are together whatever their files."""
     found: dict[tuple[str, Collection[str]], list[Step]] = {}
     for step in steps:
         matrix = step.launch.matrix if step.launch is not None else ""
@@ -45,7 +45,7 @@ def _groups(steps: Sequence[Step]) -> list[list[Step]]:
 
 
 def _rerun(group: Sequence[Step], plan: Sequence[Step]) -> str:
-    """The options that run all of them again."""
+    """Return the options that run all jobs of the group again."""
     matrices = {step.launch.matrix if step.launch is not None else "" for step in group}
     [matrix] = matrices if len(matrices) == 1 else [""]
     members = [step for step in plan if step.launch is not None and step.launch.matrix == matrix]
@@ -112,7 +112,7 @@ def plan_text(plan: Plan, *, color: bool = False, columns: int | None = None, in
 
 
 def _costs(plan: Plan, color: bool, columns: int | None) -> Iterator[str]:
-    """The lines about what all jobs that it starts take, and the budgets that this exceeds."""
+    """Yield the lines about the cost of all jobs that the plan starts, and the budgets that it exceeds."""
     if total := in_total(total_of(plan.steps)):
         yield from (paint(line, "dim", color) for line in _note(f"Takes {total}", columns))
     for each in overruns(plan.steps):
@@ -121,7 +121,7 @@ def _costs(plan: Plan, color: bool, columns: int | None) -> Iterator[str]:
 
 
 def action(step: Step) -> str:
-    """`create, after prepare`; a job of which the reason says that it will run is not named again."""
+    """`create, after prepare`; a job that a reason already names is not repeated."""
     named = {reason.detail.partition(" ")[0] for reason in step.reasons if reason.code == "needs_changed"}
     others = [job for job in step.after if job not in named]
     return f"{step.kind}, after {listing(others)}" if others else step.kind
@@ -134,7 +134,7 @@ def namer(plan: Plan) -> Callable[[Step], str]:
 
 
 def _tree(steps: Sequence[Step]) -> Iterator[tuple[Step, int]]:
-    """Each step with its depth: a step that waits for others stands below the one that comes last of them."""
+    """Each step with its depth: a step that waits for others is below the last of them."""
     by_job = {(step.key.session, step.key.job): step for step in steps if step.launch is not None}
     depths: dict[int, int] = {}
     below: dict[int, list[Step]] = {}

@@ -32,9 +32,9 @@ RECENT_S = 60.0
 """How long a job that has ended keeps its row."""
 
 _INDENT = "  "
-_BESIDE = 3  # rows beside jobs: two headings, and the count of those without a row
+_BESIDE = 3  # rows beside jobs: two headings, and the count of jobs without a row
 _LEAST = 2
-"""Jobs whose names begin alike that are a family: those of a matrix."""
+"""The fewest jobs with a common beginning of their names that count as a family: the jobs of a matrix."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +43,9 @@ class Row:
 
     Attributes:
         kind: a job; the heading of a family; a group of jobs that have not started; a note.
-        text: of a job the name to show: of one of a family, what differs from the others.
+        text: the text to show; for a job of a family, the part of its name that differs from the others.
         job: the name of the job, or of the first one of a group.
-        state, count: of a group.
+        state, count: state and size of a group.
     """
 
     kind: Literal["job", "heading", "group", "note"]
@@ -56,7 +56,7 @@ class Row:
 
 
 def rows(states: Mapping[str, str], recent: Sequence[str], height: int) -> list[Row]:
-    """Running jobs first, then `recent`, then a line for each group that has not started, then the counts.
+    """Return the running jobs, `recent`, a row for each group that has not started, and the counts.
 
     Args:
         states: name of each job → its state.
@@ -86,7 +86,7 @@ def counted(states: Mapping[str, str]) -> str:
 
 
 def _jobs(names: Sequence[str], families: Mapping[str, str], room: int, left: int) -> list[Row]:
-    """The rows of jobs, each family below its heading; the last one counts those without room, and `left`."""
+    """Return the rows of jobs, families below headings; the last row counts `left` and jobs without a row."""
     made: list[Row] = []
     heading = ""
     for name in names:
@@ -119,7 +119,7 @@ def _groups(held: Sequence[str], states: Mapping[str, str], families: Mapping[st
 
 
 def _families(names: Mapping[str, str]) -> dict[str, str]:
-    """Name → what it has in common with the others of its family, `sweep-lr-`; without those of no family."""
+    """Return name → the common beginning of its family, `sweep-lr-`; names without a family are absent."""
     alike: dict[str, list[str]] = {}
     for name in names:
         alike.setdefault(name.partition("-")[0], []).append(name)
@@ -255,7 +255,7 @@ class Progress:
 
 
 def _aligned(lines: list[tuple[Text, list[Text]]]) -> Iterator[Text]:
-    """The lines with their cells in columns; a line without cells is as wide as it likes."""
+    """Align the cells of the lines in columns; a line without cells has no limit of width."""
     columns = zip_longest(*([name, *cells] for name, cells in lines if cells))
     widths = [max(cell.cell_len for cell in column if cell is not None) for column in columns]
     for name, cells in lines:

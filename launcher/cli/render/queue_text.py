@@ -1,4 +1,4 @@
-"""Render what apps hold of this machine and who is in line, as text and as JSON."""
+"""Render the shares of this machine that apps hold, and the apps in line, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from launcher.turns.line import Ticket
     from launcher.turns.machine import Machine
 
-    Left = Mapping[tuple[int, str, str], Sequence[int]]  # place of a left ticket → pids of what keeps it
+    Left = Mapping[tuple[int, str, str], Sequence[int]]  # place of a dead holder's ticket → pids that keep it
 
 _OPTIONAL = (3, 4, 2)  # columns of the line that are dropped on a narrow terminal, in this order
 _REASON = 30  # columns reserved for reasons
@@ -40,7 +40,7 @@ def queue_text(
     """Slots, holders and line, without a newline at the end.
 
     Args:
-        families: app id → its job file: the many of one file that ask for the same share a line.
+        families: app id → its job file; the many apps of one file with the same request share a line.
         columns: width that lines fit if possible. App ids are never cut: users copy them.
     """
     parts = [_slots(has, tables, color)]
@@ -126,7 +126,7 @@ def _line(line: Sequence[InLine], families: Mapping[str, Hashable], color: bool,
 
 
 def _fit(headings: Sequence[str], rows: list[list[Cell]], columns: int) -> None:
-    """Blank what the reasons repeat, and cut reasons until lines fit."""
+    """Blank the columns that the reasons repeat, and cut reasons until lines fit."""
     for column in _OPTIONAL:
         if _left(headings, rows, columns) >= _REASON:
             break
@@ -156,7 +156,7 @@ def _asks(ticket: Ticket) -> list[str]:
 
 
 def _note(ticket: Ticket, tables: Tables, left: Left) -> str:
-    """Whose it is where it is not ours, and what keeps the share of a dead holder."""
+    """Return the owner of a ticket of another table or user, and what keeps the share of a dead holder."""
     where = _ELSEWHERE if tables.is_elsewhere(ticket) else "" if tables.is_mine(ticket) else _OF_OTHERS
     if not ticket.is_left:
         return where

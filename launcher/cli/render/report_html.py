@@ -32,11 +32,11 @@ from launcher.text import FEW, listing, plural
 
 LEAST_BYTES = 64_000
 BYTES_PER_APP = 900
-"""What an app takes at least in all sections: how many can be shown at all follows from it."""
+"""The fewest bytes that an app takes in all sections; it limits how many apps can be shown."""
 
 _MOST_LANES = 12
 _LARGE = 500
-"""Attempts; of a larger page, browsers lay out only the sections that are on the screen."""
+"""Attempts of a page from which on browsers lay out only the sections on the screen."""
 _LEGEND = {
     "before": "being submitted", "needs": "waits for jobs or roles", "line": "in line", "running": "running",
     "succeeded": "succeeded", "failed": "failed", "pause": "pause before a restart", "stop": "being stopped",
@@ -234,7 +234,7 @@ def _timeline(report: Report, budget: Shares, scale: Scale) -> str:
 
 
 def _lines(entry: Entry, scale: Scale, now: float) -> str:
-    """A line for an attempt, and one for each replica that has more to tell."""
+    """Return a line for an attempt, and a line for each replica that has more to show."""
     state = state_of(entry)
     took_ = ran_for(entry.app, now)
     name = html(entry.name)

@@ -1,4 +1,4 @@
-"""The parts that sections of a report's page are made of: bytes that are left, headings, rows, cells.
+"""Build the sections of a report's page: shares of bytes, headings, rows and cells.
 
 All names, messages and lines of output are data of other programs: every text goes through `html`.
 """
@@ -12,7 +12,7 @@ from launcher.inventory.report import Entry
 from launcher.state.records import ENDED, LIVE
 
 _SHARES = {"failures": 30, "waits": 5, "time": 30, "use": 10, "results": 5, "origin": 18, "needs": 2}
-"""Section → its part of the bytes; what one leaves goes to those after it."""
+"""Section → its part of the bytes; bytes that a section does not use go to the sections after it."""
 
 TITLES = {
     "failures": "What failed, and why",
@@ -26,7 +26,7 @@ TITLES = {
 
 
 _ROWS, _CARDS = 300, 60
-"""The most of a section that are printed: browsers take minutes to lay out thousands on pages."""
+"""The most rows and cards of a section that are printed: browsers take minutes to lay out thousands."""
 _SHOWN = "of :not([hidden])"
 PRINT_RULE = f"""@media print {{
   .card:nth-child(n + {_CARDS + 2} {_SHOWN}),
@@ -34,7 +34,7 @@ PRINT_RULE = f"""@media print {{
   .time > tbody > tr:nth-last-child(n + {_ROWS + 1} {_SHOWN}) {{ display: none; }}
 }}
 """
-"""The style that leaves out the others, the oldest. The heading of a section counts as a card."""
+"""The style that leaves the oldest rows and cards out of print. The heading of a section counts as a card."""
 
 
 class Shares:
@@ -45,7 +45,7 @@ class Shares:
         self._weights = dict(_SHARES)
 
     def take(self, section: str, pieces: Iterable[str]) -> tuple[list[str], bool]:
-        """The first pieces that fit the part of a section; whether those are all."""
+        """Return the first pieces that fit the part of a section, and whether those are all."""
         room = self._left * self._weights[section] // sum(self._weights.values())
         del self._weights[section]
         taken: list[str] = []
@@ -71,7 +71,7 @@ def section(name: str, note: str, body: str) -> str:
 
 
 def left_out(count: int, what: str) -> str:
-    """A line about those that the size of the page leaves out; "" for none."""
+    """Return a line that counts the items that the size of the page leaves out; "" for none."""
     return (
         f'<p class="note">{html(f"… and {count:,} older {what}")}, left out by --max-bytes</p>\n'
         if count
@@ -80,7 +80,7 @@ def left_out(count: int, what: str) -> str:
 
 
 def table(headings: Sequence[str], rows: Sequence[str]) -> str:
-    """`headings`: those of columns of numbers begin with `#`."""
+    """Return a table. The headings of number columns begin with `#`."""
     cells = "".join(
         f'<th scope="col" class="num">{html(each[1:])}</th>'
         if each[:1] == "#"

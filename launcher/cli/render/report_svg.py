@@ -54,7 +54,7 @@ KINDS = {
 
 
 def html(text: str) -> str:
-    """Text as data of HTML or SVG: control characters and those that reorder a line are shown, not obeyed."""
+    """Escape text for HTML or SVG; control and reordering characters become visible escapes."""
     return escape(visible(text))
 
 
@@ -78,11 +78,11 @@ class Scale:
         self.size = max(end - start, 1.0) * 1.01
 
     def at(self, moment: float) -> float:
-        """A moment in percent of the width."""
+        """Return the position of a moment in percent of the width."""
         return min(100.0, max(0.0, (moment - self.start) / self.size * 100))
 
     def ticks(self) -> Iterator[tuple[float, str]]:
-        """Place in percent, and local time, of a few round moments."""
+        """Yield (position in percent, local time) of a few round moments."""
         step = next((each for each in _STEPS_S if self.size / each <= _MOST_TICKS), None)
         step = step or -(-int(self.size / _MOST_TICKS) // _STEPS_S[-1]) * _STEPS_S[-1]
         zone = time.localtime(self.start).tm_gmtoff
@@ -118,7 +118,7 @@ def swatch(name: str) -> str:
 
 
 def bars(spans: Sequence[Span], scale: Scale, now: float, *, thin: bool = False) -> str:
-    """One line of bars; each tells on hover what it is, from when and for how long."""
+    """Return one line of bars; each shows its kind, start and duration on hover."""
     high, top = (6, 4) if thin else (10, 3)
     drawn = "".join(_bar(span, scale, now, f'y="{top}" height="{high}"') for span in spans)
     return f'<svg class="bar" height="{high + 2 * top}">{drawn}</svg>'
@@ -171,7 +171,7 @@ def graph(nodes: Mapping[str, Node], needs: Mapping[str, Sequence[str]]) -> str:
     """The jobs as boxes, each right of all that it needs.
 
     Args:
-        needs: name of a node → the names of those that it needs.
+        needs: name of a node → the names of the nodes that it needs.
     """
     layers = _layers(nodes, needs)
     place = {
@@ -197,7 +197,7 @@ def graph(nodes: Mapping[str, Node], needs: Mapping[str, Sequence[str]]) -> str:
 
 
 def _layers(nodes: Mapping[str, Node], needs: Mapping[str, Sequence[str]]) -> list[list[str]]:
-    """The nodes in columns; in a column near those that they need. A circle, which no plan makes, is cut."""
+    """Arrange the nodes in columns, near the nodes that they need. A circle, which no plan makes, is cut."""
     depth: dict[str, int] = {}
     left = dict.fromkeys(nodes)
     while left:

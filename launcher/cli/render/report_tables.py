@@ -15,7 +15,7 @@ from launcher.inventory.results import FILE, shown
 from launcher.text import plural
 
 _MOST_NODES = 60
-"""In the graph; of more jobs, those of one file share a box."""
+"""The most nodes in the graph; where there are more, the jobs of one file share a box."""
 
 
 def uses(report: Report, budget: Shares) -> str:
@@ -73,7 +73,7 @@ def results(report: Report, budget: Shares) -> str:
 
 
 def origins(report: Report, budget: Shares) -> str:
-    """Where the attempts are from; columns that are empty in every row are left out."""
+    """Return a table of the attempts' origins; columns that are empty in every row are left out."""
     if not report.entries:
         return ""
     attempts = [each.attempt for each in report.entries if each.attempt is not None]
@@ -98,7 +98,7 @@ def origins(report: Report, budget: Shares) -> str:
 
 
 def _origin(entry: Entry, report: Report) -> dict[str, str]:
-    """Heading → cell."""
+    """Return heading → cell, for the origin of an attempt."""
     attempt, at = entry.attempt, entry.app.created_at
     cells = dict.fromkeys(("Why it ran", "Commit", "Pull request", "File", "Digest"), "<td></td>")
     cells |= {
@@ -132,7 +132,7 @@ def _pull_request(number_: str, run_url: str) -> str:
 
 
 def graph(report: Report, budget: Shares) -> str:
-    """The jobs that need another one, or are needed; those of one file as one box where they are many."""
+    """Return a graph of the jobs with needs or dependents; many jobs of one file share a box."""
     edges = {key: needs for key, needs in report.needs.items() if needs}
     involved = dict.fromkeys(key for pair in edges.items() for key in (*pair[1], pair[0]))
     if not involved:

@@ -60,7 +60,7 @@ def headline(entry: Entry) -> str:
 
 
 def facts_of(entry: Entry) -> dict[str, str]:
-    """Name → text of what a reader of a failure asks next."""
+    """Return name → text of the facts that explain a failure."""
     roles = entry.document.get("roles", ())
     shown = [f"{role['name']}: {what_runs(role)}" if len(roles) > 1 else what_runs(role) for role in roles]
     attempt = entry.attempt
@@ -84,7 +84,7 @@ def _ready(role: Mapping[str, Any]) -> str:
 
 
 def commands(entry: Entry) -> list[str]:
-    """The commands that go on from here."""
+    """Return the commands to run next."""
     name = entry.app.handle if entry.attempt is None else entry.app.app_id
     if entry.app.is_held:
         return [f"launcher status {name}", f"launcher cancel {name}"]
@@ -98,7 +98,7 @@ def ran_in(use: Use) -> str:
 
 
 def folded_uses(report: Report) -> list[tuple[str, RoleUse]]:
-    """Name and use of each role; of the many jobs of one file, the use of the one that used most."""
+    """Return name and use of each role; many jobs of one file are represented by the job that used most."""
     groups = fold(report.uses, lambda use: _file(use.entry), lambda use: use.role, lambda use: False)
     highest = [max(group, key=lambda use: (use.used.memory, use.used.cores)) for group in groups]
     return [

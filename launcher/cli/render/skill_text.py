@@ -14,7 +14,7 @@ from launcher.jobfile.model.role import RoleSpec
 from launcher.jobfile.schema.parts import PARTS
 
 _IN_FULL = (JobFile, RoleSpec)
-"""The mappings of which each field has a line; of others the names are listed."""
+"""The mappings whose fields have a line each; for other mappings, only the names are listed."""
 
 
 def skill_page() -> str:

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from launcher.cli.render.tables import Cell
     from launcher.state.records import AppRecord, ReplicaRecord
 
-_GOOD = ("running", "succeeded")  # messages of these replicas are notes, such as their ports
-_COLUMNS = 80  # a table of replicas has no column of their use where that makes it wider
-_MOST_REPLICAS = 100  # of more replicas, only those in other states are listed
+_GOOD = ("running", "succeeded")  # in these states, messages of replicas are notes, such as their ports
+_COLUMNS = 80  # the table of replicas drops the column of use where it would be wider than this
+_MOST_REPLICAS = 100  # where there are more replicas, only those in other states are listed
 
 
 def status_text(app: AppRecord, *, more: Mapping[str, str] | None = None, color: bool = False) -> str:
@@ -134,7 +134,7 @@ def _use(replica: ReplicaRecord) -> str:
 
 
 def _waits(replica: ReplicaRecord) -> bool:
-    """Whether it waits for another role; its message then begins with that."""
+    """Whether the replica waits for another role: its message then begins with `WAITING`."""
     return replica.state == "pending" and is_waiting(replica.message)
 
 

@@ -38,7 +38,7 @@ def _padded(cells: Sequence[Cell], color: bool) -> list[str]:
 
 
 def wrapped(text: str, columns: int) -> list[str]:
-    """The words of a text in lines of at most `columns`; a longer word is a line of its own, whole."""
+    """Wrap a text to lines of at most `columns`; a longer word gets a line of its own."""
     lines: list[str] = []
     for word in text.split(" "):
         if lines and width(f"{lines[-1]} {word}") <= columns:

@@ -56,7 +56,7 @@ def _asked(amount: Amount) -> str:
 
 
 def reasons(found: Sequence[JobUse]) -> list[str]:
-    """Why amounts have no suggestion although use is far from them: a line for each reason."""
+    """Return the reasons why amounts far from their use have no suggestion, a line for each reason."""
     lines: dict[tuple[str, str], list[str]] = {}
     for use in found:
         for amount in use.amounts:

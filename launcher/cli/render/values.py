@@ -144,9 +144,9 @@ def amount(name: str, value: float) -> str:
 
 
 def asked_and_used(asked: Mapping[str, Any], use: Use | None) -> tuple[str, ...]:
-    """The cores asked for and used, the memory asked for and used, how it was measured, CPU time, duration.
+    """Return cores asked for and used, memory asked for and used, how it was measured, CPU time, duration.
 
-    Each "" where it is not known.
+    Each is "" where it is not known.
 
     Args:
         asked: the `resource` of a role, which each of its replicas asks for.

@@ -1,4 +1,4 @@
-"""The screen of `launcher top`: a list of jobs, what is known of one of them below it, and keys."""
+"""The screen of `launcher top`: a list of jobs, the details of the selected job below it, and the keys."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from launcher.state.records import AppRecord
 from launcher.text import plural
 
 _YOUNG_S = 60.0
-_TICK_S, _SLOW_S = 1.0, 10.0  # between two looks at the clock, with young apps and without
+_TICK_S, _SLOW_S = 1.0, 10.0  # seconds between two updates of run times, with young apps and without
 _LOG_S, _SHARE = 1.0, 100
 """The log of a live app is read again after so many seconds; a text takes at most 1/100 of the time."""
 
 
 class Top(App[None]):
-    """See `launcher top --help`. `words`: of the filter at first."""
+    """See `launcher top --help`. `words`: the words of the first filter."""
 
     ENABLE_COMMAND_PALETTE = False
     TITLE = "launcher top"
@@ -73,7 +73,7 @@ class Top(App[None]):
     ]
 
     class Posted(Message):
-        """A function that another thread has called here."""
+        """A function that another thread wants called in the thread of the screen."""
 
         def __init__(self, act: Callable[[], None]) -> None:
             super().__init__()
@@ -115,7 +115,7 @@ class Top(App[None]):
     def on_mount(self) -> None:
         self.jobs, self.text = self.query_one(JobList), self.query_one("#pane", TextPane)
         self.entry = self.query_one(Input)
-        self.lines = {line.id: line for line in self.query(Line)}  # a query looks at the uppermost screen
+        self.lines = {line.id: line for line in self.query(Line)}  # a query searches the uppermost screen
         self.jobs.focus()
         if self._present is not None:
             self._take(self._present)
@@ -155,7 +155,7 @@ class Top(App[None]):
             self._find()
 
     def _find(self) -> None:
-        """Have the places of ended apps read, for another filter."""
+        """Request the places of ended apps for another filter."""
         chosen = self._filter
 
         def found(places: object) -> None:
@@ -172,7 +172,7 @@ class Top(App[None]):
             self._feed.ask(f"page {page}", lambda page=page, places=places: self._page(page, places))  # type: ignore[misc]
 
     def _page(self, page: int, places: Sequence[int]) -> None:
-        """Read a page of ended apps; in the thread of the feed."""
+        """Read a page of ended apps. Runs in the thread of the feed."""
         apps = at(places)
 
         def show() -> None:
@@ -229,7 +229,7 @@ class Top(App[None]):
         self._read()
 
     def _read(self, *, again: bool = False) -> None:
-        """Have the text below the list read, where it is another one or `again`."""
+        """Request the text below the list, where it has changed or with `again`."""
         asked = Asked(
             pane=self._pane,
             app=self.jobs.app_here,
@@ -247,7 +247,7 @@ class Top(App[None]):
         self._texts.ask("text", lambda: self._answered(answer(asked)))
 
     def _answered(self, made: Answer) -> None:
-        """Show a text; in the thread that reads texts."""
+        """Show a text. Called in the thread that reads texts."""
 
         def show() -> None:
             if self._shown is None or not made.asked.is_of(self._shown):
@@ -263,7 +263,7 @@ class Top(App[None]):
         self._post(show)
 
     def _cannot_show(self, message: str) -> None:
-        """An error of what a text is read from takes the place of the text."""
+        """Show the error of reading a text in place of the text."""
         self._answer = None
         self.text.show([message])
         self._draw_tabs()
@@ -306,7 +306,7 @@ class Top(App[None]):
         (self.text if is_large else self.jobs).focus()
 
     def action_step_back(self) -> None:
-        """One step back: the large text, a search, marks, the filter."""
+        """Go one step back: leave the large text, a search, the marks or the filter."""
         if self.entry.display:
             self._close_entry()
         elif self.screen.has_class("large"):
@@ -417,7 +417,7 @@ class Top(App[None]):
             self._say(otherwise)
 
     def action_rerun(self) -> None:
-        """The plan of the job files, one for each target: `apply` takes one."""
+        """Show the plan of the job files, one for each target, since `apply` takes one target."""
         apps = [app for app in self._chosen() if app.job]
         if not apps:
             self._say("no job of a job file is chosen")

@@ -1,4 +1,4 @@
-"""Questions and texts above the screen, and commands that ask there instead of on a terminal."""
+"""Dialogs above the screen, and commands that ask in them instead of on a terminal."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from launcher.inventory.recorded import files
 from launcher.specs.jobkey import DEFAULT_TARGET
 from launcher.state.records import AppRecord
 
-FRAME = 8  # columns beside the text of a dialog
-_LINES = 6  # lines beside it
+FRAME = 8  # columns of a dialog beside its text
+_LINES = 6  # lines of a dialog beside its text
 
 
 KEYS = "space mark  c cancel  r re-run  s start now  / filter  tab below  ? help  q quit"
@@ -55,7 +55,7 @@ The job under the cursor, or the marked ones: each shows what it would do, and a
 
 
 class Dialog(ModalScreen[bool]):
-    """A text with a title and, below it, a question; without one it is closed by any of the keys.
+    """A text with a title and, below it, a question; without a question, any of the keys closes it.
 
     Its result is whether the user has agreed.
     """
@@ -107,8 +107,8 @@ class DialogConsole(Console):
     """Keeps what a command prints, and has its questions asked by a dialog.
 
     Args:
-        columns: that lines fit if possible.
-        ask: is handed the text so far and the question, and returns the answer.
+        columns: width that lines fit if possible.
+        ask: called with the text so far and the question; returns the answer.
     """
 
     def __init__(self, columns: int, ask: Callable[[str, str], bool]) -> None:
@@ -130,7 +130,7 @@ class DialogConsole(Console):
         is_yes = self._ask(self.text, question.strip())
         self.is_declined = not is_yes
         self._kept.seek(0)
-        self._kept.truncate()  # from here on: what is done
+        self._kept.truncate()  # from here on, the text tells what is done
         return is_yes
 
     @property
@@ -142,10 +142,10 @@ class Command:
     """A command of launcher that runs in a thread, and asks before it changes anything.
 
     Args:
-        words: of its command line.
+        words: the words of its command line.
         options: for its `run`.
-        ask: shows a dialog; called in the thread of the screen, with what is called with the answer.
-        done: called there at the end, with what was printed since the question, and whether it failed.
+        ask: shows a dialog; called in the thread of the screen, with a function that takes the answer.
+        done: called there at the end, with the output since the question, and whether it failed.
     """
 
     def __init__(

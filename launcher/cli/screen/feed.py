@@ -1,4 +1,4 @@
-"""Threads that do the work: one reads the records of apps as they change, one reads texts for panes."""
+"""The worker threads: one reads the records of apps as they change, one reads texts for panes."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from launcher.inventory.listing import current, say_why_held
 from launcher.state.records import AppRecord
 
 INTERVAL_S = 0.25
-"""Between two looks at what has changed, as often as `status --watch` refreshes."""
+"""Seconds between two checks for changes, as often as `status --watch` refreshes."""
 _SHARE = 4  # refreshing takes at most 1/4 of the time
-_NEWEST = 50  # apps that may have started and ended between two looks
-_MOST_RECENT = 500  # then the places of ended apps are read again
+_NEWEST = 50  # apps that may have started and ended between two checks
+_MOST_RECENT = 500  # once so many apps have ended, the places of ended apps are read again
 
 Post = Callable[[Callable[[], None]], None]
 
 
 class Worker:
-    """A thread that does what it was asked last, by name: an older request of that name is dropped.
+    """A thread that carries out the latest request of each name; an older one of that name is dropped.
 
     Args:
-        post: has a function called in the thread of the screen.
+        post: calls a function in the thread of the screen.
         failed: called there with the message of an error.
     """
 
@@ -88,11 +88,11 @@ class Present:
     """The present apps.
 
     Attributes:
-        live: those that have not ended.
-        recent: those that have ended since the places of ended apps were read, the last one first.
+        live: the apps that have not ended.
+        recent: the apps that have ended since the places of ended apps were read, the last one first.
         families: app id → job file, for rows of many apps.
         limits: app id → how often it may restart.
-        asked: the ids of those that were read anew.
+        asked: the ids of the apps that were read anew.
         turns: whether the turns may have changed.
     """
 
@@ -105,7 +105,7 @@ class Present:
 
 
 class Feed(Worker):
-    """Reads the records of apps: those of the ledger at first, then from engines what has changed.
+    """Reads the records of apps: first from the ledger, then the changed ones from engines.
 
     Args:
         show: called with the present apps in the thread of the screen.
@@ -124,11 +124,11 @@ class Feed(Worker):
 
     @property
     def is_full(self) -> bool:
-        """Whether so many apps have ended that their places should be read again."""
+        """Whether enough apps have ended that their places should be read again."""
         return len(self._recent) > _MOST_RECENT
 
     def first(self) -> Present:
-        """The apps as the ledger has them."""
+        """Read the apps from the ledger."""
         self._changes.records()
         self._live = {app.handle: app for app in recorded.live()}
         self._families = recorded.families([app.app_id for app in self._live.values()])
@@ -145,7 +145,7 @@ class Feed(Worker):
         self._post(lambda: self._show(present))
 
     def look(self) -> None:
-        """Have all apps asked now."""
+        """Request all apps from their engines now."""
         self._again.set()
 
     def idle(self) -> float:
@@ -168,7 +168,7 @@ class Feed(Worker):
         return max(INTERVAL_S, (_SHARE - 1) * (time.monotonic() - began))
 
     def _read(self) -> None:
-        """Find the apps that are new in the ledger, and those that are recorded to have ended."""
+        """Find the apps that are new in the ledger, and the apps whose end was recorded since."""
         known = {app.handle: app for app in recorded.live()}
         gone = [app for handle, app in self._live.items() if handle not in known]
         if gone or known.keys() != self._live.keys():

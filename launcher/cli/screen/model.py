@@ -1,4 +1,4 @@
-"""The rows of the list of jobs, and their cells. Pure: it is handed records, and reads nothing."""
+"""The rows of the list of jobs, and their cells. Pure: it takes records, and reads nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from launcher.text import natural
 
 Cell = tuple[str, str]  # text, style
 PAGE = 200
-"""Ended apps that are read at once."""
+"""How many ended apps are read at once."""
 _MOST_PAGES = 20
 
 VIEWS: Mapping[str, Collection[str]] = {
@@ -30,14 +30,14 @@ VIEWS: Mapping[str, Collection[str]] = {
 HEADINGS = ("PROJECT", "JOB", "STATE", "TOOK", "WHEN", "WHY")
 _PROJECT, _JOB, _TOOK, _WHEN, _WHY = 0, 1, 3, 4, 5
 _YIELDS = {_WHEN: 60, _TOOK: 30, _PROJECT: 12}
-"""Column → how much room the reasons may have, as far as they need it, before they get that of the column."""
+"""Column → it is dropped while reasons have less room than they need, up to this many columns."""
 _GAP = 2
 _RANK = {"running": 0, "created": 1, "reserved": 1, "queued": 2, "waiting": 3}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """Which apps are shown: those with all the words, in one of the states of a view."""
+    """Selects the apps with all the words, in one of the states of a view."""
 
     words: tuple[str, ...] = ()
     view: str = "all"
@@ -57,13 +57,13 @@ class Filter:
 
 
 class Jobs:
-    """The rows: live apps by project, target and state, then those that have ended, the last one first.
+    """The rows: live apps by project, target and state, then ended apps, the last one first.
 
     The apps that ended before `places` were read are in pages, of which few are kept.
 
     Attributes:
-        live: the apps of each row; the many of a job file that are in one state share a row.
-        recent: those that have ended since `places` were read, the last one first.
+        live: the apps of each row; many apps of one job file in one state share a row.
+        recent: the apps that have ended since `places` were read, the last one first.
         places: see `Reader.ended`.
     """
 
@@ -92,7 +92,7 @@ class Jobs:
         self.recent = [*filter(chosen.takes, recent)]
 
     def find(self, places: array[int]) -> None:
-        """Take the places of ended apps, of which no page is known."""
+        """Take the places of ended apps, whose pages are not read yet."""
         self.places = places
         self._pages.clear()
 
@@ -130,7 +130,7 @@ class Jobs:
         yield from ([app] for page in self._pages.values() for app in page)
 
     def index(self, handle: str) -> int | None:
-        """The row of an app, among those that are known."""
+        """Return the row of an app, among the rows that are known."""
         for number, apps in enumerate(self.live):
             if any(app.handle == handle for app in apps):
                 return number
@@ -190,10 +190,10 @@ def restart_limit(document: Mapping[str, object]) -> int:
 
 
 class Layout:
-    """The widths of columns. They grow with what was shown, so that rows do not jump while one scrolls.
+    """The widths of columns. They grow with the rows shown, so that columns do not jump during scrolling.
 
     Args:
-        columns: of the screen.
+        columns: the columns of the screen.
     """
 
     def __init__(self, columns: int) -> None:
@@ -202,7 +202,7 @@ class Layout:
         self._projects: set[str] = set()
 
     def fit(self, rows: Iterator[list[Cell]]) -> None:
-        """Make room for rows."""
+        """Widen the columns for these rows."""
         for row in rows:
             self._projects.add(row[_PROJECT][0])
             self.widths = [max(known, width(text)) for known, (text, _) in zip(self.widths, row, strict=True)]

@@ -1,4 +1,4 @@
-"""The texts below the list: status, output, use and turns. They wait for engines: called in threads."""
+"""Read the texts below the list: status, output, use and turns. Waits for engines, so called in threads."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _FEW_LINES = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What a pane is to show. `replica` counts those of the app, from 0; it may be past the last one."""
+    """A request for a pane's text. `replica` is a number within the app, from 0, and may be past the last."""
 
     pane: str
     app: AppRecord | None
@@ -48,7 +48,7 @@ class Asked:
     color: bool = True
 
     def is_of(self, other: Asked) -> bool:
-        """Whether both are for the same text, if at different times."""
+        """Whether both requests are for the same text, perhaps at different times."""
         if self.pane == other.pane == "queue":
             return True
         one, two = ((each.pane, each.app and each.app.handle) for each in (self, other))
@@ -60,7 +60,7 @@ class Answer:
     """A text for a pane: lines that are safe for a terminal.
 
     Attributes:
-        title: what the lines are, beyond the name of the pane.
+        title: a description of the lines, beside the name of the pane.
         is_tail: whether its last lines are the ones that matter.
         spent_s: how long it took to make.
     """
@@ -75,7 +75,7 @@ class Answer:
 def answer(asked: Asked) -> Answer:
     """Read what a pane shows. Raises LauncherError."""
     began = time.monotonic()
-    app = copy(asked.app)  # what reads an app changes it, and the record of the list is the feed's to change
+    app = copy(asked.app)  # reading updates a record, and only the feed may update the list's
     if asked.pane == "queue":
         made = Answer(asked=asked, lines=_queue(asked))
     elif app is None:

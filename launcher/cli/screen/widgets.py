@@ -1,4 +1,4 @@
-"""The list of jobs, texts that scroll, and single lines. Each draws the lines that are seen, and no more."""
+"""Widgets: the list of jobs, scrolling texts and single lines. Each draws only its visible lines."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from launcher.state.records import AppRecord
 _PLAIN = Console(color_system=None, width=1000, legacy_windows=False)
 """Turns texts into segments; draws nothing itself."""
 _FOUND = "black on yellow"
-_LONGEST = 10_000  # characters of a line that are shown
+_LONGEST = 10_000  # the most characters of a line that are shown
 
 MOVES: list[BindingType] = [
     Binding("up,k", "move(-1)", show=False),
@@ -44,7 +44,7 @@ def style_of(name: str) -> Style:
 
 
 def strip_of(parts: Sequence[Cell], columns: int, over: str = "") -> Strip:
-    """A line of parts, cut or filled to its columns. `over`: a style that takes the place of theirs."""
+    """A line of parts, cut or filled to its columns. `over`: a style that replaces the parts' styles."""
     segments = [Segment(text, style_of(over or style)) for text, style in parts if text]
     return Strip(segments).adjust_cell_length(columns, style_of(over))
 
@@ -80,7 +80,7 @@ class JobList(ScrollView, can_focus=True):
         """Another app is under the cursor, or its record has changed."""
 
     class Missing(Message):
-        """Rows are seen whose page is not known."""
+        """Rows are visible whose page has not been read."""
 
     def __init__(self) -> None:
         super().__init__(id="jobs")
@@ -104,16 +104,16 @@ class JobList(ScrollView, can_focus=True):
 
     @property
     def only_project(self) -> str:
-        """The project and target of all rows, which then have no column for it; "" with several."""
+        """Return the project and target that all rows share, and so have no column for; "" with several."""
         return self._layout.only_project
 
     @property
     def columns(self) -> int:
-        """Of a row, without marks and scroll bar."""
+        """Return the columns of a row, without marks and scroll bar."""
         return max(20, self.size.width - 3)
 
     def changed(self, handle: str = "") -> None:
-        """Draw anew after a change of the rows. `handle`: of the app that is to be under the cursor."""
+        """Draw anew after a change of the rows. `handle`: the app to put under the cursor."""
         index = self.jobs.index(handle) if handle else None
         if index is not None:
             self.cursor = index
@@ -151,11 +151,11 @@ class JobList(ScrollView, can_focus=True):
         return strip_of([(mark, "bold yellow"), *self._layout.line(row)], width, over)
 
     def seen(self) -> tuple[int, int]:
-        """The first and the last row that is seen."""
+        """Return the first and the last visible row."""
         return self.scroll_offset.y, self.scroll_offset.y + max(1, self.size.height) - 1
 
     def mark(self, apps: Sequence[AppRecord]) -> None:
-        """Mark these apps, or take the marks of all of them away."""
+        """Mark these apps, or remove their marks if all have one."""
         if all(app.handle in self.marks for app in apps):
             for app in apps:
                 del self.marks[app.handle]
@@ -187,12 +187,12 @@ class JobList(ScrollView, can_focus=True):
 
 
 class TextPane(ScrollView, can_focus=True):
-    """Lines of text with colours, wrapped, in which one can search."""
+    """Wrapped lines of coloured text that users can search."""
 
     BINDINGS: ClassVar[list[BindingType]] = MOVES
 
     def __init__(self, *, id: str, columns: int = 0) -> None:
-        """`columns`: to wrap lines at; 0 for those that it has on the screen."""
+        """`columns`: where lines wrap; 0 for the width of the widget."""
         super().__init__(id=id)
         self._columns = columns
         self._lines: Sequence[str] = ()
@@ -204,8 +204,8 @@ class TextPane(ScrollView, can_focus=True):
         """Show lines that are safe for a terminal.
 
         Args:
-            is_new: whether they are another text, which is shown from its beginning.
-            is_tail: whether its end is shown instead, and stays in view while it grows.
+            is_new: whether the lines are another text, which is shown from its beginning.
+            is_tail: whether the end of the text is shown instead, and stays in view while it grows.
         """
         if not is_new and lines == self._lines:
             return
@@ -253,9 +253,9 @@ class TextPane(ScrollView, can_focus=True):
     # Search
 
     def search(self, pattern: str) -> int:
-        """Mark what matches and go to the last match; returns the number of lines that have one.
+        """Mark the matches and go to the last one; return the number of lines that have one.
 
-        Raises re.error. In any case where the pattern has no capital.
+        Raises re.error. Ignores case where the pattern has no capital.
         """
         flags = re.IGNORECASE if pattern == pattern.lower() else 0
         self._pattern = re.compile(pattern, flags) if pattern else None
@@ -270,7 +270,7 @@ class TextPane(ScrollView, can_focus=True):
         return [n for n, row in enumerate(self._rows) if pattern.search(row.plain)] if pattern else []
 
     def action_match(self, direction: int) -> None:
-        """Go to the next match above (-1) or below (1) the middle of what is seen."""
+        """Go to the next match above (-1) or below (1) the middle of the visible lines."""
         middle = self.scroll_offset.y + self.size.height // 2
         found = [n for n in self._found() if (n - middle) * direction > 0]
         if found:
@@ -298,7 +298,7 @@ def _wrapped(line: str, width: int) -> Sequence[Text]:
 
 
 def _hanging(text: Text, width: int, indent: int) -> list[Text]:
-    """The rows of a long line, the further ones as far in as the first."""
+    """Wrap a long line into rows, all indented as the first one."""
     first, *rest = text.wrap(_PLAIN, width, tab_size=4)
     pad = Text(" " * indent)
     again = text.blank_copy().join(rest) if rest else Text()

@@ -1,1 +1,1 @@
-"""Compiles that are kept: what they stand on, and what they come to as plain data."""
+"""The cache of compiles: the questions that an outcome depends on, and the outcome as plain data."""

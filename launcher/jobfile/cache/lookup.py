@@ -1,13 +1,13 @@
-"""Compile job files, or take the outcome of the last time when nothing has changed that it stands on.
+"""Compile job files, or return the last outcome when nothing that it depends on has changed.
 
-An outcome is kept under a key of the command line, the current folder, the settings of launcher and the
-code that runs. With it is kept each question that compiling asked of the world (`launcher.looks`), with the
-digest of the answer: bytes of files, the job files of a folder, facts of git, variables, digests of
-workspaces and inputs. It is taken again where all of these have the same answers; no time of a file is
-trusted. The texts that are compiled are those that have a digest, since each question is asked once.
+An outcome is kept under a key of the command line, the current folder, the settings of launcher and the code
+that runs. With it is kept each question that compiling asked of the world (`launcher.looks`), with the digest
+of the answer: bytes of files, the job files of a folder, facts of git, variables, digests of workspaces and
+inputs. It is reused where all of these have the same answers; no time of a file is trusted. Each question is
+asked once, so that the digest belongs to the very text that is compiled.
 
-Not kept: outcomes that stand on code which may read anything (components, plug-ins), or hold values under
-names that look like secrets.
+An outcome is not kept when it depends on code that may read anything (components, plug-ins), or holds values
+under names that look like secrets.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from launcher.noted import Notes, Question
 _VERSION = 1
 _NAME_BYTES = 16
 _SETTINGS = ("HOME", "XDG_STATE_HOME", "LAUNCHER_")
-"""How the names of variables begin that settings of launcher come from."""
+"""The prefixes of environment variables with settings of launcher."""
 
 
 def kept(question: tuple[Any, ...], compile: Callable[[], Compiled], *, is_counted: bool = False) -> Compiled:
-    """The outcome of `compile`, which is called unless it is kept and still right.
+    """Return the outcome of `compile`, which is called unless a kept outcome is still right.
 
     Args:
         question: all arguments that `compile` works with, as plain values.
-        is_counted: whether of the launches only the number is wanted.
+        is_counted: whether only the number of launches is wanted.
 
     Raises what `compile` raises.
     """
@@ -89,7 +89,7 @@ def _write(
         launches = [] if is_counted else packed([*outcome.launches])
         data = (launches, packed([*outcome.diagnostics]), rest, has_layers)
         kept = marshal.dumps(([(*question, digest) for question, digest in asked.items()], data))
-    except (NotPlainError, RecursionError, ValueError):  # the last two: nested too deeply
+    except (NotPlainError, RecursionError, ValueError):  # the last two: data nested too deeply
         return
     folder.write(name, kept)
 
@@ -106,7 +106,7 @@ def _outcome(data: Any, compile: Callable[[], Compiled]) -> Compiled:
 
 
 class _Lines:
-    """The lines of shared files that values come from. Plans with changes alone ask: they are not kept."""
+    """The lines of shared files that values come from. Not kept: only plans with changes ask for them."""
 
     def __init__(self, compile: Callable[[], Compiled]) -> None:
         self._compile = compile

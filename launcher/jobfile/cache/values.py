@@ -1,4 +1,4 @@
-"""The values that compiling makes, as plain data and back: texts, numbers, lists, tuples, mappings."""
+"""Convert the values that compiling makes to plain data and back: texts, numbers, lists, tuples, mappings."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class NotPlainError(Exception):
 
 
 def packed(value: Any) -> Any:
-    """Plain data that `unpacked` makes an equal value of. Raises NotPlainError."""
+    """Return plain data from which `unpacked` makes an equal value. Raises NotPlainError."""
     kind = type(value)
     if kind in _PLAIN:
         return value
@@ -53,7 +53,7 @@ def packed(value: Any) -> Any:
 
 def unpacked(data: Any) -> Any:
     """The value that `packed` made this of."""
-    kind = type(data)  # most items are plain: a call for each would take most of the time
+    kind = type(data)  # most items are plain, and a call for each would take most of the time
     if kind is list:
         return [item if type(item) in _PLAIN else unpacked(item) for item in data]
     if kind is dict:

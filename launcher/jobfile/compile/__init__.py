@@ -1,1 +1,1 @@
-"""Files to launches: targets, matrix, variables, references, validation, AppDefs."""
+"""Compile files to launches: targets, matrix, variables, references, validation, AppDefs."""

@@ -1,4 +1,4 @@
-"""Warnings about a job file: it works, and may not mean what it should."""
+"""Warnings about a valid job file that may not mean what its author meant."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def advise_text(document: Document, problems: Collector) -> None:
 
 _ESCAPE = re.compile(r"\\[nt\"]")
 _OTHER_ESCAPE = re.compile(r"\\[^nt\"]|[*+?\[(|^%]")
-"""Of a pattern, a path or a format: there, `\\n` is meant for the program that reads it."""
+"""Signs of a pattern, a path or a format, where `\\n` is meant for the program that reads it."""
 
 
 def _advise_escapes(document: Document, problems: Collector) -> None:
@@ -68,7 +68,7 @@ def _is_prose(key: str | int) -> bool:
 
 def _advise_characters(path: Path, text: str, problems: Collector) -> None:
     if not problems.document.value_range(path).text.startswith(text[:1]):
-        return  # in quotes, or a text of several lines: it was written like this on purpose
+        return  # a text in quotes or of several lines was written like this on purpose
     if _looks_quoted(text):
         message = "these are typographic quotes, and part of the value"
         problems.add(path, "lookalike-character", message, label="write plain ones: \" or '")
@@ -99,8 +99,8 @@ _PROGRAM_NAME = re.compile(r"[^\W\d][\w.:-]*")
 
 
 def advise_variables(specs: Mapping[str, AnyVar], value: Any, problems: Collector) -> None:
-    """Note the variables and values of `include` that nothing in the file `value` refers to, and variables
-    that read a secret."""
+    """Note variables and values of `include` without a reference in the file `value`, and variables that read
+    a secret."""
     used = set(names_in({key: part for key, part in value.items() if key != "vars"}))
     for name, spec in specs.items():
         if spec.from_env is not None and reads_secret(name, spec):
@@ -121,7 +121,7 @@ def advise_variables(specs: Mapping[str, AnyVar], value: Any, problems: Collecto
 
 
 def _further(value: Mapping[str, Any]) -> dict[str, Path]:
-    """The names of further values that `include` gives, also in targets → the first place of each."""
+    """Return name → first place of the further values that `include` gives, also in targets."""
     targets = value.get("targets")
     above: list[tuple[Path, Any]] = [((), value)]
     above += (
@@ -145,7 +145,7 @@ def _further(value: Mapping[str, Any]) -> dict[str, Path]:
 def advise(
     job: JobFile | None, folder: str, problems: Collector, common: Collection[str] = frozenset()
 ) -> None:
-    """Note images without a pinned tag, secrets that are written out, and commands in the place of programs.
+    """Note images without a pinned tag, literal secrets, and whole commands in place of a program.
 
     Args:
         folder: of the job file.
@@ -156,7 +156,7 @@ def advise(
     written = (problems.document.value or {}).get("roles", {})
     for name, role in job.roles.items():
         args = written[name].get("args")
-        # As written, references and all; each with the one before it.
+        # Arguments as written, with their references; each with the argument before it.
         texts = [item if isinstance(item, str) else "" for item in args] if isinstance(args, list) else []
         pairs = [*zip(["", *texts], texts, strict=False)]
         _advise_entrypoint(name, role.entrypoint or "", folder, problems)
@@ -173,9 +173,9 @@ def advise(
 
 
 def _advise_args(role: str, args: Iterable[tuple[str, str]], problems: Collector) -> None:
-    """Note options that stand in one argument with their values."""
+    """Note options that share one argument with their values."""
     for index, (before, text) in enumerate(args):
-        # What follows an option may be its value: `--extra-args`, `--lr 0.1`.
+        # The argument after an option may be its value: `--extra-args`, `--lr 0.1`.
         path: Path = ("roles", role, "args", index)
         if _takes_items(text, path, problems):
             message = (
@@ -195,7 +195,7 @@ def _advise_args(role: str, args: Iterable[tuple[str, str]], problems: Collector
 
 
 def _takes_items(text: str, path: Path, problems: Collector) -> bool:
-    """Whether a text without quotes goes on with a line that looks like the next item of its list."""
+    """Whether an unquoted text continues with a line that looks like the next item of its list."""
     if "- " not in text:
         return False
     source, start, end = problems.document.value_range(path)
@@ -204,7 +204,7 @@ def _takes_items(text: str, path: Path, problems: Collector) -> bool:
 
 
 def _advise_unused(role: str, fields: Set[str], common: Collection[str], problems: Collector) -> None:
-    """Note fields that say how to do what the role does not do. Those in `common` are for other roles too."""
+    """Note fields that modify what the role does not have. Fields in `common` are for other roles too."""
     own = fields - set(common)
     if "shell" in own and "run" not in fields:
         message = f"`shell` of role `{role}` has no effect: it names the shell of `run`, and there is none"
@@ -218,7 +218,7 @@ def _advise_unused(role: str, fields: Set[str], common: Collection[str], problem
 
 
 def _advise_names(role: str, spec: RoleSpec, problems: Collector) -> None:
-    """Note variables of the environment that the role's program cannot see, or sees another value of."""
+    """Note environment variables that the role's program cannot see, or sees with another value."""
     is_shell = spec.run is not None or os.path.basename(spec.entrypoint or "") in SHELLS
     for name in spec.env:
         path = ("roles", role, "env", name)

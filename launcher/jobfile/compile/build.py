@@ -1,4 +1,4 @@
-"""A checked job file → its AppDef, from its roles or from its component, and its policies."""
+"""Build the AppDef of a checked job file, from its roles or its component, and its policies."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def command(text: str, shell: str) -> tuple[str, ...]:
 
 
 def script_of(entrypoint: str, args: Sequence[str]) -> dict[str, str] | None:
-    """The fields `run` and `shell` that come to a command; None where it is not that of a script."""
+    """Return the fields `run` and `shell` that make this command; None where it runs no script."""
     for shell, words in _COMMANDS.items():
         if (entrypoint, *args[:-1]) == words and args[-1:]:
             return {"run": args[-1], **({"shell": shell} if shell != "sh" else {})}
@@ -63,8 +63,8 @@ def script_of(entrypoint: str, args: Sequence[str]) -> dict[str, str] | None:
 
 
 def check_shape(value: Mapping[str, Any], problems: Collector) -> None:
-    """Note fields that go with roles where there is a component, and the other way round; and roles that have
-    no program, or two of them."""
+    """Note fields of roles beside a component, fields of a component beside roles, and roles without a
+    program or with two."""
     is_toml = problems.document.source.format == "toml"
     if "component" not in value:
         if "args" in value and not problems.is_broken(_ARGS):
@@ -84,7 +84,7 @@ def check_shape(value: Mapping[str, Any], problems: Collector) -> None:
 
 
 def check_defaults(value: Mapping[str, object], problems: Collector) -> None:
-    """Note `defaults`, which are for the roles of the file itself, where a component makes the roles."""
+    """Note `defaults` in a file whose roles a component makes: they are for roles of the file itself."""
     if "component" in value and "defaults" in value and "roles" not in value:
         _conflict("defaults", "they are for `roles`", problems)
 
@@ -117,7 +117,7 @@ def _check_script(at: Path, role: Mapping[str, Any], problems: Collector) -> Non
 def build_component(
     job: JobFile, name: str, folder: str, root: str, calls: Calls, problems: Collector
 ) -> AppDef:
-    """The AppDef under the name of one of the file's jobs. What is wrong goes to `problems`.
+    """Return the component's AppDef under the name of one of the file's jobs. Faults go to `problems`.
 
     Args:
         folder: of the job file; a component file is relative to it.
@@ -128,7 +128,7 @@ def build_component(
     nothing = AppDef(name)
     if problems.is_assumed(_COMPONENT):
         return nothing
-    # A placeholder is no value to call a component with.
+    # A component cannot be called with a placeholder.
     is_called = not problems.holds_assumed(_ARGS) and not problems.holds_broken(_ARGS)
     numbers = (path for path, value in leaves(job.args) if isinstance(value, bool | int | float))
     spelt = {path: _spelt((*_ARGS, *path), problems) for path in numbers}
@@ -164,11 +164,11 @@ def _note(problem: ArgumentProblem, answer: Evaluation, problems: Collector) -> 
 
 
 def _spelt(path: Path, problems: Collector) -> str:
-    """The number or truth value at a path as text, as in the arguments of a role."""
+    """Return the number or truth value at a path as text, as in the arguments of a role."""
     return problems.spelt[path] if path in problems.spelt else problems.document.raw(path)
 
 
-# What `specs.check` calls it → what diagnostics call it.
+# Code of `specs.check` → code of diagnostics.
 _CODES = {
     "duplicate-destination": "constraint",
     "duplicate-role": "duplicate-key",
@@ -179,13 +179,13 @@ _CODES = {
 
 
 def build_app(job: JobFile, name: str, problems: Collector) -> AppDef:
-    """The AppDef of a job file, under the name of one of its jobs. What its fields do not agree on goes to
+    """Return the AppDef of a job file, under the name of one of its jobs. Contradictions of its fields go to
     `problems`."""
     roles = [_role(key, role, job, problems) for key, role in job.roles.items()]
     app = AppDef(name=name, roles=roles, metadata=dict(job.metadata), output=job.output)
     for found in as_written(check_app(app), job):
         if problems.holds_assumed(found.path[:2]) or problems.holds_broken(found.path):
-            continue  # a placeholder takes part in it, or what it says was said already
+            continue  # a placeholder takes part in the problem, or it was reported already
         code = "constraint" if found.path[-1:] == ("min_replicas",) else code_of(found)
         at_key = found.code in ("missing-field", "unusable-name", "duplicate-role") or (
             found.path[2:3] == ("depends_on",) and found.code != "constraint"
@@ -200,7 +200,7 @@ def code_of(problem: Problem) -> str:
 
 
 def as_written(problems: Iterable[Problem], job: JobFile) -> Iterator[Problem]:
-    """The problems of an app under the paths of its job file: those of a command may be of a script."""
+    """Yield an app's problems with the paths of its job file: a problem of a command may concern a script."""
     scripted = {name for name, role in job.roles.items() if role.run is not None}
     for problem in problems:
         match problem.path:
@@ -260,7 +260,7 @@ def _role(name: str, role: RoleSpec, job: JobFile, problems: Collector) -> Role:
 def _conditions(
     given: Mapping[str, Condition] | Sequence[str], roles: Mapping[str, RoleSpec]
 ) -> dict[str, Condition]:
-    """Role that is waited for → its condition. A name alone means `ready` where that role has a probe."""
+    """Return awaited role → condition. A name alone means `ready` where that role has a probe."""
     if isinstance(given, Mapping):
         return dict(given)
     return {name: "ready" if name in roles and roles[name].ready is not None else "started" for name in given}

@@ -22,11 +22,11 @@ class Compiled(NamedTuple):
     prunes: bool = False
     """Whether `launcher ci` stops apps that no file declares any more."""
     parents: int = 0
-    """How many of the files are no jobs, only parents of others."""
+    """How many of the files are only parents of others, and no jobs."""
     left_out: tuple[str, ...] = ()
-    """The files that have jobs without the target asked for."""
+    """The files with jobs that lack the requested target."""
     jobs: int = 0
-    """The number of launches; a kept outcome of `placeholders` has only that."""
+    """The number of launches; a kept outcome of `placeholders` has no launches themselves."""
 
     @property
     def errors(self) -> tuple[Diagnostic, ...]:

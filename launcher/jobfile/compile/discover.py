@@ -1,4 +1,4 @@
-"""Paths as typed → job files: a file stands for itself, a directory for every job file below it.
+"""Find the job files of typed paths: a file stands for itself, a directory for every job file below it.
 
 `exclude` of a launcher.toml leaves files and folders out of directories, such as wrong examples.
 """
@@ -26,13 +26,13 @@ class _Rule(NamedTuple):
     patterns: Ignore
 
     def leaves_out(self, path: str, *, whole: bool = False) -> bool:
-        """Whether it takes a file or folder; with `whole` a folder and everything in it."""
+        """Whether a pattern excludes a file or folder; with `whole`, a folder and everything in it."""
         inside = os.path.relpath(path, self.folder).replace(os.sep, "/")
         return self.patterns.ignores_all_below(inside) if whole else self.patterns.ignores(inside)
 
 
 class Excluded:
-    """The patterns that hold in a folder: those of its launcher.toml and of all above it in its work tree.
+    """The patterns that apply in a folder: of its launcher.toml and of each one above in the work tree.
 
     Patterns are those of `.dockerignore`, relative to the folder of their launcher.toml.
     """
@@ -47,15 +47,15 @@ class Excluded:
         return cls(tuple(rule for rule in above if not rule.leaves_out(folder)))
 
     def within(self, folder: str) -> Excluded:
-        """These, and those of the launcher.toml in `folder`."""
+        """Return these patterns and those of the launcher.toml in `folder`."""
         return Excluded((*self._rules, *_rules_of(folder)))
 
     def takes_file(self, path: str) -> bool:
-        """Whether a file is left out. An absolute path."""
+        """Whether the file at an absolute path is left out."""
         return any(rule.leaves_out(path) for rule in self._rules)
 
     def takes_folder(self, path: str) -> bool:
-        """Whether everything in a folder is left out. An absolute path."""
+        """Whether everything in the folder at an absolute path is left out."""
         return any(rule.leaves_out(path, whole=True) for rule in self._rules)
 
 
@@ -69,7 +69,7 @@ def wrong_pattern(patterns: list[str]) -> str:
 
 
 def _rules_of(folder: str) -> Iterator[_Rule]:
-    """One at most. Problems of the file are reported with the job files that it applies to."""
+    """Yield the rule of a folder, if any. Problems of its launcher.toml are reported with the job files."""
     try:
         data = read_regular(os.path.join(folder, PROJECT_FILE), MAX_BYTES)
     except (OSError, ValueError):
@@ -91,9 +91,9 @@ SUFFIXES = (".launcher.yaml", ".launcher.yml", ".launcher.toml")
 
 @dataclass(frozen=True, slots=True)
 class FoundFile:
-    """A job file: as shown to the user, and where it is.
+    """A job file: its path as shown to the user, and its absolute path.
 
-    walked: whether a walk has found it, rather than the user has named it.
+    walked: whether a search of a directory found it; else the user named it.
     """
 
     file: str
@@ -102,17 +102,17 @@ class FoundFile:
 
 
 def find_files(paths: Iterable[str], cwd: str) -> tuple[list[FoundFile], list[Diagnostic]]:
-    """The job files that the paths stand for, each once, in the order of the paths; and what was not found.
+    """Return the job files of the paths, each once, in the order of the paths, and the problems.
 
-    Relative paths start at `cwd`. Hidden folders, what git ignores and what `exclude` in a launcher.toml
-    names are left out of directories.
+    Relative paths start at `cwd`. In directories, hidden folders, files that git ignores and files that
+    `exclude` in a launcher.toml names are left out.
     """
     files: dict[str, FoundFile] = {}
     problems: list[Diagnostic] = []
     for typed in paths:
         path = os.path.abspath(os.path.join(cwd, typed))
         if not looks.is_folder(path):
-            files.setdefault(path, FoundFile(typed, path))  # whether it is there is found when it is read
+            files.setdefault(path, FoundFile(typed, path))  # reading the file later reports whether it exists
             continue
         below, are_left_out, unreadable = _below(typed, path)
         problems += unreadable
@@ -131,7 +131,7 @@ def find_files(paths: Iterable[str], cwd: str) -> tuple[list[FoundFile], list[Di
 
 @noted
 def files_of_project(folder: str) -> list[str]:
-    """The job files below the folder of the project that holds `folder`; those in `folder` without one."""
+    """Return the job files below the project folder that holds `folder`; without one, those in `folder`."""
     project, tree = project_file(folder), repository(folder)
     top = os.path.dirname(project) if project else tree.root if tree else None
     try:
@@ -144,7 +144,7 @@ def files_of_project(folder: str) -> list[str]:
 
 @noted
 def _below(typed: str, directory: str) -> tuple[list[FoundFile], bool, list[Diagnostic]]:
-    """The job files in a directory, whether `exclude` has left anything out, and what cannot be read."""
+    """Return a directory's job files, whether `exclude` has left any out, and the unreadable folders."""
     problems: list[Diagnostic] = []
 
     def unreadable(error: OSError) -> None:

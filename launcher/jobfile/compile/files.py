@@ -1,4 +1,4 @@
-"""Job files → launches. All problems of all files are found in one go; none of them is raised."""
+"""Compile job files to launches. All problems of all files are collected; none is raised."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ class Environment:
 
     Attributes:
         schedulers: name → its run options. None: unknown here; `cfg` is checked when planning.
-        rules: what else a scheduler refuses. None: unknown here; the plan reports it.
-        reach: whose output folders a scheduler can read. None: as for `rules`.
+        rules: further rules of schedulers. None: unknown here; the plan reports violations.
+        reach: tells which schedulers' output folders a scheduler can read. None: as for `rules`.
         cwd: where relative paths begin; "" is the current directory.
         environ: for variables with `from_env`; None is the process environment.
         components: whether job files may call components that are not built in; None is what
             LAUNCHER_COMPONENTS says.
         reads_environ: whether variables may take values from the environment.
-        checkout: where the files are those of another commit.
+        checkout: the folder of the files when they are another commit's.
     """
 
     schedulers: Schedulers | None = None
@@ -87,10 +87,10 @@ def compile_files(
         variables: values of `vars` by name: text as typed on a command line, or of the variable's type.
         var_files: files with such values; `variables` win over them, later files over earlier ones.
         target: the overlay to take; None is the one that launcher.toml names, else no overlay.
-        placeholders: stand in for variables without a value, as `validate` does. The launches are then good
-            for nothing but counting them; their origin is not looked up, their inputs are not read.
-        allow_dirty: `$<git.sha>` may stand for a commit that files differ from, marked with `-dirty`.
-        neighbours: warn of needs that none of these files declares, and no other job file of the project.
+        placeholders: stand in for variables without a value, as `validate` does. Only the number of launches
+            is then valid; their origin is not looked up, their inputs are not read.
+        allow_dirty: accept `$<git.sha>` where files differ from the commit, marked with `-dirty`.
+        neighbours: warn of needs that neither these files nor other job files of the project declare.
 
     Raises CommandError when git refuses to answer; problems of the files are in the result.
     """
@@ -157,7 +157,7 @@ def _only_a_parent(file: str) -> Diagnostic:
 
 
 def _each_once(results: Sequence[FileResult]) -> Iterator[FileResult]:
-    """The results, each problem of a file that several job files stand on once, with the number of these."""
+    """Yield the results. A problem of a file that several job files share is kept once, with their count."""
     jobs = [result for result in results if not result.is_abstract]
     reach = Counter(place for result in jobs for place in {_place(found) for found in result.problems})
     shared = {_place(found) for result in results for found in result.problems if found.file != result.file}
@@ -179,7 +179,7 @@ def _place(found: Diagnostic) -> tuple[str, Span | None, str]:
 
 
 def _without_twins(results: Sequence[FileResult]) -> list[FileResult]:
-    """The results without a second declaration of a job, which is an error at its name."""
+    """Return the results without repeated declarations of a job, each an error at its name."""
     first: dict[JobKey, Trace] = {}
     out = []
     for result in results:
@@ -210,9 +210,9 @@ def _with_needs(
     neighbours: Neighbours | None,
     reach: Reach | None,
 ) -> tuple[list[Launch], Mapping[JobKey, Sequence[Diagnostic]]]:
-    """The launches, their needs resolved; and what is wrong with the needs, by job.
+    """Return the launches with their needs resolved, and the problems of the needs by job.
 
-    Without the jobs whose needs close a circle, or that read an output folder out of their reach.
+    Jobs whose needs close a circle, or that read an output folder out of their reach, are left out.
     """
     if not any(launch.needs for launch in written):
         return [*written], {}
@@ -241,8 +241,8 @@ def load_job(
 
     Args:
         vars: values of the file's variables, by name; text is read as on the command line.
-        target: one of the file's `targets`; without it the file as it stands.
-        schedulers: scheduler name → function that gives its run options; without it those that are installed.
+        target: one of the file's `targets`; by default none.
+        schedulers: scheduler name → function that returns its run options; by default the installed ones.
 
     Raises JobFileError, with `.diagnostics`, when the file is wrong or makes more than one job.
     """
@@ -287,10 +287,10 @@ def compile_text(
 ) -> Compiled:
     """Compile a job file that is not on disk yet, as if it stood at `path`, which is absolute.
 
-    What it declares as inputs has to be there, and is not read. Raises CommandError when git refuses.
+    Its declared inputs must exist, and are not read. Raises CommandError when git refuses.
 
     Args:
-        rules: what else a scheduler refuses.
+        rules: further rules of schedulers.
         placeholders: stand in for variables without a default, and read no environment.
     """
     folder = os.path.dirname(path)
@@ -306,16 +306,16 @@ def compile_text(
 
 
 def _compile_file(found: FoundFile, work: Callable[[str], Work]) -> FileResult | None:
-    """The result of one file; None where a walk has found it, and it was removed since."""
+    """Return the result of one file; None where a file found in a directory was removed since."""
     source: Source | Diagnostic | None = None
     if not looks.lexists(found.path):
-        source = read_source(found.file, found.path)  # says so; unless the file was made this very moment
+        source = read_source(found.file, found.path)  # reports a missing file, unless it was just made
     if not isinstance(source, Diagnostic):
         job = work(found.path)
         source = leads_out(found.file, found.path, looks.real_path(job.home.root))
         source = source or read_source(found.file, found.path)
     if isinstance(source, Diagnostic):
-        # Asked of the error, since a file of that name may be there again.
+        # The error decides, since a file of that name may exist again.
         is_gone = found.walked and source.code == "no-such-file" and not looks.is_link(found.path)
         return None if is_gone else FileResult(file=found.file, problems=(source,))
     return compile_document(parse(source), job)
@@ -328,7 +328,7 @@ def _undeclared(
     shared: Set[str],
     paths: Sequence[str],
 ) -> list[Diagnostic]:
-    """Variables that were given a value and that no file declares.
+    """Return a diagnostic for each variable with a given value that no file declares.
 
     Args:
         shared: the variables of launcher.toml, which files may leave unused.

@@ -1,4 +1,4 @@
-"""The files that a job file declares as its inputs: hashed once per folder, however many jobs name them."""
+"""Hash the files that job files declare as inputs, once per folder however many jobs name them."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Folders:
-    """Hashes workspaces and watched files of all files of one compile.
+    """Hashes the workspaces and watched files of all job files of one compile.
 
-    With `is_read` False no file is read: it is only seen whether folders are there, and whether globs match.
-    With `is_here` False not even that: paths of an abstract file are relative to the files that extend it.
+    With `is_read` False no file is read: only the existence of folders and matches of globs are checked. With
+    `is_here` False nothing is checked: paths of an abstract file are relative to the files that extend it.
     """
 
     is_read: bool = True
@@ -39,8 +39,8 @@ class Folders:
     def workspace(
         self, spec: str | Mapping[str, str] | None, directory: str, problems: Collector
     ) -> WorkspaceRef | None:
-        """The workspace of a job file in `directory`, which its paths are relative to. None where it is not
-        usable. One folder that becomes the whole workspace is the same as its path alone."""
+        """Return the workspace of a job file in `directory`, which its paths are relative to; None where it
+        is unusable. One folder that becomes the whole workspace equals its path alone."""
         if spec is None or not self.is_here or problems.is_assumed(("workspace",)):
             return None
         if isinstance(spec, str):
@@ -63,7 +63,7 @@ class Folders:
         return WorkspaceRef("", "", tuple(found))
 
     def _digest(self, path: str, directory: str, where: Path, problems: Collector) -> str | None:
-        """The digest of the project at `path`: of a folder, or of a file too where it is one of several."""
+        """Return the digest of the project at `path`: a folder or, among several projects, a file."""
         is_one_of_several = len(where) > 1
         at: At = "key" if is_one_of_several else "value"
         absolute = _absolute(path, directory)
@@ -120,7 +120,7 @@ class Folders:
         return self._triggers[key]
 
     def inputs_digest(self, globs: Sequence[str], directory: str, root: str, problems: Collector) -> str:
-        """The hash of `inputs` and of all files that they match; "" where they cannot be used or read.
+        """Return the hash of `inputs` and of all files that they match; "" where they cannot be used or read.
 
         Notes globs that leave `root` or match nothing, and files that cannot be read.
         """
@@ -188,7 +188,7 @@ def _near(path: str, directory: str) -> str:
 
 
 def _stays_inside(lifecycle: LifecycleSpec, directory: str, root: str, problems: Collector) -> bool:
-    """Whether no glob leaves the repository by what it says; those that do are noted."""
+    """Whether no glob leaves the repository by its text; globs that do are noted."""
     good = True
     for index, item in enumerate(lifecycle.rerun_on):
         for number, glob in enumerate(() if isinstance(item, str) else item.files):
@@ -212,7 +212,7 @@ class _Seen:
     by_path: dict[str, str] = field(default_factory=dict)
 
     def is_placed(self, path: str, target: str) -> bool:
-        """Whether a project can go where it is put; else that is noted."""
+        """Whether a project can be placed at its target; else a problem is noted."""
         from launcher.workspace.projects import place_of
 
         absolute, where = _absolute(path, self.directory), ("workspace", path)
@@ -235,7 +235,7 @@ class _Seen:
 
 
 def _unbounded(path: str, directory: str) -> str:
-    """Why a folder is no workspace whatever it holds: the whole file system, or the kernel's; else ""."""
+    """Return why a folder can never be a workspace, as the root or the kernel's file systems; else ""."""
     real = looks.real_path(path)
     if real == os.sep:
         return "is the whole file system"

@@ -1,6 +1,6 @@
 """The names of the jobs of a matrix: NAME-<values of the axes>, or a pattern of the file with values in it.
 
-With a pattern, `matrix.group` is the name that means all of the jobs; without one, `name` is.
+The name that means all of the jobs is `matrix.group` with a pattern, and `name` without one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def is_pattern(name: object) -> bool:
 
 
 def named(name: str, combination: Combination) -> str:
-    """The name of the job of a combination. In a pattern, references without a value stay."""
+    """Return the job name of a combination. In a pattern, references without a value stay."""
     if is_pattern(name):
         cells, mark = combination.cells, combination.mark
         values = {f"matrix.{key}": slug(cell.value, mark) for key, cell in cells.items()}
@@ -40,13 +40,13 @@ def named(name: str, combination: Combination) -> str:
 
 
 def beginning(name: str) -> str:
-    """How the names of all jobs of a matrix begin."""
+    """Return the common beginning of the names of all jobs of a matrix."""
     found = find_macros(name)
     return name[: found[0][1]] if found else f"{name}-"
 
 
 def group_of(name: object, matrix: object) -> object:
-    """The name that means all jobs of a matrix: `name`, or where that is a pattern `group`; None for none."""
+    """Return the name that means all jobs of a matrix: `name`, or `group` beside a pattern (None without)."""
     group = matrix.get(GROUP) if isinstance(matrix, dict) else None
     return group if is_pattern(name) else name
 
@@ -54,10 +54,10 @@ def group_of(name: object, matrix: object) -> object:
 def check_names(
     name: object, matrix: object, made: Sequence[Combination], problems: Collector
 ) -> Sequence[Combination]:
-    """Check the names, and return the combinations: of those that only placeholders make alike, the first.
+    """Check the names, and return the combinations; of those that only placeholders make equal, the first.
 
-    Combinations that a short hash does not tell apart get long ones. What is wrong with the names of jobs, or
-    with the one that means all of them, goes to `problems`.
+    Combinations that a short hash does not tell apart get long ones. Faults of the names of jobs, or of the
+    name that means all of them, go to `problems`.
 
     Args:
         name, matrix: as written.
@@ -71,7 +71,7 @@ def check_names(
     _check_group(name, matrix, made, problems)
     names = [named(name, each) for each in made]
     if any(map(is_pattern, names)):
-        return made  # a value is missing, which is reported of the job that lacks it
+        return made  # a value is missing, which is reported for the job that lacks it
     if len(counts := Counter(names)) < len(names):
         made = [
             replace(each, mark=LONG_MARK) if counts[full] > 1 else each
@@ -97,7 +97,7 @@ def _check_group(
 ) -> None:
     group = matrix.get(GROUP)
     entry = problems.entry(GROUP, label_like(beginning(name)) or "sweep")
-    if GROUP not in matrix or isinstance(group, list | dict):  # an axis may be called so
+    if GROUP not in matrix or isinstance(group, list | dict):  # an axis may be called `group`
         if is_pattern(name) and (any(made) or not made):
             message = f"`name` is a pattern, and `matrix` has no `{GROUP}`: a name for all of its jobs"
             hint = "`needs`, --select, --rerun and other commands take it"
@@ -121,7 +121,7 @@ def _check_group(
 def _no_pattern(
     name: str, matrix: Mapping[str, Any], made: Sequence[Combination], problems: Collector
 ) -> None:
-    """Note a plain name of jobs without axes: the names of such jobs have nothing to differ by."""
+    """Note a plain name in a matrix without axes: without values, the names of its jobs cannot differ."""
     common = [key for key in made[0].further if all(key in each.further for each in made)]
     alone = (key for key in common if len({slug(each.further[key].value) for each in made}) == len(made))
     keys = [key] if (key := next(alone, "")) else common

@@ -1,4 +1,4 @@
-"""The layers of a job, the lowest first: launcher.toml, parents, its file, its own fields among `jobs`."""
+"""Merge the layers of a job, the lowest first: launcher.toml, parents, its file, its entry in `jobs`."""
 
 from __future__ import annotations
 
@@ -33,25 +33,25 @@ from launcher.jobfile.text.document import Document, Path, Range, Spot
 from launcher.specs import DEFAULT_TARGET
 
 _OWN = ("version", "name", "abstract", "extends", "jobs")
-"""Fields of a parent that its children do not have from it."""
+"""Fields of a parent that its children do not inherit."""
 _NOT_OF_ONE = ("version", "name", "abstract", "jobs")
-"""Fields that one of the `jobs` cannot have."""
+"""Fields that an entry of `jobs` cannot have."""
 _KEY = re.compile(r'"([^"]*)"|([^."]+)')
 
 
 class Layered(NamedTuple):
-    """A job as all of its layers make it.
+    """A job made from all of its layers.
 
     Attributes:
-        document: without what was removed.
-        marked: with marks of what was removed; None where the file is the only layer.
+        document: the job without removed keys.
+        marked: the job with marks at removed keys; None where the file is the only layer.
     """
 
     document: Document
     marked: Placed | None = None
 
     def vain_removals(self) -> list[Diagnostic]:
-        """An error for each item of `remove` that has found nothing, in whatever target."""
+        """Return an error for each item of `remove` that found nothing to remove, in any target."""
         return [*_vain(self.marked.value)] if self.marked else []
 
 
@@ -69,7 +69,7 @@ def _vain(value: Any) -> Iterator[Diagnostic]:
 def layered(
     document: Document, path: str, home: Home, parents: Parents, problems: Collector
 ) -> list[Layered] | None:
-    """The job of a file, or its several `jobs`; None where a parent is wrong, which goes to `problems`.
+    """Return the job of a file, or its `jobs`; None where a parent is wrong, which goes to `problems`.
 
     Args:
         path: of the file, absolute.
@@ -100,7 +100,7 @@ def _has_choices(value: Mapping[str, Any]) -> bool:
 
 
 def _jobs(document: Document, problems: Collector) -> Iterator[Document]:
-    """A document for each of the `jobs` of a file: its own fields alone, with its name."""
+    """Yield a document for each entry of a file's `jobs`: only its own fields, with its name."""
     value = document.value or {}
     _check_beside_jobs(value, problems)
     if not _has_jobs(value["jobs"], problems):
@@ -116,7 +116,7 @@ def _jobs(document: Document, problems: Collector) -> Iterator[Document]:
 
 
 def _check_beside_jobs(value: Mapping[str, Any], problems: Collector) -> None:
-    """Note the fields of a file with `jobs` that belong into one of them."""
+    """Note the fields of a file with `jobs` that belong into an entry of `jobs`."""
     for key in value:
         if key not in (*BESIDE_JOBS, "jobs", "abstract") and not key.startswith("x-"):
             message = f"a file with `jobs` has no `{key}` at its top"
@@ -138,7 +138,7 @@ def _has_jobs(jobs: Any, problems: Collector) -> bool:
 
 
 def _is_job(name: str, value: Any, problems: Collector) -> bool:
-    """Whether an entry of `jobs` can be compiled. Also notes the fields that one of several jobs has not."""
+    """Whether an entry of `jobs` can be compiled. Also notes the fields that an entry cannot have."""
     path: Path = ("jobs", name)
     if not (re.fullmatch(LABEL[1:-1], name) or is_pattern(name)):
         bad_label(path, name, "job", problems, at_key=True)
@@ -157,7 +157,7 @@ def _is_job(name: str, value: Any, problems: Collector) -> bool:
 def _merged(
     parents: Sequence[Document], own: Sequence[Document], shared: Document | None, problems: Collector
 ) -> Layered:
-    """One job as its layers make it: what launcher.toml shares, its parents, its own documents."""
+    """Return a job merged from its layers: the shared parts of launcher.toml, its parents, its documents."""
     nodes = [_layer(each, _OWN, problems) for each in parents]
     nodes += [_layer(each, ("extends", "abstract"), problems) for each in own]
     layers = [*parents, *own]
@@ -178,7 +178,7 @@ def _targets_of(document: Document) -> Sequence[str]:
 
 
 def _cleaned(whole: Placed, targets: Set[str]) -> Placed:
-    """`whole` without what was removed. One of `targets` stays where its overlay only removes."""
+    """Return `whole` without removed keys. A name in `targets` stays even where its overlay only removes."""
     for name, overlay in _mapping(whole.value, "targets").items():
         if name in targets and isinstance(overlay, dict) and is_vain(overlay):
             under = whole.part("targets")
@@ -209,7 +209,7 @@ def _overlays(targets: Placed, document: Document, problems: Collector) -> Place
 
 
 def _marked(node: Placed, at: Path, document: Document, problems: Collector) -> Placed:
-    """A layer, or the overlay of a target, with marks at what its `remove` names."""
+    """Return a layer, or a target's overlay, with marks at the keys that its `remove` names."""
     if "remove" not in node.value:
         return node
     given, notes, path = node.part("remove"), Collector(document), (*at, "remove")
@@ -237,7 +237,7 @@ def _marked(node: Placed, at: Path, document: Document, problems: Collector) -> 
 
 
 def _with_mark(node: Placed, keys: Sequence[str], at: Range, spot: Spot) -> Placed | None:
-    """`node` with a mark below keys; None where it has a value there."""
+    """Return `node` with a mark at the path `keys`; None where `node` has a value there."""
     key, *rest = keys
     place = (spot.start, spot.end, spot)
     inner = node.part(key) if key in node.value else Placed({} if rest else None, spot)
@@ -253,7 +253,7 @@ def _with_mark(node: Placed, keys: Sequence[str], at: Range, spot: Spot) -> Plac
 
 
 def _used(shared: Placed, nodes: Sequence[Placed], targets: Set[str]) -> Placed:
-    """The tables of launcher.toml with those `targets` alone, and without variables that no layer uses."""
+    """Return the tables of launcher.toml with only these `targets`, without variables that no layer uses."""
     used = _chosen(shared, "targets", targets)
     texts = [used.value, *(node.value for node in nodes)]
     names = {
@@ -266,7 +266,7 @@ def _used(shared: Placed, nodes: Sequence[Placed], targets: Set[str]) -> Placed:
 
 
 def _chosen(node: Placed, key: str, names: Set[str]) -> Placed:
-    """`node` with only some of the keys of a mapping in it."""
+    """Return `node` with only the keys `names` in its mapping `key`."""
     if key not in node.value:
         return node
     inner = node.part(key)
@@ -280,7 +280,7 @@ def _mapping(value: Any, key: str) -> Mapping[str, Any]:
 
 
 def _check_named(lower: Sequence[Placed], document: Document, problems: Collector) -> None:
-    """Note the names in the list of `targets` of a layer that no lower one has an overlay for."""
+    """Note the names in a layer's list of `targets` for which no lower layer has an overlay."""
     given = (document.value or {}).get("targets")
     known = [name for node in lower for name in _mapping(node.value, "targets")]
     for index, name in enumerate(given if isinstance(given, list) else ()):

@@ -1,7 +1,7 @@
-"""`matrix`: the combinations of its axes, each of which is one job, and the spelling of values in names.
+"""Make the combinations of a matrix, each of which is a job, and spell their values in names.
 
-A job's name is its identity, so adding a value to an axis must not rename the jobs there are. Every value has
-therefore a slug of its own, and no two values of one axis have the same one.
+A job's name is its identity, so adding a value to an axis must not rename existing jobs. Every value
+therefore has its own slug, and no two values of one axis share a slug.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from launcher.specs.secret import hide
 
 MAX_NAME = 63
 MARK, LONG_MARK = 5, 13
-"""Characters of a hash in a name. The long one is for the few jobs of a large matrix that the short one does
-not tell apart."""
+"""Characters of a hash in a name. The long hash is for the few jobs of a large matrix that the short hash
+does not tell apart."""
 _SIMPLE = re.compile(r"[a-z0-9]{1,24}\Z")
 _LIKE_NUMBER = re.compile(r"m?[0-9]+(p[0-9]+)?(em?[0-9]+)?\Z|(true|false)\Z")
 
@@ -35,7 +35,7 @@ _LIKE_NUMBER = re.compile(r"m?[0-9]+(p[0-9]+)?(em?[0-9]+)?\Z|(true|false)\Z")
 def slug(value: Any, mark: int = MARK) -> str:
     """Letters and digits for a value: 0.1 → "0p1", -3 → "m3", 1e-05 → "1em05", "bf16" → "bf16".
 
-    Text that is no plain word, or reads like a number, is marked by a hash of it: "B F/16" → "bf16-k3fwx".
+    Text that is no plain word, or reads like a number, gets a hash: "B F/16" → "bf16-k3fwx".
 
     Args:
         mark: MARK or LONG_MARK.
@@ -57,7 +57,7 @@ def job_name(name: str, values: list[Any], mark: int = MARK) -> str:
 
 
 def fitted(full: str, mark: int = MARK) -> str:
-    """A name that fits a host name: one that is too long is cut, and marked by a hash of what it was."""
+    """Return a name that fits a host name: a longer one is cut, and gets a hash of the whole name."""
     if len(full) <= MAX_NAME:
         return full
     return f"{full[: MAX_NAME - mark - 1].rstrip('-')}-{_hash(full, mark)}"
@@ -69,7 +69,7 @@ def _hash(text: str, length: int) -> str:
 
 MAX_JOBS = 10_000
 _MOST_COMBINATIONS = 1 << 16
-"""Before `exclude`: three ranges make millions."""
+"""The most combinations before `exclude`: three ranges make millions."""
 
 GROUP = "group"
 """The key of a matrix with the name that means all of its jobs."""
@@ -79,7 +79,7 @@ _AT: Path = ("matrix",)
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A value of a combination: as it is, as it reads in text, and where it stands."""
+    """A value of a combination: the value, its text, and its place in the file."""
 
     value: Any
     text: str
@@ -96,9 +96,9 @@ class Combination:
 
     Attributes:
         axes: axis → its value, in alphabetical order.
-        further: name → a value that `include` gives and that is of no axis.
+        further: name → a value that `include` gives and that belongs to no axis.
         lacks: the names of values that other combinations have, and this one does not.
-        mark: how long the hashes in the name of the job are, MARK or LONG_MARK.
+        mark: the length of the hashes in the job's name, MARK or LONG_MARK.
     """
 
     axes: Mapping[str, Cell] = field(default_factory=dict)
@@ -110,7 +110,7 @@ class Combination:
         return bool(self.axes or self.further)
 
     def __str__(self) -> str:
-        """Its values in a message: "lr: 0.1, seed: 2"; those of `include` only where it has no axes."""
+        """Its values in a message: "lr: 0.1, seed: 2"; values of `include` only where it has no axes."""
         shown = {name: str(hide(cell.text, name)) for name, cell in (self.axes or self.further).items()}
         return ", ".join(f"{name}: {text[:40]}{'…' * (len(text) > 40)}" for name, text in shown.items())
 
@@ -134,7 +134,7 @@ class _Index:
     _tables: dict[tuple[str, ...], dict[tuple[object, ...], list[int]]] = field(default_factory=dict)
 
     def places(self, item: Mapping[str, Any]) -> Sequence[int]:
-        """The places of those that have the values of `item`; its names that are no axes do not count."""
+        """Return the places of combinations with the values of `item`; names other than axes do not count."""
         axes = tuple(sorted(item.keys() & self.made[0].axes.keys())) if self.made else ()
         if axes not in self._tables:
             table = self._tables[axes] = {}
@@ -144,7 +144,7 @@ class _Index:
 
 
 def matrix_values(combination: Combination) -> dict[str, Value]:
-    """The values that references to the matrix have."""
+    """Return the values of references to the matrix."""
     return {
         f"matrix.{name}": Value(cell.value, cell.text, origin="the matrix")
         for name, cell in combination.cells.items()
@@ -153,10 +153,10 @@ def matrix_values(combination: Combination) -> dict[str, Value]:
 
 @dataclass(slots=True)
 class Matrix:
-    """The matrix of one file, its references resolved. What is wrong goes to `problems`.
+    """The matrix of one file, with references resolved. Faults go to `problems`.
 
     Attributes:
-        used: the names of the references in the file: what `include` misspells is none of them.
+        used: the names of all references in the file; a name that `include` misspells is not among them.
     """
 
     problems: Collector
@@ -164,9 +164,9 @@ class Matrix:
     axes: dict[str, list[Cell]] = field(default_factory=dict)
 
     def combinations(self, given: Any) -> Sequence[Combination]:
-        """The combinations. Without axes and `include` there is one combination of nothing.
+        """Return the combinations. Without axes and `include` there is one, without values.
 
-        Where the matrix is wrong the list is empty, and something was noted.
+        The list is empty where the matrix is wrong, which is noted.
         """
         if not isinstance(given, dict):
             axes = _axes_of_list(given)
@@ -175,7 +175,7 @@ class Matrix:
             return []
         names = [key for key in given if not _is_word(key, given[key])]
         if not names and not given.keys() & {"exclude", "include"}:
-            return [NO_MATRIX]  # a target may take every axis away
+            return [NO_MATRIX]  # a target may remove every axis
         self.axes = {axis: self._axis(axis, given[axis]) for axis in sorted(names)}
         if self.problems.has_errors:
             return []
@@ -261,7 +261,7 @@ class Matrix:
         return [Cell(value, str(value), at) for value in range(start, stop, step)]
 
     def _excluded(self, made: list[Combination], given: Any) -> list[Combination]:
-        """The combinations without those that a mapping below `exclude` describes."""
+        """Return the combinations without those that a mapping below `exclude` describes."""
         known, gone = _Index(made), set[int]()
         for index, item in self._items("exclude", given):
             if self._is_guessed(*((*_AT, "exclude", index, name) for name in item)):
@@ -276,11 +276,11 @@ class Matrix:
     def _included(
         self, made: list[Combination], items: Sequence[tuple[int, dict[str, Any]]]
     ) -> list[Combination]:
-        """The combinations and those that `include` adds, with the further values that it gives them.
+        """Return the combinations and those that `include` adds, with the further values that it gives them.
 
-        An item that names every axis, and is none of the combinations, is one more. Then each item gives its
-        further values to the combinations that have its values of the axes; a later item goes before an
-        earlier one. Without axes each item is a combination.
+        An item that names every axis and is none of the combinations is a new combination. Then each item
+        gives its further values to the combinations with its values of the axes; a later item wins over an
+        earlier one. Without axes, each item is a combination.
         """
         if not self.axes:
             made = [Combination(further=self._of(item, item, index)) for index, item in items]
@@ -305,16 +305,16 @@ class Matrix:
         return made
 
     def _is_guessed(self, *paths: Path) -> bool:
-        """Whether a placeholder is among the values at some paths: they may be alike, or differ."""
+        """Whether a placeholder is among the values at these paths, which may then be equal or differ."""
         return any(map(self.problems.is_assumed, paths))
 
     def _of(self, item: Mapping[str, Any], names: Iterable[str], index: int) -> dict[str, Cell]:
-        """The cells of those `names` that the item of `include` has."""
+        """Return the cells of the `names` that an item of `include` has."""
         at: Path = (*_AT, "include", index)
         return {name: self._cell(item[name], (*at, name)) for name in names if name in item}
 
     def _is_wrong(self, item: Mapping[str, Any], index: int, meant: Sequence[Combination]) -> bool:
-        """Whether an item of `include` neither makes a job nor gives one a value; then it is noted."""
+        """Whether an item of `include` neither adds a job nor gives a job a value; such an item is noted."""
         missing = sorted(self.axes.keys() - item.keys())
         adds = sorted(item.keys() - self.axes.keys())
         if not missing or (meant and adds):
@@ -333,7 +333,7 @@ class Matrix:
         return True
 
     def _items(self, key: str, given: Any) -> Iterator[tuple[int, dict[str, Any]]]:
-        """The mappings of names to values below `exclude` or `include` that are right."""
+        """Yield the valid mappings of names to values below `exclude` or `include`."""
         shape = f"such as {self.problems.written([{'lr': 0.1}])}"
         if not isinstance(given, list):
             self._wrong((*_AT, key), f"`{key}` must be a list of mappings, not {got(given)}", shape)
@@ -354,7 +354,7 @@ class Matrix:
                 yield index, part
 
     def _may_be_further(self, key: str, name: str, at: Path) -> bool:
-        """Whether a name that is no axis can be of a further value; one that cannot is noted."""
+        """Whether a name that is no axis can name a further value; a name that cannot is noted."""
         is_misspelt = f"matrix.{name}" not in self.used and nearest(name, self.axes) is not None
         if key == "include" and not is_misspelt:
             return _is_name(name) or self._bad_name((*at, name), "a value of the matrix")
@@ -384,7 +384,7 @@ class Matrix:
 
 
 def _is_word(key: str, value: Any) -> bool:
-    """Whether a key of a matrix is none of its axes. `group` with a list is one."""
+    """Whether a key of a matrix is not an axis. `group` with a list is an axis."""
     return (
         key in ("exclude", "include")
         or key.startswith("x-")
@@ -397,7 +397,7 @@ def _is_name(name: str) -> bool:
 
 
 def _identity(value: Any) -> tuple[str, Any]:
-    """1 and 1.0 are one value; true and 1, or 1 and "1", are not."""
+    """Return the identity of a value: 1 and 1.0 are equal; true and 1, or 1 and "1", are not."""
     kind = "bool" if isinstance(value, bool) else "text" if isinstance(value, str) else "number"
     return kind, value
 
@@ -411,6 +411,6 @@ def _is_int(value: Any) -> bool:
 
 
 def _axes_of_list(given: Any) -> dict[str, Any]:
-    """The axes that a list of mappings means; empty for other values."""
+    """Return the axes that a list of mappings means; empty for other values."""
     is_meant = isinstance(given, list) and all(isinstance(each, dict) for each in given)
     return {name: values for each in given for name, values in each.items()} if is_meant else {}

@@ -1,4 +1,4 @@
-"""`needs` of all files → jobs, without circles; and the jobs that other files of the project declare."""
+"""Resolve the `needs` of all files to jobs, find circles, and look up jobs in other files of the project."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def resolve_elsewhere(launches: Sequence[Launch], neighbours: Neighbours) -> lis
 class Meaning(NamedTuple):
     """The jobs that a name among `needs` stands for.
 
-    `unresolved` says why they are not known; "" where they are. `jobs` is then the name itself.
+    `unresolved` says why they are unknown, and `jobs` is then the name itself; "" where they are known.
     """
 
     jobs: frozenset[str]
@@ -80,7 +80,7 @@ class Meaning(NamedTuple):
 def unknown_needs(
     launches: Sequence[Launch], traces: Mapping[JobKey, Trace], neighbours: Neighbours
 ) -> Iterator[tuple[Launch, Diagnostic]]:
-    """A warning for each need of `launches`, not resolved yet, that no job file of the project declares.
+    """Yield a warning for each unresolved need of `launches` that no job file of the project declares.
 
     The jobs of one matrix have one warning for each need in their file.
     """
@@ -109,7 +109,7 @@ def unknown_needs(
 
 @dataclass(slots=True)
 class Neighbours:
-    """Looks up what job files declare: those below the folder of the project, and those in `given`.
+    """Looks up the jobs that job files declare, below the project's folder and in `given`.
 
     The folder is that of the nearest launcher.toml, else the work tree. Without both, the job files beside
     the launch's own count. No component is called and no other code runs; a file that cannot be read declares
@@ -117,7 +117,7 @@ class Neighbours:
 
     Attributes:
         cwd: where the paths of files begin; absolute.
-        inputs: what variables in the values of a matrix are taken from.
+        inputs: the sources of variables in the values of a matrix.
         given: absolute paths.
         parents: reads the parents of job files.
     """
@@ -145,7 +145,7 @@ class Neighbours:
         return self._declared[key]
 
     def meaning(self, launch: Launch, name: str) -> Meaning:
-        """The jobs that a name among the needs of a launch stands for; a job's own name goes first."""
+        """Return the jobs that a name among a launch's needs stands for; the name of a single job wins."""
         itself = Meaning(frozenset({name}))
         files = [each for each in self.of(launch) if each.declares(name)]
         if any(name in each.jobs and each.is_whole for each in files):
@@ -162,7 +162,7 @@ class Neighbours:
         return itself._replace(unresolved=why)
 
     def _unread(self, launch: Launch, name: str) -> Iterator[str]:
-        """The job files around a launch that may declare `name`, and cannot be read so far."""
+        """Yield the job files around a launch that may declare `name` but cannot be fully read."""
         for path in self._around(launch.directory):
             if self._read(path, launch.key.target) is None:
                 document = self._documents[path]
@@ -193,11 +193,11 @@ class Neighbours:
 
 
 _SHOWN = 8
-"""Jobs of a circle in a message."""
+"""The most jobs of a circle that a message shows."""
 
 
 class Circle(NamedTuple):
-    """Jobs that need each other: each with the need that leads to the next one, as its file has it."""
+    """Jobs that need each other, each with the need that leads to the next job, as its file has it."""
 
     steps: tuple[tuple[Launch, Need], ...]
 
@@ -230,8 +230,8 @@ class Circle(NamedTuple):
 def resolve_needs(launches: Sequence[Launch]) -> tuple[list[Launch], list[Circle]]:
     """Replace each name of a matrix among `needs` by the names of its jobs; find the circles.
 
-    A job's name takes precedence over a matrix's. A name that none of the launches has stays as it is. Of
-    circles through the same declarations one is found.
+    A job's name takes precedence over a matrix's. A name that none of the launches has stays as it is. One
+    circle is found for the same declarations.
     """
     names = Names(launches)
     known: dict[tuple[str, str, tuple[Need, ...]], tuple[Need, ...]] = {}
@@ -268,7 +268,7 @@ class Names:
 
 
 def expanded(needs: Mapping[Need, Collection[str]]) -> tuple[Need, ...]:
-    """Need → the jobs that it stands for, as needs of one job each, sorted. A job's own name goes first."""
+    """Return need → its jobs, as needs of one job each, sorted. The name of a single job wins."""
     found: dict[str, Need] = {}
     for need, jobs in needs.items():
         if [*jobs] == [need.job]:
@@ -279,7 +279,7 @@ def expanded(needs: Mapping[Need, Collection[str]]) -> tuple[Need, ...]:
 
 
 def _circles(launches: Sequence[Launch], names: Names) -> Iterator[Circle]:
-    """Circles of launches, none of which has a job of another one."""
+    """Yield circles of launches that have no job in common."""
     done: set[int] = set()
     reported: set[int] = set()
     declarations: set[frozenset[Declaration]] = set()
@@ -318,7 +318,7 @@ def _circles(launches: Sequence[Launch], names: Names) -> Iterator[Circle]:
 
 
 Reach = Callable[[str, str], str]
-"""(scheduler of a job, scheduler of one that it needs) → why it cannot read that one's output, or ""."""
+"""(scheduler of a job, scheduler of a needed job) → why it cannot read the needed job's output, or ""."""
 
 
 def out_of_reach(
@@ -327,9 +327,9 @@ def out_of_reach(
     reach: Reach | None,
     neighbours: Neighbours | None = None,
 ) -> Iterator[tuple[Launch, Diagnostic]]:
-    """An error for each reference to the folder of a matrix, or of a job on an engine out of reach.
+    """Yield an error for each reference to the folder of a matrix, or of a job on an unreachable engine.
 
-    Of needs that none of the launches declares, the scheduler is not known. The jobs of one matrix have one
+    The scheduler of a need that none of the launches declares is not known. The jobs of one matrix have one
     error for each place in their file.
 
     Args:

@@ -1,4 +1,4 @@
-"""One parsed job file → its launches, or what is wrong with it, under every target."""
+"""Compile one parsed job file under every target to its launches or its problems."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ from launcher.jobfile.text.document import Document, Path
 from launcher.specs import Launch, canonical
 
 MAX_JOBS = 40_000
-"""Of one file under all of its targets."""
+"""The most jobs of one file under all of its targets."""
 
 MAX_TEXT = 128 << 20
 """Jobs under all targets, times the characters of the file: each job is compiled from all but its matrix."""
 
 _COMMON_ROLE: Path = ("defaults", "role")
 _HIDES_USES = frozenset({"yaml-syntax", "toml-syntax", "unknown-reference", "lookalike-reference"})
-"""Codes beside which an unused variable is not reported: what refers to it may be what is wrong."""
+"""Codes beside which unused variables are not reported: the faulty text may be the reference to one."""
 _OF_CHILDREN = frozenset(
     {
         "missing-field",
@@ -55,11 +55,11 @@ _OF_CHILDREN = frozenset(
         "unused-variable",
     }
 )
-"""Codes that mean nothing in an abstract file: its children may have what it lacks."""
+"""Codes that mean nothing in an abstract file: its children may have the missing parts."""
 
 
 class Made(NamedTuple):
-    """A launch, and where its values come from."""
+    """A launch, and the trace of its values."""
 
     launch: Launch
     trace: Trace
@@ -72,7 +72,7 @@ class FileResult:
     Attributes:
         made: the jobs, several for a job with a matrix; none of a job with an error.
         declared: the names of its variables; None when the file could not be read that far.
-        lacking: the jobs without the target that was asked for, each with the message on that.
+        lacking: the jobs without the requested target, each with the message about that.
         is_abstract: whether it is only a parent of other files.
     """
 
@@ -99,7 +99,7 @@ class _Outcome:
     made: list[Made] = field(default_factory=list)
 
     def take(self, more: Iterable[Diagnostic]) -> None:
-        """Add the problems that were not found at the same place before."""
+        """Add the problems whose place has none of their kind yet."""
         self.problems += unreported(more, self.problems)
 
 
@@ -108,10 +108,10 @@ class Declared:
     """The declarations of a job file.
 
     Attributes:
-        name: of the file's job, or the one that means all jobs of its matrix.
+        name: the name of the file's job, or the name that means all jobs of its matrix.
         jobs: the names of the jobs.
-        beginning: of the names of all jobs of its matrix.
-        is_guessed: whether values of the matrix are not known, and with them the names of the jobs.
+        beginning: the common beginning of the names of its matrix's jobs.
+        is_guessed: whether values of the matrix, and so the names of the jobs, are unknown.
         is_whole: whether all of the file could be parsed; else it may have a matrix further down.
     """
 
@@ -125,7 +125,7 @@ class Declared:
 
     @property
     def names(self) -> frozenset[str]:
-        """Everything that `needs` may name."""
+        """Every name that `needs` may use."""
         return self.jobs | {self.name}
 
     def declares(self, name: str) -> bool:
@@ -180,7 +180,7 @@ def compile_document(document: Document, work: Work) -> FileResult:
     results = [_compile_job(job, work, problems) for job in jobs]
     for result in results:
         found += unreported(result.problems, found)
-    if is_abstract:  # names in it may be those of its children
+    if is_abstract:  # names in an abstract file may be declared by its children
         found = [each for each in found if each.code not in _OF_CHILDREN]
     declared = [result.declared for result in results if result.declared is not None]
     is_sound = not is_abstract and not any(each.severity == "error" for each in problems.found)
@@ -195,7 +195,7 @@ def compile_document(document: Document, work: Work) -> FileResult:
 
 
 def _is_abstract(value: Mapping[str, Any], problems: Collector) -> bool:
-    """Whether a file is only a parent of others; what is wrong with that is noted."""
+    """Whether a file is only a parent of others; a wrong `abstract` is noted."""
     given = value.get("abstract", False)
     if not isinstance(given, bool):
         message = f"`abstract` must be true or false, not {got(given)}"
@@ -208,7 +208,7 @@ def _is_abstract(value: Mapping[str, Any], problems: Collector) -> bool:
 
 
 def _completed(job: Layered) -> Layered:
-    """An abstract file as a job: with stand-ins for the fields that its children add, and for a component.
+    """Return an abstract file as a job: with stand-ins for fields that its children add and for a component.
 
     A component may be in a file beside the children.
     """
@@ -232,10 +232,10 @@ def _unused(
 
 
 def _compile_job(job: Layered, work: Work, above: Collector) -> FileResult:
-    """The result of one job of a file.
+    """Return the result of one job of a file.
 
     Args:
-        above: what is known of the file to be wrong.
+        above: the known problems of the file.
     """
     document = job.document
     problems = Collector(document, broken=set(above.broken))
@@ -249,13 +249,13 @@ def _compile_job(job: Layered, work: Work, above: Collector) -> FileResult:
     if _is_too_much(chosen.jobs * len(variants.targets), "targets", document, problems):
         found.append(problems.found[-1])
     else:
-        # A value that only the chosen target needs is nothing that another one lacks.
+        # Another target does not lack a value that only the chosen target needs.
         lenient = replace(work, inputs=replace(work.inputs, placeholders=True))
         for other in (name for name in variants.targets if name != target):
             outcome = _compile_variant(variants.of(other), lenient, problems)
             found += unreported(_problems_of_other(outcome, document), found)
         found += job.vain_removals()
-    # What stands in for a value that could not be read cannot be judged.
+    # A stand-in for an unreadable value cannot be judged.
     found = [each for each in found if each.code == "yaml-syntax" or _start(each) not in unread]
     has_errors = any(diagnostic.severity == "error" for diagnostic in found)
     if not any(each.code in _HIDES_USES for each in (*above.found, *found)):
@@ -278,7 +278,7 @@ def _may_name_git(document: Document) -> bool:
 
 
 def _own_specs(specs: Mapping[str, AnyVar], document: Document) -> Mapping[str, AnyVar]:
-    """The variables that the file itself declares: those of its other layers may serve other files."""
+    """Return the variables that the file itself declares; variables of other layers may serve other files."""
     if not document.layers:
         return specs
     return {
@@ -287,8 +287,8 @@ def _own_specs(specs: Mapping[str, AnyVar], document: Document) -> Mapping[str, 
 
 
 def _with_review_digests(made: Sequence[Made], variant: Variant, work: Work) -> list[Made]:
-    """The launches of a job that names git values, with the digests that their documents have without them:
-    it is compiled once more with fixed stand-ins. Arguments of components keep their values."""
+    """Return the launches of a job that names git values, with the digests of their documents without those
+    values: the job is compiled once more with fixed stand-ins. Arguments of components keep their values."""
     built = {launch.key.job: launch.app for launch, _ in made}
     alike = replace(work, home=replace(work.home, git=STAND_INS), built=built)
     symbolic = _compile_variant(variant, alike, Collector(variant.document)).made
@@ -299,7 +299,7 @@ def _with_review_digests(made: Sequence[Made], variant: Variant, work: Work) -> 
 
 
 def _is_too_much(jobs: int, field: str, document: Document, problems: Collector) -> bool:
-    """Whether a file makes more jobs than can be compiled while a user waits; then it is noted."""
+    """Whether a file makes too many jobs to compile while a user waits; such a file is noted."""
     axes = sum(len(each.text) for each in document.extents(("matrix",)) if each.source is document.source)
     size = len(document.source.text) - axes
     if jobs <= MAX_JOBS and jobs * size <= MAX_TEXT:
@@ -310,7 +310,7 @@ def _is_too_much(jobs: int, field: str, document: Document, problems: Collector)
 
 
 def unreported(more: Iterable[Diagnostic], known: Sequence[Diagnostic]) -> list[Diagnostic]:
-    """The problems whose place has none of their kind yet: one mistake may show under many targets."""
+    """Return the problems whose place has none of their kind yet: a mistake may show under many targets."""
     seen = {(found.span, found.code) for found in known}
     return [diagnostic for diagnostic in more if (diagnostic.span, diagnostic.code) not in seen]
 
@@ -320,7 +320,7 @@ def _start(found: Diagnostic) -> tuple[int, int] | None:
 
 
 def _once_each(outcome: _Outcome, document: Document) -> list[Diagnostic]:
-    """The problems of a variant; each one in `defaults` is reported of one role only."""
+    """Return the problems of a variant; a problem in `defaults` is reported for one role only."""
     if "defaults" not in (document.value or {}) or not outcome.problems:
         return outcome.problems
     within = document.extents(("defaults",))
@@ -335,7 +335,7 @@ def _once_each(outcome: _Outcome, document: Document) -> list[Diagnostic]:
 
 
 def _problems_of_other(outcome: _Outcome, document: Document) -> list[Diagnostic]:
-    """The problems of a target that was not asked for. Those outside of its overlay name it."""
+    """Return the problems of a target that was not requested. Problems outside of its overlay name it."""
     return [
         found
         if any(text.holds(found) for text in outcome.variant.inside)
@@ -414,7 +414,7 @@ def _combinations(matrix: Any, whole: Expanded, home: Home, problems: Collector)
 
 
 def _definitions(value: Any, problems: Collector) -> dict[str, AnyVar]:
-    """The variables that the file declares; without those that are wrong."""
+    """Return the variables that the file declares, without wrong ones."""
     checked = References(problems, {}).resolve(value, JOB_FIELDS["vars"], ("vars",))
     if checked == {}:
         return {}
@@ -432,13 +432,13 @@ def _definitions(value: Any, problems: Collector) -> dict[str, AnyVar]:
 def _check_common_role(references: References) -> Collection[str]:
     """Check `defaults.role` of the references' document by itself; return the names of its fields.
 
-    No role shows what each role overrides, and that may be wrong, too.
+    A value that each role overrides is in no role, and may be wrong, too.
     """
     given = (references.document.value or {})["defaults"]["role"]
     role = references.resolve(given, ROLE, _COMMON_ROLE)
     job = {"version": VERSION, "name": "job", "roles": {"role": {"entrypoint": "program", **role}}}
     try:
-        # As part of a job: its model is built already, one of the role alone would have to be.
+        # Checked as part of a job, whose model is built already; a model of the role alone is not.
         JobFile.model_validate(job)
     except ValidationError as error:
         found = [{**each, "loc": each["loc"][2:]} for each in error.errors(include_url=False)]

@@ -1,4 +1,4 @@
-"""One job of one variant of a file: references filled in, validated, built."""
+"""Compile one job of one variant of a file: resolve references, validate, build."""
 
 from __future__ import annotations
 
@@ -42,24 +42,24 @@ from launcher.specs.needs import Need
 from launcher.specs.outputs import references, unneeded
 from launcher.specs.secret import hide
 
-# Something valid in the place of what must be there.
+# Valid values in place of required ones that are missing.
 _STAND_INS: dict[str, Any] = {"version": VERSION, "name": "unnamed"}
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The inputs of compiling a file beside the file.
+    """The inputs of compiling a file, beside the file itself.
 
     Attributes:
         path: of the file, absolute.
-        inputs: what variables get their values from.
-        target: the requested one; None for none.
-        home: what it has in common with the files around it.
-        folders: hashes what the file declares as inputs.
-        rules: what a scheduler refuses; None where that is unknown.
+        inputs: the sources of the variables' values.
+        target: the requested target, or None.
+        home: the settings that it shares with the files of its folder.
+        folders: hashes the files that the job file declares as inputs.
+        rules: the rules of schedulers; None where they are unknown.
         calls: calls the components of the files.
         parents: reads the parents of the files.
-        built: the apps that components have made of the file, by job; they are not called again.
+        built: job → the app that its component has made, so that it is not called again.
     """
 
     path: str
@@ -85,7 +85,7 @@ class Expanded:
     Attributes:
         value: the file without `vars` and `matrix`.
         specs: its variables.
-        known: what references name beside the values of the matrix.
+        known: the values of references other than to the matrix.
         group: the name that means all jobs of its matrix; "" without one.
     """
 
@@ -97,7 +97,7 @@ class Expanded:
     group: str = ""
 
     def notes_on_unused_axes(self) -> Iterator[str]:
-        """A note on each axis of several values that nothing refers to: its jobs may be meant to repeat."""
+        """Yield a note on each axis of several values without a reference: the jobs may just repeat."""
         axes = self.combinations[0].axes if self.combinations else {}
         used = {*names_in(self.value)} if axes else {"job.name"}
         for axis in axes if "job.name" not in used else ():
@@ -106,18 +106,18 @@ class Expanded:
                 yield f"nothing refers to `$<matrix.{axis}>`: the jobs of its {count} values are alike"
 
     def is_in_names(self, path: Path) -> bool:
-        """Whether the value at a path decides which jobs the matrix makes, or what they are called."""
+        """Whether the value at a path decides which jobs the matrix makes, or their names."""
         if path[:1] != ("matrix",) or path[1:2] != ("include",) or len(path) < 4:
             return path[:1] == ("matrix",)
         in_pattern = names_in(self.value.get("name"))
         return path[3] in self.combinations[0].axes or f"matrix.{path[3]}" in in_pattern
 
     def references(self, combination: Combination, home: Home, problems: Collector) -> References:
-        """Everything that a reference of the job of a combination can name."""
+        """Return all names and values that references in the job of a combination can use."""
         name = self.value.get("name")
         full = named(name, combination) if isinstance(name, str) else None
         if is_pattern(full):
-            full = None  # a value is missing, which is reported of the name
+            full = None  # a value is missing, which is reported for the name
         values = {**self.known, **matrix_values(combination), "job.name": Value(full, full or "")}
         first = References(problems, values, home.git)
         project = first.resolve(self.value.get("project", home.project), JOB_FIELDS["project"], ("project",))
@@ -129,7 +129,7 @@ class Expanded:
 def compile_job(
     whole: Expanded, combination: Combination, work: Work, problems: Collector
 ) -> tuple[JobFile | None, Launch | None]:
-    """The job of one combination. None for what cannot be made; what is wrong goes to `problems`."""
+    """Return the job of one combination, or None where it cannot be made. Faults go to `problems`."""
     for name, cell in combination.cells.items():
         text = f"`$<matrix.{name}>` is {show(hide(cell.value, name))} here"
         problems.definitions[f"matrix.{name}"] = (cell.path, "value", text)
@@ -159,7 +159,7 @@ def _check_matrix(target: str, problems: Collector) -> None:
 
 
 def _check_outputs(app: AppDef, needs: Collection[str], job: JobFile, problems: Collector) -> None:
-    """Note the output folders of jobs that are not needed; remember where those of other jobs are named."""
+    """Note references to output folders of jobs that are not needed; remember the other ones."""
     others = [each for each in references(app) if each.job]
     for found in as_written(unneeded(others, needs), job):
         problems.add(found.path, found.code, found.message, label="add it to `needs`")
@@ -168,8 +168,8 @@ def _check_outputs(app: AppDef, needs: Collection[str], job: JobFile, problems: 
 
 
 def _validated(value: dict[str, Any], problems: Collector) -> JobFile | None:
-    """The model of a file. Of a wrong one what is left without the wrong parts, so that the rest
-    is checked too."""
+    """Return the model of a file; of a wrong file, the model without the wrong parts, so that the rest is
+    checked too."""
     if problems.is_broken(("version",)):
         value = {**value, "version": VERSION}
     check_shape(value, problems)
@@ -248,7 +248,7 @@ def _sound_part(value: dict[str, Any], wrong: Iterable[Path]) -> dict[str, Any]:
 def build_needs(
     given: Mapping[str, NeedSpec | None] | Sequence[str], job: str, references: References
 ) -> tuple[Need, ...]:
-    """The needs of a job, in the order of the file; those with a placeholder in their name are left out."""
+    """Return the needs of a job in the order of the file, without names that hold a placeholder."""
     problems = references.problems
     found: dict[str, Need] = {}
     entries: list[tuple[str, NeedSpec | None, Path]]

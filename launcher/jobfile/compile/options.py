@@ -1,4 +1,4 @@
-"""The scheduler of a job: its options (`cfg`), and the rules that it has for roles."""
+"""Check a job against its scheduler: the options (`cfg`), and the rules for roles."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _KINDS = {
 }
 
 Rules = Callable[[str, AppDef, Mapping[str, Any], bool], Iterable[Problem]]
-"""(scheduler, app with this machine's paths, its options, whether it has a workspace) → what is refused."""
+"""(scheduler, app with this machine's paths, its options, whether it has a workspace) → the problems."""
 
 
 def check_options(
@@ -41,7 +41,7 @@ def check_options(
     problems: Collector,
     defaults: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """The options that differ from the scheduler's defaults: those of the file over the project's `defaults`.
+    """Return the options that differ from the scheduler's defaults: the file's over the project's.
 
     With `schedulers` None the options are unknown here, and are checked when the job is planned.
     """
@@ -88,10 +88,10 @@ def _check_timeout(scheduler: str, given: Any, timeout_s: int, opts: runopts, pr
 def check_role_options(
     job: JobFile, app: AppDef, cfg: Mapping[str, Any], schedulers: Schedulers | None, problems: Collector
 ) -> AppDef:
-    """The app with the options of its roles that differ from those of the job.
+    """Return the app with only those options of its roles that differ from the job's.
 
-    Wrong options of roles in a file are noted and left out; those of a component are left to the rules of
-    the scheduler.
+    Wrong options of roles in a file are noted and left out. The scheduler's rules judge options of a
+    component's roles.
     """
     if schedulers is None or job.scheduler not in schedulers or problems.is_assumed(("scheduler",)):
         return app
@@ -137,10 +137,10 @@ def check_option(
     path: Path,
     title: str = "its options",
 ) -> bool:
-    """False for an option that the scheduler does not have or a value it does not take; it is noted.
+    """Return False, and note the problem, for an unknown option or a value that it does not take.
 
     Args:
-        title: of the list of those that it has.
+        title: heading of the list of known options.
     """
     opt = opts.get(key)
     if opt is None:
@@ -155,7 +155,7 @@ def check_option(
         message = f"option `{key}` must be {_KINDS.get(kind, kind)}, not {found}"
         problems.add(path, "wrong-type", message, hint=opt.help)
         return False
-    # A folder of the job file will stand there in the run.
+    # In the run, the folder of the job file replaces it.
     fault = opt.fault(value.replace("$<job.dir>", "/job") if isinstance(value, str) else value)
     if value is None or fault is None or problems.is_assumed(path):
         return True
@@ -166,7 +166,7 @@ def check_option(
 
 
 def _found(value: Any, at: Path, problems: Collector) -> str:
-    """The value, or the item of it that is wrong, as a message names it."""
+    """Return the value, or its wrong item, as a message names it."""
     if not at:
         return got(value)
     part = value[at[0]]
@@ -179,14 +179,14 @@ def _is_default(opts: runopts, key: str, value: Any) -> bool:
 
 
 def _is_same(value: Any, other: Any) -> bool:
-    """True == 1 in Python; an option that is wrong in type was noted."""
+    """Whether two values are equal with their types: True == 1 in Python. Wrong types were noted."""
     return bool(value == other) and isinstance(value, bool) == isinstance(other, bool)
 
 
 def check_rules(
     job: JobFile, app: AppDef, cfg: Mapping[str, Any], rules: Rules | None, folder: str, problems: Collector
 ) -> None:
-    """Note what the scheduler refuses, beside what every one of them does.
+    """Note the violations of the scheduler's own rules.
 
     Args:
         folder: of the job file.
@@ -196,7 +196,7 @@ def check_rules(
     try:
         bound = bind(app, directory=folder, home=looks.expanded("~"))
     except MacroError:
-        return  # a text that has no spelling in this folder; submitting it reports that
+        return  # a text that cannot be written in this folder; the submission reports that
     has_workspace = job.workspace is not None or problems.holds_assumed(("workspace",))
     refused = [*as_written(rules(job.scheduler, bound, cfg, has_workspace), job)]
     known = {found.path for found in as_written(check_app(app), job)} if refused else set()
@@ -204,13 +204,13 @@ def check_rules(
         if found.path in known:
             continue
         if job.component is not None and found.path[0] == "roles":
-            # Warnings are for the author of the component, who chose it.
+            # Warnings are for the author of the component, who chose the values.
             if severity_of(found.code) == "error":
                 where = ".".join(map(str, found.path))
                 message = f"component `{job.component}` makes an app that {job.scheduler} refuses: {where}: "
                 problems.add(("component",), "invalid-value", message + found.message)
             continue
-        # A placeholder may take part in it. What fields do not agree on concerns the whole role.
+        # A placeholder may take part in the problem. A contradiction of fields concerns the whole role.
         part = found.path[:2] if found.code == "constraint" else found.path
         if not (problems.holds_assumed(part) or problems.holds_broken(found.path)):
             _note(found, problems)

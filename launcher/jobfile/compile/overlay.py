@@ -1,6 +1,6 @@
-"""One mapping laid over another, values and their places together: maps merge by key, all else replaces.
+"""Lay a mapping over another, values together with their places: mappings merge by key, other values replace.
 
-The places of the result are those of its parts, so that a problem is shown where its value was written.
+Each part of the result keeps its place, so that a problem is shown where its value was written.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from launcher.specs.jobkey import DEFAULT_SCHEDULER
 
 
 class Placed(NamedTuple):
-    """A value and where it stands."""
+    """A value and its place."""
 
     value: Any
     spot: Spot
 
     def part(self, key: str) -> Placed:
-        """The value of a key that is there."""
+        """Return the value of an existing key."""
         return Placed(self.value[key], self.entry(key)[2])
 
     def entry(self, key: str) -> tuple[int, int, Spot]:
-        """Where a key stands, and the spot of its value."""
+        """Return start and end of a key, and the spot of its value."""
         at = self.spot
         return (at.entries or {}).get(key) or (at.start, at.end, Spot(at.start, at.end, at.source))
 
 
 @dataclass(slots=True, eq=False)
 class Removed:
-    """Marks a key that `null` or `remove` has taken away, so that defaults which are laid under it stay away.
+    """Marks a key that `null` or `remove` has removed, so that no default laid under it returns.
 
     Attributes:
-        at: the item of `remove`; None for a `null`.
+        at: the place of the item of `remove`; None for a `null`.
         is_found: whether there was anything to remove.
     """
 
@@ -45,7 +45,7 @@ class Removed:
 
 
 OVERLAY = Place(fields=dict(JOB_FIELDS))
-"""The place of an overlay. Its scheduler is that of the job below it unless it names one."""
+"""The place of an overlay. It has the scheduler of the job below it unless it names one."""
 WHOLE = Place(fields={**JOB_FIELDS, "targets": Place(each=OVERLAY)})
 """The place of a job file."""
 
@@ -58,16 +58,16 @@ _EXCLUDED: Mapping[str, tuple[str, ...]] = {
     "component": ("roles", "defaults"),
     "roles": ("component", "args"),
 }
-"""Field → the fields of the same mapping that a lower layer may have, and that it excludes."""
+"""Field → the fields of a lower layer's same mapping that it displaces."""
 
 
 def laid_over(base: Placed, over: Placed, place: Place | None = None, *, is_filling: bool = False) -> Placed:
-    """`over` on top of `base`. Keys keep the order of `base`, new ones follow.
+    """Return `over` laid over `base`. Keys keep the order of `base`, new keys follow.
 
-    A `null` removes; what was removed is marked, see `swept`. A field displaces those that it excludes.
+    A `null` removes a key, which is then marked; see `swept`. A field displaces the fields in `_EXCLUDED`.
 
     Args:
-        place: of both in a job file; None where all keys are free.
+        place: the place of both in a job file; None where all keys are free.
         is_filling: `base` only fills in what `over` leaves out: the result has the places of `over`, and a
             `null` that finds nothing to remove stays what it is.
     """
@@ -111,7 +111,7 @@ def _mark(value: Any, below: Any) -> Removed:
 
 
 def _displaced(base: Mapping[str, Any], over: Mapping[str, Any], place: Place | None) -> Iterator[str]:
-    """The keys of `base` that make no sense beside those of `over`."""
+    """Yield the keys of `base` that conflict with keys of `over`."""
     if not base or place is None or place.fields is None:
         return
     for key in over.keys() & _EXCLUDED.keys() & place.fields.keys():
@@ -121,7 +121,7 @@ def _displaced(base: Mapping[str, Any], over: Mapping[str, Any], place: Place | 
 
 
 def _changes_scheduler(base: Mapping[str, Any], over: Mapping[str, Any], place: Place | None) -> bool:
-    """Whether the options in `base` are those of another scheduler than that of `over`."""
+    """Whether the options in `base` are for another scheduler than `over` has."""
     if place is None or "scheduler" not in (place.fields or ()) or "scheduler" not in over:
         return False
     usual = DEFAULT_SCHEDULER if place is not OVERLAY else over["scheduler"]
@@ -129,7 +129,7 @@ def _changes_scheduler(base: Mapping[str, Any], over: Mapping[str, Any], place: 
 
 
 def without_options(job: Placed) -> Placed:
-    """`job` without the options of its scheduler: `cfg` of the job, of `defaults.role` and of each role."""
+    """Return `job` without its scheduler's options: `cfg` of the job, of `defaults.role` and of each role."""
     job = without(job, "cfg")
     for key in ("roles", "defaults"):
         if isinstance(job.value.get(key), dict):
@@ -142,7 +142,7 @@ def without_options(job: Placed) -> Placed:
 
 
 def swept(node: Placed) -> Placed:
-    """Return the mapping without the keys that were removed, and without those that hold nothing else."""
+    """Return the mapping without removed keys, and without keys whose mapping held only removed ones."""
     if not _holds_removed(node.value):
         return node
     values, entries = {}, {}
@@ -163,28 +163,28 @@ def _holds_removed(value: Any) -> bool:
 
 
 def is_vain(value: Any) -> bool:
-    """Whether a mapping has only items of `remove` that have found nothing."""
+    """Whether a mapping has only items of `remove` that found nothing to remove."""
     if isinstance(value, dict):
         return bool(value) and all(map(is_vain, value.values()))
     return isinstance(value, Removed) and not value.is_found
 
 
 def replaced(node: Placed, key: str, value: Placed) -> Placed:
-    """`node` with another value for a key that it has."""
+    """Return `node` with another value for an existing key."""
     start, end, _ = node.entry(key)
     entries = {**(node.spot.entries or {}), key: (start, end, value.spot)}
     return Placed({**node.value, key: value.value}, node.spot.with_entries(entries))
 
 
 def without(node: Placed, *keys: str) -> Placed:
-    """`node` without some of its keys."""
+    """Return `node` without some of its keys."""
     if not node.value.keys() & {*keys}:
         return node
     return Placed({key: value for key, value in node.value.items() if key not in keys}, node.spot)
 
 
 def with_defaults(job: Placed) -> Placed:
-    """`defaults.role` laid under every role."""
+    """Return the job with `defaults.role` laid under every role."""
     if "defaults" not in job.value:
         return job
     common = job.part("defaults")
@@ -202,5 +202,5 @@ def with_defaults(job: Placed) -> Placed:
 
 
 def holding(document: Document, node: Placed) -> Document:
-    """The document with another value, and the places of that."""
+    """Return the document with another value and that value's places."""
     return replace(document, value=node.value, root=lambda: node.spot)

@@ -25,11 +25,11 @@ _MOST_PARENTS = 16
 
 @dataclass(slots=True)
 class Parents:
-    """Reads the parents of job files, each one once.
+    """Reads the parents of job files, each file once.
 
     Attributes:
-        is_asked: whether git says which files it ignores; files of another commit are not asked for.
-        names: path → what a file is called that is a job file of this compile as well.
+        is_asked: whether git is asked which files it ignores; not for files of another commit.
+        names: path → the shown path of a file that is also a job file of this compile.
     """
 
     is_asked: bool = True
@@ -38,7 +38,7 @@ class Parents:
     _ignored: dict[str, bool] = field(default_factory=dict)
 
     def of(self, document: Document, path: str, root: str, problems: Collector) -> list[Document] | None:
-        """The parents of a document at `path`, the lowest layer first; None where one is wrong."""
+        """Return the parents of a document at `path`, the lowest layer first; None where one is wrong."""
         found: list[Document] = []
         seen = [path]
         while "extends" in (document.value or {}):
@@ -80,7 +80,7 @@ class Parents:
         return self._read[path]
 
     def _is_known(self, path: str, notes: Collector) -> bool:
-        """Whether git may show the file: what it ignores may hold secrets, and plans show values."""
+        """Whether git does not ignore the file: an ignored file may hold secrets, and plans show values."""
         if path not in self._ignored:  # git is asked once, however many files extend it
             root = looks.work_tree(os.path.dirname(path)) if self.is_asked else None
             self._ignored[path] = root is not None and bool(looks.ignored(root, (path,)))
@@ -91,14 +91,14 @@ class Parents:
 
 
 def _shown(given: str, child: str) -> str:
-    """The path of a parent as the path of its child is shown: `./jobs/a` extends `./base`."""
+    """Return the shown path of a parent, in the form of its child's: `./jobs/a` extends `./base`."""
     path = os.path.normpath(os.path.join(os.path.dirname(child), given))
     is_here = child.startswith("." + os.sep) and not path.startswith(os.pardir)
     return os.path.join(os.curdir, path) if is_here else path
 
 
 def _stamped(document: Document) -> Document:
-    """A parent whose places name its file; of another version, or of another tool, it has no value."""
+    """Return a parent whose places name its file; without a value for another version or tool."""
     document.root().stamp(document.source)
     problems = Collector(document, document.problems)
     if document.value is None or is_known_version(document.value, problems):
@@ -107,7 +107,7 @@ def _stamped(document: Document) -> Document:
 
 
 def _is_parent(given: Any, path: str, seen: Sequence[str], root: str, notes: Collector) -> bool:
-    """Whether a file may be named by `extends`; else it is noted why not."""
+    """Whether `extends` may name a file; else the reason is noted."""
     if not isinstance(given, str) or not given:
         message = f"`extends` names one job file, not {got(given)}"
         notes.add(("extends",), "wrong-type", message, label="such as ../base.launcher.yaml")

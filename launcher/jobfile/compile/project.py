@@ -1,4 +1,4 @@
-"""The files of one folder: their project, root folder, origin, launcher.toml, commit and branch."""
+"""Look up what the job files of a folder share: project, root, origin, launcher.toml, commit and branch."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from launcher.specs.launch import NO_BUDGET, NO_CAPS, Budget, Caps
 from launcher.specs.projectfile import BUDGET, DEFAULTS, QUEUE, faults
 
 GIT_NAMES = ("git.sha", "git.short_sha", "git.branch")
-_SHORT = 7  # not git's own length, which grows with the repository: one commit has one digest everywhere
+_SHORT = 7  # fixed, as git's short ids grow with the repository: one commit has one digest everywhere
 _DIRTY = "-dirty"
 
 
 class Trouble(NamedTuple):
-    """Why a git reference has no value."""
+    """The reason why a git reference has no value."""
 
     code: str
     message: str
@@ -50,9 +50,9 @@ class GitFacts:
     """The commit and branch of a work tree, looked up at the first reference to them, once.
 
     Attributes:
-        tree: its root; None where there is no repository.
+        tree: the root of the work tree; None without a repository.
         allow_dirty: changed files mark the commit with `-dirty` instead of being an error.
-        is_assumed: git is not asked; values of the right shape stand in.
+        is_assumed: git is not asked; placeholders of the right form stand in.
     """
 
     tree: str | None
@@ -96,26 +96,26 @@ class GitFacts:
 
 
 STAND_INS = GitFacts(None, _head=Head("0" * 40, "branch", False))
-"""Stand for commit and branch where a document is compared between commits."""
+"""The commit and branch that a document gets when it is compared between commits."""
 
 T = TypeVar("T", bound=Model)
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """A launcher.toml without what is wrong in it.
+    """The valid parts of a launcher.toml.
 
     Attributes:
-        project: of the job files that name none.
-        target: the one chosen where `--target` is not given.
-        options: scheduler → run options that `cfg` of a job file lies over.
-        lifecycle: policies that those of a job file lie over.
-        caps: how much of a machine its jobs take together.
-        budgets: target → what the jobs that one plan starts for it may take together; "" → of all others.
+        project: the project of job files that name none.
+        target: the target that is compiled without `--target`.
+        options: scheduler → run options, which `cfg` of a job file overrides.
+        lifecycle: policies, which those of a job file override.
+        caps: the limits of what its jobs take of a machine together.
+        budgets: target → the limits of what the jobs of one plan may take together; "" → for other targets.
         prunes: `launcher ci apply` stops the apps of jobs that no file declares any more.
-        shared: the variables, fields and targets that job files have in common, as a layer below them.
-        document: gives the places of all that; None where there is no file.
-        problems: what is wrong with it.
+        shared: the variables, fields and targets of all job files, as a layer below them.
+        document: the parsed file, which has the places of these values; None without a file.
+        problems: the problems of the file.
     """
 
     project: str | None = None
@@ -130,7 +130,7 @@ class Config:
     problems: tuple[Diagnostic, ...] = ()
 
     def budget_of(self, target: str) -> Budget:
-        """The budget of a target: each amount of its own table, else the common one."""
+        """Return the budget of a target: each amount from its own table, else from the common one."""
         own, common = self.budgets.get(target, NO_BUDGET), self.budgets.get("", NO_BUDGET)
         return Budget(*(all_ if one is None else one for one, all_ in zip(own, common, strict=True)))
 
@@ -139,7 +139,7 @@ def read_config(file: str, path: str, schedulers: Schedulers | None, *, componen
     """The configuration at `path`, shown to the user as `file`.
 
     Args:
-        components: whether the defaults of components are checked; that imports packages they are in.
+        components: whether to check the defaults of components, which imports their packages.
     """
     source = read_source(file, path)
     if isinstance(source, Diagnostic):
@@ -167,7 +167,7 @@ def read_config(file: str, path: str, schedulers: Schedulers | None, *, componen
 
 
 def _known(table: Any, keys: tuple[str, ...]) -> dict[str, Any]:
-    """The keys of a table that it may have; `_check_fields` notes the others."""
+    """Return the known keys of a table; `_check_fields` notes the other ones."""
     return {key: table[key] for key in keys if key in table} if isinstance(table, dict) else {}
 
 
@@ -187,7 +187,7 @@ def _budgets(table: Any, problems: Collector) -> Iterator[tuple[str, Budget]]:
 
 
 def _shared(document: Document) -> Document | None:
-    """The layer below job files: `[vars]`, `[targets]` and the fields in `[defaults]` of launcher.toml."""
+    """Return the layer below job files: `[vars]`, `[targets]` and `[defaults]` of launcher.toml."""
     value = document.value or {}
     tables = {key: value[key] for key in ("vars", "targets") if isinstance(value.get(key), dict)}
     fields = value.get("defaults")
@@ -256,7 +256,7 @@ def _label(name: str, value: Mapping[str, Any], problems: Collector) -> str | No
 def _options(
     value: Any, schedulers: Schedulers | None, problems: Collector
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The run options of each scheduler that are right."""
+    """Yield the valid run options of each scheduler."""
     for name, options in value.items() if isinstance(value, dict) else ():
         if not isinstance(options, dict):
             continue
@@ -275,7 +275,7 @@ def _options(
 
 
 def _part(model: type[T], path: str | Path, value: Any, problems: Collector) -> T:
-    """A part of the file by its model; an empty one where it is wrong, which is noted."""
+    """Return a part of the file as its model; an empty model where the part is wrong, which is noted."""
     try:
         return model.model_validate(value)
     except ValidationError as error:
@@ -287,7 +287,7 @@ class Checkout(NamedTuple):
     """A folder with the files of another commit: it counts as a work tree of the same repository.
 
     Attributes:
-        root: of the files; absolute.
+        root: the absolute folder of the files.
         commit, branch: for `$<git.…>`.
     """
 
@@ -315,12 +315,12 @@ class Home:
 
     @property
     def project(self) -> str:
-        """Of job files that name none."""
+        """The project of job files that name none."""
         return self.config.project or DEFAULT_PROJECT
 
     @property
     def problems(self) -> tuple[Diagnostic, ...]:
-        """Of launcher.toml."""
+        """The problems of launcher.toml."""
         return self.config.problems
 
 
@@ -328,8 +328,8 @@ class Home:
 class Homes:
     """Looks up each folder, each launcher.toml and each work tree once.
 
-    With a `checkout` every folder is one of it. With `is_asked` False git is not asked: the origin is then
-    the root, commit and branch are assumed. With `components` False no package is looked into for components.
+    With a `checkout`, every folder belongs to it. With `is_asked` False git is not asked: the origin is then
+    the root, commit and branch are assumed. With `components` False no package is searched for components.
     """
 
     cwd: str
@@ -351,14 +351,14 @@ class Homes:
 
     @property
     def variables(self) -> frozenset[str]:
-        """The variables that the launcher.toml files that were looked up declare for their job files."""
+        """Return the variables that all looked-up launcher.toml files declare for their job files."""
         shared = (config.shared.value for config in self._configs.values() if config.shared)
         tables = (value.get("vars", {}) for value in shared if value)
         return frozenset(name for table in tables for name in table)
 
     @property
     def prunes(self) -> bool:
-        """Whether a launcher.toml that was looked up says `prune = true` in `[ci]`."""
+        """Whether a looked-up launcher.toml has `prune = true` in `[ci]`."""
         return any(config.prunes for config in self._configs.values())
 
     def _look_up(self, folder: str) -> Home:

@@ -1,4 +1,4 @@
-"""References (`$<var.lr>`, `$<job.name>`) put into a parsed file, and texts taken as they were written."""
+"""Resolve references (`$<var.lr>`, `$<job.name>`) in a parsed file, and keep texts as they were written."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from launcher.specs.secret import hide, is_sensitive
 
 JOB_DIR = "job.dir"
 MAX_GROWTH = 1 << 20
-"""Characters that references may add to one job: a variable may be long, and stand in ten thousand places."""
+"""Characters that references may add to one job: a long variable may be used in ten thousand places."""
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_.\-]*"
 # A `$` in front makes it text: `$${var.lr}`.
@@ -44,21 +44,21 @@ _FOREIGN_NAMES = {
     **dict.fromkeys(("world_size", "size", "replicas"), "num_replicas"),
     **dict.fromkeys(("output", "outputs", "out", "output.dir"), "output_dir"),
 }
-"""References as other tools would name them."""
+"""Names of references in other tools → our names."""
 
 _IDENTITY: tuple[Path, ...] = (("project",), ("matrix",), ("needs",))
-"""Fields that say which job it is, and on which jobs it stands."""
+"""The fields that identify a job and its needs."""
 _JOB_NAME = Place(job_names=True)
 
 
 class References:
-    """Resolves the references of one file. What is wrong goes to `problems`.
+    """Resolves the references of one file. Faults go to `problems`.
 
     Attributes:
         values: name → value of everything that is known while compiling: `var.…`, `matrix.…`, `job.name`.
-            A Value of None stands for what is wrong and was reported.
-        git: answers for `git.…`, which is asked only when it is named.
-        combination: of the matrix, whose values are among `values`.
+            A Value with None is wrong and was reported.
+        git: resolves `git.…`; git is asked only for references in the file.
+        combination: the combination of the matrix, whose values are among `values`.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class References:
         self._is_full = False
 
     def resolve(self, value: Any, place: Place, path: Path) -> Any:
-        """A copy of `value` with its references resolved, without `x-` keys, numbers as text where asked."""
+        """Return `value` with references resolved, without `x-` keys, with numbers as text where needed."""
         if isinstance(value, str):
             return value if _is_plain(value) else self._text(value, place, path)
         if isinstance(value, dict):
@@ -94,7 +94,7 @@ class References:
         return self._scalar(value, place, path)
 
     def job_name(self, key: str, path: Path) -> str:
-        """The name of a job that stands as a key, with its references resolved."""
+        """Return the name of a job in a key, with its references resolved."""
         self._at = "key"
         try:
             return str(self._text(key, _JOB_NAME, path)) if "$" in key else key
@@ -123,7 +123,7 @@ class References:
             message = f"{place_name(path)} is no finite number"
             self.problems.add(path, "invalid-value", message, label="write a number", is_final=True)
         elif not isinstance(value, bool | int | float):
-            return self.document.raw(path)  # a TOML date is what YAML has: text
+            return self.document.raw(path)  # a TOML date becomes text, as in YAML
         return value
 
     def _nothing(self, place: Place, path: Path) -> None:
@@ -177,7 +177,7 @@ class References:
             return substitute_partial("$<value>", {"value": value.value}) if is_text else value.value
         if not place.job_names:
             return self._filled(text, {name: value.text for name, value in values.items()}, place, path)
-        # As in the names that a matrix makes. Texts that are no value of an axis may be names of jobs.
+        # Spelt as in names of the matrix's jobs. A text that is no value of an axis may be a job's name.
         mark = self.combination.mark if path == ("name",) else MARK
         parts = {name: _part_of_name(name, value, mark) for name, value in values.items()}
         return fitted(self._filled(text, parts, place, path), mark) if parts else text
@@ -185,12 +185,12 @@ class References:
     def _flattened(
         self, text: str, place: Place, path: Path, written: dict[str, str]
     ) -> tuple[str, tuple[str, ...]] | None:
-        """`text` with the references inside names of others resolved, and their names; None if one is wrong.
+        """Return `text` with references inside references resolved, and their names; None if one is wrong.
 
         Their values become parts of names, as in `needs`. An escaped reference stays escaped.
 
         Args:
-            written: gets each reference that results, and how the file has it.
+            written: gets each resulting reference → its text in the file.
         """
         before = len(self.problems.found)
         names: list[str] = []
@@ -223,7 +223,7 @@ class References:
         return result, tuple(dict.fromkeys(names))
 
     def _is_part(self, name: str, written: str, place: Place, path: Path) -> bool:
-        """True for a name whose value can be a part of another name; one that cannot is noted."""
+        """Whether the value of a name can be a part of another name; a name whose value cannot is noted."""
         if is_run_macro(name) or name == JOB_DIR:
             message = f"`{written}` is known only when the job runs, and cannot be a part of a name"
             hint = "variables and axes of the matrix can"
@@ -234,8 +234,8 @@ class References:
     def _advise(self, text: str, path: Path) -> None:
         """Note the texts that only look like a reference, such as `$<app_id`.
 
-        Only names that leave no doubt count: known ones, and behind `$<` also those of the form `var.x`.
-        Braces are of the shell, and of templates: behind them a name must be known, and have a dot.
+        Only unmistakable names count: known names and, behind `$<`, names of the form `var.x`. Shells and
+        templates use braces, too: behind a brace a name must be known, and have a dot.
         """
         for found in _NEAR.finditer(text):
             name = found["open"] or found["brace"] or found["paren"] or found["template"]
@@ -272,7 +272,7 @@ class References:
             return text
 
     def _is_known(self, name: str, written: str, place: Place, path: Path) -> bool:
-        """True for a name whose value is put in now; one that cannot stand here is noted."""
+        """Whether the value of a name is filled in now; a name that cannot be used here is noted."""
         if place.mode == "never" or (place.mode == "matrix" and not name.startswith("matrix.")):
             message = f"references cannot stand in {place_name(path)}"
             hint = f"but {_NAMES_VALUES}" if place.mode == "matrix" else ""
@@ -349,14 +349,14 @@ class References:
         self._note(path, "unknown-reference", message, written, label=label, hint=hint)
 
     def _lacking(self, name: str) -> str:
-        """The label that says how to add to `include` a value that no axis has."""
+        """Return the label on how to add to `include` a value that no axis has."""
         axes = {axis: hide(cell.value, axis) for axis, cell in self.combination.axes.items()}
         if not axes:
             return f"add `{name}` to its item of `include`"
         return f"add to `include`: `{self.problems.written({**axes, name: '…'})}`"
 
     def _from_outside(self, kind: str, name: str, path: Path) -> tuple[str, str]:
-        """A label and a hint for `$<env.HOME>` and `$<secret.HF_TOKEN>`."""
+        """Return a label and a hint for `$<env.HOME>` and `$<secret.HF_TOKEN>`."""
         if kind != "env" or is_sensitive(name):
             if "env" in path[:-1]:
                 return f"write {self.problems.secret(name)}", "the whole value is the secret"
@@ -375,18 +375,18 @@ class References:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether a value is text without references, and without what looks like one."""
+    """Whether a value is text without references or lookalikes of references."""
     return isinstance(value, str) and not ("$" in value or "\0" in value or "{{" in value)
 
 
 def _part_of_name(name: str, value: Value, mark: int = MARK) -> str:
-    """The text of a reference in the name of a job: a slug, but for text that may be a name itself."""
+    """Return the text of a reference in a job's name: a slug, or the text itself where it may be a name."""
     is_name = isinstance(value.value, str) and not name.startswith("matrix.")
     return value.text if is_name else slug(value.value, mark)
 
 
 def names_in(value: Any) -> Iterator[str]:
-    """The names of all references in a value, in no order. Below `x-` keys may be anchors for elsewhere."""
+    """Yield the names of all references in a value, unordered, also below `x-` keys: they may be anchors."""
     parts = [value]
     while parts:
         part = parts.pop()

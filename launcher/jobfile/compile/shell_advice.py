@@ -1,4 +1,4 @@
-"""Warnings about text for a shell: where none reads it, and where one reads it as something else."""
+"""Warnings about text for a shell that no shell reads, or that the shell reads as something else."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SHELL_VALUE = re.compile(
 """The whole value of a variable that a shell would expand: `/opt/bin:$PATH`, `${HOME}/data`, `$(nproc)`."""
 
 _SECRET = re.compile(r"\$\{\{\s*secrets\.(?P<name>\w+)\s*\}\}")
-"""GitHub Actions fills such an expression in within its workflows only."""
+"""An expression that GitHub Actions fills in, in its workflows only."""
 
 _CODE_FOLLOWS = frozenset({"-c", "-e", "--eval", "--expression"})
 _MACROS = "app_id|replica_id|num_replicas|rank0_host|rank0_env"
@@ -55,10 +55,10 @@ _LONGEST = 60
 def advise_shell_text(
     role: str, spec: RoleSpec, written: Mapping[str, Any], folder: str, problems: Collector
 ) -> None:
-    """Note what a role has for a shell, where it does not arrive as it looks.
+    """Note texts for a shell in a role that do not reach a shell as they look.
 
     Args:
-        written: the role as the file has it, references and all.
+        written: the role as the file has it, with its references.
         folder: of the job file.
     """
     path: Path = ("roles", role)
@@ -77,7 +77,7 @@ def advise_shell_text(
 
 
 def _advise_args(role: str, spec: RoleSpec, texts: Sequence[str], problems: Collector) -> None:
-    """Note arguments that only a shell would expand, where the command has none."""
+    """Note arguments that only a shell would expand, where the command runs no shell."""
     program = os.path.basename(spec.entrypoint or "")
     for index, (before, text) in enumerate(zip(["", *texts], texts, strict=False)):
         path: Path = ("roles", role, "args", index)
@@ -124,7 +124,7 @@ def _advise_spelling(text: str, path: Path, problems: Collector) -> None:
 def _advise_operands(
     role: str, spec: RoleSpec, texts: Sequence[str], folder: str, problems: Collector
 ) -> None:
-    """Note a script where a shell looks for a file, and a word where it looks for a script."""
+    """Note a script in the place where a shell expects a file, and a word where it expects a script."""
     shell = os.path.basename(spec.entrypoint or "")
     index, reads = _first_operand(texts)
     if index is None or "$" in texts[index] or reads == "stdin":
@@ -145,7 +145,7 @@ def _advise_operands(
 
 
 def _first_operand(texts: Sequence[str]) -> tuple[int | None, str]:
-    """The index of the first argument of a shell that is no option, and what it is read as."""
+    """Return the index of a shell's first operand, and how the shell reads it."""
     reads = "file"
     is_value = False
     for index, text in enumerate(texts):
@@ -180,7 +180,7 @@ def _advise_joined(path: Path, problems: Collector) -> None:
 
 
 def _joined(written: str) -> Iterator[tuple[str, str]]:
-    """The pairs of lines between which YAML has a blank: not empty, and in `>` not indented further."""
+    """Yield the pairs of lines that YAML joins with a blank: not empty, and in `>` not indented further."""
     is_folded = written.startswith(">")
     lines = written.splitlines()[1 if is_folded else 0 :]
     least = min((len(line) - len(line.lstrip()) for line in lines if line.strip()), default=0)

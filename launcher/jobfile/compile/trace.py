@@ -1,4 +1,4 @@
-"""Where a value of a compiled job comes from: a line of the file, an overlay, a variable, the project."""
+"""Trace each value of a compiled job to its origin: a line of a file, an overlay, a variable, the project."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _PART = re.compile(r'\["((?:[^"\\]|\\.)*)"\]|\[([^\]]*)\]|([^.\[\]]+)')
 
 
 class Origin(NamedTuple):
-    """Where one value comes from.
+    """The origin of a value.
 
     Attributes:
-        file, line: where it is written; "" and 0 for a default of the language.
+        file, line: the place of its text; "" and 0 for a default of the language.
         layer: "file", "parent", "target", "project" (launcher.toml), "default".
-        through: sentences about the variables, axes and commits that stand in it.
+        through: sentences about the variables, axes and commits that it refers to.
     """
 
     file: str
@@ -42,7 +42,7 @@ class Origin(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Answers for the values of one launch."""
+    """Finds the origins of the values of one launch."""
 
     document: Document
     sources: Mapping[Path, tuple[str, ...]]
@@ -51,7 +51,7 @@ class Trace:
     config: Config
     scheduler: str
     needs: Mapping[str, tuple[Path, At]]
-    """Job or matrix that the file needs → where it stands."""
+    """Job or matrix that the file needs → its place."""
     outputs: Sequence[tuple[str, Path, str]]
     """As in Collector."""
 
@@ -69,7 +69,7 @@ class Trace:
         )
 
     def origin(self, path: Path) -> Origin:
-        """Where the value at a path of the job file comes from: ("roles", "trainer", "image")."""
+        """Return the origin of the value at a path of the job file: ("roles", "trainer", "image")."""
         if path[-1:] == ("memMB",) and not _holds(self.document.value, path):
             path = (*path[:-1], "memory")
         if path[-1:] == ("gpu_type",) and not _holds(self.document.value, path):
@@ -89,7 +89,7 @@ class Trace:
         return self._component(path) or self._project(path) or Origin("", 0, "default")
 
     def shared_line(self, path: str) -> str:
-        """`launcher.toml:12` for a value that a layer below the job's own file gives; "" for all others."""
+        """Return `launcher.toml:12` for a value from a layer below the job's file; "" for other values."""
         keys = tuple(quoted or index or key for quoted, index, key in _PART.findall(path))
         origin = self.origin(tuple(int(key) if key.isdecimal() else key for key in keys))
         return f"{origin.file}:{origin.line}" if origin.file not in ("", self.document.source.file) else ""
@@ -101,7 +101,7 @@ class Trace:
         return "project" if project is not None and at.source is project.source else "parent"
 
     def _component(self, path: Path) -> Origin | None:
-        """From a component: the argument of the field's name where one is given, else the component."""
+        """Return the origin in a component call: the argument with the field's name, else the component."""
         value = self.document.value or {}
         name = value.get("component")
         if path[:1] != ("roles",) or name is None:
@@ -117,7 +117,7 @@ class Trace:
         )
 
     def _project(self, path: Path) -> Origin | None:
-        """From launcher.toml: the project, policies, options of the scheduler."""
+        """Return the origin in launcher.toml, for the project, policies and options of the scheduler."""
         document = self.config.document
         where: Path = ("schedulers", self.scheduler, *path[1:]) if path[:1] == ("cfg",) else path
         if document is None or path[:1] not in (("cfg",), ("lifecycle",), ("project",)):
@@ -128,7 +128,7 @@ class Trace:
 
 
 def _holds(value: Any, path: Path) -> bool:
-    """Whether `path` is written in `value`, by itself or as part of a text: `gpu.small`, `type=bind,…`."""
+    """Whether `value` holds `path`, by itself or within a text such as `gpu.small` or `type=bind,…`."""
     for segment in path:
         is_item = isinstance(value, list) and isinstance(segment, int) and segment < len(value)
         if not is_item and not (isinstance(value, dict) and segment in value):

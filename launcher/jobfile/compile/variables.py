@@ -1,4 +1,4 @@
-"""Variables of a job file: their definitions, and the value each one has for this compile.
+"""Variables of a job file: their definitions, and their values for this compile.
 
 Files of values (`--var-file`) are YAML, JSON or TOML: one mapping of names to values.
 """
@@ -27,12 +27,12 @@ from launcher.specs.secret import HIDDEN, hide, is_sensitive
 
 @dataclass(frozen=True, slots=True)
 class FileValue:
-    """A value out of such a file.
+    """A value from a file of values.
 
     Attributes:
-        text: how it is written there.
-        place: where, for problems that it causes; the place's message says so.
-        origin: the same in a few words: "v.yaml:3".
+        text: the value as written there.
+        place: its place, shown beside problems that it causes.
+        origin: the place in short: "v.yaml:3".
     """
 
     value: Any
@@ -43,17 +43,17 @@ class FileValue:
 
 @dataclass(slots=True)
 class VarFiles:
-    """The values of all such files; of two files with one name the later one counts.
+    """The values of all files of values; where two files set a name, the later file counts.
 
     Attributes:
-        problems: by file, in the order of the files.
+        problems: the problems of each file, in the order of the files.
     """
 
     values: dict[str, FileValue] = field(default_factory=dict)
     problems: list[Diagnostic] = field(default_factory=list)
 
     def undeclared(self, known: Sequence[str]) -> list[Diagnostic]:
-        """Values for variables that no job file declares."""
+        """Return a diagnostic for each value of a variable that no job file declares."""
         return [
             Diagnostic(
                 file=given.place.file,
@@ -70,7 +70,7 @@ class VarFiles:
 
 
 def read_var_files(files: Sequence[str], cwd: str) -> VarFiles:
-    """Read them all; what is wrong is among the problems."""
+    """Read files of values; faults are among the `problems` of the result."""
     out = VarFiles()
     for file in files:
         source = read_source(file, os.path.abspath(os.path.join(cwd, file)))
@@ -93,7 +93,7 @@ def _file_value(name: str, value: Any, problems: Collector) -> FileValue:
     place = problems.place((name,), f"variable `{name}` gets its value here", at="value")
     origin = f"{place.file}:{place.span.line}" if place.span else place.file
     text = value if isinstance(value, str) else problems.document.raw((name,))
-    # What is neither is a date of TOML: text, as it is in YAML.
+    # Any other value is a date of TOML, which becomes text, as in YAML.
     return FileValue(value if isinstance(value, bool | int | float) else text, text, place, origin)
 
 
@@ -135,8 +135,8 @@ class Value:
     """The value of a variable for this compile.
 
     Attributes:
-        value: None when it has none, or a wrong one: a problem was noted.
-        text: how it reads inside longer text and in `env` and `args`: as it was written.
+        value: None when it is missing or wrong, which was noted.
+        text: its text as written, for use inside longer text and in `env` and `args`.
         is_assumed: a placeholder of the right type.
         origin: where it came from, for messages: "from --var".
     """
@@ -152,11 +152,11 @@ class Inputs:
     """The sources of the values of variables.
 
     Attributes:
-        given: by name, from the command line (texts) or from Python (of their type, or text).
+        given: name → value from the command line (text) or from Python (of its type, or text).
         environ: the process environment, for `from_env`. None: it may not be read.
-        placeholders: stand in for a value that nothing gives, instead of an error.
-        from_files: by name, from files of values.
-        defaulted: the variables whose default is the target's own: it goes before `from_env`.
+        placeholders: whether placeholders replace missing values, instead of an error.
+        from_files: name → value from files of values.
+        defaulted: the variables whose default is the target's own, which wins over `from_env`.
     """
 
     given: Mapping[str, Any]
@@ -167,7 +167,7 @@ class Inputs:
 
 
 def resolve_variables(specs: Mapping[str, AnyVar], inputs: Inputs, problems: Collector) -> dict[str, Value]:
-    """The value of every variable that the file declares; what is wrong goes to `problems`."""
+    """Return the value of every variable that the file declares; faults go to `problems`."""
     values = {}
     for name, spec in specs.items():
         variable = _Variable(name, spec, problems)
@@ -178,14 +178,14 @@ def resolve_variables(specs: Mapping[str, AnyVar], inputs: Inputs, problems: Col
 
 
 def reads_secret(name: str, spec: AnyVar) -> bool:
-    """Whether the value of a variable should not be shown, judged by the names it goes by."""
+    """Whether the value of a variable should be hidden, judged by its names."""
     return is_sensitive(name) or (spec.from_env is not None and is_sensitive(spec.from_env))
 
 
 def without_secrets(
     found: Iterable[Diagnostic], specs: Mapping[str, AnyVar], inputs: Inputs
 ) -> list[Diagnostic]:
-    """Diagnostics without the values that such variables get from outside the file."""
+    """Return diagnostics without the values that sensitive variables get from outside the file."""
     texts: set[str] = set()
     for name, spec in specs.items():
         if reads_secret(name, spec):
@@ -196,7 +196,7 @@ def without_secrets(
                 (inputs.environ or {}).get(spec.from_env or ""),
             )
             texts |= {str(each).strip() for each in outside if each is not None}
-    # A text of three letters is in half of all words, and no secret. Long ones are shown cut.
+    # A text of three letters is part of many words, and no secret. Messages show long values cut.
     patterns = [re.escape(text[:40]) + r"[^\s`'\"]*" * (len(text) > 40) for text in texts if len(text) > 3]
     if not patterns:
         return [*found]
@@ -218,7 +218,7 @@ def without_secrets(
 
 
 def show_text(value: Any) -> str:
-    """A value inside text: true and false as in YAML, numbers and text as Python writes them."""
+    """Return a value as text: true and false as in YAML, numbers and text as Python writes them."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -239,7 +239,7 @@ class _Variable:
         return (self.spec.min, self.spec.max) if isinstance(self.spec, IntVar | FloatVar) else (None, None)
 
     def definition(self, value: Value) -> tuple[Path, At, str]:
-        """Where the value of a variable comes from, for problems that it causes elsewhere."""
+        """Return the origin of a variable's value, for problems that it causes elsewhere."""
         is_known = not value.is_assumed and value.value is not None
         origin = f", from {value.origin}" if value.origin else ""
         text = f"`$<var.{self.name}>` is {self._shown(value.value) if is_known else 'not known here'}{origin}"
@@ -275,13 +275,13 @@ class _Variable:
         return Value(None, "")
 
     def _default_text(self) -> str:
-        """The default as its text in the file: 0.10 stays "0.10"."""
+        """Return the default's text in the file: 0.10 stays "0.10"."""
         if isinstance(self.spec, StrVar):
             return self.spec.default or ""
         return self.problems.document.raw(("vars", self.name, "default"))
 
     def _parsed(self, given: Any, origin: str, file: FileValue | None = None) -> Value:
-        """A value from outside the job file, by the variable's type; `file` is where it stands, if in one."""
+        """Return a value from outside the job file, read by the variable's type. `file` has its place."""
         related = (file.place,) if file is not None else ()
         path = ("vars", self.name)
         value = _convert(self.spec.type, given)
@@ -307,7 +307,7 @@ class _Variable:
         return HIDDEN if reads_secret(self.name, self.spec) else show(value)
 
     def _fault(self, value: Any) -> tuple[str, str]:
-        """The code and the words for a value that the variable does not allow, else two times ""."""
+        """Return code and message for a value that the variable does not allow, else ("", "")."""
         least, most = self.limits
         if least is not None and value < least:
             return "out-of-range", f"less than {least}"
@@ -316,7 +316,7 @@ class _Variable:
         return ("unknown-variant", _NO_CHOICE) if self.choices and value not in self.choices else ("", "")
 
     def check(self) -> None:
-        """Note what a definition says twice and differently."""
+        """Note contradictions within a definition."""
         path: Path = ("vars", self.name)
         least, most = self.limits
         nothing = f"variable `{self.name}` allows nothing"
@@ -353,7 +353,7 @@ class _Variable:
 
 
 def _convert(kind: str, given: Any) -> Any:
-    """`given` by the type of a variable; None when it cannot be read so."""
+    """Return `given` read as the type of a variable; None when that is impossible."""
     if isinstance(given, str):
         return _from_text(kind, given)
     if isinstance(given, bool):

@@ -1,4 +1,4 @@
-"""The variants of a job: itself and itself under each of its `targets`, with `defaults` filled in."""
+"""Make the variants of a job: without a target and under each of its `targets`, with `defaults` filled in."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from launcher.specs import DEFAULT_TARGET
 from launcher.specs.jobkey import DEFAULT_SCHEDULER
 
 _FIXED = ("version", "name", "targets", "extends", "abstract", "jobs")
-"""What makes the job the one it is: no target can say it anew."""
+"""The fields that identify the job, which no target can change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A job file as one target has it: no `targets`, no `defaults` in it any more.
+    """A job file under one target, with its `targets` and `defaults` merged in.
 
     Attributes:
-        defaulted: the variables that the target gives a default of its own.
-        inside: the texts of the target's overlay in all layers; none for the job itself.
-        common: its `defaults` alone, where they have a role; else None.
+        defaulted: the variables whose default the target sets.
+        inside: the texts of the target's overlay in all layers; none without a target.
+        common: only its `defaults`, where they have a role; else None.
     """
 
     target: str
@@ -50,10 +50,10 @@ class Variant:
 
 @dataclass(slots=True)
 class Variants:
-    """Makes the variants of one job. What is wrong with its targets and defaults goes to `problems`.
+    """Makes the variants of one job. Faults of its targets and defaults go to `problems`.
 
     Attributes:
-        marked: the job with marks of what its layers have removed; None where nothing was laid over anything.
+        marked: the job with marks at the keys that its layers removed; None for a job of one layer.
         targets: the overlays that are mappings, by name.
     """
 
@@ -71,12 +71,12 @@ class Variants:
 
     @property
     def declared(self) -> list[str]:
-        """The targets that the file has, those that are wrong too."""
+        """The names of all targets of the file, wrong ones included."""
         found = (self.document.value or {}).get("targets")
         return [*found] if isinstance(found, dict) else []
 
     def of(self, target: str) -> Variant:
-        """The file under a target; the file itself where it has no such target."""
+        """Return the file under a target; the file itself where it has no such target."""
         value = self.document.value or {}
         if "targets" not in value and "defaults" not in value:
             return Variant(target, self.document)
@@ -134,7 +134,7 @@ class Variants:
             self._check_vars((*path, "vars"), overlay["vars"], value.get("vars"))
 
     def _check_removals(self, at: Path, overlay: Mapping[str, Any], base: Any, path: Path) -> None:
-        """Note each `null` that takes nothing away, under no field there is: it is misspelt."""
+        """Note each `null` that removes nothing and whose key is no field: the key is misspelt."""
         known = base if isinstance(base, dict) else {}
         fields = fields_at(path)
         for key, inner in overlay.items():
@@ -152,7 +152,7 @@ class Variants:
                 self.problems.add(here, "unknown-field", message, at="key", label=label)
 
     def _is_free(self, path: Path) -> bool:
-        """Whether the names in the mapping at `path` are the file's own, and defaults add none."""
+        """Whether users choose the names in the mapping at `path`, and defaults add none."""
         place = place_at(path)
         is_role_part = len(path) > 1 and path[0] == "roles" and "defaults" in (self.document.value or {})
         return place is not None and place.fields is None and not place.nulls and not is_role_part
@@ -198,7 +198,7 @@ class Variants:
 
 
 def _defaults_of_vars(given: Any, declared: Any) -> dict[str, Any]:
-    """The part of an overlay's `vars` that is right: defaults of declared variables."""
+    """Return the valid part of an overlay's `vars`: defaults of declared variables."""
     if not isinstance(given, dict) or not isinstance(declared, dict):
         return {}
     return {
@@ -214,8 +214,8 @@ def chosen_target(
     """The target to compile for.
 
     Args:
-        lacking: notes that there is no target `asked`. Other files may have it.
-        problems: notes that there is none of the name that launcher.toml gives.
+        lacking: called where there is no target `asked`, which other files may have.
+        problems: gets the problem that the target of launcher.toml does not exist.
     """
     path: Path = ("targets",)
     if asked is not None:

@@ -1,4 +1,4 @@
-"""Which files are job files of a version that this launcher knows."""
+"""Check the version of a job file against the versions that this launcher knows."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ CODES: Mapping[str, str] = {
     "wrong-type": "a value of another type is wanted",
     "yaml-syntax": "the text is not YAML, or uses a part of YAML that job files do without",
 }
-"""Every code there is, each with one sentence; `launcher explain` has more."""
+"""Every code → one sentence about it; `launcher explain` has more."""
 
 WARNINGS = frozenset(
     {
@@ -88,7 +88,7 @@ WARNINGS = frozenset(
         "unused-variable",
     }
 )
-"""The codes that do not stop anything, unless `--strict` is given. All others are errors."""
+"""The codes of warnings, which stop nothing without `--strict`. All other codes are errors."""
 
 
 def severity_of(code: str) -> Severity:
@@ -111,7 +111,7 @@ class Related:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnostic:
-    """One problem.
+    """A problem of a job file.
 
     Attributes:
         file: the path as the user typed it (or as it was found below the directory typed).
@@ -121,7 +121,7 @@ class Diagnostic:
         label: the remedy in a few words, printed behind the carets.
         hint: more help, printed below the frame.
         source_line: the text of the span's first line.
-        related: other places that belong to it.
+        related: other places that explain the problem.
     """
 
     file: str
@@ -141,7 +141,7 @@ class Diagnostic:
 
     @property
     def has_file(self) -> bool:
-        """Whether `file` is one: a variable of the command line that no file declares has no place in any."""
+        """Whether `file` names a file: an undeclared variable of the command line has no place in any."""
         return self.span is not None or self.code != "unknown-variable"
 
     @property
@@ -196,7 +196,7 @@ def in_order(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
 
 
 def job_file_error(diagnostics: Sequence[Diagnostic]) -> JobFileError:
-    """The exception for what stops a compile: names the first error and counts the others."""
+    """Return the exception for a failed compile: it names the first error and counts the others."""
     errors = [diagnostic for diagnostic in diagnostics if diagnostic.severity == "error"]
     if not errors:
         return JobFileError("the job files are wrong", diagnostics=tuple(diagnostics))

@@ -1,4 +1,4 @@
-"""Every code explained: why, an example and its remedy. Read from `codes.md`, a page of the docs."""
+"""Explanations of all codes: reason, example and remedy. Read from `codes.md`, a page of the docs."""
 
 from __future__ import annotations
 

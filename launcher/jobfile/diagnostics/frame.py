@@ -26,7 +26,7 @@ class Span:
         return asdict(self)
 
 
-_WIDTH = 110  # of the source text shown; longer lines are cut around the range
+_WIDTH = 110  # columns of source text shown; longer lines are cut around the range
 _LEAD = 30  # columns shown before the range of a line that is cut
 _TAB = "    "
 _HEAD = re.compile(r"""(?<![\w.-])["']?-{0,2}([A-Za-z_][\w.-]*)["']?\s*[:=]\s*""")
@@ -60,7 +60,7 @@ def code_frame(
 # A file of one long line may have a problem every few characters of it.
 @lru_cache(maxsize=4)
 def without_secrets(line: str) -> str:
-    """A line of a job file with literals under sensitive-looking names starred out; its length stays.
+    """Return a line with literals under sensitive-looking names starred out; its length stays the same.
 
     Frames go into the logs of CI systems and onto pull requests.
     """
@@ -84,14 +84,14 @@ def _without_values(line: str) -> Iterator[str]:
 
 
 def _window(line: str, span: Span) -> tuple[str, int, int]:
-    """The part of a line to show, the columns before the carets, and how many carets."""
+    """Return the part of a line to show, the columns before the carets, and the number of carets."""
     end = span.end_column - 1 if span.end_line == span.line else len(line.rstrip())
     start = min(span.column - 1, len(line))
     cut = max(0, start - _LEAD) if len(line) > _WIDTH else 0
     head = "…" if cut else ""
     before = head + _shown(line[cut:start])
     end = max(start, end)
-    # No more than can be shown: a line may be as long as a file.
+    # Measure no more than can be shown: a line may be as long as a file.
     marked = _shown(line[start : min(end, start + _WIDTH + 1)])
     rest = _shown(line[end : end + _WIDTH + 1])
     limit = max(1, _WIDTH - _columns(before))

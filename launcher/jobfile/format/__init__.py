@@ -1,7 +1,7 @@
-"""Job files in their canonical form: keys in one order, one kind of quotes, two spaces, every comment kept.
+"""Format job files canonically: keys in one order, one kind of quotes, two spaces, every comment kept.
 
-`format_text` is the whole of it: `yaml_nodes` → `yaml_text` for YAML, `toml_text` for TOML, and a proof
-that the outcome means the same as the file.
+`format_text` does all of it: `yaml_nodes` → `yaml_text` for YAML, `toml_text` for TOML, and a proof that the
+outcome means the same as the file.
 """
 
 from __future__ import annotations

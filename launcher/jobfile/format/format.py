@@ -1,4 +1,4 @@
-"""One file's text → its canonical text, proven to mean the same."""
+"""Convert a file's text to its canonical text, and prove that both mean the same."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from launcher.jobfile.text.source import Source
 
 
 class Unformattable(LauncherError):
-    """A valid file that has no canonical form here, or whose meaning would not survive. It stays as it is."""
+    """A valid file without a canonical form, or whose meaning would change. The file stays unchanged."""
 
 
 def format_text(source: Source, document: Document) -> str:
@@ -29,7 +29,7 @@ def format_text(source: Source, document: Document) -> str:
     text = source.text.replace("\r\n", "\n")
     known = PROJECT if source.file.replace("\\", "/").rpartition("/")[2] == PROJECT_FILE else JOB
     problem: Odd | None = None
-    # An alias must stand behind its anchor. Where sorted keys would change that, they are left alone.
+    # An alias must follow its anchor. Where sorted keys would break that, the order stays.
     for reorder in (True, False):
         try:
             result = _stable(source, text, known, reorder)
@@ -48,7 +48,7 @@ def format_text(source: Source, document: Document) -> str:
 
 
 def _stable(source: Source, text: str, known: Sequence[str], reorder: bool) -> str | None:
-    """The text formatted until nothing changes any more; None when that does not end."""
+    """Format the text until it no longer changes; None when that does not end."""
     for _ in range(4):
         before, text = text, _once(source, text, known, reorder)
         if text == before:
@@ -68,7 +68,7 @@ def _once(source: Source, text: str, known: Sequence[str], reorder: bool) -> str
 
 
 def same_meaning(before: Document, text: str) -> bool:
-    """Whether `text` says what the document says, and has the same comments."""
+    """Whether `text` has the same meaning and the same comments as the document."""
     source = before.source
     after = parse(Source(source.file, source.format, text))
     if after.problems or after.value is None or before.value is None:
@@ -81,8 +81,8 @@ def same_meaning(before: Document, text: str) -> bool:
 
 
 def _ordered(value: Any, path: Path) -> Any:
-    """The value with its types (`1`, `1.0` and `true` are equal in Python), and with the order of keys
-    where it is the user's."""
+    """Return the value with its types (`1`, `1.0` and `true` are equal in Python), and with the order of keys
+    where the user chooses it."""
     if isinstance(value, list):
         return [_ordered(item, (*path, ITEM)) for item in value]
     if not isinstance(value, dict):
@@ -92,7 +92,7 @@ def _ordered(value: Any, path: Path) -> Any:
 
 
 def _numbers(document: Document) -> dict[Place, str]:
-    """Every number and date as it is written."""
+    """Return every number and date as written."""
     return {
         path: document.raw(path)
         for path, value in leaves(document.value)

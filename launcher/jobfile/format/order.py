@@ -1,7 +1,7 @@
-"""The order of keys: that of the models, from what a job is to where it differs.
+"""The order of keys, which is the order of the models' fields.
 
-Only mappings whose keys are fields of the language have one. Where the keys are the user's (roles, variables,
-environments, run options, targets …) their order is the user's as well: for roles it even counts.
+Only mappings whose keys are fields of the language are sorted. Where users choose the keys (roles, variables,
+environments, run options, targets …), their order stays: for roles it even counts.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ T = TypeVar("T")
 def fields(path: Path) -> Sequence[str] | None:
     """The keys of the mapping at `path` in their order; None where their order is the user's.
 
-    A target, and one of several jobs, is a job file in small.
+    A target and an entry of `jobs` have the fields of a job file.
     """
     if path[:1] in (("targets",), ("jobs",)) and len(path) > 1:
         return fields(path[2:])
@@ -33,7 +33,7 @@ def fields(path: Path) -> Sequence[str] | None:
 
 
 def arranged(entries: Sequence[tuple[str, T]], known: Sequence[str] | None) -> list[T]:
-    """The entries in the order of `known`. A key that is not known (`x-…`) stays behind the one before it."""
+    """Return the entries in the order of `known`. An unknown key (`x-…`) stays behind the key before it."""
     if known is None:
         return [entry for _, entry in entries]
     rank = {key: number for number, key in enumerate(known)}
@@ -45,9 +45,9 @@ def arranged(entries: Sequence[tuple[str, T]], known: Sequence[str] | None) -> l
 
 
 def requoted(literal: str, value: str) -> str:
-    """The quoted text `literal`, whose value is `value`, in the quotes that it should have.
+    """Return the quoted text `literal`, whose value is `value`, in its canonical quotes.
 
-    What cannot be written without escapes, and what spans lines, stays as it is.
+    Text that needs escapes then, or spans lines, stays unchanged.
     """
     if not literal or literal[0] not in "\"'" or not value.isprintable() or "\n" in literal:
         return literal

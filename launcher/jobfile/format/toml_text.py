@@ -1,7 +1,7 @@
-"""A TOML file → its canonical text.
+"""Convert a TOML file to its canonical text.
 
 `key = value`, one statement a line, tables in the order of the language with an empty line between; values
-stay as they were written, but for quotes and spaces.
+stay as written, except quotes and spaces.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class _Table:
 
 
 def format_toml(text: str, known: Sequence[str], *, reorder: bool = True) -> str:
-    """The canonical text of a TOML file that is known to be valid. Raises Odd for what has none."""
+    """Return the canonical text of a valid TOML file. Raises Odd for text that has no canonical form."""
     try:
         lines, tail = _read(text)
     except NotToml as error:
@@ -100,7 +100,7 @@ def _read(text: str) -> tuple[list[_Statement], list[str]]:
 
 
 def _gap(text: str, start: int, end: int, lines: list[_Statement]) -> list[str]:
-    """The comment lines between two statements; the comment behind the first one is given to it."""
+    """Return the comment lines between two statements; a comment behind the first is attached to it."""
     rows = text[start:end].split("\n")
     if lines:
         first = rows.pop(0).strip()
@@ -117,7 +117,7 @@ def _tables(lines: list[_Statement]) -> list[_Table]:
         if statement.value is not None:
             tables[-1].lines.append(line)
             continue
-        # Comments with an empty line below them speak of what stands above.
+        # Comments with an empty line below them belong to the statement above.
         if "" in line.lead:
             cut = len(line.lead) - line.lead[::-1].index("")
             if tables[-1].header or tables[-1].lines:
@@ -192,7 +192,7 @@ class _Values:
     def _inline(self, value: Spot, raw: str, path: Path) -> str:
         assert value.entries is not None
         if "\n" in raw or any(spot.end <= spot.start for _, _, spot in value.entries.values()):
-            return raw  # it holds lines of its own, or dotted keys
+            return raw  # the value has lines of its own, or dotted keys
         shown = [
             (name, f"{self.text[start:end]} = {self.show(spot, (*path, name))}")
             for name, (start, end, spot) in value.entries.items()
@@ -209,7 +209,7 @@ def _unquoted(literal: str) -> str:
 
 
 def _squeezed(lines: list[str]) -> list[str]:
-    """No two empty lines in a row, none at either end. Lines within a value are one entry here."""
+    """Return the lines without repeated empty lines or empty ends. Lines within a value are one entry."""
     kept: list[str] = []
     for line in lines:
         if line or (kept and kept[-1]):

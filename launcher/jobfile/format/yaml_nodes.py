@@ -1,4 +1,4 @@
-"""YAML text → a tree that still knows how everything was written, and which comment belongs where."""
+"""Parse YAML text to a tree that keeps how each value was written, and the place of each comment."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ruamel.yaml.events import (
 from launcher.dataclass import dataclass
 
 MIN_GAP = 2
-"""Spaces before a comment behind something else, at least."""
+"""The fewest spaces between other text and a comment behind it."""
 
 Kind = Literal["plain", "quoted", "block", "alias", "mapping", "sequence"]
 COMMENT = re.compile(r"(?:^|(?<=\s))#.*", re.MULTILINE)
@@ -33,7 +33,7 @@ _BLOCK_HEADER = re.compile(r"(?P<head>(?:[&!]\S*[ \t]+)*[|>](?P<marks>[+\-0-9]*)
 
 
 class Odd(Exception):
-    """Something that is valid and has no canonical form here. `at` is an offset."""
+    """Valid text without a canonical form, at the offset `at`."""
 
     def __init__(self, at: int, what: str) -> None:
         super().__init__(what)
@@ -43,10 +43,10 @@ class Odd(Exception):
 
 @dataclass(slots=True)
 class Comment:
-    """A comment behind something else on a line: its text from `#` on, and where it stood.
+    """A comment behind other text of a line: its text from `#` on, and its place.
 
     Attributes:
-        column: its own; `indent` is that of the line, `gap` the number of spaces before the comment.
+        column: the column of the comment; `indent`: of the line; `gap`: spaces before the comment.
     """
 
     text: str
@@ -55,7 +55,7 @@ class Comment:
     gap: int
 
     def behind(self, shown: str) -> str:
-        """The comment behind the text of its line. One that was aligned with others stays so."""
+        """Return the line's text with the comment behind it. Aligned comments stay aligned."""
         if self.gap <= MIN_GAP:
             return f"{shown}{' ' * MIN_GAP}{self.text}"
         shift = len(shown) - len(shown.lstrip(" ")) - self.indent
@@ -67,12 +67,12 @@ class Node:
     """A value as written.
 
     Attributes:
-        start, end: offsets. Of a block collection, `end` is that of its last part.
+        start, end: offsets. The `end` of a block collection is the end of its last part.
         literal: the text of a scalar or alias, properties included; of a block scalar its first line.
-        value: of a scalar.
-        props: anchor and tag of a collection.
+        value: the value of a scalar.
+        props: the anchor and tag of a collection.
         is_flow: a collection in brackets.
-        lines: of a block scalar, without their common indentation.
+        lines: the lines of a block scalar, without their common indentation.
         tail: comment lines behind the last part of a collection, "" for an empty line.
     """
 
@@ -106,7 +106,7 @@ class Part:
 
 
 def read_nodes(text: str) -> Node:
-    """The mapping that a YAML text holds, without comments. Raises Odd for what has no canonical form."""
+    """Return the mapping of a YAML text, without comments. Raises Odd for text without a canonical form."""
     try:
         return _Reader(text).root()
     except YAMLError as error:
@@ -119,22 +119,22 @@ class _Reader:
     def __init__(self, text: str) -> None:
         self.text = text
         self.events: Iterator[Any] = YAML(typ="safe", pure=True).parse(text)
-        self.last = 0  # offset behind the last thing that was read
+        self.last = 0  # offset behind the last token that was read
 
     def root(self) -> Node:
         for event in self.events:
             if isinstance(event, StreamStartEvent):
                 continue
             if isinstance(event, DocumentStartEvent):
-                continue  # its `---`, like the `...` at the end, says nothing and is left out
+                continue  # `---` at the start and `...` at the end mean nothing, and are left out
             node = self._node(event, 0)
-            for _ in self.events:  # to the end: what follows can be wrong as well
+            for _ in self.events:  # read to the end: later text can be wrong as well
                 pass
             return node
         raise Odd(0, "an empty file")
 
     def _node(self, event: Any, column: int) -> Node:
-        """The node that `event` begins; `column` is that of the collection around it."""
+        """Return the node that `event` begins; `column` is the column of the collection around it."""
         start, end = event.start_mark.index, event.end_mark.index
         if isinstance(event, AliasEvent):
             return self._leaf(Node("alias", start, end, self.text[start:end]))
@@ -183,7 +183,7 @@ class _Reader:
         return bool(re.search(r"\?\s+\Z", self.text[self.last : at]))
 
     def _dash(self, at: int) -> int:
-        """The dash of the item whose value stands at `at`: the last one behind what was read before."""
+        """Return the offset of the dash of the item whose value is at `at`: the last dash not read yet."""
         gap = COMMENT.sub(lambda found: " " * len(found[0]), self.text[self.last : at])
         dashes = [found.start() for found in re.finditer(r"-(?=\s|\Z)", gap)]
         return self.last + dashes[-1] if dashes else at
@@ -211,9 +211,9 @@ class _Reader:
 
 
 def read(text: str) -> Node:
-    """The mapping that a YAML text holds, with its comments. The text is known to be valid, and a mapping.
+    """Return the mapping of a YAML text, with its comments. The text must be valid, and a mapping.
 
-    Raises Odd for what has no canonical form.
+    Raises Odd for text without a canonical form.
     """
     root = read_nodes(text)
     _Comments(text, root).place()
@@ -230,7 +230,7 @@ def comments(text: str) -> list[str]:
 
 
 class _Comments:
-    """Hands every comment of a text to the part that it belongs to."""
+    """Assigns every comment of a text to its part."""
 
     def __init__(self, text: str, root: Node) -> None:
         self.text = text
@@ -238,7 +238,7 @@ class _Comments:
         self.starts = [0, *(found.end() for found in re.finditer("\n", text))]
         self.beside: dict[int, Comment] = {}
         self.own: deque[tuple[int, int, str]] = deque()  # line, column, text ("" for an empty line)
-        self.contents: list[int] = []  # the lines where something begins
+        self.contents: list[int] = []  # the lines where a part begins
         self.last_on: dict[int, int] = {}  # line → offset of the last leaf that ends or begins there
 
     def place(self) -> None:
@@ -340,7 +340,7 @@ class _Comments:
         return taken
 
     def _tail(self, node: Node, parent: int) -> list[str]:
-        """The comment lines behind a block, as long as they are indented deeper than the parent."""
+        """Take the comment lines behind a block that are indented deeper than its parent."""
         behind = bisect_right(self.contents, self._line(max(node.start, node.end - 1)))
         limit = self.contents[behind] if behind < len(self.contents) else len(self.starts)
         keep = 0

@@ -1,7 +1,7 @@
-"""The tree of a YAML file → its canonical text.
+"""Write the tree of a YAML file as its canonical text.
 
 Two spaces a level, items of lists indented below their key, brackets kept where they are on one line and
-written out where they are not. Scalars stay as they were written, but for the kind of quotes.
+written out where they are not. Scalars stay as written, except the kind of quotes.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ class _Line:
     text: str
     comment: Comment | None = None
     fixed: bool = False
-    """Part of a text block: its white space is content."""
+    """Whether the line is part of a text block, whose white space is content."""
     is_open: bool = False
-    """The end of a text block with `+`: an empty line behind it would become content."""
+    """Whether the line ends a text block with `+`: an empty line behind it would become content."""
 
     @property
     def is_empty(self) -> bool:
@@ -40,7 +40,7 @@ def format_yaml(text: str, known: Sequence[str] | None, *, reorder: bool = True)
         known: the keys of the file's own mapping in their order.
         reorder: False keeps every key where it is.
 
-    Raises Odd for what has no canonical form.
+    Raises Odd for text without a canonical form.
     """
     root = read(text)
     if root.props:
@@ -59,14 +59,14 @@ def format_yaml(text: str, known: Sequence[str] | None, *, reorder: bool = True)
 
 
 def _header(root: Node) -> list[str]:
-    """The comments at the top, taken off the first key: they speak of the file, whichever key comes first."""
+    """Take the comments at the top off the first key: they concern the file, whichever key comes first."""
     head = root.parts[0].lead
     root.parts[0].lead = []
     return head
 
 
 def _squeezed(lines: list[_Line]) -> list[_Line]:
-    """No two empty lines in a row outside of text blocks, none at either end."""
+    """Return the lines without repeated empty lines outside of text blocks, or empty ends."""
     kept: list[_Line] = []
     for line in lines:
         if not line.is_empty or (kept and not kept[-1].is_open and not kept[-1].is_empty):
@@ -169,7 +169,7 @@ class _Printer:
         assert part.key is not None
         key = f"{part.key.literal} " if part.key.kind == "alias" else _scalar(part.key)
         text = self._one_line(part.value, (*path, _name(part.key)))
-        return f"{key}: {text}"  # with the space where there is no value: `{a:}` would be the text "a:"
+        return f"{key}: {text}"  # the space stays without a value: `{a:}` would be the text "a:"
 
 
 def _indented(lines: Iterable[str], indent: int, *, fixed: bool = False) -> list[_Line]:

@@ -1,1 +1,1 @@
-"""Problems in words: what pydantic or a check found, placed by field path, with a remedy."""
+"""Word the problems that pydantic or a check found, placed by field path, with a remedy."""

@@ -18,11 +18,11 @@ from launcher.specs.yamltext import to_flow
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _AMOUNT = re.compile(r"(?!0x)[0-9]+[A-Za-z]{1,3}")
-"""`4GiB`, `90s`: begins with a digit, and is no number."""
+"""A text such as `4GiB` or `90s`, which begins with a digit and is no number."""
 
 
 def written(value: Any, form: Format) -> str:
-    """A text, number, truth value, list or mapping of such, in YAML or TOML."""
+    """Return a text, number, truth value, list or mapping as YAML or TOML text."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
@@ -36,7 +36,7 @@ def written(value: Any, form: Format) -> str:
 
 
 def entry(key: str, value: Any, form: Format) -> str:
-    """A key and its value: `image: x`, in TOML `image = "x"`."""
+    """Return a key and its value: `image: x`, in TOML `image = "x"`."""
     return written({key: value}, form)[1:-1]
 
 
@@ -60,14 +60,13 @@ class Collector:
 
     Attributes:
         found: everything so far.
-        broken: paths whose value is known to be wrong: what else would be said of them is noise.
+        broken: paths whose value is known to be wrong; further problems there would be noise.
         assumed: paths whose value holds a placeholder: they cannot be judged.
-        sources: path → names of the references whose values stand in it: "var.epochs", "matrix.lr".
-        spelt: path → how the value of a reference that stands there alone is written.
-        definitions: such a name → where its value comes from, and a sentence about it.
-        needs: job or matrix that `needs` names → where it stands.
-        outputs: job whose output folder is named, the path of the text that does, and the reference as
-            written.
+        sources: path → names of the references in its value: "var.epochs", "matrix.lr".
+        spelt: path → the text of the value of a reference that is alone there.
+        definitions: name of a reference → the place of its value, and a sentence about it.
+        needs: job or matrix that `needs` names → its place.
+        outputs: a job whose output folder is named, the path of the text, and the reference as written.
     """
 
     document: Document
@@ -81,7 +80,7 @@ class Collector:
     outputs: list[tuple[str, Path, str]] = field(default_factory=list)
 
     def fork(self) -> Collector:
-        """A collector that knows what is known so far, and has found nothing yet."""
+        """Return a collector with the known facts so far, and without problems."""
         return Collector(self.document, [], set(self.broken), set(self.assumed), {}, dict(self.definitions))
 
     def add(
@@ -101,9 +100,9 @@ class Collector:
         """Note a problem at `path`, unless the value there was reported already.
 
         Args:
-            severity: None for that of the code.
-            part: narrows the range to that piece of the value, where it stands in the file as it is.
-            is_final: nothing else is reported of this value.
+            severity: None for the severity of the code.
+            part: narrows the range to this piece of the value, where the file holds it literally.
+            is_final: whether no further problem of this value is reported.
         """
         severity = severity or severity_of(code)
         is_known = severity == "error" and self.is_broken(path)
@@ -138,7 +137,7 @@ class Collector:
         label: str = "",
         otherwise: str = "",
     ) -> None:
-        """Note a `name` that is none of the `known` ones: with the nearest of them, and a list under a title.
+        """Note a `name` that is not among the `known` ones, with the nearest one, and a list under a title.
 
         Args:
             label: instead of the nearest name.
@@ -168,23 +167,23 @@ class Collector:
         return f"`{self.entry('entrypoint', words[0])}`{args}"
 
     def is_broken(self, path: Path) -> bool:
-        """The value at `path`, or one around it, was reported already."""
+        """Whether the value at `path`, or one around it, was reported already."""
         return bool(self.broken) and any(path[:size] in self.broken for size in range(len(path) + 1))
 
     def holds_broken(self, path: Path) -> bool:
-        """Something inside the value at `path` was reported already."""
+        """Whether a part of the value at `path` was reported already."""
         return path in self.broken or any(known[: len(path)] == path for known in self.broken)
 
     def is_assumed(self, path: Path) -> bool:
-        """A placeholder stands at `path`, or around it."""
+        """Whether a placeholder is at `path`, or around it."""
         return bool(self.assumed) and any(path[:size] in self.assumed for size in range(len(path) + 1))
 
     def holds_assumed(self, path: Path) -> bool:
-        """A placeholder stands at `path`, around it or inside it."""
+        """Whether a placeholder is at `path`, around it or inside it."""
         return self.is_assumed(path) or any(known[: len(path)] == path for known in self.assumed)
 
     def place(self, path: Path, message: str, *, at: At = "key") -> Related:
-        """A second place in this file."""
+        """Return a second place in this file."""
         source, start, end = self._range(path, at)
         return source.related(start, end, message)
 

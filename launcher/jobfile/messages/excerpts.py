@@ -1,6 +1,6 @@
-"""The lines of a file that diagnostics show, without the literals that the whole file says are secrets.
+"""Mask secrets in the source lines of diagnostics, judged by the whole file.
 
-A line alone does not tell: the name may stand on the line before, `--token` in the item before.
+A single line is not enough: the name may be on the line before, `--token` in the item before.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _REFERENCES = ("$", "env:", "file:")
 
 
 def masked(found: Iterable[Diagnostic], document: Document) -> list[Diagnostic]:
-    """The diagnostics of a file and of its other layers, secrets in their source lines starred out."""
+    """Return the diagnostics of a file and of its other layers, with secrets in source lines starred out."""
     found = [*found]
     for layer in document.layers or (document,) if found else ():
         if layer.value is not None and (ranges := [*_secrets(layer.value, layer.root(), False)]):

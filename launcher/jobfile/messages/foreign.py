@@ -1,4 +1,4 @@
-"""Words of other tools, by the mapping in which they stand: the field of ours, or why there is none."""
+"""Words of other tools, by the mapping that they are used in: our field, or why there is none."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class Word(NamedTuple):
     """A field of another tool.
 
     Attributes:
-        tools: those that have it; "" for many.
-        example: a value that it takes there. One of another type means something else.
-        write: the fields of ours, in the same mapping; a sentence where there is none.
+        tools: the tools that have the field; "" for many.
+        example: a value that the field takes there. A value of another type means something else.
+        write: our fields, in the same mapping; a sentence where there are none.
     """
 
     tools: str
@@ -296,7 +296,7 @@ WORDS: Mapping[str, Mapping[str, tuple[Word, ...]]] = {
 
 
 def kind_of(path: Path) -> str:
-    """The kind of the mapping at a path of a job file; "" for one that no other tool has."""
+    """Return the kind of the mapping at a path of a job file; "" for a mapping that no other tool has."""
     if path[:1] in (("targets",), ("jobs",)):
         path = path[2:]
     match path:
@@ -316,7 +316,7 @@ def kind_of(path: Path) -> str:
 
 
 def word_for(path: Path, key: str, value: Any) -> Word | None:
-    """The meaning of a key of another tool in the mapping at `path`: for values like this one, else any."""
+    """Return the meaning of another tool's key in the mapping at `path`: for such a value, else any."""
     meanings = WORDS.get(kind_of(path), {}).get(_plain(key), ())
     alike = (each for each in meanings if type(each.example) is type(value))
     return next(alike, meanings[0] if meanings else None)
@@ -329,7 +329,7 @@ def near_word_for(path: Path, key: str, value: Any) -> Word | None:
 
 
 def meanings(key: str) -> Iterator[tuple[str, str, Any, Fields | str]]:
-    """All meanings of a word: the kind of mapping, its tools, a value that it takes, and the answer to it."""
+    """Yield all meanings of a word: kind of mapping, tools, example value, and our answer."""
     for kind, words in WORDS.items():
         for word in words.get(_plain(key), ()):
             answer = word.write if isinstance(word.write, str) else word.write(word.example)

@@ -1,4 +1,4 @@
-"""Values of fields of other tools → fields of ours that mean the same."""
+"""Convert values of other tools' fields to our fields with the same meaning."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from launcher.text import duration_meant
 
 Fields = Mapping[str, Any]
 Write = Callable[[Any], Fields | None]
-"""The value of a foreign field → fields of ours that mean the same; None for a value that has none."""
+"""The value of a foreign field → our fields with the same meaning; None for a value without any."""
 
 
 def field(name: str) -> Write:
@@ -32,7 +32,7 @@ def with_unit(field: str, unit: str) -> Write:
 
 
 def command(value: Any) -> Fields | None:
-    """A command in words is a program and its arguments; in one text a shell reads it."""
+    """Return the fields of a command: a list is a program and its arguments, a text is for a shell."""
     if isinstance(value, str):
         return {"run" if len(value.split()) > 1 else "entrypoint": value}
     if not value or not isinstance(value[0], str) or any(isinstance(word, list | dict) for word in value):
@@ -68,7 +68,7 @@ def memory_of_role(value: Any) -> Fields | None:
 
 
 def clock(value: Any) -> Fields | None:
-    """`--time` of Slurm, `[D-]HH:MM:SS`, as one duration."""
+    """Convert `--time` of Slurm, `[D-]HH:MM:SS`, to a duration."""
     days, _, clock = value.rpartition("-")
     parts = [days or "0", *clock.split(":")]
     if len(parts) != 4 or not all(part.isdecimal() for part in parts):
@@ -78,7 +78,7 @@ def clock(value: Any) -> Fields | None:
 
 
 def duration(field: str) -> Write:
-    """A duration as it is, a clock `HH:MM:SS` as one."""
+    """Return a duration unchanged, and a clock time `HH:MM:SS` as a duration."""
     return lambda value: {field: duration_meant(value) or value}
 
 
@@ -111,7 +111,7 @@ def ports(value: Any) -> Fields | None:
 
 
 def times(given: Fields, **names: str) -> Fields:
-    """The fields of a probe that other tools call by these names."""
+    """Return the fields of a probe that have these names in other tools."""
     return {ours: given[theirs] for ours, theirs in names.items() if isinstance(given.get(theirs), str)}
 
 
@@ -136,7 +136,7 @@ def probe(value: Any) -> Fields | None:
 
 
 def resources(value: Any) -> Fields | None:
-    """`{requests: …, limits: …}` of Kubernetes: one amount, which is the limit too. Others as they are."""
+    """`{requests: …, limits: …}` of Kubernetes: one amount, which is also the limit. Other values stay."""
     amounts = value.get("limits") or value.get("requests")
     if amounts is None:
         return {"resource": value} if value.keys() <= {"cpu", "memory", "gpu"} else None
@@ -150,7 +150,7 @@ def resources(value: Any) -> Fields | None:
 
 
 def accelerators(value: Any) -> Fields | None:
-    """`A100:2` of SkyPilot: so many GPUs."""
+    """`A100:2` of SkyPilot: the number of GPUs."""
     _, _, count = value.partition(":")
     return {"gpu": int(count or 1)} if (count or "1").isdecimal() else None
 
@@ -172,7 +172,7 @@ def retries(value: Any) -> Fields | None:
 
 
 def typed(value: Any) -> Fields | None:
-    """Variables with values → with types, and these as defaults."""
+    """Give variables with plain values their types, and the values as defaults."""
     kinds = {bool: "bool", int: "int", float: "float", str: "str"}
     if not value or not all(type(each) in kinds for each in value.values()):
         return {"vars": value} if value else None
@@ -184,7 +184,7 @@ def matrix(value: Any) -> Fields | None:
 
 
 def array(value: Any) -> Fields | None:
-    """`--array=0-9` of Slurm: a job of each number."""
+    """`--array=0-9` of Slurm: a job for each number."""
     found = re.fullmatch(r"(\d{1,6})-(\d{1,6})", value)
     return {"matrix": {"index": {"range": [int(found[1]), int(found[2]) + 1]}}} if found else None
 

@@ -1,4 +1,4 @@
-"""Names in messages: the nearest known one, how a place is called, how a value is shown."""
+"""Names in messages: the nearest known name, the name of a place, the text of a value."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from launcher.text import nearest as _nearest
 
 _SHOWN = 60
 
-# What other tools call values of ours.
+# Names in other tools → our values.
 _FOREIGN_VALUES: Mapping[str, str] = {
     "boolean": "bool",
     "completed": "succeeded",
@@ -36,7 +36,7 @@ _FOREIGN_VALUES: Mapping[str, str] = {
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that was probably meant: spelled alike, or spelled like what another tool calls it."""
+    """Return the known name that was probably meant: spelled alike, or like its name in another tool."""
     names = list(known)
     spelt = name.lower().replace("-", "_")
     foreign = {other: ours for other, ours in _FOREIGN_VALUES.items() if ours in names}
@@ -89,7 +89,7 @@ def _owner(path: Path) -> str:
     if not path or path in (("roles",), ("vars",)):
         return ""
     if path[0] == "roles" and len(path) > 2:
-        # Two levels are enough to find it: "`LR` in `env` of role `trainer`".
+        # Two levels suffice: "`LR` in `env` of role `trainer`".
         return f" {'in' if len(path) == 3 else 'of'} {place_name(path)}"
     return f" {'in' if path in (('metadata',), ('cfg',), ('lifecycle',)) else 'of'} {place_name(path)}"
 
@@ -110,7 +110,7 @@ def got(value: Any) -> str:
 
 
 def show(value: Any) -> str:
-    """A value as it would stand in a file, cut to a readable length."""
+    """Return a value as a file would write it, cut to a readable length."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
@@ -123,5 +123,5 @@ def show(value: Any) -> str:
 
 def _shortened(value: float) -> str:
     if isinstance(value, int) and abs(value) >= 10**_SHOWN:
-        return "of more than 60 digits"  # str() refuses what is longer than 4,300
+        return "of more than 60 digits"  # str() refuses integers of more than 4,300 digits
     return str(value)

@@ -25,14 +25,14 @@ from launcher.specs.text import shell_words
 from launcher.text import is_number
 
 _LONGEST = 200
-"""Characters: a longer value is not written out."""
+"""The most characters of a value in a remedy."""
 
 Advice = tuple[str, str]
 """A label and a hint."""
 
 
 def _write(value: Any, problems: Collector) -> str:
-    """A label: write this value; "" for one that is long or may be secret."""
+    """Return the label "write …" for a value; "" for a value that is long or may be secret."""
     are_texts = isinstance(value, list) and all(isinstance(item, str) for item in value)
     # Double quotes mean the same in YAML and in TOML.
     shown = json.dumps(value, ensure_ascii=False) if are_texts else problems.written(value)
@@ -60,7 +60,7 @@ _TRUTH_WORDS: Mapping[str, str] = {
 
 
 def list_remedy(path: Path, value: Any, problems: Collector) -> str:
-    """A label: the list that was meant, as the file's format writes it; "" where that is unknown."""
+    """Return a label with the list that was meant, as the file's format writes it; "" where it is unknown."""
     field = str(path[-1]) if path else ""
     if isinstance(value, str) and may_hold_secret(value):
         return "make each word an item of a list"
@@ -68,7 +68,7 @@ def list_remedy(path: Path, value: Any, problems: Collector) -> str:
     label = _write(items, problems) if items else ""
     if field == "args" and isinstance(value, str) and problems.document.source.format == "yaml":
         written = problems.document.value_range(path).text
-        # The lines `-m` and `- train` became one text: the first has no blank behind its hyphen.
+        # The lines `-m` and `- train` became one text, as the first has no blank behind its hyphen.
         if re.match(r"-[^\W_].* - ", value, re.DOTALL):
             return "write a space after each `-`"
         if len(written.splitlines()) > 1 and all(line.strip()[:1] == "-" for line in written.splitlines()):
@@ -103,7 +103,7 @@ def _triggers(value: Any) -> list[Any] | None:
 
 
 def _choices(value: Any) -> list[Any] | None:
-    """Numbers stay numbers: of which type they have to be, the variable says."""
+    """Return the meant choices. Numbers stay numbers: the variable decides their type."""
     if not isinstance(value, str):
         return None if isinstance(value, dict) else [value]
     parts = _parted(value) or []
@@ -128,7 +128,7 @@ _READERS: Mapping[str, Callable[[Any], list[Any] | None]] = {
 
 
 def axis_remedy(value: Any, problems: Collector) -> str:
-    """A label for an axis of a matrix that is no list: its values, or a range of them."""
+    """Return a label for an axis of a matrix that is no list: a list of its values, or a range."""
     if isinstance(value, dict):
         given = [each for each in value.values() if isinstance(each, list)]
         if len(value) == len(given) == 1:
@@ -146,7 +146,7 @@ def axis_remedy(value: Any, problems: Collector) -> str:
 
 
 def _ranges(first: int, last: int, problems: Collector) -> str:
-    """The range with its end, and the one without."""
+    """Return the range with its end, and the range without it."""
     within, without = ({"range": [first, end]} for end in (last + 1, last))
     return f"{_write(within, problems)}, or without {last} {problems.written(without)}"
 
@@ -296,7 +296,7 @@ _MAPPINGS: Mapping[str, Callable[[Any], Any]] = {
 
 
 def need_remedy(needs: Any, problems: Collector) -> Advice:
-    """A label and a hint for `needs` of a wrong form: other tools give each job a condition."""
+    """Return a label and a hint for `needs` of a wrong form: other tools give each job a condition."""
     items = _parted(needs) if isinstance(needs, str) else needs
     found: dict[str, Any] = {}
     for item in items if isinstance(items, list) else [items]:
@@ -314,7 +314,7 @@ def need_remedy(needs: Any, problems: Collector) -> Advice:
 
 
 def mount_remedy(mapping: Mapping[str, Any], problems: Collector) -> str:
-    """A label for a mount without a type: the whole mount, where its ends are known."""
+    """Return a label for a mount without a type: the whole mount, where source and target are known."""
     if len(mapping) == 1 and (texts := _mounts(mapping)) and isinstance(texts[0], str):
         return f'write "{texts[0]}"'
     path: Path = ("roles", "*", "mounts", 0)
@@ -332,7 +332,7 @@ def mount_remedy(mapping: Mapping[str, Any], problems: Collector) -> str:
 
 
 def _arguments_by_name(name: object, values: object, problems: Collector) -> str:
-    """A hint for `args` that are no mapping, with an argument of the component where it is one of ours."""
+    """Return a hint for `args` that are no mapping, with an example where the component is built in."""
     from launcher.components.finder import argument_names, builtin_component
 
     example: dict[str, object] = {"NAME": "value"}

@@ -1,4 +1,4 @@
-"""The errors of pydantic in our words: every type that the models can raise, placed and with a remedy."""
+"""Word the errors of pydantic: every type that the models can raise, with its place and a remedy."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def wrong_type(kind: str, path: Path, value: Any, problems: Collector) -> None:
 
 
 def report(errors: list[ErrorDetails], value: Any, problems: Collector, below: Path = ()) -> list[Path]:
-    """Note what pydantic found in `value`, which stands at `below` in the document. The paths of it all."""
+    """Note pydantic's errors in `value`, whose path in the document is `below`; return their paths."""
     wrong = []
     for error in errors:
         path, rest = _split(error["loc"], value)
@@ -56,7 +56,7 @@ def report(errors: list[ErrorDetails], value: Any, problems: Collector, below: P
 
 
 def _split(loc: tuple[str | int, ...], value: Any) -> tuple[Path, Path]:
-    """The part of a location that the document has, and the rest without the tags of unions."""
+    """Split a location into the path that exists in the document, and the rest without tags of unions."""
     path: Path = ()
     rest: Path = ()
     for segment in loc:
@@ -121,13 +121,13 @@ def _literal(path: Path, value: Any, context: Mapping[str, Any], problems: Colle
         return
     label = suggest(value, allowed)
     if path[-2:-1] == ("rerun_on",) and re.search(r"[./*?\[]", value):
-        label = label or f"write {problems.written({'files': [value]})}"  # it looks like a file
+        label = label or f"write {problems.written({'files': [value]})}"  # the name looks like a file
     message = f"{place_name(path)} cannot be {show(value)}"
     problems.unknown(path, "unknown-variant", message, value, allowed, "one of", at="value", label=label)
 
 
 def _neither_form(path: Path, value: Any, problems: Collector) -> None:
-    """A value of a field that takes two forms, which has neither of them."""
+    """Note a value that has neither of the two forms of its field."""
     own = value if isinstance(value, str) else ""
     role, job = own or "server", own or "prepare"
     forms, first, second = {
@@ -147,7 +147,7 @@ def _neither_form(path: Path, value: Any, problems: Collector) -> None:
 
 
 def _listed(path: Path, value: Any, problems: Collector) -> str:
-    """A label: a text as a list of its words, or a list of one text as that."""
+    """Return a label: a text as a list of its words, or a list of one text as this text."""
     if isinstance(value, str):
         return list_remedy(path, value, problems)
     is_one = len(value) == 1 and isinstance(value[0], str) and not may_hold_secret(value[0])
@@ -155,7 +155,7 @@ def _listed(path: Path, value: Any, problems: Collector) -> str:
 
 
 def _tag(path: Path, value: Any, context: Mapping[str, Any], problems: Collector) -> None:
-    """A variable, a mount or a resource that is none of its kinds."""
+    """Note a variable, a mount or a resource that matches none of its kinds."""
     if path[0] != "vars" and path[-1] in ("resource", "workspace", "depends_on", "needs"):
         _neither_form(path, value, problems)
         return
@@ -209,7 +209,7 @@ def _too_large(path: Path, value: Any, context: Mapping[str, Any], problems: Col
 
 
 def _not_usable(path: Path, value: Any, context: Mapping[str, Any], problems: Collector) -> None:
-    """Whatever a later pydantic may come up with."""
+    """Note an error of a type that only a later pydantic has."""
     problems.add(path, "invalid-value", f"{place_name(path)} cannot be {got(value)}")
 
 

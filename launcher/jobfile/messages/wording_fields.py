@@ -1,4 +1,4 @@
-"""Keys that are missing, unknown, in the wrong mapping, or no usable names."""
+"""Word problems of keys: missing, unknown, in the wrong mapping, or unusable as names."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from launcher.specs.secret import is_sensitive, may_hold_secret
 LABEL_RULE = "lower-case letters, digits and `-`, at most 63, none of them `-` at either end"
 ENV_RULE = "a name is not empty and holds no `=` and no NUL"
 
-# What the fields that must be there are for.
+# The purposes of required fields.
 _NEEDED: Mapping[str, str] = {
     "name": "add `name`: what the job is called within its project",
     "roles": "add `roles`: what runs, by name",
@@ -31,7 +31,7 @@ _NEEDED: Mapping[str, str] = {
 
 
 def wrongly_indented(path: Path, problems: Collector) -> tuple[str, str]:
-    """A label and a hint for `roles: {trainer: …, image: x}`: the last name is no role but a field of one."""
+    """Return label and hint for `roles: {trainer: …, image: x}`: the last name is a field of a role."""
     if path[-1] in fields_at(path[:-1]):
         return "", ""
     if above := _empty_above(path[:-1], str(path[-1]), problems):
@@ -47,7 +47,7 @@ def wrongly_indented(path: Path, problems: Collector) -> tuple[str, str]:
 
 
 def _empty_above(path: Path, key: str, problems: Collector) -> str:
-    """The key without a value in the mapping at `path` that `key` was meant to be below; "" for none."""
+    """Return the empty key of the mapping at `path` below which `key` was meant to be; "" for none."""
     mapping = _value_at(path, problems.document.value)
     place = place_at(path)
     if place is None or problems.document.source.format != "yaml":
@@ -65,7 +65,7 @@ def _empty_above(path: Path, key: str, problems: Collector) -> str:
 
 
 def _belongs(path: Path, key: str, found: Path, problems: Collector) -> tuple[str, str]:
-    """A label and a hint for a key that another mapping has."""
+    """Return a label and a hint for a key that belongs to another mapping."""
     owner = place_name(found).replace("role `*`", "a role").replace("variable `*`", "a variable")
     mapping = _value_at(path, problems.document.value)
     if not path and found == ("roles", "*") and not {"roles", "component"} & mapping.keys():
@@ -83,7 +83,7 @@ def _belongs(path: Path, key: str, found: Path, problems: Collector) -> tuple[st
 
 
 def _with_new_mapping(path: Path, key: str, found: Path, problems: Collector) -> str:
-    """A label: the key with the mapping around it that the file does not have; "" where it has that."""
+    """Return a label: the key within its missing mapping; "" where the file has the mapping."""
     if not found:
         return ""
     inner = found[len(path) :] if found[: len(path)] == path else found
@@ -103,7 +103,7 @@ def _is_in_braces(path: Path, problems: Collector) -> bool:
 
 
 def _of_role(key: str, value: Any) -> Mapping[str, Any]:
-    """The fields of a role that a key of the job stands for; none for a key of the job."""
+    """Return the fields of a role that a misplaced key at the top means; empty for a field of the job."""
     if key in fields_at(()):
         return {}
     if key in fields_at(("roles", "*")):
@@ -115,7 +115,7 @@ def _of_role(key: str, value: Any) -> Mapping[str, Any]:
 
 
 def _of_new_role(key: str, mapping: Mapping[str, Any], problems: Collector) -> tuple[str, str]:
-    """A label and a hint for a field of a role among those of a job that has no roles."""
+    """Return a label and a hint for a field of a role at the top of a job without roles."""
     first = next(each for each in mapping if _of_role(each, mapping[each]))
     if key == first:
         return f"write `roles` with {_in_new_role(mapping, problems).removeprefix('write ')}", ""
@@ -123,7 +123,7 @@ def _of_new_role(key: str, mapping: Mapping[str, Any], problems: Collector) -> t
 
 
 def _in_new_role(mapping: Mapping[str, Any], problems: Collector) -> str:
-    """A label: the role that the fields of the mapping make up."""
+    """Return a label: the role that the fields of the mapping make."""
     fields: dict[str, Any] = {}
     for key, value in mapping.items():
         fields |= _of_role(key, value) if key not in fields_at(("roles", "*")) else {key: value}
@@ -134,7 +134,7 @@ def _in_new_role(mapping: Mapping[str, Any], problems: Collector) -> str:
 def missing_field(path: Path, field: str, problems: Collector) -> None:
     """Report a missing field. A misspelt field is reported once, at its key."""
     misspelt = _misspelt(path, field, problems)
-    if field == "roles" and misspelt is None:  # fields of a role may be there without it
+    if field == "roles" and misspelt is None:  # the mapping may hold fields of a role without its name
         misspelt = next(
             (k for k, v in _value_at(path, problems.document.value).items() if _of_role(k, v)), None
         )
@@ -150,7 +150,7 @@ def missing_field(path: Path, field: str, problems: Collector) -> None:
         hint = f"add `{problems.entry('version', VERSION)}`, the version of the language"
     else:
         hint = _NEEDED.get(field, f"add `{field}`")
-    # In a list the item itself is all there is to point at.
+    # In a list, only the item itself has a place.
     message = f"{place_name(path)} has no `{field}`"
     label, hint = hint, ""
     if other := _other_role(path, field, problems):
@@ -159,7 +159,7 @@ def missing_field(path: Path, field: str, problems: Collector) -> None:
 
 
 def _misspelt(path: Path, field: str, problems: Collector) -> str | None:
-    """The key of the mapping at `path` that is no field of it, and was probably meant to be `field`."""
+    """Return the unknown key of the mapping at `path` that was probably meant to be `field`."""
     fields = fields_at(path)
     mapping = _value_at(path, problems.document.value)
     if not isinstance(mapping, dict):
@@ -169,7 +169,7 @@ def _misspelt(path: Path, field: str, problems: Collector) -> str | None:
 
 
 def _may_be(path: Path, key: str, value: Any, field: str) -> bool:
-    """Whether an unknown key of the mapping at `path` may stand for the field."""
+    """Whether an unknown key of the mapping at `path` may mean the field."""
     word = word_for(path, key, value)
     if word is None:
         return nearest(key, fields_at(path)) == field
@@ -178,7 +178,7 @@ def _may_be(path: Path, key: str, value: Any, field: str) -> bool:
 
 
 def _nested(path: Path, problems: Collector) -> bool:
-    """Whether a mapping stands where a variable of the environment has its value; then it is noted."""
+    """Whether an environment variable has a mapping as its value, which is noted."""
     mapping = _value_at(path, problems.document.value)
     if not isinstance(mapping, dict) or not mapping:
         return False
@@ -194,7 +194,7 @@ def _nested(path: Path, problems: Collector) -> bool:
 
 
 def _other_role(path: Path, field: str, problems: Collector) -> str:
-    """The role that was meant by one without a program: it is misspelt in a target; "" for none."""
+    """Return the role that a target misspells as a new role without a program; "" for none."""
     roles = (problems.document.value or {}).get("roles")
     if field != "entrypoint" or len(path) != 2 or not isinstance(roles, dict):
         return ""
@@ -203,7 +203,7 @@ def _other_role(path: Path, field: str, problems: Collector) -> str:
 
 
 _LONGEST = 120
-"""Characters of fields that a label repeats."""
+"""The most characters of fields that a label repeats."""
 
 _ORDER = "`needs` of the job names other jobs, `depends_on` of a role names roles of this job"
 
@@ -212,7 +212,7 @@ def unknown_field(path: Path, problems: Collector) -> None:
     key, parent = str(path[-1]), path[:-1]
     mapping = _value_at(parent, problems.document.value)
     message = f"`{key}` is not a field of {place_name(parent)}"
-    if key in fields_at(parent):  # it is one of another type of variable or mount
+    if key in fields_at(parent):  # the key belongs to another type of variable or mount
         kind = mapping.get("type")
         message += f" of type {kind}" if kind else " as it stands"
         label, hint = "delete it", ""
@@ -224,7 +224,7 @@ def unknown_field(path: Path, problems: Collector) -> None:
 
 
 def _field_remedy(parent: Path, key: str, mapping: Mapping[str, Any], problems: Collector) -> tuple[str, str]:
-    """A label and a hint for an unknown key: another tool's word, a field nearby, or one spelt alike."""
+    """Return label and hint for an unknown key: another tool's word, a field nearby, or one spelt alike."""
     fields, value = fields_at(parent), mapping[key]
     near, found = nearest(key, fields), elsewhere(parent, key)
     if above := _empty_above(parent, key, problems):
@@ -235,7 +235,7 @@ def _field_remedy(parent: Path, key: str, mapping: Mapping[str, Any], problems: 
         return _foreign(word, mapping, key, problems)
     is_slip = near is not None and _plain(near) == _plain(key)
     if is_slip or (near in (*_NEEDED, "version") and near not in mapping):
-        # Without such a field the mapping is wrong whatever else the key could be.
+        # Without such a field the mapping is wrong whatever the key means.
         return suggest(key, fields), "" if near in (*_NEEDED, "version") else listing("fields here", fields)
     if found is not None and sum(part != "*" for part in found[len(parent) :]) < 2:
         return _other(near, _belongs(parent, key, found, problems))
@@ -257,7 +257,7 @@ _NEIGHBOURS: Mapping[str, Path] = {
     "ready": ("roles", "*", "ready"),
 }
 _HOMES = {"job": ("role",), "role": ("job", "resource", "ready"), "resource": ("role",), "ready": ("role",)}
-"""Kind of mapping → kinds of those next to it."""
+"""Kind of mapping → the kinds of neighbouring mappings."""
 
 
 def _plain(name: str) -> str:
@@ -265,7 +265,7 @@ def _plain(name: str) -> str:
 
 
 def _other(near: str | None, advice: tuple[str, str]) -> tuple[str, str]:
-    """The advice, and the field here that is spelt alike."""
+    """Return the advice, and the field here that is spelt alike."""
     label, hint = advice
     return label, f"{hint}; or did you mean `{near}`?" if near and hint else hint
 
@@ -285,7 +285,7 @@ def _order(parent: Path, key: str, value: Any, problems: Collector) -> tuple[str
 def _foreign_there(
     word: Word, parent: Path, home: str, mapping: Mapping[str, Any], key: str, problems: Collector
 ) -> tuple[str, str]:
-    """A label and a hint for a word of another tool that stands for a field of a mapping nearby."""
+    """Return a label and a hint for a word of another tool that means a field of a mapping nearby."""
     where = {"job": "the job", "role": "a role"}.get(home, f"`{home}` of the role")
     if isinstance(word.write, str):
         return "", word.write
@@ -299,19 +299,19 @@ def _foreign_there(
 
 
 def _written(word: Word, value: Any) -> Mapping[str, Any] | None:
-    """The fields that mean the same as a word of another tool with this value; None where that is unknown."""
+    """Return the fields with the meaning of another tool's word and value; None where it is unknown."""
     if isinstance(word.write, str) or type(value) is not type(word.example):
         return None
     return word.write(value)
 
 
 def _name(word: Word) -> str:
-    """The field that a word of another tool stands for; "" for none."""
+    """Return the field that a word of another tool means; "" for none."""
     return "" if isinstance(word.write, str) else next(iter(word.write(word.example) or ("",)))
 
 
 def _foreign(word: Word, mapping: Mapping[str, Any], key: str, problems: Collector) -> tuple[str, str]:
-    """A label and a hint for a key of another tool."""
+    """Return a label and a hint for a key of another tool."""
     if isinstance(word.write, str):
         return "", word.write
     value = mapping[key]
@@ -328,7 +328,7 @@ def _foreign(word: Word, mapping: Mapping[str, Any], key: str, problems: Collect
 
 
 def _entry(fields: Mapping[str, Any], problems: Collector) -> str:
-    """The fields as they are written, each in backticks; "" where one is long, empty or may be secret."""
+    """Return the fields as text, each in backticks; "" where one is long, empty or may be secret."""
     if any(isinstance(value, str) and "\n" in value for value in fields.values()):
         return script_remedy(problems) if [*fields] == ["run"] else ""
     if holds_secret(fields) or any(value is None for _, value in leaves(fields)):
@@ -338,7 +338,7 @@ def _entry(fields: Mapping[str, Any], problems: Collector) -> str:
 
 
 def script_remedy(problems: Collector) -> str:
-    """How a script of several lines is written."""
+    """Return the remedy for a script of several lines."""
     opened = "`run: |`" if problems.document.source.format == "yaml" else '`run = """`'
     return f"{opened}, and each command on a line of its own below"
 
@@ -350,7 +350,7 @@ def _names(fields: Mapping[str, Any]) -> str:
 def holds_secret(value: Any) -> bool:
     """Whether advice that repeats the value might show a secret."""
     if isinstance(value, Mapping):
-        if "value" in value and is_sensitive(str(value.get("name"))):  # as Kubernetes has variables
+        if "value" in value and is_sensitive(str(value.get("name"))):  # variables in the form of Kubernetes
             return True
         return any(is_sensitive(str(key)) or holds_secret(inner) for key, inner in value.items())
     if isinstance(value, list):
@@ -366,7 +366,7 @@ def _value_at(path: Path, value: Any) -> Any:
 
 
 def bad_name(path: Path, name: str, problems: Collector) -> None:
-    """A key that is no usable name."""
+    """Note a key that is unusable as a name."""
     if path[:-1] == ("roles",):
         found = elsewhere(("roles",), name)
         if found is not None:
@@ -397,8 +397,8 @@ def bad_label(path: Path, name: str, kind: str, problems: Collector, at_key: boo
 
 
 def label_like(name: str) -> str:
-    """The DNS label nearest to a name, in which references stay; "" for a name without a letter or digit, and
-    for one that has another `$`."""
+    """Return the DNS label nearest to a name, with its references; "" for a name without a letter or
+    digit, or with another `$`."""
     name = re.sub(r"\Aafter\w*:|\A.*/(?=.+\.launcher\.)|\.launcher\.(?:ya?ml|toml)\Z", "", name[:200])
     parts = re.split(r"(\$<[\w.-]+>)", name)
     if any("$" in part for part in parts[::2]):

@@ -67,9 +67,9 @@ _USUAL = Traits()
 def without_plugins() -> Iterator[None]:
     """Build validators without pydantic's plug-ins.
 
-    They have no business with job files, and to find them pydantic reads the metadata of every installed
-    package: a tenth of `validate` in a small environment. Its own switch, PYDANTIC_DISABLE_PLUGINS, would be
-    inherited by replicas. A pydantic without this module is not affected.
+    Plug-ins have no use for job files, and to find them pydantic reads the metadata of every installed
+    package: a tenth of the time of `validate` in a small environment. Its own switch,
+    PYDANTIC_DISABLE_PLUGINS, would be inherited by replicas. A pydantic without this module is not affected.
     """
     module = ModuleType("pydantic.plugin._loader")
     module.get_plugins = tuple  # type: ignore[attr-defined]
@@ -99,7 +99,7 @@ MOUNT_TYPES = ("bind", "volume", "device")
 
 
 def kind_tag(value: Any) -> str | None:
-    """The tag of a mapping with a `type`: in angle brackets, so that it can never be taken for a key."""
+    """The tag of a mapping with a `type`: in angle brackets, so that it never equals a key."""
     if isinstance(value, str):
         return "<text>"
     kind = value.get("type") if isinstance(value, dict) else None
@@ -114,7 +114,7 @@ def model_classes(cls: type[Model] = Model) -> Iterator[type[Model]]:
 
 
 def mapping_tag(value: Any) -> str:
-    """The tag of a mapping, else that of text: for fields whose other form is one word of a few, or text."""
+    """Return the tag of a mapping, else the tag of text: for fields whose other form is a text."""
     return "<mapping>" if isinstance(value, dict) else "<text>"
 
 

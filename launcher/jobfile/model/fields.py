@@ -1,4 +1,4 @@
-"""The places of a job file, read off the models: the fields of mappings, their order, what stands in them."""
+"""The places of a job file, derived from the models: the fields of mappings, their order and contents."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _place(annotation: Any, traits: Traits) -> Place:
         (_place(get_args(kind)[-1], traits) for kind in kinds if get_origin(kind) in (list, dict)), None
     )
     if each is not None and each.fields is not None:
-        # The other traits are those of what is inside.
+        # The other traits belong to the inner type.
         text = Place("never" if traits.mode == "never" else "plain", job_names=traits.job_names)
     return replace(text, each=each)
 
@@ -85,7 +85,7 @@ JOB = Place(fields=JOB_FIELDS)
 
 
 def place_at(path: Path) -> Place | None:
-    """The place of a path; None below a field that there is not."""
+    """Return the place of a path; None below an unknown field."""
     place: Place | None = JOB
     for segment in path:
         if place is None:
@@ -101,7 +101,7 @@ def fields_at(path: Path) -> Mapping[str, Place]:
 
 
 def elsewhere(path: Path, key: str) -> Path | None:
-    """The mapping that does have the field `key`: the nearest one around `path`, one inside it, or beside it.
+    """Return the mapping that has the field `key`: the nearest one around `path`, inside it or beside it.
 
     Names of roles and variables in the answer are "*".
     """
@@ -121,7 +121,7 @@ def around(path: Path, key: str) -> Path | None:
     found: Path | None = None
     place: Place | None = JOB
     for size, segment in enumerate(path):
-        # `args` are a role's nearly always; a job has them beside a component.
+        # `args` nearly always belong to a role; a job has them only beside a component.
         if place is not None and key in (place.fields or ()) and (size or key != "args"):
             found = path[:size]
         place = place.below(segment) if place is not None else None

@@ -1,4 +1,4 @@
-"""Texts that mean more: memory, durations, mounts, where secrets are; and how other tools write them."""
+"""Parse texts with a grammar: memory, durations, mounts, references to secrets; and other tools' forms."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from launcher.specs.probe import LEAST_EVERY_S, LONGEST_S
 from launcher.specs.secret import MalformedSecretException
 from launcher.text import DURATION_PATTERN, DURATION_UNITS, duration_meant, is_number, seconds_in
 
-# `source:target[:options]`; what a comma is in cannot be written in one text here.
+# `source:target[:options]`; a mount with a comma cannot be written as one text here.
 _COMPOSE_MOUNT = re.compile(r"(?P<src>[^:=,]+):(?P<dst>/[^:,]*)(?::(?P<options>[\w,]+))?")
 _MILLIS = re.compile(r"([0-9]{1,9})m")
 
@@ -38,7 +38,7 @@ def compose_mount(text: str) -> str:
 
 
 def cores(text: str) -> str:
-    """Cores in thousandths, as Kubernetes writes them, as a number: "500m" → "0.5"; else ""."""
+    """Convert thousandths of cores, as Kubernetes writes them, to a number: "500m" → "0.5"; else ""."""
     found = _MILLIS.fullmatch(text.strip())
     return f"{int(found[1]) / 1000:g}" if found else ""
 
@@ -59,7 +59,7 @@ MEMORY_PATTERN = r"^[0-9]+(\.[0-9]+)? ?(([KMGT]i|[kKMGT])B|[KMGT]i|[Bbkmgt])$"
 
 SECRET_PATTERN = r"^(env:[A-Za-z_][A-Za-z0-9_]*|file:[\s\S]*\S[\s\S]*)$"
 _LONGEST_NUMBER = 15
-"""Digits: advice repeats what was written, and a longer number is no amount of anything."""
+"""The most digits of a number that advice repeats; a longer number is no sensible amount."""
 
 PROBE_TIME: dict[str, Any] = {
     "type": ["string", "number"],
@@ -82,7 +82,7 @@ def memory_mib(text: Any, other: str = "or `memMB`, a number of MiB") -> int:
     """ "4GiB" → 4096, "2GB" → 1908: mebibytes, rounded up to whole ones.
 
     Args:
-        other: how a number is written right; "" for not at all.
+        other: the valid form of a plain number; "" where no number is allowed.
     """
     if is_number(str(text)) and not isinstance(text, str):
         raise problem("wrong-type", "memory needs a unit", f'write "{text}MiB" or "{text}GiB"', other)
@@ -100,12 +100,12 @@ def memory_mib(text: Any, other: str = "or `memMB`, a number of MiB") -> int:
 
 
 def memory_of_project(text: Any) -> int:
-    """As `memory_mib`, where no field takes a number of MiB."""
+    """As `memory_mib`, for a place without a field in MiB."""
     return memory_mib(text, other="")
 
 
 def _memory_meant(text: str) -> str:
-    """How an amount is written that has an unknown unit, or none."""
+    """Return the right form of an amount with an unknown unit or none."""
     if len(text) <= _LONGEST_NUMBER and is_number(text):
         return f'write "{text}MiB" or "{text}GiB"'
     match = _MEMORY.match(re.sub(r"(?<=\d),(?=\d{3}\b)", "", text))

@@ -1,6 +1,7 @@
-"""The schema of jobs that name a component: which of ours there are, and the arguments of each.
+"""The schema of jobs that name a component: the built-in components, and the arguments of each.
 
-Read from their signatures when the schema is made. Components of others are free text with free arguments.
+The arguments are read from the signatures when the schema is made. Other components are free text with free
+arguments.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ Schema = dict[str, Any]
 
 _EXAMPLES: dict[Any, Any] = {str: "text", int: 1, float: 0.5, bool: True, list: ["text"], dict: {"NAME": "v"}}
 _NAMES = {int: "integer", float: "number", bool: "boolean"}
-_TEXT: Schema = {"type": ["string", "number", "boolean"]}  # taken as it is written
+_TEXT: Schema = {"type": ["string", "number", "boolean"]}  # taken as written
 _TEXT_OR_SECRET: Schema = {"anyOf": [_TEXT, {"$ref": "#/$defs/SecretRef"}]}
 
 
@@ -32,7 +33,7 @@ def builtins() -> list[Component]:
 
 
 def component_name() -> Schema:
-    """Ours by name, or any text."""
+    """Return the schema of a component's name: a built-in one, or any text."""
     found = builtins()
     texts = [_sentence(component.description) for component in found]
     ours: Schema = {
@@ -45,20 +46,20 @@ def component_name() -> Schema:
 
 
 def either_roles_or_component() -> Schema:
-    """Errors for `roles` beside `component`, and for `args` without one, at the field that is too many."""
+    """Return rules against `roles` beside `component`, and `args` without one, placed at that field."""
     return {
         "if": {"required": ["component"]},
         "then": {"properties": {"roles": False, "defaults": False}},
         "else": {
             "if": {"anyOf": [{"required": [each]} for each in ("extends", "jobs", "abstract")]},
-            "then": {},  # other layers may have them
+            "then": {},  # other layers may have the roles or the component
             "else": {"required": ["roles"], "properties": {"roles": {"minProperties": 1}, "args": False}},
         },
     }
 
 
 def arguments(or_reference: Callable[[Schema], Schema]) -> Iterator[tuple[str, Schema, list[Schema]]]:
-    """For each of ours: the name of its definition, its arguments, and the rules that ask for them."""
+    """Yield for each built-in component: name of its definition, its arguments, rules that require them."""
     for component in builtins():
         parameters = parameters_of(component.fn).values()
         required = [parameter.name for parameter in parameters if parameter.is_required]
@@ -73,13 +74,13 @@ def arguments(or_reference: Callable[[Schema], Schema]) -> Iterator[tuple[str, S
         named = {"component": {"const": component.name}}
         rules = [_rule(named, {"args": {"$ref": f"#/$defs/{name}"}})]
         if required:
-            alone = {**named, "extends": False, "abstract": False}  # other layers may have the others
+            alone = {**named, "extends": False, "abstract": False}  # other layers may have the rest
             rules.append(_rule(alone, {"args": {"required": required}}, "args"))
         yield name, model, rules
 
 
 def _rule(when: Schema, then: Schema, *required: str) -> Schema:
-    """The properties `then` of a job that has a component and the properties `when`."""
+    """Return the rule that a job with a component and the properties `when` has the properties `then`."""
     asked = {"required": [*required]} if required else {}
     return {"if": {"properties": when, "required": ["component"]}, "then": {"properties": then, **asked}}
 
@@ -110,6 +111,6 @@ def _shape(tp: Any, or_reference: Callable[[Schema], Schema]) -> Schema:
 
 
 def _sentence(text: str) -> str:
-    """The first sentence of a text, as one."""
+    """Return the first sentence of a text."""
     first = " ".join(text.split("\n\n")[0].split()).partition(". ")[0].rstrip(".")
     return f"{first[:1].upper()}{first[1:]}."

@@ -1,7 +1,7 @@
 """The JSON Schema of job files, as editors want it: generated from the models, then made plainer.
 
-Only keywords that every engine obeys stay (a test walks the schema for others). What a schema cannot say,
-the models and the checks behind them do.
+Only keywords that every engine obeys stay (a test walks the schema for others). The models and the later
+checks decide what a schema cannot express.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def job_schema(schedulers: Schedulers | None = None) -> Schema:
     """The schema of a job file, draft 2020-12. The same on every run, and with every pydantic.
 
     Args:
-        schedulers: those that `scheduler` offers; by their options `cfg` is checked.
+        schedulers: the schedulers that `scheduler` offers, and whose options check `cfg`.
     """
     job, models = language(schedulers or {})
     return with_snippets(whole(ID, "launcher job file", job, models))
@@ -108,7 +108,7 @@ def language(schedulers: Schedulers) -> tuple[Schema, dict[str, Schema]]:
 
 
 def whole(identifier: str, title: str, top: Schema, models: Mapping[str, Schema]) -> Schema:
-    """A schema with the words of editors in all of its parts."""
+    """Return a schema with texts for editors in all of its parts."""
     made = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": identifier,
@@ -120,7 +120,7 @@ def whole(identifier: str, title: str, top: Schema, models: Mapping[str, Schema]
 
 
 def plain_model(cls: type[Model]) -> Schema:
-    """The schema of a mapping in which no reference may stand."""
+    """Return the schema of a mapping that takes no references."""
     return _model(cls, cls.model_json_schema(), has_references=False)
 
 
@@ -142,14 +142,14 @@ def _model(cls: type[Model], made: Schema, *, has_references: bool = True) -> Sc
 
 
 def _property(key: str, field: FieldInfo, made: Schema, has_references: bool) -> Schema:
-    """A field: its words from the model, its shape from what pydantic made of it."""
+    """Return the schema of a field: its texts from the model, its shape from pydantic."""
     traits = traits_of(field)
     value = _as_written(_without_null(made)) if traits.as_written else _value(key, _without_null(made))
     if traits.mode == "matrix":
         value |= {"pattern": f"{LABEL}|{NAME_PATTERN}"}
     elif has_references and traits.mode != "never" and key != "type":
         value = or_reference(value)
-    # Nothing but words beside a reference to another schema.
+    # Beside a reference to another schema, only texts are kept.
     has_default = isinstance(field.default, str | int | float) and "$ref" not in value
     default = {"default": field.default} if has_default else {}
     example = (field.examples or [None])[0]
@@ -169,7 +169,7 @@ def _without_null(made: Schema) -> Schema:
 
 def _value(key: str, made: Schema) -> Schema:
     if key == "args" and made.get("type") == "object":
-        return {"type": "object", "additionalProperties": True}  # a component's; each has its own
+        return {"type": "object", "additionalProperties": True}  # a component has its own definition
     if key == "component":
         return component_name()
     if key in BY_HAND:
@@ -211,7 +211,7 @@ def _mapping(made: Schema) -> Schema:
 
 
 def _as_written(made: Schema) -> Schema:
-    """Texts, lists and mappings whose numbers and truth values are taken as text."""
+    """Allow numbers and truth values, which are taken as text, in texts, lists and mappings."""
     kind = made.get("type")
     if kind == "array":
         return {"type": "array", "items": dict(_AS_WRITTEN)}
@@ -249,7 +249,7 @@ def _triggers(made: Schema) -> Schema:
 
 
 def _tagged(title: str, example: str, options: list[Schema], tags: tuple[str, ...]) -> Schema:
-    """One of several mappings, chosen by `type`. The tags stand beside it so that editors offer them."""
+    """Return a choice of mappings by `type`. The tags are listed beside it so that editors offer them."""
     kinds = {"type": "string", "enum": list(tags)}
     return {
         "title": title,

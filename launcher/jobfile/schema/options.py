@@ -1,6 +1,6 @@
 """The schema of the options of schedulers: `cfg` of a job file, chosen by `scheduler`, and [schedulers.NAME].
 
-Of schedulers that are not known here, the options are free.
+The options of unknown schedulers are free.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _EXAMPLES: dict[Any, Any] = {str: "text", int: 1, float: 0.5, list: ["text"], di
 
 
 def scheduler_name(schedulers: Schedulers) -> Schema:
-    """One of the known ones, or any text."""
+    """Return the schema of a scheduler's name: a known one, or any text."""
     texts = [declared.about for declared in schedulers.values()]
     known: Schema = {
         "type": "string",
@@ -48,7 +48,7 @@ def options_of(options: runopts, or_reference: Callable[[Schema], Schema] | None
     """The options of a scheduler by name.
 
     Args:
-        or_reference: lets a reference and null stand for each value.
+        or_reference: whether each value may also be a reference or null.
     """
     return {name: _property(name, opt, or_reference) for name, opt in options}
 
@@ -62,10 +62,10 @@ def role_options(schedulers: Schedulers, or_reference: Callable[[Schema], Schema
 def cfg_models(
     schedulers: Schedulers, or_reference: Callable[[Schema], Schema], words: Schema
 ) -> Iterator[tuple[str, Schema]]:
-    """Name and definition of the options of each scheduler: a mapping that may have others, a closed one.
+    """Yield name and definition of each scheduler's options: an open mapping, and a closed one.
 
     Args:
-        words: of the field `cfg`.
+        words: the texts of the field `cfg`.
     """
     for scheduler, declared in schedulers.items():
         name = f"{scheduler}.options"
@@ -78,7 +78,7 @@ def cfg_models(
 def cfg_rules(schedulers: Schedulers) -> list[Schema]:
     """The rules that bind the `cfg` of a job to the scheduler beside it.
 
-    A job or a target without `scheduler` may have one from elsewhere: there the options are only offered.
+    A job or a target without `scheduler` may get one from another layer: there, options are only offered.
     """
     unnamed = {"if": {"required": ["scheduler"]}, "else": _has_cfg(f"{DEFAULT_SCHEDULER}.options")}
     offered = _named(schedulers, lambda name: _in_targets(f"{name}.options"))
@@ -113,7 +113,7 @@ def _property(name: str, opt: runopt, or_reference: Callable[[Schema], Schema] |
     value = _shape(opt)
     if or_reference:
         value = nullable(or_reference(value))
-    # Its default is in the words alone: editors would write every default below a new `cfg`.
+    # The default is only in the texts: editors would write every default below a new `cfg`.
     return {**described(name, f"{opt.help[:1].upper()}{opt.help[1:]}.", _example(opt), opt.default), **value}
 
 
@@ -143,7 +143,7 @@ def _pattern(opt: runopt) -> Schema:
 
 
 def _example(opt: runopt) -> Any:
-    """The one that the option declares, else a value that is not its default."""
+    """Return the option's declared example, else a value other than its default."""
     if opt.example is not None:
         return opt.example
     if opt.choices:

@@ -1,4 +1,4 @@
-"""The schemas of what lies over each other: layers of a job file, targets, defaults; and of its matrix."""
+"""The schemas of layers: job files with parents, targets and defaults; and of the matrix."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Schema = dict[str, Any]
 
 _FIXED = ("version", "name", "targets", "extends", "abstract", "jobs")
 _OWN = ("version", "name", "extends", "abstract", "remove", "jobs")
-"""Fields that no other layer gives, so that `null` removes nothing there."""
+"""Fields that come from no other layer, so that `null` would remove nothing."""
 _LAID_OVER = ("RoleSpec", "Resources", "LifecycleSpec", "NeedSpec", "ProbeSpec")
-"""Models of which a layer may have a part. Those of variables and secrets take parts everywhere."""
+"""Models that a layer may hold in part. Variables and secrets may be partial in every layer."""
 
 _NOTES = {"^x-": {"description": "Free for anchors and notes."}}
 _CELL = {"type": ["string", "number", "boolean"]}
@@ -44,7 +44,7 @@ _RANGE = {
 
 
 def _group() -> Schema:
-    """A name; or the values of an axis that is called so."""
+    """Return the schema of `group`: a name, or the values of an axis called `group`."""
     what = "The name that means all jobs of the matrix, where `name` holds references."
     name = {"type": "string", "pattern": LABEL}
     return {**described("group", what, "sweep"), "anyOf": [name, _LIST, _RANGE]}
@@ -64,7 +64,7 @@ def _combinations(key: str, what: str, example: Mapping[str, Any]) -> Schema:
 
 
 def _matrix(*more: Schema) -> Schema:
-    """The axes; with `more`, that of a layer over others."""
+    """Return the schema of a matrix; with `more`, of a matrix in a layer over others."""
     words = {
         "group": _group(),
         "exclude": _combinations(
@@ -123,7 +123,7 @@ BY_HAND: Mapping[str, Schema] = {
 
 
 def layer(job: Schema) -> Schema:
-    """The properties of a job file whose other layers may have the other parts, and what `null` removes."""
+    """Return the properties of a layer: other layers may have the other parts, and `null` removes keys."""
     fields = job["properties"] | {"matrix": {**job["properties"]["matrix"], **_matrix(NOTHING)}}
     fields["defaults"] = {**fields["defaults"], **_defaults(NOTHING)}
     merging = {key: _merging(fields[key]) for key in ("metadata", "workspace", "lifecycle")}
@@ -139,7 +139,7 @@ def one_of_several(job: Schema) -> Schema:
 
 
 def one_or_several(job: Schema) -> Schema:
-    """Errors for fields of one job beside `jobs`, and for a file that is neither a job nor abstract."""
+    """Return rules against fields of one job beside `jobs`, and files that are neither a job nor abstract."""
     own = {key: False for key in job["properties"] if key not in (*BESIDE_JOBS, "jobs")}
     is_abstract = {"required": ["abstract"], "properties": {"abstract": {"enum": [True]}}}
     return {
@@ -150,7 +150,7 @@ def one_or_several(job: Schema) -> Schema:
 
 
 def null_below(job: Schema, lifecycle: Schema) -> Schema:
-    """An error for `null` in a file without a parent, at what launcher.toml does not give."""
+    """Return a rule against `null` in a file without a parent, for fields that launcher.toml cannot give."""
     fields = _not_null({k: v for k, v in job["properties"].items() if k not in (*_OWN, *DEFAULTS)})
     fields["lifecycle"]["properties"] = _not_null(lifecycle["properties"])
     fields["roles"]["patternProperties"] = {LABEL: {"type": "object"}}
@@ -168,7 +168,7 @@ def _kinds(value: Schema) -> set[str]:
     """The types that a schema takes."""
     if "anyOf" in value:
         return {kind for each in value["anyOf"] for kind in _kinds(each)}
-    kinds = value.get("type", "object")  # that of a reference to a model
+    kinds = value.get("type", "object")  # a reference to a model is a mapping
     return {kinds} if isinstance(kinds, str) else {*kinds}
 
 
@@ -177,7 +177,7 @@ def without(schema: Schema, *keys: str) -> Schema:
 
 
 def overlays(job: Schema, models: Mapping[str, Schema]) -> dict[str, Schema]:
-    """The schemas of overlays, by name: nothing has to be there, and `null` removes."""
+    """Return the schemas of overlays by name: no field is required, and `null` removes."""
     made = {f"{name}Overlay": _overlay(models[name]) for name in _LAID_OVER}
     top = _overlay({**job, "properties": {k: v for k, v in job["properties"].items() if k not in _FIXED}})
     own = {"vars": _defaults_of_variables(), "matrix": _matrix(NOTHING), "defaults": _defaults(NOTHING)}
@@ -194,7 +194,7 @@ def overlays(job: Schema, models: Mapping[str, Schema]) -> dict[str, Schema]:
 
 
 def filled_in(role: Schema) -> Schema:
-    """A role to which `defaults` may add: nothing has to be there, and `null` takes a default away."""
+    """Return a role that `defaults` may complete: no field is required, and `null` removes a default."""
     out = _overlay(role)
     out |= {"title": role["title"], "type": ["object", "null"]}
     for key, value in role["properties"].items():
@@ -211,14 +211,14 @@ def _overlay(model: Schema) -> Schema:
 
 
 def _merging(value: Any) -> Any:
-    """Mappings by name take `null` for each, references to models become those to their overlays."""
+    """Let mappings by name take `null` for each entry, and point references to models at their overlays."""
     if isinstance(value, list):
         return [_merging(part) for part in value]
     if not isinstance(value, dict):
         return value
     out = {key: _merging(part) for key, part in value.items() if key != "items"}
     if "items" in value:
-        out["items"] = value["items"]  # lists are replaced
+        out["items"] = value["items"]  # a list replaces the lower one
     name = str(value.get("$ref", "")).removeprefix("#/$defs/")
     if name in _LAID_OVER:
         out["$ref"] = f"#/$defs/{name}Overlay"
@@ -247,7 +247,7 @@ def _defaults_of_variables() -> Schema:
 
 
 def parts_of_variables(models: Mapping[str, Schema]) -> dict[str, Schema]:
-    """The schemas of variables and secrets, by name, of which a lower layer may have the other part."""
+    """Return the schemas by name of partial variables and secrets: a lower layer may have the rest."""
     kinds = {name: model for name, model in models.items() if name.endswith("Var")}
     made = {name: _overlay(model) for name, model in kinds.items()}
     for name, model in kinds.items():

@@ -1,4 +1,4 @@
-"""The JSON Schema of launcher.toml: tables of its own, and parts that lie below all job files."""
+"""The JSON Schema of launcher.toml: its own tables, and the tables that are a layer below all job files."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def project_schema(schedulers: Schedulers) -> Schema:
     """The schema of launcher.toml, draft 2020-12.
 
     Args:
-        schedulers: those that `scheduler` offers, and whose tables in `[schedulers]` are checked.
+        schedulers: the schedulers that `scheduler` offers, and whose tables in `[schedulers]` are checked.
     """
     job, models = language(schedulers)
     example = next(reversed([*schedulers]), DEFAULT_SCHEDULER)
@@ -73,7 +73,7 @@ def project_schema(schedulers: Schedulers) -> Schema:
 
 
 def _own() -> dict[str, Schema]:
-    """The fields that job files do not have."""
+    """Return the fields that job files do not have."""
     target = "The target of commands that name none by `--target`."
     exclude = "Job files that are left out where a command is given a folder: patterns as in .dockerignore."
     lifecycle = "What happens to attempts of each job that does not say otherwise."
@@ -98,7 +98,7 @@ def _own() -> dict[str, Schema]:
 
 
 def _budget() -> Schema:
-    """Amounts, and tables of amounts by target."""
+    """Return the schema of amounts, and of tables of amounts by target."""
     text = (
         "What the jobs that one plan starts for a target may take, by their last attempts. More is refused."
     )
@@ -109,7 +109,7 @@ def _budget() -> Schema:
 
 
 def _shared(job: Mapping[str, Schema], scheduler: str) -> dict[str, Schema]:
-    """The parts of job files that lie below each of them; `job` has the fields of a job."""
+    """Return the parts that are a layer below every job file; `job` has the fields of a job."""
     variables = "Variables of all job files. Each is resolved only where a file uses it."
     defaults = "Fields of every job that does not say otherwise."
     targets = "Overlays by name, of the job files that name the target."
@@ -150,7 +150,7 @@ def _commands(scheduler: str) -> Schema:
 
 
 def _words(key: str, text: str, example: Any) -> Schema:
-    """The words of a field, with an example in TOML."""
+    """Return the texts of a field, with an example in TOML."""
     return {"title": key, "description": f"{text} Example: `{entry(key, example, 'toml')}`"}
 
 
@@ -160,7 +160,7 @@ def _mapping(key: str, text: str, example: Any, fields: Mapping[str, Schema]) ->
 
 
 def _tables(key: str, text: str, example: Any, known: Mapping[str, Schema]) -> Schema:
-    """A table of tables by name; those of names that are not known are free."""
+    """Return the schema of tables by name; tables with unknown names are free."""
     shape = {"type": "object", "properties": dict(known), "additionalProperties": {"type": "object"}}
     return {**_words(key, text, example), **shape}
 

@@ -1,7 +1,7 @@
 """Texts of the schema for editors: names, descriptions with examples, meanings of choices, snippets.
 
 Nothing here decides what is valid. `markdownDescription`, `enumDescriptions`, `defaultSnippets` and
-`patternErrorMessage` are words of the YAML language server and of VS Code; all others pass over them.
+`patternErrorMessage` are keywords of the YAML language server and of VS Code; other tools ignore them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Schema = dict[str, Any]
 
 REFERENCE = r"\$<[A-Za-z_][A-Za-z0-9_.-]*>"
 NAME_PATTERN = r"^([a-z0-9-]*\$<matrix\.[A-Za-z_][A-Za-z0-9_-]*>)+[a-z0-9-]*$"
-"""A name with values of the matrix in it."""
+"""The pattern of a name with values of the matrix."""
 NOT_EMPTY = r"^[\s\S]+$"
 MOUNT_TEXT = r"(^|,)\s*type="
 WORDS = ("title", "description", "markdownDescription")
@@ -49,7 +49,7 @@ _MESSAGES: Mapping[str, str] = {
     r"^[rwm]+$": "want some of the letters r, w and m",
 }
 
-# What values mean that are no field's own: triggers, and the types of mounts and variables.
+# Meanings of values without a model field: triggers, and the types of mounts and variables.
 _CHOICES: Mapping[str, str] = {
     "every_apply": "Every apply runs finished work again.",
     "bind": "A file or folder of the host.",
@@ -103,7 +103,7 @@ _ROLES_SNIPPET = {
     "body": {"${1:main}": _ROLE},
 }
 _ROLE_SNIPPET = {"label": "role", "description": "A program and its arguments.", "body": _ROLE}
-# Of type array: so the server begins them with a dash where there is none yet.
+# Of type array, so that the server adds a missing dash.
 _MOUNT_SNIPPETS = [
     {
         "label": "bind mount",
@@ -127,7 +127,7 @@ _MOUNT_SNIPPETS = [
 
 
 def described(key: str, text: str, example: Any, default: Any = None) -> Schema:
-    """The words of a field: its key, what it is for, one example as it stands in a file."""
+    """Return the texts of a field: its key, its purpose, and an example as a file writes it."""
     shown = example if isinstance(example, str) else dumps(example)
     otherwise = f" Default: `{dumps(default).strip(chr(34))}`." if default not in (None, "") else ""
     return {
@@ -145,10 +145,10 @@ def wants(pattern: str) -> str:
 
 
 def dressed(whole: Schema) -> Schema:
-    """The schema of files with names, and texts of choices and patterns. Edits `whole`."""
+    """Return the schema with names, and texts of choices and patterns. Edits `whole`."""
     for name, model in whole["$defs"].items():
         if "." in name:
-            continue  # of a component or a scheduler, which has its title
+            continue  # options of a component or a scheduler have a title already
         plain = name.removesuffix("Overlay")
         model["title"] = _TITLES[name] if name in _TITLES else f"{_TITLES[plain]}, laid over"
     meanings = {**_CHOICES, **choices()}
@@ -188,7 +188,7 @@ def subschemas(schema: Any) -> Iterator[Schema]:
 
 
 def nullable(value: Schema) -> Schema:
-    """`value`, or null. Editors find the words of a field also beside each reference to a model."""
+    """Return a schema of `value` or null, with the field's texts repeated beside references to models."""
     words: Schema = {key: value[key] for key in WORDS if key in value}
     rest = {key: part for key, part in value.items() if key not in (*WORDS, "default")}
     if not rest:

@@ -1,1 +1,1 @@
-"""Text to values: YAML and TOML read into plain values, each with its position in the file."""
+"""Read YAML and TOML text into plain values, each with its position in the file."""

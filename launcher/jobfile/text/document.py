@@ -1,4 +1,4 @@
-"""A parsed job file: plain values and, beside them, where each key and value stands."""
+"""A parsed job file: plain values and, beside them, the place of each key and value."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ MAX_NODES = 20_000
 
 
 class Spot:
-    """Where a value stands: offsets into a text, and the spots of its parts.
+    """The place of a value: offsets into a text, and the spots of its parts.
 
     Attributes:
-        start, end: of the value. Equal for a collection without brackets: point at its key instead.
+        start, end: offsets of the value. Equal for a collection without brackets: its key is shown then.
         entries: of a mapping: key → (offset of the key, its end, spot of the value). Both are in one text.
         items: of a list.
-        source: the text; None for that of the document.
+        source: the text; None for the text of the document.
     """
 
     __slots__ = ("end", "entries", "items", "source", "start")
@@ -41,7 +41,7 @@ class Spot:
         return made
 
     def stamp(self, source: Source) -> None:
-        """Note the text in the spot and in all of its parts, for a document that others lie over."""
+        """Record the text in the spot and all of its parts, for a document that is a lower layer."""
         self.source = source
         for _, _, part in (self.entries or {}).values():
             part.stamp(source)
@@ -50,7 +50,7 @@ class Spot:
 
 
 class Range(NamedTuple):
-    """A piece of a text, from one offset up to but not including another one."""
+    """A piece of a text between two offsets, the end exclusive."""
 
     source: Source
     start: int
@@ -65,7 +65,7 @@ class Range(NamedTuple):
         return self.source.position(self.start)[0]
 
     def holds(self, found: Diagnostic | Range) -> bool:
-        """Whether a problem, or another piece, begins in this one."""
+        """Whether a problem, or another piece, begins in this piece."""
         if isinstance(found, Range):
             return found.source is self.source and self.start <= found.start < self.end
         if found.span is None or found.file != self.source.file:
@@ -76,14 +76,14 @@ class Range(NamedTuple):
 
 @dataclass(slots=True)
 class Document:
-    """The outcome of reading one file, or of laying it over others.
+    """A parsed file, or several layers merged.
 
     Attributes:
-        source: the text of the file; that of the uppermost one where several lie over each other.
+        source: the text of the file; of merged layers, the text of the uppermost one.
         value: None when the text could not be parsed at all, or is no mapping.
-        root: gives the spots; called only when something has to be placed.
-        problems: what was found while parsing.
-        layers: the documents that it was made of, the lowest first; empty for one file by itself.
+        root: returns the spots; called only when a problem has to be placed.
+        problems: the problems found while parsing.
+        layers: the documents that it was merged from, the lowest first; empty for a single file.
     """
 
     source: Source
@@ -93,18 +93,18 @@ class Document:
     layers: tuple[Document, ...] = ()
 
     def value_range(self, path: Path) -> Range:
-        """The text of the value at `path`; of its key where the value has no text of its own.
+        """Return the range of the value at `path`; of its key where the value has no text of its own.
 
         Segments that the document does not have end the walk: the nearest enclosing value is the answer.
         """
         return self._ranges(path)[1]
 
     def key_range(self, path: Path) -> Range:
-        """The text of the key (or list item) that `path` ends with, or of the nearest one around it."""
+        """Return the range of the key (or list item) at the end of `path`, or of the nearest around it."""
         return self._ranges(path)[0]
 
     def extents(self, path: Path) -> list[Range]:
-        """The text from the key that `path` ends with to the end of its value, in each layer that has it."""
+        """Return the range from the last key of `path` to the end of its value, for each layer with it."""
         if self.layers:
             return [found for layer in self.layers for found in layer.extents(path)]
         spot = self.root()
@@ -117,9 +117,9 @@ class Document:
         return [Range(self.source, start, max(start, _last(spot)))]
 
     def raw(self, path: Path) -> str:
-        """The text of the number or date at `path` as it stands in the file."""
+        """Return the text of the number or date at `path` as written in the file."""
         found = self.value_range(path)
-        # In YAML an anchor may stand before it; a number has no white space in it.
+        # In YAML an anchor may precede the number, which has no white space in it.
         return (found.text.split() or [""])[-1] if found.source.format == "yaml" else found.text
 
     def format_at(self, path: Path) -> Format:

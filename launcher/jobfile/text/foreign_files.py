@@ -23,10 +23,10 @@ class _Shape(NamedTuple):
     """A kind of file.
 
     Attributes:
-        kind: "a Compose file".
-        sign: a key that it has, where the problem is noted; the pattern of a text.
-        is_alike: whether a mapping with that key is one.
-        hint: where its parts go; "" for a file that `launcher convert` reads.
+        kind: its name in messages: "a Compose file".
+        sign: a key of the file, at which the problem is noted; for a text, a pattern.
+        is_alike: whether a mapping with this key is such a file.
+        hint: the places of its parts in a job file; "" for a file that `launcher convert` reads.
     """
 
     kind: str

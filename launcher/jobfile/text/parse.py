@@ -1,4 +1,4 @@
-"""Text → document, by its format."""
+"""Parse text into a document, by its format."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from launcher.noted import is_noting, not_repeatable
 from launcher.specs.secret import hide, may_hold_secret
 
 _UNKEPT = ("component", "secret", "token", "passw", "pwd", "passphrase", "credential", "auth", "key", "\\")
-"""One of these is in each text with a component or a sensitive name: an escape may hide one in a key."""
+"""Texts with a component or a sensitive name hold one of these; an escape may hide one in a key."""
 
 _LONGEST = 1 << 16
-"""Characters of a text that is tried in another format, too: YAML with an error in it is parsed slowly."""
+"""The most characters of a text that is tried in the other format too: faulty YAML is parsed slowly."""
 
 
 def parse(source: Source) -> Document:
-    """Parse a job file. Never raises: what is wrong is among the document's problems.
+    """Parse a job file. Never raises: faults are among the document's problems.
 
     A file of another tool has no value, and one problem, which names the tool.
     """
@@ -27,7 +27,7 @@ def parse(source: Source) -> Document:
 
 
 def _other_format(source: Source) -> Diagnostic | None:
-    """The diagnostic for YAML in a file that is named as TOML, or the other way round."""
+    """Return the diagnostic for YAML in a file named as TOML, or the other way round."""
     if len(source.text) > _LONGEST:
         return None
     form: Format = "yaml" if source.format == "toml" else "toml"
@@ -60,7 +60,7 @@ def _parsed(source: Source) -> Document:
 
 
 def _may_be_kept(document: Document) -> bool:
-    """Whether what is made of a document may be kept: no code of a component, no value that may be secret."""
+    """Whether results from a document may be cached: it has no component, and no value that may be secret."""
     text = document.source.text.lower()
     if not any(word in text for word in _UNKEPT):
         return True

@@ -1,4 +1,4 @@
-"""A job file's text: read with limits, and offsets into it turned into lines and columns."""
+"""Read a job file's text within limits, and turn offsets into lines and columns."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Source:
         return line, offset - starts[line - 1] + 1
 
     def span(self, start: int, end: int) -> Span:
-        """The range of two offsets; trailing white space is left out, at least one character is in."""
+        """Return the range of two offsets without trailing white space, but with at least one character."""
         while end > start + 1 and self.text[end - 1 : end].isspace():
             end -= 1
         line, column = self.position(start)
@@ -62,13 +62,13 @@ class Source:
         starts = self._line_starts()
         if number > len(starts):
             return ""
-        if number not in self._lines:  # one text for all problems of a line: it may be as long as the file
+        if number not in self._lines:  # shared by all problems of a line: it may be long
             end = starts[number] if number < len(starts) else len(self.text)
             self._lines[number] = self.text[starts[number - 1] : end].rstrip("\r\n")
         return self._lines[number]
 
     def has_secret(self, offset: int) -> bool:
-        """Whether the line of an offset holds a literal that looks like a secret: no advice repeats it."""
+        """Whether the line of an offset holds a literal that looks like a secret: no advice may repeat it."""
         line = self.line(self.position(offset)[0])
         return without_secrets(line) != line or may_hold_secret(line)
 
@@ -112,12 +112,12 @@ class Source:
 
 
 def format_of(path: str) -> Format:
-    """TOML by its suffix; everything else is read as YAML, of which JSON is a part."""
+    """Return the format: TOML by its suffix; other files are read as YAML, which includes JSON."""
     return "toml" if path.lower().endswith(".toml") else "yaml"
 
 
 def read_source(file: str, path: str) -> Source | Diagnostic:
-    """Read `path`, shown to the user as `file`; what cannot be read or is no UTF-8 text is a diagnostic."""
+    """Read `path`, shown to the user as `file`. An unreadable file or invalid UTF-8 gives a diagnostic."""
     try:
         data = looks.content(path, MAX_BYTES + 1)
     except OSError as error:
@@ -143,7 +143,7 @@ def _not_utf8(file: str, data: bytes, error: UnicodeDecodeError) -> Diagnostic:
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return _whole_file(file, "encoding", "the file is UTF-16 text", hint="save it as UTF-8")
     body = data.removeprefix(b"\xef\xbb\xbf")
-    offset = error.start  # of the body: the codec drops a byte order mark before it counts
+    offset = error.start  # offset in the body: the codec drops a byte order mark before it counts
     good = Source(file, "yaml", body[:offset].decode("utf-8") + "\ufffd")
     at = len(good.text) - 1
     message = f"byte 0x{body[offset]:02x} is no UTF-8 text"
@@ -151,7 +151,7 @@ def _not_utf8(file: str, data: bytes, error: UnicodeDecodeError) -> Diagnostic:
 
 
 def unreadable(file: str, path: str, error: OSError) -> Diagnostic:
-    """Why `path`, shown to the user as `file`, could not be opened."""
+    """Return why `path`, shown to the user as `file`, could not be opened."""
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         near = _neighbour(path)
         hint = f"did you mean `{os.path.join(os.path.dirname(file), near)}`?" if near else ""
@@ -169,7 +169,7 @@ def leads_out(file: str, path: str, root: str) -> Diagnostic | None:
 
 
 def _neighbour(path: str) -> str | None:
-    """The name in the folder of `path` that was probably meant: spelled alike, or without its suffix."""
+    """Return the name beside `path` that was probably meant: spelled alike, or typed without its suffix."""
     try:
         names = looks.names_in(os.path.dirname(path) or os.curdir)
     except OSError:
@@ -184,7 +184,7 @@ def _whole_file(file: str, code: str, message: str, *, hint: str = "") -> Diagno
 
 
 BLANKS = "\u00a0\u1680\u202f\u205f\u2060\u3000\ufeff" + "".join(map(chr, range(0x2000, 0x200C)))
-"""White space beyond ASCII: no-break, thin, ideographic, of no width."""
+"""White space beyond ASCII: no-break, thin, ideographic, zero-width."""
 
 
 def blank_name(char: str) -> str:
@@ -193,7 +193,7 @@ def blank_name(char: str) -> str:
 
 
 def blank_after_colon(text: str) -> str:
-    """The first such character straight behind a colon; "" where there is none."""
+    """Return the first such white space directly behind a colon; "" for none."""
     return next((after for before, after in pairwise(text) if before == ":" and after in BLANKS), "")
 
 

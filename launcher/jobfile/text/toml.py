@@ -1,4 +1,4 @@
-"""TOML text → plain values. Positions come from `toml_positions`, on demand."""
+"""Parse TOML text into plain values. Positions come from `toml_positions`, on demand."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MAX_DUPLICATES = 50
 
 
 def parse_toml(source: Source) -> Document:
-    """Parse a TOML document. Never raises: what is wrong is among the document's problems."""
+    """Parse a TOML document. Never raises: faults are among the document's problems."""
     problems: list[Diagnostic] = []
     text = source.text
     for _ in range(_MAX_DUPLICATES):
@@ -65,7 +65,7 @@ def _nowhere() -> Spot:
 
 
 def _over_limit(value: Any, depth: int, count: list[int]) -> str:
-    """ "deep" or "many" when the value has too many levels or parts, else ""."""
+    """Return "deep" or "many" when the value has too many levels or parts, else ""."""
     count[0] += 1
     if count[0] > MAX_NODES:
         return "many"
@@ -80,10 +80,10 @@ def _over_limit(value: Any, depth: int, count: list[int]) -> str:
 def _without_duplicate(
     source: Source, text: str, error: tomli.TOMLDecodeError, problems: list[Diagnostic]
 ) -> str | None:
-    """Note a key that stands twice; the text with its statement blanked, so that the rest is checked too.
+    """Note a duplicate key; return the text with its statement blanked, so that the rest is checked too.
 
-    None when nothing can be checked behind it: the error is another one, or a whole table stands twice (its
-    keys would fall to the table before it).
+    None when the rest cannot be checked: the error is another one, or a whole table is a duplicate (its keys
+    would fall to the table before it).
     """
     if not _DUPLICATE.search(str(error)):
         return None
@@ -109,7 +109,7 @@ def _duplicate(
     related: tuple[Related, ...]
     keys, inside = statement.keys, (path[:size] for size in range(1, len(path)))
     closed = next((each for each in inside if each in seen and _is_inline(seen[each])), None)
-    if closed is not None:  # the table or key belongs into an inline table that ended above
+    if closed is not None:  # the table or key extends an inline table that ended above
         dotted, first = ".".join(map(str, closed)), seen[closed]
         message = f"`{dotted}` ends with its braces: nothing can be added to it here"
         hint = f"or begin `{dotted}` with [{dotted}] instead of braces, and write a line for each of its keys"
@@ -136,7 +136,7 @@ def _related(source: Source, statement: Statement, message: str) -> Related:
 
 
 def _first(path: Path, seen: dict[Path, Statement]) -> Statement | None:
-    """The statement that `path` collides with: the same path, one below it, or a value above it."""
+    """Return the statement that `path` collides with: the same path, one below it, or a value above it."""
     plain = path[:-1] if isinstance(path[-1], int) else path
     for exact in (path, plain):
         if exact in seen:
@@ -148,7 +148,7 @@ def _first(path: Path, seen: dict[Path, Statement]) -> Statement | None:
 
 
 def _offset(source: Source, error: tomli.TOMLDecodeError) -> int:
-    """Where tomli stopped. Its attributes are younger than our oldest tomli; its text is not."""
+    """Return the offset where tomli stopped, from the error's text: our oldest tomli lacks the attributes."""
     place = _PLACE.search(str(error))
     if not place:
         return len(source.text)
@@ -206,14 +206,14 @@ def _syntax(source: Source, error: tomli.TOMLDecodeError) -> Diagnostic:
 
 
 def _unquoted(text: str, at: int) -> re.Match[str] | None:
-    """The text without quotes of which tomli took the first characters for a number: `2h`, `1.2.3`."""
+    """Return the unquoted text whose first characters tomli took for a number: `2h`, `1.2.3`."""
     before = re.search(r"(?<=[\s=])[0-9A-Za-z.:+-]+\Z", text[text.rfind("\n", 0, at) + 1 : at])
     word = _WORD.match(text, at - len(before[0])) if before else None
     return word if word and not word[0].isdigit() else None
 
 
 def _opened(text: str, at: int) -> int | None:
-    """Where the text in three quotes begins that goes on at `at`; None where there is none."""
+    """Return the start of the text in three quotes that contains `at`; None where there is none."""
     for quotes in ('"' * 3, "'" * 3):
         if text.count(quotes, 0, at) % 2:
             return text.rfind(quotes, 0, at)
@@ -221,7 +221,7 @@ def _opened(text: str, at: int) -> int | None:
 
 
 _WHOLE = re.compile(r""" "[^"]*" | '[^']*' | (?:[^\[{"'\#:]|:(?!\s))* """, re.VERBOSE)
-"""A value of YAML, in quotes or of one word or several, that no comma has cut off."""
+"""A YAML value, quoted or of several words, that no comma cuts off."""
 
 
 def _colon(source: Source, at: int, said: str) -> Diagnostic | None:
@@ -289,7 +289,7 @@ def _value_label(word: str) -> str:
     return "text needs quotes" + ("" if '"' in word or "\\" in word else f': "{word}"')
 
 
-# What tomli says → what is wrong, and the remedy.
+# Message of tomli → our message and the remedy.
 _WORDS: tuple[tuple[str, str, str], ...] = (
     ("Expected '=' after a key", "a `=` is missing after the key", "write `key = value`"),
     ("Invalid statement", "this begins neither a key nor a table", "write `key = value` or `[table]`"),

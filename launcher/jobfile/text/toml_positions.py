@@ -1,7 +1,7 @@
-"""Where the keys and values of a TOML text stand, and where it needs TOML 1.1.
+"""Find the places of keys and values in a TOML text, and of parts that need TOML 1.1.
 
-A scanner over text that tomli has accepted: it reads just enough to find the ends of keys and values, and is
-run only when a problem has to be placed or a number is wanted as it was written.
+This scanner reads text that tomli has accepted, just enough to find the ends of keys and values. It runs only
+when a problem has to be placed, or the original text of a number is needed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PLAIN = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:[^\s,\]}#]*|[^\s,\]}#]+")
 
 
 class NotToml(ValueError):
-    """The scanner met something that valid TOML does not have. `at` is the offset."""
+    """The scanner met text that is not valid TOML, at the offset `at`."""
 
     def __init__(self, at: int) -> None:
         super().__init__(f"no TOML at offset {at}")
@@ -66,7 +66,7 @@ def scan(text: str) -> Spot:
 
 
 def statements(text: str) -> Iterator[Statement]:
-    """The statements of a text, in order. Raises NotToml at the first that is none."""
+    """Yield the statements of a text, in order. Raises NotToml at the first invalid one."""
     at = _skip(_BLANK, text, 0)
     while at < len(text):
         start = at
@@ -82,7 +82,7 @@ def statements(text: str) -> Iterator[Statement]:
 
 
 def paths(found: Iterator[Statement]) -> Iterator[tuple[Path, Statement]]:
-    """Each statement with the path it declares; items of arrays of tables are counted."""
+    """Yield each statement with the path that it declares; items of arrays of tables are numbered."""
     header: Path = ()
     counts: dict[Path, int] = {}
     for statement in found:
@@ -109,7 +109,7 @@ def _pair(text: str, at: int) -> tuple[tuple[Key, ...], Spot, int]:
 
 
 def _keys(text: str, at: int) -> tuple[tuple[Key, ...], int]:
-    """A dotted key and the offset behind it and its white space."""
+    """Return a dotted key, and the offset behind it and its white space."""
     keys: list[Key] = []
     while True:
         at = _skip(_SPACE, text, at)
@@ -194,7 +194,7 @@ def _open(root: Spot, header: Statement) -> Spot:
 
 
 def _descend(table: Spot, keys: list[Key]) -> Spot:
-    """The table below `table`; tables that are not there yet are made, of an array it is the last item."""
+    """Return the table below `table`: a new one where it is missing, and the last item of an array."""
     for key in keys:
         entries = table.entries
         if entries is None:
@@ -241,9 +241,9 @@ _ONE_LINE = "write the table on one line and without a comma at its end, or belo
 
 
 def newer_toml(text: str) -> Iterator[tuple[int, int, str, str]]:
-    """Start, end, what it is and what to write instead, of everything that TOML 1.0 does not have.
+    """Yield start, end, description and replacement of each construct that TOML 1.0 lacks.
 
-    The text is valid TOML 1.1. An inline table is named once, whatever there is in it.
+    The text must be valid TOML 1.1. An inline table is reported once, whatever it contains.
     """
     open_marks: list[tuple[str, int]] = []
     named: set[int] = set()

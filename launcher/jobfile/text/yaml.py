@@ -1,9 +1,9 @@
-"""YAML text → plain values with positions, in one pass over the parser's events.
+"""Parse YAML text into plain values with positions, in one pass over the parser's events.
 
-The tree is built by us (`yaml_tree`) rather than by ruamel: it bounds aliases and merge keys (a 22-line chain
-of them takes the library's own constructors seconds), resolves scalars by YAML 1.2, and knows where every key
-stands. The C parser is 15 times faster and refuses everyday text such as `{image: python:3.12}`; so it goes
-first where it agrees with the pure one, and the pure parser has the last word on every error.
+We build the tree, not ruamel: ours bounds aliases and merge keys (a 22-line chain of them takes the library's
+constructors seconds), resolves scalars by YAML 1.2, and knows the place of every key. The C parser is 15
+times faster but refuses everyday text such as `{image: python:3.12}`. So it runs first where both parsers
+agree, and the pure parser decides on every error.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class _Stop(Exception):
 
 
 class TreeBuilder:
-    """Builds values and spots from events. One per attempt at parsing."""
+    """Builds values and spots from events. A builder serves one attempt at parsing."""
 
     def __init__(self, source: Source, next_event: NextEvent) -> None:
         self.source = source
@@ -169,7 +169,7 @@ class TreeBuilder:
         return event.value
 
     def _no_half_pairs(self, event: Any) -> None:
-        # "\ud800" names half of a UTF-16 pair: no file, argument or digest can hold it.
+        # "\ud800" is half of a UTF-16 pair: no file, argument or digest can hold it.
         if any("\ud800" <= char <= "\udfff" for char in event.value):
             start, end = event.start_mark.index, event.end_mark.index
             hint = "write the character itself, or \\U with eight digits"
@@ -228,7 +228,7 @@ class TreeBuilder:
         return values, spot, levels + 1
 
     def _key(self, event: Any, depth: int) -> str | None:
-        """The text of a key; None when it is no text, which is noted."""
+        """Return the text of a key; None for a key that is no text, which is noted."""
         if type(event) is ScalarEvent and not event.anchor:
             # The usual case, without a spot.
             key = self._scalar(event) if event.tag or not event.implicit[0] else resolve_plain(event.value)
@@ -243,7 +243,7 @@ class TreeBuilder:
         return None
 
     def _no_blank_letters(self, event: Any, key: str) -> None:
-        """A key that begins or ends with white space which is a letter to YAML."""
+        """Note a key that begins or ends with white space that YAML takes for a letter."""
         if event.style or event.anchor:
             return
         is_first = key[0] in BLANKS
@@ -262,7 +262,7 @@ class TreeBuilder:
         place: Spot,
         key: tuple[int, int],
     ) -> None:
-        """Take over what `<<` names: the mapping's own keys win, earlier sources win over later ones."""
+        """Merge the mappings that `<<` names: own keys win, and earlier sources win over later ones."""
         sources = value if isinstance(value, list) else [value]
         spots = place.items if isinstance(value, list) and place.items is not None else [place]
         if len(sources) > MAX_MERGES:
@@ -329,7 +329,7 @@ class TreeBuilder:
 
 try:
     from _ruamel_yaml import CParser  # type: ignore[import-not-found]
-except ImportError:  # no C library on this platform: only slower
+except ImportError:  # without the C library on this platform, parsing is only slower
     CParser = None
 
 # Where the C parser is known to differ from the pure one without an error: tabs, the exotic line breaks,
@@ -338,7 +338,7 @@ _PURE_ONLY = re.compile(r"[\t\x85\u2028\u2029\ufeff]|^%|[&*][^\s,\[\]{}&*]*:", r
 
 
 def parse_yaml(source: Source) -> Document:
-    """Parse one YAML document. Never raises: what is wrong is among the document's problems."""
+    """Parse one YAML document. Never raises: faults are among the document's problems."""
     if CParser is not None and not _PURE_ONLY.search(source.text):
         try:
             return TreeBuilder(source, CParser(source.text).get_event).document()
@@ -348,7 +348,7 @@ def parse_yaml(source: Source) -> Document:
 
 
 def parse_pure(source: Source) -> Document:
-    """Parse with the pure parser, the judge of what is YAML."""
+    """Parse with the pure parser, which decides what valid YAML is."""
     builder = TreeBuilder(source, _pure_events(source.text).__next__)
     try:
         return builder.document()

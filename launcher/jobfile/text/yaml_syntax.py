@@ -1,4 +1,4 @@
-"""YAML errors in our words: syntax, and what is YAML and still wrong in a job file."""
+"""Word YAML errors: faulty syntax, and valid YAML that is wrong in a job file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 _HEADER = re.compile(r"(?:^|[\s:-])[|>][-+0-9]{0,2}(?:\s+#.*)?\s*$")
-"""A line that a text of several lines begins behind."""
+"""The end of a line after which a block of text begins."""
 
 
 class _Trouble(NamedTuple):
@@ -52,7 +52,7 @@ class _Trouble(NamedTuple):
 
 
 def describe_syntax(source: Source, error: MarkedYAMLError) -> Diagnostic:
-    """The diagnostic for what the parser refused."""
+    """Return the diagnostic for the parser's error."""
     known = conflict(source) or fence(source) or _json_comment(source)
     if known is not None:
         return known
@@ -90,7 +90,7 @@ _ASSIGNMENT = re.compile(r"( *)([\w.-]+) = (.+)")
 
 
 def _assigned(trouble: _Trouble) -> Diagnostic | None:
-    """`key = value` of TOML, in the line of the error or in the line that its text begins with."""
+    """Find `key = value` of TOML in the line of the error, or in the first line of its text."""
     source = trouble.source
     begin = trouble.at if trouble.began is None else trouble.began
     for number in dict.fromkeys(source.position(at)[0] for at in (begin, trouble.at)):
@@ -106,7 +106,7 @@ def _assigned(trouble: _Trouble) -> Diagnostic | None:
 
 
 def _quoted(trouble: _Trouble, text: str) -> str:
-    """ ": " and a text in quotes that it does not hold; "" where it holds both kinds, or may be secret."""
+    """Return ": " and a text in quotes of the kind that it lacks; "" where it has both, or may be secret."""
     if trouble.source.has_secret(trouble.at) or ("'" in text and ('"' in text or "\\" in text)):
         return ""
     return f": '{text}'" if '"' in text or "\\" in text else f': "{text}"'
@@ -154,7 +154,7 @@ def _unclosed_quote(trouble: _Trouble) -> Diagnostic | None:
 
 
 def _flow(trouble: _Trouble) -> Diagnostic | None:
-    """A list or mapping in brackets: unclosed, or with text in it that needs quotes."""
+    """Describe a list or mapping in brackets that is unclosed, or holds text that needs quotes."""
     text, at = trouble.source.text, trouble.at
     if text[at : at + 1] == "{" and text[at - 1 : at] == "$":
         return trouble.says(at - 1, at + 1, "`${` needs quotes inside brackets", 'write "${…}"')
@@ -176,7 +176,7 @@ def _flow(trouble: _Trouble) -> Diagnostic | None:
 
 
 def _mapping_in_value(trouble: _Trouble) -> Diagnostic | None:
-    """`: ` where a value is going on: text that needs quotes, or a line with the wrong indentation."""
+    """Describe `: ` within a value: text that needs quotes, or a line with the wrong indentation."""
     before = trouble.line_before
     if re.search(r"[^\s:]:\s+(?=\S)", before):
         start = trouble.at - len(before) + _IN_BLOCK.match(before).end()  # type: ignore[union-attr]
@@ -193,7 +193,7 @@ _KEY = re.compile(r"( *)(?:- )?([\w.-]+):")
 
 
 def _indented_like(trouble: _Trouble, start: int) -> str:
-    """A label: the indentation of the key in the line above, or of the one around it."""
+    """Return a label: the indentation of the key in the line above, or of the key around it."""
     number, column = trouble.source.position(start)
     above = (_KEY.match(trouble.source.line(each)) for each in range(number - 1, 0, -1))
     keys = [(len(key[1]), key[2]) for key in above if key]
@@ -211,7 +211,7 @@ _OPENED = re.compile(r"(?P<indent> *)(?:- )?(?P<key>[\w.-]+):(?: +[^|>\s#].*)?")
 
 
 def _unmarked(trouble: _Trouble, start: int) -> Diagnostic | None:
-    """A script in several lines below a key that has no `|`."""
+    """Describe a script of several lines below a key that lacks a block mark."""
     source = trouble.source
     number, column = source.position(start)
     least, lines = column - 1, 0
@@ -253,12 +253,12 @@ def _no_colon(trouble: _Trouble) -> Diagnostic | None:
 
 
 def _dedented(trouble: _Trouble, start: int) -> Diagnostic | None:
-    """A line that a text (`|`, `>`) above it would go on with, were it indented as deep."""
+    """Describe a line that is meant to continue the text (`|`, `>`) above, but is indented too little."""
     source = trouble.source
     number, column = source.position(start)
     written = source.line(number).strip()
     indent = _text_above(source, number, column)
-    if indent is None or " " not in written:  # one word is rather a key without its colon
+    if indent is None or " " not in written:  # a single word is probably a key without its colon
         return None
     message = "this line is indented less than the text that it belongs to"
     label = f"indent it by {indent} spaces, like the text above"
@@ -280,7 +280,7 @@ def _text_above(source: Source, number: int, column: int) -> int | None:
 
 
 def _block(trouble: _Trouble) -> Diagnostic | None:
-    """A block mapping or list goes on with something that does not belong to it."""
+    """Describe a part that does not belong to the block mapping or list before it."""
     if "mapping start" in trouble.said or "sequence start" in trouble.said:
         message = "the indentation of this line fits no line above"
         label = _indented_like(trouble, trouble.at) or "indent it like the keys that it belongs to"
@@ -386,7 +386,7 @@ _KNOWN: tuple[tuple[str, Callable[[_Trouble], Diagnostic | None]], ...] = (
 
 
 def describe_key(source: Source, start: int, end: int, key: Any) -> Diagnostic:
-    """A key that is no text: a number, a word like `true`, or a whole collection (`{{ x }}`)."""
+    """Describe a key that is no text: a number, a word like `true`, or a collection (`{{ x }}`)."""
     if source.text.startswith("{{", max(0, start - 1)) and source.text[start : start + 1] == "{":
         hint = "references are written `$<var.NAME>`; text with braces needs quotes"
         message = "`{{` begins a mapping in YAML, no template"
