@@ -55,7 +55,7 @@ def asked() -> list[str]:
     return [what for what, _ in CALLS]
 
 
-def test_a_plan_makes_one_dry_run_of_what_it_starts_and_keeps_the_request(launch: Launch) -> None:
+def test_a_plan_makes_one_dry_run_of_each_job_that_it_starts_and_keeps_the_request(launch: Launch) -> None:
     plan = make_plan([launch])
     assert asked() == ["dry run"]
     bound = plan.steps[0].bound

@@ -80,12 +80,12 @@ def test_where_the_former_files_are_not_on_record_the_size_is_shown(applied: Pat
     )
 
 
-def test_a_plan_keeps_nothing(folder: Path, tmp_path: Path) -> None:
+def test_a_plan_writes_nothing_to_the_state_folder(folder: Path, tmp_path: Path) -> None:
     make_plan([load(tmp_path)])
     assert not os.path.exists(paths.home())
 
 
-def test_a_workspace_that_is_new_tells_its_size(tmp_path: Path, folder: Path) -> None:
+def test_a_new_workspace_shows_its_size(tmp_path: Path, folder: Path) -> None:
     apply_launches([load(tmp_path, "")], wait=True)
     text = plan_text(make_plan([load(tmp_path)]))
     assert '+ workspace = "src"\n' in text

@@ -99,7 +99,7 @@ def test_an_error_names_the_argument_and_what_was_meant(words, problem, hint):
     assert caught.value.hint == (hint or "see `launcher test --help`")
 
 
-def test_missing_words_and_those_too_many_are_refused():
+def test_missing_words_and_surplus_words_are_refused():
     with pytest.raises(UsageError, match="the following arguments are required: APP"):
         parsed(declare_one, [])
     with pytest.raises(UsageError, match="unexpected argument `c`"):

@@ -164,7 +164,7 @@ def test_every_command_has_the_option_or_a_reason(name):
 
 
 @pytest.mark.parametrize("argv", [words for lines in SUCCESS.values() for words in lines], ids=" ".join)
-def test_a_success_is_a_document(world, argv):
+def test_each_successful_command_prints_one_document(world, argv):
     out = world.launcher(*as_json(argv)).out
     documents = [json.loads(line) for line in out.splitlines()] if argv[0] in LINES else [json.loads(out)]
     assert documents
@@ -180,7 +180,7 @@ def as_json(argv):
 
 
 @pytest.mark.parametrize("name", WITH_JSON)
-def test_a_failure_is_one_object_of_the_error(world, name):
+def test_each_failed_command_prints_one_error_object(world, name):
     argv, code = FAILURES.get(name, ([name, "too", "many", "words"], "usage"))
     done = world.launcher(*as_json(argv), code=None)
     found = json.loads(done.out)
@@ -191,7 +191,7 @@ def test_a_failure_is_one_object_of_the_error(world, name):
 
 
 @pytest.mark.parametrize("name", WITH_JSON)
-def test_a_wrong_command_line_is_one_object_too(name, capsys):
+def test_a_wrong_command_line_prints_one_error_object(name, capsys):
     assert main([name, "--json", "--nope"]) == 64
     done = capsys.readouterr()
     found = json.loads(done.out)
@@ -277,7 +277,7 @@ def test_files_that_cannot_be_formatted_are_problems_of_the_result(scenario):
     [["wait", "job"], pytest.param(["run", "job.launcher.yaml"], marks=pytest.mark.slow)],
     ids=["wait", "run"],
 )
-def test_an_interrupt_is_an_object_too(scenario, argv):
+def test_an_interrupt_prints_an_error_object(scenario, argv):
     gate = scenario.gate()
     file = scenario.job(gate.script)
     if argv[0] == "wait":

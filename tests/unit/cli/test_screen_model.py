@@ -71,7 +71,7 @@ def test_a_filter_takes_apps_that_have_every_word_and_a_state_of_the_view():
     assert not Filter(view="live").takes(failed)
 
 
-def test_the_many_of_one_file_in_one_state_share_a_row():
+def test_many_apps_of_one_file_in_one_state_share_a_row():
     many = [app(f"sweep-{n}", "queued", at=float(n)) for n in range(FEW + 1)]
     families = {each.app_id: ("origin", "sweep.launcher.yaml") for each in many}
     jobs = Jobs()

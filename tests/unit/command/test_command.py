@@ -114,7 +114,7 @@ run(["sh", "-c", "sleep 1000 & echo $$ $! > {tmp_path}/pids; wait"])
     assert processes.gone(pids, timeout_s=60)
 
 
-def test_a_handler_for_ctrl_c_stays_the_program_s_own():
+def test_a_handler_of_the_program_for_ctrl_c_stays_in_place():
     def mine(number: int, frame: object) -> None: ...
 
     before = signal.signal(signal.SIGINT, mine)
