@@ -30,13 +30,15 @@ def read_both_ways(state: str) -> list[Container]:
 
 
 @pytest.mark.parametrize(("state", "live", "ended", "was_started"), MEANING)
-def test_a_state(state: str, live: bool, ended: bool, was_started: bool) -> None:
+def test_each_state_says_whether_a_container_is_live_has_ended_and_was_started(
+    state: str, live: bool, ended: bool, was_started: bool
+) -> None:
     for found in read_both_ways(state):
         assert (found.live, found.ended, found.was_started) == (live, ended, was_started)
 
 
 @pytest.mark.parametrize("state", ["running", "stopped", "hibernating", ""])
-def test_what_is_live_has_no_end_and_no_exit_code(state: str) -> None:
+def test_a_live_container_has_no_end_and_no_exit_code(state: str) -> None:
     """The engine tells those of the run before."""
     found = read_both_ways(state)[1]
     assert (found.ended_at, found.exit_code) == (None, None)

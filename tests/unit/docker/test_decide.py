@@ -66,7 +66,9 @@ ONCE = (1, "APPLICATION")
         ),
     ],
 )
-def test_the_next_thing_to_do(state_text: tuple[str, ...], facts: dict[str, Any], action: str) -> None:
+def test_the_next_step_follows_from_containers_and_journal(
+    state_text: tuple[str, ...], facts: dict[str, Any], action: str
+) -> None:
     assert next_of(*state_text, **facts) == action
 
 
@@ -107,5 +109,7 @@ SLOWLY = (2, "REPLICA", 9)
         (("exited 3.cancelled", "running"), {"events": (GO, PAUSED)}, "stop id1"),
     ],
 )
-def test_a_pause_hides_nothing_else(state_text: tuple[str, ...], facts: dict[str, Any], action: str) -> None:
+def test_a_pause_before_a_restart_delays_no_other_step(
+    state_text: tuple[str, ...], facts: dict[str, Any], action: str
+) -> None:
     assert next_of(*state_text, **{"retries": SLOWLY, **facts}) == action

@@ -108,7 +108,7 @@ def _found(row: Row) -> list[Container]:
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS.keys())
-def test_a_history_has_one_outcome(row: Row) -> None:
+def test_each_history_leads_to_its_expected_state_and_message(row: Row) -> None:
     found = _found(row)
     events = journal(*row.events)
     app = viewed(found, events, EXPECTED, engine_started_at=row.engine)
@@ -148,7 +148,7 @@ def test_an_attempt_waits_until_a_replica_was_started_or_its_end_is_on_record(ot
         (10.0, False, True, ""),  # the engine's network is made before its first container starts
     ],
 )
-def test_the_table_of_ends_that_launcher_did_not_ask_for(engine, by_itself, watched, lost):
+def test_an_end_that_launcher_did_not_request_is_lost_as_the_table_says(engine, by_itself, watched, lost):
     ended = container(0, "exited 0")
     assert why_lost(ended, journal(GO).app, engine, watched=watched, by_itself=by_itself) == lost
 

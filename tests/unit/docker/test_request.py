@@ -49,7 +49,7 @@ def one(role=None, **cfg):
     return request(AppDef("a", [role or Role("r", "i", entrypoint="true")]), **cfg).containers[0]
 
 
-def test_a_replica_in_full():
+def test_the_request_of_a_replica_has_every_field():
     container = request().containers[2]
     assert container.image == "web:1"
     assert container.command == ["python", "-m", "train", "train-1-abcde", "1", "$<app_id>"]
@@ -158,12 +158,12 @@ def test_the_engine_restarts_nothing_after_a_pause(policy):
     assert "rules:" not in str(request(AppDef("a", [WORKER])))
 
 
-def test_what_a_resource_leaves_open_is_not_limited():
+def test_an_amount_that_a_resource_leaves_open_is_not_limited():
     given = one().kwargs.keys()
     assert given.isdisjoint({"mem_limit", "shm_size", "nano_cpus", "device_requests", "devices"})
 
 
-def test_options_of_the_containers():
+def test_options_of_the_containers_reach_the_request_of_each_container():
     kwargs = one(user="1000:100", workdir="/w", privileged=True, init=False, log_max_size="1k").kwargs
     assert (kwargs["user"], kwargs["working_dir"], kwargs["privileged"]) == ("1000:100", "/w", True)
     assert kwargs["init"] is False
@@ -215,7 +215,7 @@ def test_an_option_that_a_role_cannot_set_is_refused(cfg, shown):
     assert shown in str(error.value)
 
 
-def test_options_of_the_app():
+def test_options_of_the_app_reach_the_request_of_the_job():
     job = request(timeout_s=60, grace_s=2, copy_env=["AWS_*"], image_pull="never")
     assert (job.timeout_s, job.grace_s, job.copy_env, job.image_pull) == (60, 2.0, ["AWS_*"], "never")
     assert job.scratch == "train-1-abcde-scratch"
@@ -293,7 +293,7 @@ def test_an_option_out_of_range_is_refused_with_its_name(cfg, hint):
     assert hint in (error.value.hint or "")
 
 
-def test_what_is_given_differently_is_reported():
+def test_fields_that_docker_treats_differently_are_noted():
     role = replace(WORKER, min_replicas=1, env={"LAUNCHER_RANK0_HOST": "there"})
     text = "\n".join(request(AppDef("a", [role]), network="host").notes)
     assert "LAUNCHER_RESTART is not set" in text

@@ -48,7 +48,7 @@ def test_a_pull_goes_without_credentials_where_there_are_none(tmp_path, monkeypa
         ("ghcr.io/a/b@sha256:0", "ghcr.io"),
     ],
 )
-def test_the_registry_of_an_image(image: str, registry: str) -> None:
+def test_the_registry_is_read_from_the_name_of_an_image(image: str, registry: str) -> None:
     assert registry_of(image) == registry
 
 
