@@ -52,7 +52,7 @@ def advised(folder: Path, text: str) -> str:
         (TOML_ROLE + 'env = {API_TOKEN = "abc"}\n', '"abc"'),
     ],
 )
-def test_what_it_says_to_write_is_valid_there(tmp_path: Path, text: str, wrong: str) -> None:
+def test_the_text_that_a_message_advises_is_valid_in_its_place(tmp_path: Path, text: str, wrong: str) -> None:
     right = advised(tmp_path, text)
     assert right != ""
     assert lines(compile_text(tmp_path, text.replace(wrong, right), name=name_for(text))) == []
@@ -71,7 +71,7 @@ def test_what_it_says_to_write_is_valid_there(tmp_path: Path, text: str, wrong: 
         (TOML_HEAD + '[role.main]\nentrypoint = "sh"\n', "role"),
     ],
 )
-def test_a_key_near_a_missing_one_is_a_slip_and_nothing_else(tmp_path: Path, text: str, wrong: str) -> None:
+def test_a_key_near_a_missing_key_is_reported_only_as_a_slip(tmp_path: Path, text: str, wrong: str) -> None:
     (found,) = compile_text(tmp_path, text, name=name_for(text)).diagnostics
     assert (found.code, found.hint) == ("unknown-field", "")
     meant = re.fullmatch(r"did you mean `(\w+)`\?", found.label)
@@ -178,7 +178,7 @@ def test_a_text_without_a_target_is_no_mount_of_compose(tmp_path: Path) -> None:
         (TOML_ROLE + "timeout = 2h\n", "2h"),
     ],
 )
-def test_what_other_tools_write_is_shown_as_it_is_written_here(tmp_path: Path, text: str, wrong: str) -> None:
+def test_the_spelling_of_another_tool_gets_ours_as_advice(tmp_path: Path, text: str, wrong: str) -> None:
     (found,) = compile_text(tmp_path, text, name=name_for(text)).diagnostics
     advice = re.fullmatch(r"(?:write |such as `)(.*?)`?", found.label)
     right = advice[1] if advice else f'"{wrong}"'
@@ -204,7 +204,7 @@ def test_the_environment_is_read_through_a_variable(tmp_path: Path, name: str, f
     assert lines(compile_text(tmp_path, right, name=name_for(text), environ={name: "x"})) == []
 
 
-def test_a_secret_outside_of_env_is_sent_there(tmp_path: Path) -> None:
+def test_a_secret_outside_of_env_gets_the_advice_to_move_it_there(tmp_path: Path) -> None:
     text = HEAD + "roles: {main: {entrypoint: sh, args: [$<secret.HF>]}}\n"
     (found,) = compile_text(tmp_path, text).diagnostics
     entry = re.search("`(HF: .*)`$", found.label)
@@ -229,7 +229,7 @@ NBSP = "\u00a0"
         TOML_HEAD + f'[roles.main]\nentrypoint ={NBSP}"sh"\n',
     ],
 )
-def test_a_no_break_space_is_called_so(tmp_path: Path, text: str) -> None:
+def test_a_no_break_space_is_named_as_such(tmp_path: Path, text: str) -> None:
     (found,) = compile_text(tmp_path, text, name=name_for(text)).diagnostics
     assert "no-break space (U+00A0)" in found.message + found.label
     assert "plain space" in found.label + found.hint
@@ -244,7 +244,7 @@ def test_a_no_break_space_is_called_so(tmp_path: Path, text: str) -> None:
         TOML_ROLE + '<<<<<<< HEAD\nargs = ["a"]\n=======\nargs = ["b"]\n>>>>>>> branch\n',
     ],
 )
-def test_a_merge_conflict_is_called_so(tmp_path: Path, text: str) -> None:
+def test_a_merge_conflict_is_named_as_such(tmp_path: Path, text: str) -> None:
     (found,) = compile_text(tmp_path, text, name=name_for(text)).diagnostics
     assert found.message == "a merge conflict begins here"
     assert found.span.line == text.splitlines().index("<<<<<<< HEAD") + 1
@@ -260,7 +260,9 @@ def test_a_merge_conflict_is_called_so(tmp_path: Path, text: str) -> None:
         ("    args:\n    - -c\n    - |\n        if x; then\n      echo b\n        fi\n", "      echo b"),
     ],
 )
-def test_a_dedented_line_of_a_text_is_indented_as_it_says(tmp_path: Path, body: str, line: str) -> None:
+def test_a_dedented_line_of_a_text_is_valid_when_indented_as_advised(
+    tmp_path: Path, body: str, line: str
+) -> None:
     (found,) = compile_text(tmp_path, ROLE + body).diagnostics
     assert found.message == "this line is indented less than the text that it belongs to"
     spaces = re.search(r"by (\d+) spaces", found.label)
@@ -269,7 +271,7 @@ def test_a_dedented_line_of_a_text_is_indented_as_it_says(tmp_path: Path, body: 
     assert lines(compile_text(tmp_path, right)) == []
 
 
-def test_a_key_without_a_colon_below_a_text_is_still_that(tmp_path: Path) -> None:
+def test_a_key_without_a_colon_below_a_text_is_reported_as_such(tmp_path: Path) -> None:
     text = ROLE + "    args:\n      - |\n        echo a\n    image\n"
     assert [found.label for found in compile_text(tmp_path, text).diagnostics] == ["a colon is missing"]
 

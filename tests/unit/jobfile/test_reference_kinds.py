@@ -90,7 +90,7 @@ def test_doubled_dollars_write_the_reference_itself(tmp_path: Path, name: str) -
         ("role.main.port", "`$<role.main.port>` names nothing", "write `$<role.main.host>`"),
     ],
 )
-def test_what_names_nothing_is_an_error_with_the_nearest(tmp_path, written, message, label):
+def test_a_reference_that_names_nothing_is_an_error_with_the_nearest_name(tmp_path, written, message, label):
     text = TOP + f"roles: {{main: {{entrypoint: x, args: ['a $<{written}>']}}}}\n"
     compiled = compile_text(tmp_path, text)
     assert lines(compiled) == [f"8:41 unknown-reference {message}"]
@@ -140,7 +140,9 @@ def test_without_a_repository_there_is_no_commit(tmp_path: Path, placeholders: b
     ]
 
 
-def test_before_the_first_commit_and_off_every_branch(repository: Path, tmp_path: Path) -> None:
+def test_git_references_are_errors_before_the_first_commit_and_off_every_branch(
+    repository: Path, tmp_path: Path
+) -> None:
     git(repository, "checkout", "-q", "--detach")
     assert places(compile_text(repository, SHA)) == ["3:68 no-commit"]
     (tmp_path / "new").mkdir()
@@ -148,7 +150,7 @@ def test_before_the_first_commit_and_off_every_branch(repository: Path, tmp_path
     assert "the repository has no commit yet" in lines(compile_text(tmp_path / "new", SHA))[0]
 
 
-def test_a_commit_changes_the_digest_of_what_names_it(repository: Path) -> None:
+def test_a_new_commit_changes_the_digest_of_a_job_that_names_the_commit(repository: Path) -> None:
     from launcher.specs import digest, document
 
     (before,) = launches(repository, SHA).values()

@@ -76,7 +76,7 @@ def test_a_target_with_another_scheduler_drops_the_options_of_roles(tmp_path, ta
     assert roles(compiled(tmp_path, "{shm_size: 8m}", top, target="dev")) == expected
 
 
-def test_an_option_of_the_whole_job_is_sent_there(tmp_path):
+def test_an_option_of_the_whole_job_gets_the_advice_to_move_it_to_the_job(tmp_path):
     [found] = compiled(tmp_path, "{network: host}").errors
     assert (found.span.line, found.code) == (6, "unknown-option")
     assert found.label == "move it to `cfg` of the job"

@@ -43,15 +43,15 @@ def schemas(schema: Any) -> Iterator[dict[str, Any]]:
             yield from schemas(part)
 
 
-def test_it_is_a_schema_of_its_draft() -> None:
+def test_the_job_schema_is_valid_under_its_draft() -> None:
     Draft202012Validator.check_schema(job_schema())
 
 
-def test_only_keywords_that_every_engine_obeys() -> None:
+def test_the_job_schema_has_only_keywords_that_every_engine_obeys() -> None:
     assert {key for schema in schemas(job_schema()) for key in schema} <= OBEYED | WORDS
 
 
-def test_nothing_but_words_beside_a_reference() -> None:
+def test_only_descriptive_keywords_stand_beside_a_reference() -> None:
     for schema in schemas(job_schema()):
         assert "$ref" not in schema or schema.keys() <= {"$ref"} | WORDS
 
@@ -93,7 +93,7 @@ def test_every_pattern_says_what_it_wants() -> None:
 
 
 @pytest.mark.slow
-def test_beside_a_choice_of_tagged_mappings_stands_what_they_have_in_common() -> None:
+def test_a_choice_of_tagged_mappings_declares_their_common_fields() -> None:
     choices = [schema for schema in schemas(job_schema()) if "oneOf" in schema]
     assert choices
     for choice in choices:

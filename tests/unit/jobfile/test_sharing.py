@@ -303,7 +303,7 @@ jobs:
 """
 
 
-def test_what_stands_beside_jobs_lies_under_each(repository: Path) -> None:
+def test_fields_beside_jobs_apply_to_each_job(repository: Path) -> None:
     write(repository, SEVERAL)
     made = {str(launch.key): launch for launch in compiled(repository).launches}
     shown = {key: (flat(launch)["args"], launch.timeout_s, launch.scheduler) for key, launch in made.items()}
@@ -317,7 +317,7 @@ def test_what_stands_beside_jobs_lies_under_each(repository: Path) -> None:
     assert [need.job for launch in made.values() for need in launch.needs] == ["c-1", "c-2"]
 
 
-def test_targets_of_one_job_are_none_of_the_others(repository: Path) -> None:
+def test_the_targets_of_one_job_do_not_apply_to_the_others(repository: Path) -> None:
     write(repository, SEVERAL)
     assert [launch.timeout_s for launch in compiled(repository, target="dev").launches] == [60, 60, 60, 60]
     assert [launch.key.job for launch in compiled(repository, target="more").launches] == ["a"]
@@ -342,7 +342,7 @@ def test_a_job_has_the_digest_that_it_has_in_a_file_of_its_own(repository: Path,
         assert digest(document(several[name])) == digest(document(apart[name]))
 
 
-def test_a_circle_of_two_jobs_leaves_the_third(repository: Path) -> None:
+def test_a_circle_of_two_jobs_does_not_invalidate_the_third_job(repository: Path) -> None:
     role = ROLE.strip()
     text = f"{JOBS}jobs:\n  a: {{needs: [b], {role}}}\n  b: {{needs: [a], {role}}}\n  c: {{{role}}}\n"
     write(repository, text)
@@ -351,14 +351,14 @@ def test_a_circle_of_two_jobs_leaves_the_third(repository: Path) -> None:
     assert [launch.key.job for launch in result.launches] == ["c"]
 
 
-def test_a_twin_of_one_job_leaves_the_others(repository: Path) -> None:
+def test_a_duplicate_of_one_job_does_not_invalidate_the_other_jobs(repository: Path) -> None:
     write(repository, f"{JOBS}{TWO}{JOB.replace('name: job', 'name: a')}{ROLE}")
     result = compiled(repository, "job.launcher.yaml", "jobs.launcher.yaml")
     assert places(result) == ["jobs.launcher.yaml:3:3 duplicate-job"]
     assert sorted(launch.key.job for launch in result.launches) == ["a", "b"]
 
 
-def test_a_wrong_job_leaves_no_launch_of_the_file_unsaid(repository: Path) -> None:
+def test_a_wrong_job_of_a_file_is_reported_and_has_no_launch(repository: Path) -> None:
     write(repository, f"{JOBS}jobs:\n  a: {{{ROLE.strip()}}}\n  b: {{timeot: 1, {ROLE.strip()}}}\n")
     result = compiled(repository)
     assert places(result) == ["jobs.launcher.yaml:4:7 unknown-field"]
@@ -398,7 +398,7 @@ def test_a_target_that_leaves_no_file_is_an_error(repository: Path) -> None:
     assert result.launches == ()
 
 
-def test_a_target_of_the_project_that_no_file_names_makes_none_wrong(repository: Path) -> None:
+def test_a_target_of_the_project_that_no_file_names_invalidates_no_file(repository: Path) -> None:
     wrong = PROJECT.replace('cfg = {partition = "p"}', "cfg = {partition = 3, x = 1}\nmatrix = 3")
     write(repository, f"{wrong}{JOB}{ROLE}")
     assert [*launches(repository)] == ["job"]
@@ -468,7 +468,7 @@ def test_tables_that_change_job_files_are_errors_in_a_file_of_the_user(
     assert f"{config}:1" in capsys.readouterr().err
 
 
-def test_git_reads_only_what_the_repository_has(repository: Path) -> None:
+def test_a_parent_that_git_does_not_track_yet_is_read(repository: Path) -> None:
     """A parent that is new and not yet added is no secret: only what git ignores is."""
     write(repository, f"{BASE}timeout: 1h\n{CHILD}")
     git(repository, "add", "job.launcher.yaml")

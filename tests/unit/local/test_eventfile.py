@@ -75,7 +75,7 @@ def test_a_record_of_a_newer_version_is_refused() -> None:
         folded({**START, "v": 2})
 
 
-def test_reading_an_app_that_is_not_there_says_none(tmp_path: Path) -> None:
+def test_reading_an_app_that_does_not_exist_returns_none(tmp_path: Path) -> None:
     assert appview.read_state(str(tmp_path / "no")) is None
 
 
