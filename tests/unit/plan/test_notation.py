@@ -77,7 +77,7 @@ def test_the_digest_of_a_workspace_is_short() -> None:
         ("roles.main.env.digest", False),
     ],
 )
-def test_the_path_of_a_workspace_digest(path: str, is_digest: bool) -> None:
+def test_the_path_of_a_workspace_digest_is_recognised(path: str, is_digest: bool) -> None:
     assert is_workspace_digest(path) is is_digest
 
 

@@ -140,7 +140,7 @@ def test_jobs_whose_turns_are_in_another_order_than_the_plan_say_so() -> None:
     assert made.turns[0] == "2 jobs ask for 4 cores of 2: 1 at a time, in the order of the file"
 
 
-def test_nor_has_that_of_an_apply() -> None:
+def test_the_limit_of_an_apply_has_no_effect_on_another_engine() -> None:
     room = replace(HERE, limits=(Limit("apply 1", apps=2, label="this apply"),))
     [step] = planned(asking(scheduler="elsewhere"), room=room).steps
     assert step.notes == ("--parallel has no effect: apps of elsewhere take no turns here",)
@@ -221,7 +221,7 @@ def test_a_queued_attempt_without_a_holder_is_resumed_under_its_number() -> None
     assert str(step.reasons[0]) == "attempt 3 is in line, and its holder has died"
 
 
-def test_a_job_in_line_has_stood_on_its_needs() -> None:
+def test_a_job_in_line_keeps_its_place_until_one_of_its_needs_runs_again() -> None:
     """It stays in line when a need has succeeded, and is made anew when a need will run again."""
     prepare, train = asking("prepare"), asking("train", cpu=2, needs=(Need("prepare"),))
     stood = (StoodOn("prepare", 1, 1, attempt(prepare, "succeeded").app_id, "local_cwd"),)

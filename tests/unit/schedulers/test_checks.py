@@ -23,6 +23,6 @@ def test_a_scheduler_that_declares_nothing_takes_default_values(supports: Any, f
 
 
 @pytest.mark.parametrize("supports", [None, ()])
-def test_other_values_are_refused(supports: Any) -> None:
+def test_a_value_that_a_scheduler_does_not_support_is_refused(supports: Any) -> None:
     app = AppDef("a", [Role("main", "", entrypoint="true", retry_delay=1)])
     assert [problem.path[-1] for problem in unsupported(app, supports, "mine")] == ["retry_delay"]

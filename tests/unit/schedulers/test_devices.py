@@ -74,7 +74,7 @@ def test_a_kind_is_not_looked_at_where_the_gpus_are_unknown():
 
 @pytest.mark.usefixtures("driver")
 @pytest.mark.parametrize("scheduler", ["local_cwd", "local_docker"])
-def test_the_dry_run_notes_another_kind(scheduler, monkeypatch):
+def test_the_dry_run_notes_a_gpu_of_another_kind(scheduler, monkeypatch):
     monkeypatch.setenv("DOCKER_HOST", "unix:///var/run/docker.sock")
     resource = Resource(-1, 1, -1, capabilities={"gpu_type": "h100"})
     app = AppDef("app", [Role("main", "busybox:1.37", entrypoint="true", resource=resource)])

@@ -67,7 +67,7 @@ def test_no_bytes_make_more_than_one_short_printable_line() -> None:
         assert line.isprintable()
 
 
-def test_a_cluster_with_an_old_python_can_run_it() -> None:
+def test_the_code_for_the_last_line_runs_on_the_old_python_of_a_cluster() -> None:
     """It becomes part of programs for Python 3.6: no import, no syntax that is newer."""
     text = Path(module.__file__).read_text(encoding="utf-8")
     assert "\nfrom __future__" not in text

@@ -153,7 +153,7 @@ def test_a_log_whose_index_was_removed_can_still_be_read(tmp_path: Path) -> None
     assert between(folder, "combined") == b"a\n"
 
 
-def test_a_log_of_an_earlier_version_is_read_from_what_it_has_in_common(tmp_path: Path) -> None:
+def test_a_log_of_an_earlier_version_with_a_file_for_each_stream_can_be_read(tmp_path: Path) -> None:
     """It has a file per stream, too: the index tells the same."""
     folder = write(tmp_path / "r", (1, "stdout", b"out\n"), (2, "stderr", b"err\n"), (3, "stdout", b"on\n"))
     (tmp_path / "r" / "stdout.log").write_bytes(b"out\non\n")

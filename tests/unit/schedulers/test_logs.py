@@ -120,7 +120,7 @@ def test_a_line_longer_than_many_chunks_is_joined_once() -> None:
     assert [len(line) for line in logs.whole_lines(chunks)] == [65536 * 512 + 1]
 
 
-def test_streams_have_names() -> None:
+def test_a_stream_is_found_by_its_name() -> None:
     assert logs.stream_of("stderr") is Stream.STDERR
     with pytest.raises(UsageError) as error:
         logs.stream_of("stder")

@@ -78,7 +78,7 @@ def test_a_refused_job_leaves_a_reservation_that_can_be_aborted(login, slurm, op
 
 
 @pytest.mark.parametrize("word", ["/etc/passwd", "rm"])
-def test_only_options_get_to_sbatch(login, word):
+def test_only_options_are_passed_to_sbatch(login, word):
     assert create(login, "a-1", argv=["sbatch", word])["error"] == "state"
     assert create(login, "a-2", argv=[word])["error"] == "state"
 

@@ -58,7 +58,7 @@ def test_the_same_client_may_ask_twice(login):
     assert login.reserve("a-1", "n1") == {"resumed": False}
 
 
-def test_what_a_dead_client_has_only_reserved_is_removed(login):
+def test_an_app_that_a_dead_client_has_only_reserved_is_removed(login):
     login.reserve("a-1", "n1")
     (login.folder("a-1") / "workspace").mkdir()
     assert login.reserve("a-1", "n2", "n1") == {"resumed": False}
@@ -147,7 +147,7 @@ def test_abort_leaves_nothing_and_may_be_called_twice(login):
     assert os.listdir(login.job_dir / "apps") == []
 
 
-def test_an_owner_whose_app_was_removed_writes_nothing_into_the_new_one(login):
+def test_an_owner_whose_app_was_removed_writes_nothing_into_the_new_app(login):
     login.reserve("a-1", "n1")
     with Folder(str(login.folder("a-1"))) as old:
         login.reserve("a-1", "n2", "n1")
@@ -314,7 +314,7 @@ def test_later_operations_of_a_request_run_after_one_that_failed(login):
     assert [each.get("error") for each in found] == ["unknown-app", None]
 
 
-def test_output_folders(login):
+def test_an_output_folder_is_removed_unless_a_live_app_uses_it(login):
     folder = login.do("make_output", name="a-1-x")["folder"]
     assert folder == str(login.job_dir / "outputs" / "a-1-x")
     login.do("make_output", name="a-1-xy")
@@ -439,7 +439,7 @@ def test_a_machine_without_slurm_says_so(login):
     )
 
 
-def test_of_a_live_app_only_replicas_with_an_error_file_are_read(login):
+def test_only_replicas_with_an_error_file_are_read_of_a_live_app(login):
     login.reserve("a-1", "n1")
     records = login.folder("a-1") / "replicas" / "main"
     records.mkdir(parents=True)

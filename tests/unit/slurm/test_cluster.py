@@ -63,7 +63,7 @@ def calls(tmp_path):
 
 
 @pytest.mark.slow
-def test_one_request_is_one_connection_with_nothing_of_it_on_the_command_line(there, tmp_path):
+def test_one_request_takes_one_connection_and_no_part_of_it_is_on_the_command_line(there, tmp_path):
     cluster = Cluster(("login1", "~/jobs; touch it"))
     first, second = cluster.call({"op": "outputs"}, {"op": "make_output", "name": "x"})
     assert (first, second) == ({"outputs": []}, {"folder": str(there / "jobs; touch it" / "outputs" / "x")})
@@ -137,7 +137,7 @@ def test_a_connection_that_the_user_keeps_open_is_used(there, tmp_path, monkeypa
 
 
 @pytest.mark.parametrize("host", ["-oProxyCommand=touch x", "", "a b", "a\nb"])
-def test_what_can_be_no_host_is_refused_before_anything_runs(there, tmp_path, host):
+def test_text_that_can_be_no_host_is_refused_before_anything_runs(there, tmp_path, host):
     with pytest.raises(SchedulerError, match="name of a host"):
         Ssh(host)
     assert not (tmp_path / "calls").exists()
@@ -199,7 +199,7 @@ def test_a_startup_file_that_ends_the_shell_is_named(there, text):
     assert "login1:~/.bashrc" in str(error.value.hint)
 
 
-def test_what_is_no_answer_is_an_error(there, monkeypatch):
+def test_output_that_is_no_answer_is_an_error(there, monkeypatch):
     cluster = Cluster(("login1", "~"))
     monkeypatch.setattr("launcher.schedulers.slurm.cluster.source", lambda name: b"print('{\"ok\": [')")
     with pytest.raises(SchedulerError, match="gave no answer"):
@@ -333,7 +333,7 @@ def test_a_state_folder_that_has_never_seen_a_cluster_knows_none(launcher_home, 
     assert not launcher_home.exists()
 
 
-def test_it_remembers_where_its_apps_are(launcher_home, monkeypatch, tmp_path):
+def test_a_state_folder_remembers_the_clusters_of_its_apps(launcher_home, monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
     known.remember([row("train-1-x", key=("p", "default", "train"), number=1)], ("login1", "~/a"))
     known.remember([row("sim-x")], ("", "/b"))
@@ -350,7 +350,7 @@ def test_it_remembers_where_its_apps_are(launcher_home, monkeypatch, tmp_path):
     assert known.app_ids() == ["train-1-x"]
 
 
-def test_a_damaged_note_is_none(launcher_home):
+def test_a_damaged_note_of_an_app_is_ignored(launcher_home):
     known.remember([row("sim-x")], ("", "/b"))
     for text in ("", "[]", "{", json.dumps({"host": 1})):
         (launcher_home / "slurm" / "apps" / "sim-x").write_text(text)

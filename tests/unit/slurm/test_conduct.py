@@ -107,7 +107,7 @@ TRIES = 'echo "try $LAUNCHER_RESTART"; test "$LAUNCHER_RESTART" -ge 2 || exit 5'
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", sampled(["REPLICA", "ROLE", "APPLICATION"], "REPLICA"))
-def test_what_fails_twice_succeeds_with_two_retries(site: Site, policy: str) -> None:
+def test_a_replica_that_fails_twice_succeeds_with_two_retries(site: Site, policy: str) -> None:
     site.app(role("main", TRIES, retries=2, policy=policy))
     found = site.run()
     assert (found["state"], found["restarts"]) == ("succeeded", 2)
@@ -194,7 +194,7 @@ def test_the_task_of_an_array_is_asked_for_and_recorded_by_its_own_name(site: Si
 
 
 @pytest.mark.slow
-def test_a_limit_is_kept_whose_signal_came_before_the_conductor_did(site: Site) -> None:
+def test_a_time_limit_whose_signal_came_before_the_conductor_is_kept(site: Site) -> None:
     """Slurm sends it once, and may send it while `setup` runs."""
     site.scontrol(f"{OURS} JobState=RUNNING TimeLimit=00:01:00 EndTime=Unknown")
     site.app(role("main", "echo up; exec sleep 1000"))
@@ -203,7 +203,7 @@ def test_a_limit_is_kept_whose_signal_came_before_the_conductor_did(site: Site) 
 
 
 @pytest.mark.slow
-def test_a_limit_that_is_not_near_yet_ends_nothing(site: Site) -> None:
+def test_a_time_limit_that_is_not_near_yet_ends_nothing(site: Site) -> None:
     """Slurm sends its signal up to a minute early, and a limit may be extended."""
     later = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(time.time() + 3600))
     go, asked = site.shared / "go", site.shared / "asked"
@@ -232,7 +232,7 @@ def test_a_job_that_slurm_ends_is_cancelled_at_once(site: Site) -> None:
 
 
 @pytest.mark.slow
-def test_what_slurm_says_of_another_job_with_its_id_is_not_believed(site: Site) -> None:
+def test_facts_about_another_job_with_the_same_id_are_not_believed(site: Site) -> None:
     """A controller that lost its state counts anew, and ends the jobs that it does not know."""
     other = OURS.replace("/app/", "/other/")
     site.scontrol(f"{other} JobState=COMPLETING Reason=TimeLimit TimeLimit=02:00:00 Restarts=1")

@@ -126,7 +126,7 @@ def test_the_host_of_a_role_that_starts_later_is_refused():
     assert "role `client` starts after `server`" in message_of(server, between, client)
 
 
-def test_the_host_of_the_first_role_is_refused_where_that_one_starts_later():
+def test_the_host_of_the_first_role_is_refused_where_that_role_starts_later():
     assert (
         path_of(role("late", depends_on={"early": "started"}), role("early", args=["$<rank0_host>"]))
         == "roles.early.args.0"
@@ -195,7 +195,7 @@ def test_memory_of_a_node_goes_only_without_memory_of_the_roles():
 
 
 @pytest.mark.parametrize("name", ["", "a b", "x=y", "-", "new\nline"])
-def test_what_cannot_be_an_option_is_refused(name):
+def test_a_name_that_cannot_be_an_option_is_refused(name):
     assert len(found(role(), sbatch={name: "1"})) == 1
 
 
@@ -226,7 +226,7 @@ def test_an_option_of_a_plug_in_passes_with_a_note():
         ({}, {"time": "1h", "timeout_s": 3600}, "before its timeout of 3600 s"),
     ],
 )
-def test_what_slurm_does_differently_is_noted(fields, cfg, shown):
+def test_fields_that_slurm_treats_differently_are_noted(fields, cfg, shown):
     [note] = notes(AppDef("app", [role(**fields)]), cfg)
     assert shown in note
 

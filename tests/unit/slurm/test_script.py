@@ -58,7 +58,7 @@ def run(request: SlurmRequest, tmp_path: Path, **more: str) -> tuple[int, list[s
     return done.returncode, argv, seen, done.stderr
 
 
-def test_it_ends_in_the_conductor_with_the_directory_of_the_app(tmp_path):
+def test_the_script_ends_in_the_conductor_with_the_directory_of_the_app(tmp_path):
     code, argv, env, _ = run(request_of(role()), tmp_path)
     where = f"{tmp_path}/home/.launcher/slurm/apps/a-1-x"
     assert (code, argv, env["LAUNCHER_APP_DIR"]) == (
@@ -145,7 +145,7 @@ def test_a_function_that_fails_ends_the_job_as_well(tmp_path):
 @pytest.mark.parametrize(
     "line", ["X=$(false; echo x)", "if false; then true; fi", "false || true", "( false; true ) || true"]
 )
-def test_what_bash_takes_for_no_failure_is_none(tmp_path, line):
+def test_a_setup_line_that_bash_takes_for_no_failure_does_not_end_the_job(tmp_path, line):
     assert len(run(request_of(role(), setup=[line]), tmp_path)[1]) == 5
 
 

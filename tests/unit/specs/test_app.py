@@ -78,7 +78,7 @@ def test_role_fields_stand_in_the_established_order():
     ]
 
 
-def test_role_defaults():
+def test_a_role_has_the_established_defaults():
     role = Role("trainer", "image")
     assert (role.min_replicas, role.base_image, role.entrypoint) == (None, None, MISSING)
     assert (role.args, role.env, role.port_map, role.metadata, role.mounts) == ([], {}, {}, {}, [])
