@@ -13,7 +13,7 @@ from tests.engines import require
 @pytest.mark.slow
 @pytest.mark.timeout(600)  # on a machine that runs other tests beside, and an engine
 @pytest.mark.parametrize("name", BENCHMARKS)
-def test_a_quick_look_works(name):
+def test_a_short_run_of_each_benchmark_succeeds(name):
     if name == "slurm":
         require("slurm")
     command = [sys.executable, "-m", "tests.benchmarks", name, "--rounds", "1", "--scale", "0.01"]

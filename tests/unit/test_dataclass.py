@@ -76,7 +76,7 @@ ACTS: list[Callable[[Any], Any]] = [
 """Each is given a class."""
 
 
-def test_what_it_makes_behaves_as_the_standard_class(both: tuple[Any, Any]) -> None:
+def test_a_generated_class_behaves_as_the_standard_class(both: tuple[Any, Any]) -> None:
     ours, standard = ([outcome(act, made) for act in ACTS] for made in both)
     assert ours == standard
 
@@ -119,7 +119,7 @@ def classes() -> Iterator[type]:
                     yield value
 
 
-def test_no_class_inherits_from_one_that_shares_its_methods() -> None:
+def test_no_class_inherits_from_a_class_that_shares_its_methods() -> None:
     ours = {each for each in classes() if getattr(each, "__repr__", None) is Pair.__repr__}
     assert len(ours) > 50
     assert not [each for each in classes() if ours & {*each.__mro__[1:]}]

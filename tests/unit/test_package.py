@@ -14,7 +14,7 @@ def test_every_public_name_is_there(name: str) -> None:
     assert getattr(launcher, name).__doc__
 
 
-def test_the_names_are_those_that_have_a_home() -> None:
+def test_the_public_names_are_exactly_the_names_with_a_home_module() -> None:
     assert dir(launcher) == sorted([*launcher._HOMES, "__version__"])
 
 

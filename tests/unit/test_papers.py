@@ -18,7 +18,7 @@ CODE = [path for folder in ("launcher", "tests", "scripts") for path in (ROOT / 
 
 
 @pytest.mark.parametrize("paper", PAPERS)
-def test_every_path_exists(paper):
+def test_every_path_that_a_paper_names_exists(paper):
     text = (ROOT / paper).read_text()
     named = re.findall(r"`((?:launcher|tests|scripts|examples|schemas|\.ci)/[\w./-]*)", text)
     named += [path for path in re.findall(r"\]\(([^)]+)\)", text) if "://" not in path]

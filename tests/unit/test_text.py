@@ -45,7 +45,7 @@ def test_the_nearest_name_is_the_one_that_was_meant(typed, meant):
     assert nearest(typed, NAMES) == meant
 
 
-def test_of_two_as_near_the_first_is_taken():
+def test_the_first_of_two_equally_near_names_is_taken():
     assert nearest("cat", ["bat", "car"]) == "bat"
 
 
@@ -89,7 +89,7 @@ def test_printable_escapes_what_could_drive_a_terminal(text, shown):
     assert printable(text).isprintable()
 
 
-def test_plural_forms():
+def test_plural_uses_the_form_for_the_number():
     assert plural(1, "file") == "1 file"
     assert plural(2, "entry", "entries") == "2 entries"
 

@@ -340,7 +340,7 @@ def test_options_come_from_text_and_later_ones_win(runner: Runner):
         runner.cfg_from_str("memory", "queu=long")
 
 
-def test_run_options_returns_the_options_of_each_scheduler(runner: Runner):
+def test_scheduler_run_opts_returns_the_options_of_the_scheduler(runner: Runner):
     assert set(dict(runner.scheduler_run_opts("memory"))) == {"queue", "depth"}
 
 

@@ -205,7 +205,7 @@ def test_an_unknown_option_far_from_any_shows_them_all(opts):
     assert caught.value.hint == "there are: env, grace_s, image, preemptible, priority, tags"
 
 
-def test_an_unknown_option_of_a_scheduler_without_options_is_refused_as_such():
+def test_an_unknown_option_is_refused_with_the_hint_that_the_scheduler_takes_none():
     with pytest.raises(InvalidRunConfigException) as caught:
         runopts().resolve({"zzz": 1})
     assert caught.value.hint == "this scheduler takes no options"

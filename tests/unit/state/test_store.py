@@ -59,7 +59,7 @@ def test_edition_and_needs_come_back(store: Store):
     assert store.latest()[key()].needs == ()
 
 
-def test_what_was_recorded_is_there_when_the_ledger_is_opened_next():
+def test_a_recorded_attempt_is_there_when_the_ledger_is_opened_next():
     with Store.open() as first:
         first.record(attempt())
     with Store.open(readonly=True) as second:
@@ -206,7 +206,7 @@ def test_counts_are_per_job_and_digest_in_one_query(store: Store):
 # Reading for lists and look-ups
 
 
-def test_newest_shows_the_last_ones_first(store: Store):
+def test_newest_shows_the_last_attempts_first(store: Store):
     for number in range(1, 8):
         store.record(attempt(number=number))
     assert [entry.number for entry in store.newest(3)] == [7, 6, 5]
@@ -342,7 +342,7 @@ def test_successes_of_many_jobs_are_one_query_by_index(store: Store):
 
 
 @pytest.mark.parametrize("used", ["{", "[]", '{"main": 3}', '{"main": {}}', "3"])
-def test_a_damaged_record_of_use_is_none(store: Store, used: str):
+def test_a_damaged_record_of_use_is_read_as_no_use(store: Store, used: str):
     store.record(attempt(state="succeeded", started_at=1.0, ended_at=2.0))
     store._connection.execute("UPDATE attempts SET used = ?", (used,))
     assert store.successes([key()], 10)[key()][0][2] == {}

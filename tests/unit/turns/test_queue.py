@@ -103,7 +103,7 @@ def test_an_app_behind_the_first_needs_no_look(table, queue):
         place.leave()
 
 
-def test_all_that_fit_start_at_one_look(table, queue):
+def test_all_apps_that_fit_start_at_one_look(table, queue):
     for number in range(5):
         queue.join(ask(table, f"a{number}", number, cpu=0.5))
     places = queue.look()
@@ -112,7 +112,7 @@ def test_all_that_fit_start_at_one_look(table, queue):
         place.leave()
 
 
-def test_an_app_with_a_process_of_its_own_goes_between(table, queue):
+def test_an_app_with_a_process_of_its_own_takes_its_turn_between_apps_of_the_line(table, queue):
     holder = Place(ask(table, "holder", 1))
     assert holder.look().starts
     queue.join(ask(table, "a", 2))

@@ -149,7 +149,7 @@ def test_a_place_that_could_not_be_recorded_at_once_leaves_no_descriptor_open(ta
     assert sorted(os.listdir("/proc/self/fd")) == sorted(before)
 
 
-def test_the_second_waits_until_the_first_leaves(table: str, places: list[Place]) -> None:
+def test_the_second_app_waits_until_the_first_leaves(table: str, places: list[Place]) -> None:
     one, two = take(table, places, "a", 1), take(table, places, "b", 2)
     assert of(table) == [("a", HOLDS), ("b", QUEUED)]
     assert not has_changed(two, 0)
@@ -159,7 +159,7 @@ def test_the_second_waits_until_the_first_leaves(table: str, places: list[Place]
     assert of(table) == [("b", HOLDS)]
 
 
-def test_the_one_behind_hears_that_the_one_before_has_started(table: str, places: list[Place]) -> None:
+def test_an_app_in_line_is_stirred_when_the_app_before_it_starts(table: str, places: list[Place]) -> None:
     one, two, three = (take(table, places, app, n) for n, app in enumerate("abc", 1))
     one.leave()
     assert not has_changed(three, 0)
@@ -171,7 +171,7 @@ def test_the_one_behind_hears_that_the_one_before_has_started(table: str, places
     assert three.look().starts
 
 
-def test_one_that_enters_in_between_is_watched(table: str, places: list[Place]) -> None:
+def test_an_app_that_enters_in_between_is_watched(table: str, places: list[Place]) -> None:
     one = take(table, places, "a", 1)
     three = take(table, places, "c", 3)
     two = take(table, places, "b", 2)
@@ -468,7 +468,7 @@ def test_an_app_in_line_of_an_older_version_is_summoned_where_no_other_has_its_n
     older.die()
 
 
-def test_an_older_version_reads_our_ticket_and_takes_nothing_else_for_one(table, places):
+def test_an_older_version_reads_our_ticket_and_takes_no_other_file_for_a_ticket(table, places):
     take(table, places, "a", 1, home="h1", folder="/f")
     names = sorted(name for name in os.listdir(table) if name != "lock")
     assert names == ["1-a.h1", "1-a.h1.bell", "1-a.h1.bell.proof"]
@@ -513,7 +513,9 @@ def test_a_watcher_that_is_killed_in_line_leaves_nothing(table: str, places: lis
 
 
 @pytest.mark.parametrize("calls", range(1, 9))
-def test_a_process_that_is_killed_in_the_midst_leaves_nothing_to_the_next_decision(table, places, calls):
+def test_a_process_killed_at_any_change_of_its_place_leaves_nothing_to_the_next_decision(
+    table, places, calls
+):
     """At each change of the table, of a place that is taken and left again."""
     with subprocess.Popen([sys.executable, "-c", KILLED, table, str(calls)], cwd=ROOT) as killed:
         assert killed.wait(LIMIT_S) == -signal.SIGKILL
@@ -521,12 +523,12 @@ def test_a_process_that_is_killed_in_the_midst_leaves_nothing_to_the_next_decisi
     assert sorted(os.listdir(table)) == ["2-b", "2-b.bell", "2-b.bell.proof", "lock"]
 
 
-def test_the_changes_of_a_place_are_all_killed(table):
+def test_the_kills_at_changes_of_a_place_cover_every_change(table):
     with subprocess.Popen([sys.executable, "-c", KILLED, table, "9"], cwd=ROOT) as ended:
         assert ended.wait(LIMIT_S) == 0
 
 
-def test_an_app_does_not_wait_for_what_its_own_dead_watcher_has_left(table: str, places: list[Place]) -> None:
+def test_an_app_does_not_wait_for_leftovers_of_its_own_dead_watcher(table: str, places: list[Place]) -> None:
     """It is submitted again, under another number."""
     take(table, places, "a", 1, **DOCKER).release()
     assert take(table, places, "a", 2, **DOCKER).starts

@@ -223,7 +223,7 @@ def test_a_walk_names_the_same_files(place: Place, project: Path) -> None:
     assert sorted(walked) == sorted(place.files(str(project)))
 
 
-def test_projects_lie_where_they_are_mapped_and_later_ones_win(place: Place, project: Path) -> None:
+def test_projects_lie_where_they_are_mapped_and_later_projects_win(place: Place, project: Path) -> None:
     (project.parent / "one.txt").write_text("1")
     (project.parent / "two").mkdir()
     (project.parent / "two" / "a.py").write_text("a = 2\n")
@@ -234,7 +234,7 @@ def test_projects_lie_where_they_are_mapped_and_later_ones_win(place: Place, pro
     assert found["run.sh"].runs
 
 
-def test_several_projects_leave_no_copy_beside_what_was_made(place: Place, project: Path) -> None:
+def test_several_projects_leave_no_copy_beside_the_built_workspace(place: Place, project: Path) -> None:
     built = place.build(Workspace({str(project): "", str(project / "sub"): "lib"}))
     assert len(place.left()) == 1
     assert built[0].image.endswith(place.left()[0].rpartition("/")[2])
@@ -249,7 +249,7 @@ def test_a_missing_folder_is_an_error_and_leaves_nothing(place: Place, project: 
         assert place.left() == []
 
 
-def test_every_role_gets_it(place: Place, project: Path) -> None:
+def test_every_role_gets_the_workspace(place: Place, project: Path) -> None:
     one, other = place.build(str(project), Role("a", place.image), Role("b", place.image))
     assert one.image == other.image != place.image
     assert "run.sh" in place.look(other.image)
@@ -262,7 +262,7 @@ def test_only_the_image_of_a_role_is_changed(place: Place, project: Path) -> Non
     assert replace(role, image=before.image) == before
 
 
-def test_what_is_there_is_not_touched(place: Place, project: Path) -> None:
+def test_the_folder_of_the_project_is_not_touched(place: Place, project: Path) -> None:
     before = sorted(str(path) for path in project.rglob("*"))
     place.build(str(project))
     assert sorted(str(path) for path in project.rglob("*")) == before

@@ -85,7 +85,7 @@ def test_names_of_any_bytes_have_a_digest_and_can_be_printed(checkout: Path):
     text.encode()
 
 
-def test_a_link_inside_is_followed_and_one_that_leaves_is_refused(checkout: Path):
+def test_a_link_inside_is_followed_and_a_link_out_of_the_repository_is_refused(checkout: Path):
     (checkout / "conf/link.yaml").symlink_to("../notes.txt")
     before = digest(checkout)
     (checkout / "notes.txt").write_text("other")
@@ -153,7 +153,7 @@ def test_a_holder_names_the_files_that_changed(checkout: Path, launcher_home: Pa
     assert "conf/a.yaml (removed)" in changed_since(asked)
 
 
-def test_a_process_compares_for_a_supervisor(checkout: Path, launcher_home: Path):
+def test_a_process_of_its_own_compares_inputs_for_a_supervisor(checkout: Path, launcher_home: Path):
     asked = ref(checkout)
     keep(asked.digest)
     (checkout / "train.py").write_text("edited")
@@ -173,6 +173,6 @@ def test_at_most_ten_files_are_named():
     assert named(["a", "b"]) == "a and b"
 
 
-def test_changes_name_globs_too():
+def test_changes_name_added_and_removed_globs_too():
     old, new = InputFiles(("a", "b"), {"a": "1"}), InputFiles(("a", "c"), {"a": "1"})
     assert changes(old, new) == "`inputs` now has `c`; `inputs` no longer has `b`"

@@ -59,7 +59,7 @@ def test_a_removed_and_a_renamed_file_are_changes(folder: Path):
     assert len({first, second, trigger_digest(str(folder), [glob])}) == 3
 
 
-def test_the_folder_itself_means_nothing(folder: Path, tmp_path: Path):
+def test_the_place_of_the_folder_does_not_change_the_digest(folder: Path, tmp_path: Path):
     globs = ["data/*.csv", "other.csv"]
     before = trigger_digest(str(folder), globs)
     assert trigger_digest(str(folder.rename(tmp_path / "moved")), reversed(globs)) == before
@@ -82,7 +82,7 @@ def is_quick(pattern: str) -> bool:
 
 
 @given(st.lists(PARTS, min_size=1, max_size=6).map("/".join).filter(is_quick))
-def test_a_glob_matches_what_that_of_the_standard_library_does(tree: str, pattern: str):
+def test_a_glob_matches_what_the_glob_of_the_standard_library_matches(tree: str, pattern: str):
     folder, pattern = tree, pattern.lstrip("/")
     found = set(glob.glob(pattern, root_dir=folder, recursive=True))
     files = {os.path.normpath(path) for path in found if os.path.isfile(os.path.join(folder, path))}

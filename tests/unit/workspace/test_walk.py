@@ -18,7 +18,7 @@ def write(folder: Path, *names: str, ignore: str = "") -> Path:
     return folder
 
 
-def test_folders_come_from_the_top_with_what_counts_in_them(tmp_path: Path) -> None:
+def test_folders_come_from_the_top_with_the_files_that_count(tmp_path: Path) -> None:
     write(tmp_path, "b.py", "a.py", "sub/x", "sub/deep/y", "out/z", "empty/.git/HEAD", ignore="out\n")
     assert list(walk_workspace(tmp_path)) == [
         (str(tmp_path), ["sub"], ["a.py", "b.py"]),
@@ -27,7 +27,7 @@ def test_folders_come_from_the_top_with_what_counts_in_them(tmp_path: Path) -> N
     ]
 
 
-def test_what_is_taken_back_is_reached(tmp_path: Path) -> None:
+def test_a_folder_that_a_pattern_takes_back_is_reached(tmp_path: Path) -> None:
     write(tmp_path, "out/a", "out/keep/b", ignore="out\n!out/keep\n")
     assert [(Path(folder).name, files) for folder, _, files in walk_workspace(tmp_path)] == [
         (tmp_path.name, []),
@@ -51,7 +51,7 @@ def test_links_are_files_and_not_followed(tmp_path: Path) -> None:
     assert next(walk_workspace(tmp_path))[1:] == (["sub"], ["link"])
 
 
-def test_what_is_no_folder_is_an_error(tmp_path: Path) -> None:
+def test_a_path_that_is_no_folder_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(WorkspaceError):
         list(walk_workspace(tmp_path / "none"))
 
