@@ -125,7 +125,7 @@ def test_no_class_inherits_from_a_class_that_shares_its_methods() -> None:
     assert not [each for each in classes() if ours & {*each.__mro__[1:]}]
 
 
-def test_only_classes_that_users_make_instances_of_are_standard_ones() -> None:
+def test_only_classes_that_users_instantiate_are_standard_dataclasses() -> None:
     standard = {
         path.relative_to(PACKAGE).as_posix()
         for path in PACKAGE.rglob("*.py")

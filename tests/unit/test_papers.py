@@ -55,7 +55,7 @@ def quoted(paper: str) -> list[str]:
     return re.findall(r"`([^`]+)`", text)
 
 
-def test_the_layers_are_those_of_the_tests():
+def test_the_layers_of_architecture_are_the_layers_of_the_tests():
     rows = re.findall(r"^\| (\d) \| ([^|]+) \|", (ROOT / "ARCHITECTURE.md").read_text(), re.MULTILINE)
     documented = {
         path.removesuffix(".py").rpartition("/")[2]: int(rank)
@@ -66,7 +66,7 @@ def test_the_layers_are_those_of_the_tests():
     assert {name for name, rank in RANK.items() if rank > 1} <= documented.keys()
 
 
-def test_the_states_of_an_attempt_are_all_there():
+def test_architecture_names_every_state_of_an_attempt():
     text = (ROOT / "ARCHITECTURE.md").read_text()
     assert [state for state in (*LIVE_STATES, *ENDED_STATES) if f" {state}" not in text] == []
 

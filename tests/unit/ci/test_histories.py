@@ -231,7 +231,7 @@ class World:
 
 
 @pytest.mark.parametrize("part", sampled(seeds(4)))
-def test_only_what_is_approved_starts_and_nothing_approved_is_left(part: int) -> None:
+def test_only_approved_jobs_start_and_no_approved_job_is_left(part: int) -> None:
     for seed in range(part * 40, part * 40 + 40):
         world = World(seed)
         try:

@@ -142,7 +142,7 @@ def test_a_message_that_cannot_be_written_is_dropped():
     Console(io.StringIO(), Full(32), {}).note("nobody listens")
 
 
-def test_the_width_is_that_of_the_terminal(monkeypatch):
+def test_the_width_is_the_width_of_the_terminal(monkeypatch):
     import fcntl
     import struct
     import termios

@@ -62,7 +62,7 @@ def test_an_attempt_has_the_reason_that_its_plan_gave(file: Path, scenario: Scen
     assert [attempt["why"] for attempt in page["attempts"]] == reasons
 
 
-def test_show_is_another_name_of_describe(file: Path, scenario: Scenario) -> None:
+def test_show_is_an_alias_of_describe(file: Path, scenario: Scenario) -> None:
     shown = scenario.launcher("show", "train@2").out
     assert "actions/runs/77" in shown
     assert shown.split("\n")[1:] == scenario.launcher("describe", "train@2").out.split("\n")[1:]

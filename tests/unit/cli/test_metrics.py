@@ -173,7 +173,7 @@ def test_the_file_appears_whole_and_readable_for_the_collector(scenario, ledger)
         (["--limit", "0"], 64, "expected at least 1"),
     ],
 )
-def test_a_wrong_request_is_refused_with_what_would_be_right(scenario, argv, code, said):
+def test_a_wrong_request_is_refused_with_the_right_form(scenario, argv, code, said):
     assert said in scenario.launcher("metrics", *argv, code=code).err
 
 

@@ -35,7 +35,7 @@ def test_an_app_is_one_line_with_its_whole_id_its_state_and_its_reason(columns):
     assert line[heading.index("WHY") :].startswith("main/0 e")
 
 
-def test_times_are_shown_in_80_columns_and_handles_where_there_is_room():
+def test_a_table_of_80_columns_shows_times_and_a_wider_table_handles():
     heading, line = apps_table([app()], color=False, columns=80).splitlines()
     assert heading.split() == ["STATE", "CREATED", "TOOK", "APP", "WHY"]
     heading, line = apps_table([app()], color=False, columns=130).splitlines()

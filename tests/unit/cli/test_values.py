@@ -36,7 +36,7 @@ def test_an_age_of_hours_and_days():
         ("succeeded", None, 12.0, "2.0s"),
     ],
 )
-def test_an_app_takes_the_time_from_its_start_and_not_what_it_waited_before(
+def test_the_duration_of_an_app_begins_with_its_start_and_not_with_its_wait(
     state, started_at, ended_at, text
 ):
     times = {"created_at": 10.0, "started_at": started_at, "ended_at": ended_at}

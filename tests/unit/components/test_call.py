@@ -245,7 +245,7 @@ def test_a_default_of_any_class_is_passed_through():
     assert given(f, config={"settings": chosen})["settings"] is chosen
 
 
-def test_the_app_is_what_the_component_returns():
+def test_the_app_is_the_value_that_the_component_returns():
     assert materialize_appdef(every, ["--text", "hi"]) == AppDef("every", metadata={"text": "hi"})
 
 

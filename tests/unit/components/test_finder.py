@@ -309,7 +309,7 @@ def test_a_finder_for_a_file_finds_the_named_component(train):
 @pytest.mark.parametrize(
     ("name", "words"), [("utils.echo", []), ("utils.booth", ["--x1=1", "--x2=2"]), ("dist.ddp", ["-m", "x"])]
 )
-def test_the_source_of_ours_is_a_component_file(tmp_path, name, words):
+def test_the_source_of_a_built_in_component_is_a_component_file(tmp_path, name, words):
     path = tmp_path / "copied.py"
     path.write_text(get_builtin_source(name))
     if name == "dist.ddp":

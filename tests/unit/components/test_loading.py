@@ -121,7 +121,7 @@ def test_a_default_that_may_be_right_is_left_to_python(tmp_path: Path, argument:
 DECORATOR = "def d(f):\n    def w({}): {}\n    return w\n@d\ndef f() -> AppDef: ...\n"
 
 
-def test_a_decorated_component_goes_by_its_own_name(tmp_path: Path) -> None:
+def test_a_decorated_component_keeps_its_own_name(tmp_path: Path) -> None:
     with pytest.raises(ComponentSignatureException, match=r"component `c.py:f` takes `\*\*k`") as caught:
         _ = component(tmp_path, DECORATOR.format("**k", "...")).parameters
     assert "functools.wraps" in str(caught.value.hint)

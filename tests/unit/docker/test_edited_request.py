@@ -206,7 +206,7 @@ def test_a_network_without_names_takes_the_hostname_that_was_not_edited():
     assert body(network="none")["HostConfig"]["NetworkMode"] == "none"
 
 
-def test_names_and_labels_of_ours_cannot_be_edited():
+def test_names_and_labels_that_launcher_sets_cannot_be_edited():
     with pytest.raises(SchedulerError, match="name of a container"):
         bind_request(request(name="mine"), "app-1")
     with pytest.raises(SchedulerError, match="label `launcher"):

@@ -173,7 +173,7 @@ def test_an_app_ended_with_its_last_replica() -> None:
     assert _view("exited 0", "exited 0").ended_at == 21.0
 
 
-def test_restarts_of_roles_count_once_and_those_of_replicas_each() -> None:
+def test_a_restart_of_a_role_counts_once_and_each_restart_of_a_replica_counts() -> None:
     whole = {"e": "restart", "role": "main", "policy": "ROLE", "was": {"id0": 1.0, "id1": 2.0}}
     whole["again"] = [["main", 0], ["main", 1]]
     alone = {**whole, "policy": "REPLICA", "was": {"id0": 1.0}, "again": [["main", 0]]}

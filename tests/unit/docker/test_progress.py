@@ -178,7 +178,7 @@ def test_an_app_that_is_being_made_is_not_lost() -> None:
     assert (seen.state, seen.started) == ("reserved", False)
 
 
-def test_an_earlier_run_that_was_ready_does_not_count() -> None:
+def test_the_readiness_of_an_earlier_run_does_not_count() -> None:
     for run in ({"started_at": 5.0}, {"id": "another"}):
         seen = Seen("created|running", {**READY, **run})
         app = opened(seen.containers, seen.journal, seen.expected)

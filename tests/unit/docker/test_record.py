@@ -52,7 +52,7 @@ def test_the_record_is_private(app_dir: str) -> None:
     }
 
 
-def test_a_lock_is_worth_nothing_once_its_folder_was_removed(app_dir: str) -> None:
+def test_a_lock_does_not_count_once_its_folder_was_removed(app_dir: str) -> None:
     lock = record.claim(app_dir)
     record.remove(app_dir)
     assert not lock.is_valid

@@ -93,7 +93,7 @@ def test_the_request_of_a_replica_has_every_field():
     assert isinstance(container.kwargs["environment"]["KEY"], Secret)
 
 
-def test_replicas_stand_in_order_of_roles_and_numbers():
+def test_replicas_are_in_the_order_of_roles_and_numbers():
     assert [each.name for each in request().containers] == [
         "train-1-abcde-master-0",
         "train-1-abcde-worker-0",
@@ -135,7 +135,7 @@ def test_a_secret_is_shown_as_its_reference_and_a_suspicious_literal_not_at_all(
     assert "t0k" not in text
 
 
-def test_variables_of_the_role_win_over_the_option_and_ours_over_both():
+def test_variables_of_the_role_win_over_the_option_and_variables_of_launcher_over_both():
     role = Role("r", "i", entrypoint="x", env={"A": "role", "PET_LOG_DIR": "/mine"})
     env = one(role, env={"A": "option", "B": "$<app_id>", "LAUNCHER_SCRATCH": "/x"}).kwargs["environment"]
     assert (env["A"], env["B"], env["PET_LOG_DIR"]) == ("role", "$<app_id>", "/mine")
@@ -170,7 +170,7 @@ def test_options_of_the_containers_reach_the_request_of_each_container():
     assert kwargs["log_config"]["config"] == {"max-size": "1k", "max-file": "5"}
 
 
-def test_options_of_a_role_win_over_those_of_the_app():
+def test_options_of_a_role_win_over_options_of_the_app():
     own = {
         "ulimits": {"nofile": "64:128", "memlock": -1},
         "shm_size": "8GiB",

@@ -36,7 +36,7 @@ def make_record(app_id: str, *events: tuple[str, dict[str, Any]]) -> None:
     lock.release()
 
 
-def test_a_row_says_what_the_labels_say() -> None:
+def test_a_row_has_the_identity_that_the_labels_hold() -> None:
     rows.add(LABELS)
     app = on_record()["train-4-abcde"]
     assert (app.handle, app.key, app.number) == (

@@ -127,7 +127,7 @@ def test_mounts_of_a_component_in_one_text_are_shown_as_a_list(tmp_path: Path) -
     ("written", "place"),
     [(f"\n  - {IN_ONE}\n  - type=bnd,src=/a,dst=/b", "9:5"), (" [type=bnd, src=/a, dst=/b]", "7:11")],
 )
-def test_a_wrong_mount_of_a_component_is_shown_where_it_stands(tmp_path, written, place):
+def test_a_wrong_mount_of_a_component_is_shown_at_its_place(tmp_path, written, place):
     (found,) = compile_text(tmp_path, MOUNTED + written + "\n").diagnostics
     assert (f"{found.span.line}:{found.span.column}" if found.span else "", found.label or found.hint) == (
         place,

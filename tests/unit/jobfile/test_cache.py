@@ -454,7 +454,7 @@ def test_eight_processes_that_also_delete_the_cache_folder_compile_the_file_as_i
 
 
 @pytest.mark.slow
-def test_a_file_that_changes_all_the_time_is_never_shown_as_it_was_before(here):
+def test_a_file_that_changes_all_the_time_never_gives_an_older_outcome(here):
     """A plan that begins after a write shows that write or a later one."""
     file = write(here / "a.launcher.yaml", value="0")
     command = [sys.executable, "-m", "launcher", "plan", "a.launcher.yaml"]

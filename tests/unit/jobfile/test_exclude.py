@@ -37,7 +37,7 @@ def found(top: Path, *paths: str) -> list[str]:
         (["*.launcher.yaml"], ["four", "one", "three", "two"]),
     ],
 )
-def test_a_directory_stands_for_the_files_that_no_pattern_excludes(folder, patterns, names):
+def test_a_directory_means_the_files_that_no_pattern_excludes(folder, patterns, names):
     (folder / "launcher.toml").write_text(f"exclude = {patterns}\n")
     assert found(folder) == names
 

@@ -40,7 +40,7 @@ def test_there_is_a_job_for_each_combination(tmp_path: Path, matrix: str, names:
     assert jobs(tmp_path, matrix) == names
 
 
-def test_a_name_tells_values_apart_that_look_alike(tmp_path: Path) -> None:
+def test_values_that_look_alike_give_different_names(tmp_path: Path) -> None:
     names = jobs(tmp_path, "{a: [1, '1', true, 'true', a b, a-b, A_B, ab, 0p1, 0.1, '']}")
     assert len(set(names)) == 11
     assert {"job-1", "job-true", "job-ab", "job-0p1"} <= set(names)
@@ -201,7 +201,7 @@ def test_an_item_of_exclude_is_judged_after_the_items_before_it(tmp_path: Path) 
     assert [each.key.job for each in compiled.launches] == ["job-2-y"]
 
 
-def test_long_names_with_the_same_short_hash_are_told_apart_and_others_stay(tmp_path: Path) -> None:
+def test_long_names_with_the_same_short_hash_get_different_names_and_others_stay(tmp_path: Path) -> None:
     """Two of ten thousand long names are likely to have the same five characters."""
     start = "v" * 23
     seen: dict[str, int] = {}

@@ -153,7 +153,7 @@ def test_a_value_that_nothing_refers_to_is_a_warning(tmp_path: Path) -> None:
     assert compile_text(tmp_path, text + used).diagnostics == ()
 
 
-def test_a_value_names_itself_where_it_is_wrong(tmp_path: Path) -> None:
+def test_an_error_that_a_further_value_causes_names_the_value(tmp_path: Path) -> None:
     role = "roles: {main: {entrypoint: x, num_replicas: $<matrix.n>}}\n"
     compiled = compile_text(
         tmp_path, f"{HEAD}{role}matrix: {{a: [1, 2], include: [{{n: 1}}, {{a: 2, n: 0}}]}}\n"

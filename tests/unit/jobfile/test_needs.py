@@ -194,7 +194,7 @@ def test_a_need_that_is_wrong_under_another_target_is_reported_at_its_place(tmp_
     assert places(compile_text(tmp_path, text)) == ["5:17 invalid-name", "6:21 needs-cycle"]
 
 
-def test_a_null_that_removes_no_need_says_how_one_is_added(tmp_path: Path) -> None:
+def test_a_null_that_removes_no_need_gets_the_advice_how_to_add_one(tmp_path: Path) -> None:
     found = compile_text(tmp_path, HEAD + ROLES + "targets: {dev: {needs: {prepare: null}}}\n")
     assert labels(found) == ["write {} to add it"]
 
@@ -219,7 +219,7 @@ def test_the_name_of_a_matrix_means_all_of_its_jobs(tmp_path: Path) -> None:
     assert report.needs == (Need("prepare"), Need("train-0p01", rerun=False), Need("train-0p1"))
 
 
-def test_the_name_of_a_job_takes_precedence_over_that_of_a_matrix(tmp_path: Path) -> None:
+def test_the_name_of_a_job_takes_precedence_over_the_name_of_a_matrix(tmp_path: Path) -> None:
     job(tmp_path / "a", "train", "matrix: {lr: [1, 2]}")
     job(tmp_path / "b", "train")
     job(tmp_path, "report", "needs: [train]")
@@ -306,7 +306,7 @@ def test_validate_warns_of_a_name_that_the_project_does_not_declare(tmp_path: Pa
     ]
 
 
-def test_broken_neighbours_declare_what_can_be_read(tmp_path: Path) -> None:
+def test_broken_neighbours_declare_the_names_that_can_be_read(tmp_path: Path) -> None:
     job(tmp_path, "prepare", "needs: 3\nno_field: 1")
     (tmp_path / "broken.launcher.yaml").write_text("version: [")
     (tmp_path / "binary.launcher.yaml").write_bytes(b"\xff\x00")

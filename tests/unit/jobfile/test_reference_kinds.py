@@ -97,7 +97,7 @@ def test_a_reference_that_names_nothing_is_an_error_with_the_nearest_name(tmp_pa
     assert label in labels(compiled)[0]
 
 
-def test_without_a_matrix_its_references_say_so(tmp_path: Path) -> None:
+def test_a_matrix_reference_without_a_matrix_is_refused_with_the_reason(tmp_path: Path) -> None:
     compiled = compile_text(tmp_path, HEAD + "roles: {main: {entrypoint: $<matrix.a>}}\n")
     assert lines(compiled) == ["3:28 unknown-reference the matrix has no axis `a`"]
     assert compiled.diagnostics[0].hint.startswith("there is no matrix")

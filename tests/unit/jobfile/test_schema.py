@@ -171,7 +171,7 @@ def test_a_job_has_roles_or_a_component_and_its_arguments(text: str, places: lis
     assert [".".join(map(str, error.absolute_path)) for error in found] == places
 
 
-def test_our_components_are_offered_by_name_with_what_they_do() -> None:
+def test_built_in_components_are_offered_by_name_with_a_description() -> None:
     ours = job_schema()["properties"]["component"]["anyOf"][0]
     assert {"utils.echo", "dist.ddp", "metrics.tensorboard"} <= set(ours["enum"])
     assert ours["enumDescriptions"][ours["enum"].index("utils.echo")]

@@ -158,7 +158,7 @@ roles: {main: {entrypoint: $<job.dir>/run, mounts: ["type=bind,src=./data,dst=/d
 """
 
 
-def test_paths_and_the_origin_are_those_of_the_job_file(repository: Path) -> None:
+def test_paths_and_the_origin_come_from_the_job_file(repository: Path) -> None:
     write(repository, RELATIVE)
     made = launches(repository)
     launch, whole = made["job"], made["whole"]
@@ -411,7 +411,9 @@ def test_variables_of_the_project_are_neither_missed_nor_warned_of(repository: P
     assert [found.code for found in compiled(repository).errors] == ["unset-variable"]
 
 
-def test_variables_of_a_parent_are_not_warned_of_and_those_of_the_file_are(repository: Path) -> None:
+def test_unused_variables_of_the_file_are_warned_of_and_unused_variables_of_a_parent_are_not(
+    repository: Path,
+) -> None:
     write(
         repository,
         f"{BASE}vars: {{p: {{type: int, default: 1}}}}\n{CHILD}vars: {{c: {{type: int, default: 1}}}}\n",
@@ -433,7 +435,7 @@ def test_the_nearest_launcher_toml_alone_counts(repository: Path) -> None:
     assert made["deep"].app.metadata == {"a": "b"}
 
 
-def test_a_parent_of_another_folder_stands_on_the_launcher_toml_of_the_job_file(repository: Path) -> None:
+def test_a_parent_in_another_folder_uses_the_launcher_toml_of_the_job_file(repository: Path) -> None:
     write(
         repository,
         "== launcher.toml\ndefaults.timeout = '1h'\n== jobs/launcher.toml\ndefaults.timeout = '2h'\n",

@@ -133,6 +133,6 @@ def test_a_table_or_key_that_stands_twice_is_reported(text: str, place: str) -> 
 @pytest.mark.parametrize(
     "text", ["a", "a =", "a = [", "a = {", "[a", "a = 'x", "a..b = 1", '"a = 1', "a = {b}"]
 )
-def test_the_scanner_gives_up_on_what_is_no_toml(text: str) -> None:
+def test_the_scanner_gives_up_on_text_that_is_no_toml(text: str) -> None:
     with pytest.raises(NotToml):
         scan(text)

@@ -41,7 +41,7 @@ def test_a_matrix_has_a_limit() -> None:
     assert (plain.matrix, plain.max_parallel) == ("", None)
 
 
-def test_a_limit_without_a_matrix_is_refused_where_it_stands() -> None:
+def test_a_limit_without_a_matrix_is_refused_at_its_place() -> None:
     message = refusal(f"{HEAD}max_parallel: 4\n{ROLES}")
     assert "`max_parallel` is for the jobs of a `matrix`, and there is none" in message
     assert "train.launcher.yaml:3:1" in message
@@ -100,7 +100,7 @@ def test_a_project_may_cap_cores_memory_gpus_and_parallel_jobs() -> None:
         ("max_parallel = 0", "want at least 1"),
     ],
 )
-def test_a_wrong_cap_is_refused_where_it_stands(line: str, message: str) -> None:
+def test_a_wrong_cap_is_refused_at_its_place(line: str, message: str) -> None:
     found = refusal(HEAD + ROLES, f"[queue]\n{line}\n")
     assert "launcher.toml:2:" in found
     assert message in found
@@ -125,7 +125,7 @@ def test_each_target_has_a_budget() -> None:
         ('[budget."a b"]\ncore_hours = 1', "cannot name a target"),
     ],
 )
-def test_a_wrong_budget_is_refused_where_it_stands(table: str, message: str) -> None:
+def test_a_wrong_budget_is_refused_at_its_place(table: str, message: str) -> None:
     found = refusal(HEAD + ROLES, f"{table}\n")
     assert re.search(r"launcher.toml:[12]:", found)
     assert message in found

@@ -58,7 +58,7 @@ def test_the_states_of_an_app_follow_from_its_events_and_its_lock() -> None:
     assert folded(*started, ended, locked=False).state == "failed"
 
 
-def test_a_torn_last_line_is_not_there_yet() -> None:
+def test_a_torn_last_line_does_not_count_yet() -> None:
     text = lines(START, spawn())
     for cut in range(len(text)):
         view = fold(text[:cut], locked=True)

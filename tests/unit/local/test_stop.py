@@ -40,7 +40,7 @@ def test_the_group_is_killed_also_where_the_leader_has_gone(app: Driven) -> None
     assert app.left() == []
 
 
-def test_a_suspended_replica_hears_of_the_cancel(app: Driven) -> None:
+def test_a_suspended_replica_gets_the_signal_of_the_cancel(app: Driven) -> None:
     app.start(app.role("main", SLEEP))
     os.kill(app.replica().pid or 0, signal.SIGSTOP)
     app.cancel()

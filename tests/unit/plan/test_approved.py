@@ -206,7 +206,7 @@ def test_a_repeat_that_is_asked_for_on_the_command_line_needs_an_approval() -> N
     ]
 
 
-def test_a_repeat_of_what_ran_without_approval_is_held() -> None:
+def test_a_repeat_of_an_attempt_that_ran_without_approval_is_held() -> None:
     again = job("train", on_failed="rerun")
     last = ran(again, "failed", 4)
     assert whys(judge(plan([again], last), [], last)) == ["start default/train: no approval starts it"]

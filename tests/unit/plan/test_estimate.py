@@ -69,7 +69,7 @@ class TestTheEstimate:
         assert rising.low > falling.low
         assert rising.high > falling.high
 
-    def test_successes_of_the_document_count_alone_where_there_are_two(self):
+    def test_only_successes_of_the_same_document_count_where_there_are_two(self):
         found = estimate(job(), "new", [*past(1, 1, digest="new"), *past(9, 9, 9, digest="old")])
         assert (found.attempts, found.same_document) == (2, True)
         assert found.duration_s.high < 2 * HOUR
@@ -80,13 +80,13 @@ class TestTheEstimate:
         found = estimate(replace(job(), timeout_s=int(HOUR)), "d", past(0.9, 0.99))
         assert found.duration_s.high == HOUR
 
-    def test_hours_are_those_that_the_document_asks_for_now(self):
+    def test_hours_are_computed_from_the_resources_of_the_current_document(self):
         found = estimate(asking(gpu=4, cpu=8, replicas=2), "d", past(2, 2))
         assert found.gpu_hours.median == pytest.approx(16)
         assert found.core_hours.median == pytest.approx(32)
         assert estimate(asking(), "d", past(2, 2)).gpu_hours is None
 
-    def test_the_cores_of_a_role_that_asks_for_none_are_those_it_has_used(self):
+    def test_a_role_that_asks_for_no_cores_counts_the_cores_that_it_has_used(self):
         used = past(1, 1, cpu_s=2 * HOUR)
         assert estimate(asking(), "d", used).core_hours.median == pytest.approx(2)
         assert estimate(asking(), "d", past(1, 1)).core_hours is None
@@ -108,7 +108,7 @@ class TestTheEstimate:
 
 
 class TestThePlan:
-    def test_only_what_starts_has_an_estimate(self):
+    def test_only_jobs_that_start_have_an_estimate(self):
         kept = plan(job(), attempt(job(), "succeeded", 2))
         digest = kept.steps[0].digest
         assert with_estimates(kept, {job().key: past(1, 1, digest=digest)}).steps[0].estimate is None

@@ -214,7 +214,7 @@ def test_a_saved_plan_of_another_repository_is_refused() -> None:
     assert caught.value.exit_code == 4
 
 
-def test_a_job_without_a_remote_is_at_home_in_its_folder() -> None:
+def test_a_job_of_a_repository_without_a_remote_belongs_to_its_folder() -> None:
     saved = plan(job("train", origin="/home/ann/jobs"))
     bound = located(saved, root="/home/ann", origin="/home/ann")
     assert bound.steps[0].launch is not None

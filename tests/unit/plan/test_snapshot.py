@@ -13,12 +13,12 @@ def seen(ledger: list, engines: list, **rest):
     return merge(ledger=ledger, engines=engines, **{"fingerprints": ENGINES, **rest})
 
 
-def test_the_engine_is_believed_about_what_is_live() -> None:
+def test_the_engine_is_believed_about_live_attempts() -> None:
     wrong = replace(RUNNING, state="lost")
     assert seen([wrong], [RUNNING]).latest[TRAIN.key].state == "running"
 
 
-def test_the_ledger_is_believed_about_what_has_ended() -> None:
+def test_the_ledger_is_believed_about_ended_attempts() -> None:
     done = replace(RUNNING, state="succeeded")
     assert seen([done], [replace(RUNNING, state="lost")]).latest[TRAIN.key].state == "succeeded"
 

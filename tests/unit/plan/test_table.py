@@ -7,7 +7,7 @@ from tests.unit.plan.world import OWNER, attempt, job, lines, plan
 NEW, OLD = job("train", "--lr", "5"), job("train", "--lr", "3")
 
 
-def test_the_digest_stands_below_a_plan_with_effects() -> None:
+def test_the_digest_is_shown_below_a_plan_with_effects() -> None:
     made = plan(NEW)
     assert str(made).endswith(f"Plan: 1 to create\nDigest: {made.plan_digest}\n")
 
@@ -146,12 +146,12 @@ def test_several_changes_are_listed_below_the_line_and_kept_jobs_are_counted() -
     ]
 
 
-def test_notes_stand_below_the_step_they_belong_to() -> None:
+def test_notes_are_shown_below_the_step_that_they_belong_to() -> None:
     made = plan(NEW).with_notes({NEW.key: ["resource.gpu is not enforced"]})
     assert lines(made)[1] == "      note: resource.gpu is not enforced"
 
 
-def test_jobs_stand_in_order_with_numbers_by_their_values() -> None:
+def test_jobs_are_listed_by_name_with_numbers_by_their_values() -> None:
     names = ["eval", "train-0p5", "train-2", "train-10", "train-fp32"]
     made = plan([job(name) for name in reversed(names)])
     assert [step.key.job for step in made.steps] == names

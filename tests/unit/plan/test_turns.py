@@ -64,7 +64,9 @@ def planned(launches: Launch | list[Launch], *attempts: Attempt, room: Room = HE
         (sweep(4, caps=Caps(max_parallel=3)), "4 jobs of project default: 3 at a time, in this order"),
     ],
 )
-def test_jobs_that_ask_together_for_more_than_there_is_take_turns(jobs: list[Launch], output: str) -> None:
+def test_jobs_that_together_ask_for_more_than_the_machine_has_take_turns(
+    jobs: list[Launch], output: str
+) -> None:
     made = planned(jobs)
     assert made.turns == (output, ELSEWHERE)
     assert f"turns: {output}" in lines(made)
@@ -114,7 +116,7 @@ def test_jobs_with_room_for_all_take_no_turns(jobs: list[Launch]) -> None:
         ({"cpu": 2, "caps": Caps(cpu=1)}, "asks for 2 cores of 1 of project default: runs alone"),
     ],
 )
-def test_a_job_that_asks_for_more_than_there_is_runs_alone(asked: dict[str, Any], note: str) -> None:
+def test_a_job_that_asks_for_more_than_the_machine_has_runs_alone(asked: dict[str, Any], note: str) -> None:
     assert planned(asking(**asked)).steps[0].notes == (note,)
 
 
@@ -123,7 +125,7 @@ def test_the_limit_of_a_matrix_has_no_effect_on_another_engine() -> None:
     assert step.notes == ("`max_parallel` has no effect: apps of elsewhere take no turns here",)
 
 
-def test_the_limit_of_a_matrix_has_an_effect_here() -> None:
+def test_the_limit_of_a_matrix_has_an_effect_on_local_jobs() -> None:
     [step] = planned(asking(matrix="sweep", max_parallel=2)).steps
     assert step.notes == ()
 
@@ -146,7 +148,7 @@ def test_the_limit_of_an_apply_has_no_effect_on_another_engine() -> None:
     assert step.notes == ("--parallel has no effect: apps of elsewhere take no turns here",)
 
 
-def test_a_system_without_turns_is_named() -> None:
+def test_a_note_names_a_system_without_turns() -> None:
     room = replace(HERE, schedulers=frozenset(), supported=False)
     made = planned(sweep(3, cpu=2, gpu=9), room=room)
     assert made.turns == ("apps take turns on Linux only: here they all start at once",)
@@ -177,7 +179,9 @@ def test_a_job_that_asks_for_more_gpus_than_there_are_is_held(before: tuple[str,
         (asking(cpu=99), None),
     ],
 )
-def test_the_cap_of_a_project_counts_and_other_engines_do_not(launch: Launch, detail: str | None) -> None:
+def test_the_cap_of_a_project_limits_local_jobs_and_not_jobs_of_other_engines(
+    launch: Launch, detail: str | None
+) -> None:
     [step] = planned(launch).steps
     assert step.kind == ("create" if detail is None else "hold")
     assert detail is None or step.reasons[0].detail == detail

@@ -38,7 +38,7 @@ def test_a_detailed_exit_code_shows_pending_changes(made: Any, code: int) -> Non
 @pytest.mark.parametrize(
     ("word", "matching"), [("held", [HELD]), ("orphan", [ORPHANED, PRUNED]), ("drift", [DRIFTED])]
 )
-def test_fail_on_blocks_what_it_names_and_nothing_else(word: str, matching: list[Any]) -> None:
+def test_fail_on_blocks_the_conditions_that_it_names_and_no_other(word: str, matching: list[Any]) -> None:
     for made in EVERY:
         assert plan_exit_code(made, fail_on=[word]) == (3 if made in matching else 0)
 

@@ -66,7 +66,7 @@ def test_factories_get_the_parameters_and_whether_to_detach(engines: list[Memory
             assert engine.params == {"cache_size": 5, "detach": detach}
 
 
-def test_schedulers_hear_whether_apps_wait_in_line(engines: list[MemoryScheduler]):
+def test_schedulers_are_made_with_the_setting_whether_apps_wait_in_line(engines: list[MemoryScheduler]):
     for queue in (False, True):
         with Runner("s", {"memory": MemoryScheduler}, queue=queue) as runner:
             assert runner._scheduler("memory").in_turn is queue
@@ -204,7 +204,7 @@ def test_a_workspace_is_refused_and_not_ignored(runner: Runner):
         runner.run(app(), "memory", workspace="/tmp")
 
 
-def test_replicas_learn_the_parent_run(runner, engines, monkeypatch):
+def test_the_environment_of_replicas_names_the_parent_run(runner, engines, monkeypatch):
     runner.run(app(), "memory", parent_run_id="given")
     monkeypatch.setenv("LAUNCHER_PARENT_RUN_ID", "inherited")
     runner.run(app(), "memory", parent_run_id="given")
@@ -301,7 +301,7 @@ def test_describe_gives_the_app_back(runner: Runner, engines: list[MemorySchedul
     assert runner.describe(handle) == app()
 
 
-def test_log_lines_pass_everything_on(runner: Runner, engines: list[MemoryScheduler]):
+def test_log_lines_passes_every_argument_to_the_scheduler(runner: Runner, engines: list[MemoryScheduler]):
     handle = runner.run(app(), "memory")
     lines = runner.log_lines(handle, "main", 2, "regex", should_tail=True, streams=Stream.STDERR)
     assert list(lines) == ["one\n", "two\n"]

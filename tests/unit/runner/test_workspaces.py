@@ -125,7 +125,7 @@ def test_an_edit_that_a_build_would_lose_is_refused(project: Path, tmp_path: Pat
     assert engine.apps == {}
 
 
-def test_several_projects_are_one_folder_for_all_roles(project, tmp_path, monkeypatch):
+def test_several_projects_are_merged_into_one_folder_for_all_roles(project, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     runner, engine = runner_of(TmpDirScheduler)
     runner.run(app(), "mine", workspace=Workspace({str(project): "", str(tmp_path / "lib"): "lib"}))

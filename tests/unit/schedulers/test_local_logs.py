@@ -96,7 +96,7 @@ def test_tail_start_is_where_the_last_lines_begin(tmp_path, monkeypatch, data, c
         assert text[start:] == b"".join(lines[max(0, len(lines) - count) :])
 
 
-def test_records_are_what_was_written_with_marks_of_restarts(tmp_path: Path) -> None:
+def test_records_hold_the_written_output_with_marks_of_restarts(tmp_path: Path) -> None:
     folder = write(
         tmp_path / "r", (1, "stdout", b"a"), (2, "stderr", b"b"), (3, "restart", b""), (4, "stdout", b"c")
     )
@@ -131,7 +131,7 @@ def test_a_reader_goes_on_where_it_ended(tmp_path: Path, keep_open: bool) -> Non
     assert [part for part in seen[4] if part[1]] == [("stderr", b"ef"), ("stdout", b"ghi")]
 
 
-def test_an_index_record_that_is_half_written_is_not_there(tmp_path: Path) -> None:
+def test_an_index_record_that_is_half_written_is_ignored(tmp_path: Path) -> None:
     folder = write(tmp_path / "r", (1, "stdout", b"a\n"))
     with (tmp_path / "r" / "index").open("ab") as index:
         index.write(b"\x02\0\0\0\0")

@@ -73,7 +73,7 @@ def test_positional_fields_have_the_established_order() -> None:
     assert PopenRequest("id", "logs", {"r": []}, {"r": []}).grace_s == 10.0
 
 
-def test_replicas_know_their_job_scratch_and_error_file() -> None:
+def test_the_environment_of_replicas_has_job_scratch_and_error_file() -> None:
     (param,) = request_of(role()).role_params["r"]
     assert param.env == {
         "LAUNCHER_JOB_ID": "local_cwd://s/a-1",
@@ -270,7 +270,7 @@ def test_on_a_system_without_turns_a_note_says_that_each_replica_sees_all_gpus(m
     assert request.notes == ["2 GPUs are asked for; each replica sees all that this host has"]
 
 
-def test_the_text_shows_commands_and_hides_what_looks_secret() -> None:
+def test_the_text_shows_commands_and_hides_values_that_look_secret() -> None:
     text = str(request_of(role(args=["a b"], env={"LR": "0.1", "WANDB_API_KEY": "hunter2"}), timeout_s=60))
     assert "command   true 'a b'" in text
     assert "LR=0.1" in text
@@ -295,12 +295,12 @@ def test_local_dir_runs_in_the_image(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("image", ["", "relative"])
-def test_local_dir_wants_an_absolute_image(image: str) -> None:
+def test_local_dir_requires_an_absolute_image(image: str) -> None:
     with pytest.raises(ImageError, match="absolute"):
         _dir_scheduler().submit_dryrun(AppDef("app", [role(image=image)]), {})
 
 
-def test_local_dir_wants_a_folder_that_is_there(tmp_path: Path) -> None:
+def test_local_dir_requires_a_folder_that_exists(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for name, reason in (("none", "does not exist"), ("file", "not a folder")):
         with pytest.raises(ImageError, match=reason):

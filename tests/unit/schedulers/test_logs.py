@@ -96,7 +96,7 @@ def test_letters_match_in_either_case_where_asked() -> None:
     assert search.found(b"Loss\nlo\n\xc3\xa9 LOSS\n") == b"Loss\n\xc3\xa9 LOSS\n"
 
 
-def test_blocks_know_when_each_byte_was_written() -> None:
+def test_a_block_holds_the_time_of_each_byte() -> None:
     records = [logs.LogRecord(n, ("stdout", "stderr")[n % 2], b"x" * n) for n in range(1, 40)]
     [block] = logs.in_blocks([*records, logs.LogRecord(99, "restart", b"")])
     whole = b"".join(record.data for record in records)

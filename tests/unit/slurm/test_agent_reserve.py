@@ -282,7 +282,7 @@ def test_the_outcome_that_plans_judge_a_job_by_outlives_its_app(login, later, ke
         assert not login.folder(first).exists()
 
 
-def test_a_kept_outcome_replaces_those_of_earlier_attempts(login):
+def test_a_kept_outcome_replaces_the_outcomes_of_earlier_attempts(login):
     for number in (1, 2, 3):
         login.do("remove", app_id=attempt(login, number, "skipped" if number == 3 else "failed"))
     assert sorted(os.listdir(login.job_dir / "apps")) == ["a-2-x", "a-3-x"]
@@ -308,7 +308,7 @@ def test_only_ended_apps_are_removed(login):
     assert os.listdir(login.job_dir / "apps") == []
 
 
-def test_later_operations_of_a_request_run_after_one_that_failed(login):
+def test_later_operations_of_a_request_run_after_a_failed_operation(login):
     ops = [{"op": "events", "app_id": "none"}, {"op": "outputs"}]
     found = answer({"job_dir": str(login.job_dir), "ops": ops})["ok"]
     assert [each.get("error") for each in found] == ["unknown-app", None]
@@ -402,7 +402,7 @@ EVENTS = '{"e":"spawn","t":1}\n{"e":"re\n{"e":"restart","t":3}\n{"e":"exi'
 """With a line that a full disk has cut, and one that is being written."""
 
 
-def test_events_of_the_app_are_those_that_are_whole(login):
+def test_only_whole_events_of_an_app_are_sent(login):
     login.reserve("a-1", "n1")
     assert login.do("events", app_id="a-1") == {"events": [], "live": True}
     (login.folder("a-1") / "events").write_text(EVENTS)

@@ -247,7 +247,7 @@ def put(cluster, home, workspace):
 
 
 @pytest.mark.parametrize("where", ["here", "there"])
-def test_a_workspace_arrives_as_it_is_without_what_is_ignored(request, where, workspace):
+def test_a_workspace_arrives_unchanged_without_ignored_files(request, where, workspace):
     home = request.getfixturevalue(where)
     app_dir = put(Cluster(("login1" if where == "there" else "", "~/jobs")), home, workspace)
     found = app_dir / "workspace"
@@ -266,7 +266,7 @@ def test_a_second_copy_replaces_the_first(here, workspace):
     assert not (app_dir / "workspace" / "run.sh").exists()
 
 
-def test_a_workspace_for_an_app_that_is_not_there_is_an_error(here, there, workspace):
+def test_a_workspace_for_an_app_that_does_not_exist_is_an_error(here, there, workspace):
     for host in ("", "login1"):
         with pytest.raises(SchedulerError, match="cannot unpack the workspace"):
             Cluster((host, "~/jobs")).put("train-9-x", archive(str(workspace)))
@@ -303,7 +303,7 @@ def test_no_name_leaves_the_workspace(tmp_path, members):
     assert [path.name for path in tmp_path.rglob("x")] == []
 
 
-def test_a_stream_that_ends_early_leaves_what_was_there(tmp_path, workspace):
+def test_a_stream_that_ends_early_leaves_the_workspace_that_was_there(tmp_path, workspace):
     app_dir = tmp_path / "apps" / "a"
     (app_dir / "workspace").mkdir(parents=True)
     cut = io.BytesIO(b"".join(archive(str(workspace)))[:100_000])

@@ -324,7 +324,7 @@ def test_a_setup_that_fails_in_the_second_run_is_the_end_of_the_app(site: Site) 
 
 
 @pytest.mark.slow
-def test_a_job_that_is_preempted_with_time_to_stop_comes_back(site: Site) -> None:
+def test_a_job_that_is_preempted_with_time_to_stop_is_requeued(site: Site) -> None:
     """Slurm then sends TERM to the steps alone, and ends the job when the time is over."""
     found = f"{OURS} JobState=RUNNING Reason=None Restarts=0 PreemptTime=2026-11-23T01:55:31"
     site.program("scontrol", f"#!/bin/sh\necho $@ >>{site.shared}/asked\necho '{found}'\n")
@@ -506,7 +506,7 @@ def test_a_replica_whose_worker_is_killed_is_started_again_in_a_step_of_its_own(
 
 
 @pytest.mark.slow
-def test_the_wrapper_of_a_replica_that_is_not_started_again_leaves(site: Site) -> None:
+def test_the_wrapper_of_a_replica_that_is_not_started_again_ends(site: Site) -> None:
     site.app(role("main", "test $K = 0 || exec sleep 1000", replicas=2, retries=3))
     site.start()
     until(lambda: site.events("exit"))

@@ -317,7 +317,7 @@ def test_hosts_are_marks_that_nodes_replace():
     ]
 
 
-def test_replicas_know_their_job_scratch_error_file_and_hosts():
+def test_the_environment_of_replicas_has_job_scratch_error_file_and_hosts():
     env = the_one(request_of(SERVER, CLIENT), "client", 2)["env"]
     assert env == {
         "LAUNCHER_JOB_ID": "slurm://s/a-1-x",
@@ -337,7 +337,7 @@ def test_no_replica_waits_for_the_host_of_a_role_that_may_start_later():
     assert the_one(request, "late")["env"]["LAUNCHER_HOST_EARLY"] == "\x01host:early\x01"
 
 
-def test_the_variables_of_the_job_win_over_those_of_a_role():
+def test_the_variables_of_the_job_win_over_the_variables_of_a_role():
     env = the_one(request_of(role(env={"LAUNCHER_SCRATCH": "x", "PET_LOG_DIR": "/own"})))["env"]
     assert env["LAUNCHER_SCRATCH"] == "\x01dir\x01/scratch"
     assert env["PET_LOG_DIR"] == "/own"

@@ -62,7 +62,7 @@ def test_a_mount_is_refused(mount, shown):
     assert shown in message_of(role(mounts=[mount]))
 
 
-def test_a_folder_that_is_mounted_where_it_is_stays_there():
+def test_a_folder_that_is_mounted_at_its_own_path_is_accepted():
     app = AppDef("app", [role(mounts=[BindMount("/data", "/data")])])
     assert [*problems(app, {})] == []
     assert notes(app, {}) == ["role `r`: mounts are not made by slurm; the paths of its nodes are used"]
@@ -93,7 +93,7 @@ def test_roles_that_differ_in_the_kind_of_their_gpus_are_refused_unless_gres_req
     assert found(roles[0], role("b", resource=gpus(2, "a100"))) == []
 
 
-def test_a_role_that_names_no_kind_of_gpu_gets_that_of_the_others():
+def test_a_role_that_names_no_kind_of_gpu_gets_the_kind_of_the_other_roles():
     roles = [role("a", resource=Resource(1, 2, 0)), role("b", resource=gpus(2, "a100"))]
     assert found(*roles) == []
     assert notes(AppDef("app", roles), {}) == [
@@ -113,7 +113,7 @@ def test_an_amount_without_end_is_a_problem_and_no_failure(field):
 
 
 @pytest.mark.parametrize("text", ["a\x01b", "\x01dir\x01"])
-def test_the_mark_of_what_nodes_fill_in_is_refused_in_texts(text):
+def test_the_mark_that_nodes_replace_is_refused_in_texts(text):
     assert path_of(role(args=[text])) == "roles.r.args.0"
     assert path_of(role(env={"A": text})) == "roles.r.env.A"
 

@@ -110,7 +110,7 @@ def array_in(folder: Path, job_dir: str, *tasks: str) -> Path:
     return where
 
 
-def test_hostile_commands_stand_in_comments_alone(tmp_path):
+def test_hostile_commands_appear_only_in_comments(tmp_path):
     hostile = role("r: $(touch made)", entrypoint="`touch made`", args=HOSTILE)
     request = request_of(hostile)
     comments = [line for line in request.script.splitlines() if line.startswith("# r: ")]
@@ -119,7 +119,7 @@ def test_hostile_commands_stand_in_comments_alone(tmp_path):
     assert run(request, tmp_path)[0] == 0
 
 
-def test_replicas_inherit_what_setup_lines_export(tmp_path):
+def test_replicas_inherit_variables_that_setup_lines_export(tmp_path):
     setup = ["export SITE='two words'", "if true; then", "  export MORE=${HOME##*/}", "fi"]
     _, _, env, _ = run(request_of(role(), setup=setup), tmp_path)
     assert env["SITE"] == "two words"

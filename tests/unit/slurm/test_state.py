@@ -96,7 +96,7 @@ def test_a_pending_job_is_queued_with_slurms_reason_and_the_start_that_it_expect
     assert view_of(submitted(queue=[row()])).owner == "Slurm job 12"
 
 
-def test_a_job_behind_others_waits_for_those_that_have_not_ended():
+def test_a_job_behind_others_waits_for_the_jobs_that_have_not_ended():
     needs = {"prepare-1-x": "", "other-1-x": "succeeded"}
     found = submitted(queue=[row(reason="Dependency")], needs=needs)
     assert seen(found) == ("waiting", "waits for prepare")

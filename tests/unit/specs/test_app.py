@@ -97,7 +97,7 @@ def test_roles_do_not_share_their_containers():
     assert (second.args, second.env) == ([], {})
 
 
-def test_pre_proc_hands_back_what_it_was_given():
+def test_pre_proc_returns_the_info_that_it_was_given():
     info = object()
     assert Role("a", "").pre_proc("local_cwd", info) is info
 

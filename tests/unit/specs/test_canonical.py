@@ -99,7 +99,7 @@ def test_a_document_of_a_full_launch_has_every_field():
     }
 
 
-def test_options_of_a_role_are_normal_as_those_of_the_app():
+def test_options_of_a_role_are_normalised_as_the_options_of_the_app():
     cfg = {"shm_size": "8g", "ulimits": {"nofile": "64"}, "grace_s": 2.0, "user": None}
     made = document(launch_of(AppDef("app", [replace(small_role(), cfg=cfg)]), cfg=cfg))
     [role] = made["roles"]

@@ -273,7 +273,7 @@ def test_an_option_says_what_its_values_must_be(rule, right, wrong, wanted):
 # -- options of roles, and patterns in lists and mappings --------------------------------------------------
 
 
-def test_the_options_of_a_role_are_those_that_say_so(opts):
+def test_only_options_declared_for_roles_are_options_of_a_role(opts):
     opts.add("user", str, "user", is_of_role=True)
     assert [key for key, _ in opts.of_role()] == ["user"]
 

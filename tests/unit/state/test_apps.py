@@ -147,7 +147,7 @@ def test_the_record_of_the_attempt_counts_for_an_app_in_both_tables(store: Store
     assert [each.state for each in store.find("train")] == ["running"]
 
 
-def test_live_apps_are_those_without_an_end(store: Store):
+def test_live_returns_the_apps_without_an_end(store: Store):
     for app_id, state in {"a": "reserved", "b": "running", "c": "failed"}.items():
         store.add(app(app_id, ord(app_id), state=state))
     store.record(attempt(created_at=0.0))

@@ -72,7 +72,7 @@ def test_recording_again_keeps_the_newer_state_of_a_live_attempt(store: Store):
     assert store.attempts(key()) == [attempt(state="running", started_at=2.0)]
 
 
-def test_an_unfinished_attempt_gives_way_to_another_of_its_number(store: Store):
+def test_an_unfinished_attempt_is_replaced_by_another_of_its_number(store: Store):
     store.record(attempt(digest=digest("a")))
     other = attempt(digest=digest("b"), document={"roles": []})
     store.record(other)
@@ -243,7 +243,7 @@ def test_a_name_with_a_number_finds_that_attempt(store: Store):
     assert store.find("train", number=4) == []
 
 
-def test_live_attempts_are_those_without_an_end(store: Store):
+def test_live_attempts_returns_the_attempts_without_an_end(store: Store):
     states = ["reserved", "created", "running", "succeeded", "failed", "cancelled", "lost"]
     for number, state in enumerate(states, start=1):
         store.record(attempt(number=number, state=state))

@@ -42,7 +42,7 @@ def test_the_rest_of_the_machine_is_shared() -> None:
     assert not decide(ask(cpu=1, memory_mb=501), [holder(cpu=1, memory_mb=500)]).starts
 
 
-def test_an_app_that_asks_for_more_than_there_is_runs_alone() -> None:
+def test_an_app_that_asks_for_more_than_the_machine_has_runs_alone() -> None:
     assert decide(ask(cpu=64), []).starts
     assert not decide(ask(cpu=64), [holder(cpu=1)]).starts
     assert decide(ask(cpu=64), [holder(cpu=0, memory_mb=1)]).starts

@@ -77,7 +77,7 @@ def is_stirred(queue: Queue, timeout_s: float = LIMIT_S) -> bool:
     return bool(poll.poll(timeout_s * 1000))
 
 
-def test_apps_start_in_the_order_of_their_numbers_each_when_the_one_before_has_left(table, queue):
+def test_each_app_starts_in_the_order_of_numbers_when_the_app_before_has_left(table, queue):
     queue.join(ask(table, "a", 1))
     [first] = queue.look()
     assert not queue.join(ask(table, "c", 3)) or queue.look() == []
@@ -135,7 +135,7 @@ def test_an_app_with_a_process_of_its_own_takes_its_turn_between_apps_of_the_lin
     assert os.listdir(table) == ["lock"]
 
 
-def test_an_app_that_leaves_the_line_lets_the_next_one_of_another_process_start(table, queue):
+def test_an_app_that_leaves_the_line_lets_the_next_app_of_another_process_start(table, queue):
     queue.join(ask(table, "big", 1, cpu=9, limits=[Limit(MACHINE, cpu=1)]))
     small = Place(ask(table, "small", 0, cpu=0.5))
     assert small.look().starts

@@ -548,7 +548,7 @@ def test_the_first_in_line_is_stirred_where_a_dead_holder_has_left_something(tab
     assert not has_changed(two, 0)
 
 
-def test_a_table_of_an_earlier_boot_is_removed_with_what_dead_watchers_left(table, places):
+def test_a_table_of_an_earlier_boot_is_removed_with_leftovers_of_dead_watchers(table, places):
     take(table, places, "a", 1, **DOCKER).release()
     table_.remove_unused(table)
     assert not os.path.exists(table)

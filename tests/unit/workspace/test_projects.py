@@ -156,7 +156,7 @@ def test_a_directory_workspace_without_a_folder_does_nothing(project: Path) -> N
     assert role.image == "before"
 
 
-def test_a_directory_that_is_there_is_not_written_to(project: Path, tmp_path: Path) -> None:
+def test_an_existing_directory_is_not_written_to(project: Path, tmp_path: Path) -> None:
     with pytest.raises(InvalidRunConfigException):
         DirWorkspaceMixin().build_workspace_and_update_role(
             Role("r", "x"), str(project), {"job_dir": str(tmp_path)}

@@ -36,7 +36,7 @@ def test_a_folder_that_a_pattern_takes_back_is_reached(tmp_path: Path) -> None:
     ]
 
 
-def test_a_folder_that_the_caller_drops_is_not_gone_into(tmp_path: Path) -> None:
+def test_a_folder_that_the_caller_drops_is_not_entered(tmp_path: Path) -> None:
     write(tmp_path, "one/a", "two/b")
     seen = []
     for folder, dirs, _ in walk_workspace(tmp_path):
@@ -75,7 +75,7 @@ def test_folders_may_be_nested_deeper_than_calls(tmp_path: Path, monkeypatch: py
         subprocess.run(["rm", "-rf", str(top)], check=True)  # shutil.rmtree goes no deeper than calls do
 
 
-def test_a_folder_taken_out_of_the_list_is_not_gone_into(tmp_path: Path) -> None:
+def test_a_folder_taken_out_of_the_list_is_not_entered(tmp_path: Path) -> None:
     write(tmp_path, "a/b/x", "c/y")
     seen = []
     for folder, dirs, _ in walk_workspace(tmp_path):
