@@ -93,7 +93,7 @@ def test_every_exit_code_is_in_the_table():
     )
 
 
-def test_the_meaning_of_an_exit_code_is_that_of_the_page_for_agents():
+def test_the_meaning_of_an_exit_code_is_the_same_on_the_page_for_agents():
     text = (ROOT / "docs" / "exit-codes.md").read_text().replace("\\|", "|")
     assert [
         f"| {code} | {meaning} |"
@@ -164,7 +164,7 @@ def test_a_container_has_exactly_the_variables_of_the_table():
 
 
 @pytest.mark.slow
-def test_the_variables_of_a_role_win_over_all_but_those_that_the_page_lists(scenario):
+def test_the_variables_of_a_role_win_over_all_variables_but_the_listed_ones(scenario):
     """All are set to one word; those that a local job without needs still has are the role's own."""
     text = (ROOT / "docs" / "environment.md").read_text()
     sentence = re.search(r"A role's own `env` wins over these, except over (.*?)\.", text, re.S)

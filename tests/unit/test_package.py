@@ -10,7 +10,7 @@ JOB = "version: 1\nname: grid\nmatrix: {lr: [1, 2]}\nroles: {main: {entrypoint: 
 
 
 @pytest.mark.parametrize("name", launcher.__all__)
-def test_every_public_name_is_there(name: str) -> None:
+def test_every_public_name_can_be_imported(name: str) -> None:
     assert getattr(launcher, name).__doc__
 
 

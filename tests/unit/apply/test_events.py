@@ -113,7 +113,7 @@ def test_events_of_one_job_stay_in_order_whatever_their_clocks_say() -> None:
     assert [event["event"] for event in heard] == ["started", "restarting", "ended"]
 
 
-def test_a_report_is_not_held_back_behind_what_happens_now() -> None:
+def test_a_delayed_report_is_emitted_before_an_event_that_happens_now() -> None:
     heard: list[str] = []
     events = Events(lambda event: heard.append(event["event"]))
     events.together_s = 60.0

@@ -271,7 +271,7 @@ def test_a_chain_of_thousands_of_needs_is_ordered(world: World, monkeypatch: pyt
     assert in_order(steps[::-1]) == steps
 
 
-def test_programs_know_their_attempt_and_its_edition(world: World) -> None:
+def test_the_environment_of_programs_has_their_attempt_and_its_edition(world: World) -> None:
     step = world.steps(job="echo $LAUNCHER_ATTEMPT $LAUNCHER_EDITION >numbers")["job"]
     world.wait(*world.carry_out(replace(step, number=7, edition=4)).values())
     assert (world.folder / "numbers").read_text() == "7 4\n"

@@ -158,7 +158,7 @@ def test_a_dead_ticket_is_not_inherited(tmp_path: Path, engines: Engines) -> Non
 
 
 @pytest.mark.parametrize("others", [0, 1])
-def test_jobs_with_room_for_all_are_ordered_behind_the_apps_of_others(tmp_path, engines, others):
+def test_jobs_that_all_fit_are_still_ordered_behind_the_apps_of_others(tmp_path, engines, others):
     first, second = plan(tmp_path, engines, "a", "b")
     places = [in_line(first, number) for number in range(1, others + 1)]
     turns = Turns([first, second], engines)

@@ -92,7 +92,7 @@ def test_a_new_workspace_shows_its_size(tmp_path: Path, folder: Path) -> None:
     assert "+ workspace files: 14 files, 134 B" in text
 
 
-def test_a_large_workspace_is_reported_with_what_to_leave_out(tmp_path, folder, monkeypatch):
+def test_a_large_workspace_is_reported_with_the_pattern_that_leaves_files_out(tmp_path, folder, monkeypatch):
     monkeypatch.setattr(manifest, "LARGE_FILES", 50)
     (folder / ".venv").mkdir()
     for n in range(60):

@@ -101,14 +101,14 @@ def test_wait_prints_how_each_app_ended(failed):
     assert re.search(r" FAILED: main/[01] exited with 3: wrong$", bad)
 
 
-def test_wait_gives_up_in_time(scenario):
+def test_wait_returns_at_its_timeout(scenario):
     scenario.running()
     assert scenario.launcher("wait", "job", "--timeout", "50ms", code=5).out.endswith(" RUNNING\n")
     scenario.cancel("job")
     assert scenario.launcher("wait", "job", code=5).out.endswith(" CANCELLED\n")
 
 
-def test_cancel_says_what_became_of_each_app(scenario):
+def test_cancel_reports_the_outcome_of_each_app(scenario):
     scenario.running()
     assert scenario.cancel("job").err.endswith(" CANCELLED\n")
     assert "had already ended" in scenario.cancel("job").err

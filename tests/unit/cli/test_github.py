@@ -130,7 +130,7 @@ def test_wrong_files_are_annotated_and_the_summary_says_why_there_is_no_plan(sce
     assert not (scenario.folder / "output").exists()
 
 
-def test_outside_of_github_there_is_nothing_to_append_to(scenario, monkeypatch):
+def test_outside_of_github_no_summary_and_no_outputs_are_written(scenario, monkeypatch):
     for name in ("GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT"):
         monkeypatch.delenv(name, raising=False)
     scenario.launcher("plan", scenario.job("true"), "--format", "github")

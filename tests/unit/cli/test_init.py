@@ -104,7 +104,7 @@ def test_a_workspace_leaves_out_files_that_no_job_reads(scenario):
     assert digest_of(scenario, job) != digest
 
 
-def test_workspaces_of_jobs_that_are_there_stay_as_they_are(scenario):
+def test_workspaces_of_existing_jobs_stay_unchanged(scenario):
     job = scenario.job("true", name="there", top="workspace: .")
     scenario.write(".venv/x", "x")
     digest = digest_of(scenario, job)

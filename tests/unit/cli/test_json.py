@@ -200,7 +200,7 @@ def test_a_wrong_command_line_prints_one_error_object(name, capsys):
     assert done.err.startswith(f"error: {found['message']}\n")
 
 
-def test_words_behind_a_component_are_its_own(world):
+def test_words_behind_a_component_are_its_arguments(world):
     assert world.launcher("run", "utils.echo", "--json", code=64).out == ""
     assert world.launcher("run", "--", "utils.echo", "--json", code=64).out == ""
     assert json.loads(world.launcher("aply", "--json", code=64).out)["hint"] == "did you mean `apply`?"

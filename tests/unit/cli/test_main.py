@@ -171,7 +171,7 @@ def test_completion_scripts_are_valid_shell(scenario):
 
 
 @pytest.mark.slow
-def test_completion_offers_the_names_that_there_are(scenario):
+def test_completion_offers_the_existing_names(scenario):
     script = (
         f'launcher() {{ "{sys.executable}" -m launcher "$@"; }}\n'
         + scenario.launcher("completion", "bash").out

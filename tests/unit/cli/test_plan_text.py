@@ -160,7 +160,7 @@ def test_a_change_shows_the_path_and_both_values():
     assert "\n".join(text).count('"5"') == 1
 
 
-def test_a_replaced_job_names_what_it_stops():
+def test_a_replaced_job_names_the_attempts_that_it_stops():
     old, new = launch("train", args=["3"]), launch("train", args=["5"])
     text = lines([new], [attempt(old, "running")])
     assert text[0].startswith("-/+ train  replace: ")
@@ -177,7 +177,7 @@ def test_each_cause_that_blocks_a_step_has_a_remedy_of_its_own(cause):
     )
 
 
-def test_a_held_job_says_what_to_do():
+def test_a_held_job_is_shown_with_a_remedy():
     job = launch("train")
     text = lines([job], [attempt(job, "failed", message="main/0 exited with 3")])
     assert text[0].startswith("!   train  hold: ")
@@ -243,7 +243,7 @@ def test_colours_appear_only_where_they_are_asked_for():
     assert "\x1b[1;32m+" in plan_text(made, color=True)
 
 
-def test_markdown_is_found_again_by_its_first_line():
+def test_markdown_begins_with_a_line_by_which_it_is_found_again():
     one, other = plan([launch("a")]), plan([launch("b")])
     assert (
         plan_markdown(one).splitlines()[0]
@@ -285,7 +285,7 @@ def test_markdown_that_is_too_long_is_cut_from_the_end_and_says_so_at_the_top():
     assert "left out" not in whole
 
 
-def test_markdown_cannot_be_broken_by_what_is_in_a_job():
+def test_markdown_cannot_be_broken_by_values_of_a_job():
     old, new = launch("a", args=["x"]), launch("a", args=["a|b`<script>\n```\n"])
     text = plan_markdown(plan([new], [attempt(old, "succeeded")]))
     row = next(line for line in text.splitlines() if line.startswith("| `+` |"))
@@ -322,7 +322,7 @@ def test_a_job_that_is_named_in_the_reason_is_not_named_twice():
     )
 
 
-def test_a_job_whose_need_failed_says_what_it_waits_for():
+def test_a_job_whose_need_failed_names_that_need():
     failed = attempt(launch("prepare"), "failed", message="main/0 exited with 3")
     shown = lines([launch("prepare"), needing("train", "prepare")], [failed])
     assert shown[2:4] == [

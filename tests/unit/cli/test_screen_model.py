@@ -92,7 +92,7 @@ def test_a_restarted_app_says_how_many_restarts_are_left():
     assert restart_limit({"roles": [{**role, "num_replicas": 2, "retry_policy": "REPLICA"}]}) == 0
 
 
-def test_reasons_get_the_room_of_columns_that_say_less():
+def test_reasons_get_the_width_of_less_important_columns():
     message = "1st in line for 2 cores held by train-large-1-abcde"
     rows = [cells([app("evaluate", "queued", message=message, at=time.time())], {}, time.time())]
     wide, narrow = Layout(117), Layout(77)

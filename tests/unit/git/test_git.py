@@ -157,7 +157,7 @@ def test_the_environment_of_a_git_hook_does_not_change_which_repository_is_found
     assert found(work_tree).origin == "host/team/jobs"
 
 
-def test_a_broken_repository_says_what_git_says(work_tree: Path):
+def test_the_error_of_a_broken_repository_has_the_message_of_git(work_tree: Path):
     (work_tree / ".git" / "HEAD").unlink()
     with pytest.raises(CommandError, match="not a git repository"):
         _ = found(work_tree).origin

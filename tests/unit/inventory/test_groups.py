@@ -206,7 +206,7 @@ def test_a_recorded_matrix_means_its_jobs_whatever_became_of_the_file(record, tm
     assert names("sweep") == ["sweep-2"]
 
 
-def test_attempts_of_older_versions_are_found_by_their_file_beside_those_on_record(record, tmp_path):
+def test_attempts_of_older_versions_are_found_by_their_file_beside_recorded_matrices(record, tmp_path):
     text = "version: 1\nname: $<matrix.lr>-fit\nmatrix: {include: [{lr: 0.1}], group: sweep}\n"
     (tmp_path / "sweep.launcher.yaml").write_text(text)
     old, new = (

@@ -17,7 +17,7 @@ def why(own: list[Ticket], gpus: list[Ticket] | None = None) -> dict[str, str]:
     return {each.ticket.app: each.why for each in Tables("table", "gpus", own, gpus or []).line}
 
 
-def test_the_first_in_line_waits_for_what_is_not_free() -> None:
+def test_the_first_app_in_line_waits_for_the_amount_that_is_not_free() -> None:
     a = ticket("a-1", 1, HOLDS, cpu=1)
     b = ticket("b-1", 2, HOLDS, cpu=1, memory_mb=512)
     c = ticket("c-1", 3, cpu=2, memory_mb=100, lacks=(CPU, ""))

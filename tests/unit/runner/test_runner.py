@@ -268,14 +268,14 @@ def test_progress_of_images_is_passed_on(runner: Runner, engines: list[MemorySch
     assert events == [("id", "pulling", {})]
 
 
-def test_wait_returns_the_end(runner: Runner, engines: list[MemoryScheduler]):
+def test_wait_returns_the_final_status(runner: Runner, engines: list[MemoryScheduler]):
     handle = runner.run(app(), "memory")
     engines[0].apps["demo-0"].state = AppState.SUCCEEDED
     status = runner.wait(handle, 10)
     assert status.state == AppState.SUCCEEDED
 
 
-def test_wait_gives_up_in_time(runner: Runner):
+def test_wait_returns_at_its_timeout(runner: Runner):
     status = runner.wait(runner.run(app(), "memory"), timeout_s=0.05)
     assert not status.is_terminal()
 
@@ -294,7 +294,7 @@ def test_stop_is_the_old_name_of_cancel(runner: Runner, engines: list[MemorySche
     assert engines[0].cancelled == ["demo-0"]
 
 
-def test_describe_gives_the_app_back(runner: Runner, engines: list[MemoryScheduler]):
+def test_describe_returns_the_app(runner: Runner, engines: list[MemoryScheduler]):
     handle = runner.run(app(), "memory")
     assert runner.describe(handle) == AppDef(name="demo-0", roles=app().roles, metadata={"team": "vision"})
     engines[0].apps["demo-0"].name = "demo"

@@ -53,7 +53,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("lines", "ignored", "kept"), CASES, ids=[repr(case[0]) for case in CASES])
-def test_patterns_mean_what_they_mean_to_docker(lines: str, ignored: str, kept: str):
+def test_patterns_match_as_in_docker(lines: str, ignored: str, kept: str):
     ignore = Ignore(lines.split("\n"))
     sep = "|" if lines == "# b" else " "
     assert [path for path in ignored.split() if not ignore.ignores(path)] == []

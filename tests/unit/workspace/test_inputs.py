@@ -69,7 +69,7 @@ def test_files_outside_of_the_globs_do_not_count(checkout: Path):
     assert digest(checkout) == before
 
 
-def test_a_folder_means_its_files_without_the_records_of_git_and_python(checkout: Path):
+def test_the_inputs_of_a_folder_leave_out_files_of_git_and_python_caches(checkout: Path):
     for name in (".git/index", "conf/__pycache__/a.pyc"):
         (checkout / name).parent.mkdir()
         (checkout / name).touch()

@@ -74,7 +74,7 @@ DAMAGED = ["", "{", "[]", "[" * 100_000, '{"version": 2}', '{"version": 1, "dige
 
 
 @pytest.mark.parametrize("text", [*DAMAGED, '{"version": 1, "digest": "DIGEST", "files": []}'])
-def test_a_damaged_file_is_as_good_as_none(folder, monkeypatch, text):
+def test_a_damaged_manifest_counts_as_missing(folder, monkeypatch, text):
     digest = content_digest(str(folder))
     keep(digest)
     [file] = Path(paths.workspaces()).iterdir()

@@ -161,7 +161,7 @@ def test_each_file_is_read_once_for_any_number_of_jobs(checkout: Checkout, monke
     assert sorted(os.path.basename(path) for path in read) == ["model.py", "train.py"]
 
 
-def test_recorded_files_are_looked_at_wherever_the_words_lead_now(checkout: Checkout):
+def test_recorded_files_are_compared_whatever_files_the_words_name_now(checkout: Checkout):
     checkout.write("a.py", "b.py")
     finder = SeenFiles(str(checkout.root))
     now = finder.digests(["a.py", "gone.py", "../secret.py"])

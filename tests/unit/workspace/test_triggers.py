@@ -108,7 +108,7 @@ def test_repeated_wildcards_cost_no_more_than_the_tree_is_large(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("pattern", ["/**", "../*", "../../etc/passwd", "d/../../x", "a/../.."])
-def test_a_glob_that_leaves_the_repository_is_known_by_its_text(pattern: str):
+def test_a_glob_that_leaves_the_repository_is_recognised_by_its_text(pattern: str):
     assert leaves("/repo", pattern, "/repo")
     assert leaves("/repo/jobs", "../ok/*.csv", "/repo") is False
 

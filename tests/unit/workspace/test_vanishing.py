@@ -78,7 +78,7 @@ def test_a_trigger_is_hashed_while_its_files_vanish(churning: Path, pattern: str
         assert triggers.trigger_digest(str(churning), [pattern])
 
 
-def test_a_directory_that_was_named_itself_has_to_be_there(tmp_path: Path) -> None:
+def test_a_directory_that_the_user_named_must_exist(tmp_path: Path) -> None:
     folder = tmp_path / "gone"
     folder.mkdir()
     (folder / "x").write_text("x")
