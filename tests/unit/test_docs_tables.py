@@ -165,7 +165,7 @@ def test_a_container_has_exactly_the_variables_of_the_table():
 
 @pytest.mark.slow
 def test_the_variables_of_a_role_win_over_all_variables_but_the_listed_ones(scenario):
-    """All are set to one word; those that a local job without needs still has are the role's own."""
+    """The role sets all to one word; each that is `own` in the replica is not overridden."""
     text = (ROOT / "docs" / "environment.md").read_text()
     sentence = re.search(r"A role's own `env` wins over these, except over (.*?)\.", text, re.S)
     listed = {name.replace("<ROLE>", "MAIN") for name in names(sentence[1])}

@@ -146,7 +146,7 @@ def package_of(module: str) -> str:
 
 @cache
 def edges() -> list[tuple[str, str]]:
-    """(importer, imported), of every import of the package but those of its faces."""
+    """(importer, imported), of every import of the package except in FACES."""
     return sorted(
         (module, target) for module in modules() if module not in FACES for target in set(imports(module))
     )
@@ -210,7 +210,7 @@ def test_the_converter_of_scripts_takes_the_table_of_their_options_alone():
 
 
 def test_no_module_above_the_schedulers_names_one():
-    """But for help texts, examples, and the words of other tools that only one scheduler has a field for.
+    """Except help texts, examples, and words of other tools that only one scheduler has a field for.
 
     The name of the default is in `launcher.schedulers.registry`.
     """
@@ -226,7 +226,7 @@ def test_no_module_above_the_schedulers_names_one():
 
 
 def code_of(node: ast.AST) -> Iterator[ast.AST]:
-    """A tree without what is written for users to read."""
+    """The nodes of a tree without texts for users."""
     for child in ast.iter_child_nodes(node):
         targets = getattr(child, "targets", ())
         names = {getattr(target, "id", "") for target in targets} | {getattr(child, "arg", "")}

@@ -50,7 +50,7 @@ def said(line):
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the package in it, its roles with a field more."""
+    """A folder with the package, whose roles have one more field."""
     folder = tmp_path_factory.mktemp("package")
     shutil.copytree(ROOT / "launcher", folder / "launcher", ignore=shutil.ignore_patterns("__pycache__"))
     _add(folder / "launcher/jobfile/model/role.py", MODEL, before="    retry_policy: ")

@@ -1,4 +1,4 @@
-"""ARCHITECTURE and CONTRIBUTING name only what there is."""
+"""ARCHITECTURE and CONTRIBUTING name only things that exist."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Tar archives that nothing is believed of, unpacked into a new folder."""
+"""Untrusted tar archives, unpacked into a new folder."""
 
 import io
 import os

@@ -1,4 +1,4 @@
-"""Whether a plan may be carried out: problems, protection, and approval of what stops live attempts."""
+"""Which plans may be carried out: problems, protection, and approval of stops of live attempts."""
 
 import pytest
 

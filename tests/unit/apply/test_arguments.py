@@ -1,4 +1,4 @@
-"""Python callers that pass something else than launches or a plan."""
+"""Python callers that pass something other than launches or a plan."""
 
 from typing import Any
 

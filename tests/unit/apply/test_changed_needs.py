@@ -34,7 +34,7 @@ def needing(folder: Path, line: str) -> Launch:
 
 
 def recorded(job: str) -> list[list[str]]:
-    """What each attempt of a job stands on: attempts of needs, `~` before those that keep the order alone."""
+    """The attempts of needs that each attempt stands on, with `~` before needs that only keep the order."""
     with open_store() as store:
         made = reversed(store.attempts(JobKey("default", "default", job)))
     return [

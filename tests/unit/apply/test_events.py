@@ -1,4 +1,4 @@
-"""Events are what their published schema says, and the schema is what the code says."""
+"""Events match their published schema, and the schema matches the code."""
 
 import json
 import threading
@@ -131,7 +131,7 @@ def test_an_event_never_happens_after_the_time_of_its_report() -> None:
 
 
 def _progress(*recorded: tuple[str, dict[str, Any]]) -> list[dict[str, Any]]:
-    """The events of an app of which `told` was heard."""
+    """The events of an app whose engine reports `recorded`."""
     heard: list[dict[str, Any]] = []
     events = Events(lambda event: heard.append(dict(event)))
     key = JobKey("default", "default", "train")

@@ -1,4 +1,4 @@
-"""Which apps gc lets go. Pure."""
+"""Which apps gc removes, decided on values alone."""
 
 from launcher.apply.gc import Rule, reasons
 from launcher.state.records import AppRecord

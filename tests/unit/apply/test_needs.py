@@ -1,4 +1,4 @@
-"""Steps that need each other are carried out in order, and what waits is withdrawn in time."""
+"""Steps that need each other are carried out in order, and waiting apps are withdrawn in time."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -227,7 +227,7 @@ def test_an_output_folder_on_another_engine_is_refused_before_anything_starts(wo
 
 
 def test_the_output_folder_of_a_matrix_is_refused(world: World) -> None:
-    """Its file is not among those that were compiled together, else that is said at the reference."""
+    """Its file was not compiled with the other one: otherwise the error would be at the reference."""
     made = world.steps(**{"prepare-1": "true", "train": "true"})
     train = reading(after(made["train"], made["prepare-1"]), "$<needs.prepare.output_dir>")
     with pytest.raises(SchedulerError, match="`prepare`, which is no job that it needs") as failed:

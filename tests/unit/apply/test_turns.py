@@ -34,7 +34,7 @@ from launcher.turns.table import Place
 
 @pytest.fixture
 def engines(monkeypatch: pytest.MonkeyPatch, launcher_home: Path) -> Iterator[Engines]:
-    """Of a machine with two cores."""
+    """The engines of a machine with two cores."""
     monkeypatch.setattr(LocalScheduler, "on_this_machine", lambda _: True)
     monkeypatch.setattr("launcher.apply.turns.machine", lambda **_: Machine(2.0, 4096))
     with Engines() as made:
@@ -218,7 +218,7 @@ def test_a_job_that_cannot_be_submitted_holds_up_no_other(tmp_path, engines, sto
 def run(
     steps: list[Step], engines: Engines, store: Store, events: list[dict[str, object]], *, wait: bool = True
 ) -> tuple[Outcome, ...]:
-    """Carry the steps out, to the ends of their apps with `wait`."""
+    """Carry the steps out; with `wait`, until their apps have ended."""
     report = Events(lambda event: events.append(dict(event)))
     outcomes = execute(steps, plan=make_plan([]), engines=engines, store=store, events=report)
     return follow(outcomes, engines=engines, store=store, events=report) if wait else outcomes

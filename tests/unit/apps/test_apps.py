@@ -59,7 +59,7 @@ def test_a_monitored_program_is_stopped_by_a_file(tmp_path):
 
 @pytest.fixture
 def management():
-    """A management API that fetches what it is told of: (address, requests)."""
+    """A management API that downloads each registered model: (address, requests)."""
     from urllib.parse import parse_qs, urlsplit
     from urllib.request import urlopen
 

@@ -1,4 +1,4 @@
-"""The client of GitHub against a server that keeps state, and fails in the ways of the real one."""
+"""The client of GitHub against a server that keeps state, and fails in the ways of the real server."""
 
 from collections.abc import Iterator
 

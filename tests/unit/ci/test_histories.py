@@ -130,7 +130,7 @@ class World:
             self.attempts[key][-1] = replace(last, state=state)
 
     def apply(self, target: str = "", *, killed: bool | None = None) -> list[str]:
-        """Run `ci apply` on the newest commit, for one target; why effects were refused."""
+        """Run `ci apply` on the newest commit, for one target; return why effects were refused."""
         target = target or self.random.choice(TARGETS)
         killed = self.random.random() < 0.2 if killed is None else killed
         scope, sha = Scope("default", target), self.commits[-1][0]

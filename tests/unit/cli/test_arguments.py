@@ -1,4 +1,4 @@
-"""Arguments are read as argparse reads them, and what is wrong with them is explained."""
+"""Arguments are read as argparse reads them, and mistakes in them are explained."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ WORDS = st.sampled_from(PLAIN + ODD)
 @pytest.mark.parametrize("declared", [declare, declare_one])
 @given(words=st.lists(WORDS, max_size=5))
 def test_every_command_line_is_read_as_argparse_reads_it(declared, words):
-    """But for `--`, behind which argparse looks for options when it reads the words a second time."""
+    """Except behind `--`, where argparse looks for options when it reads the words a second time."""
     standard = Standard()
     declared(standard)
     try:

@@ -1,4 +1,4 @@
-"""`launcher compile`: what a job comes to, and where every value of it is from."""
+"""`launcher compile`: the compiled job, and the origin of each of its values."""
 
 import json
 

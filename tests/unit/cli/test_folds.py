@@ -1,4 +1,4 @@
-"""Large matrices in plans and tables: those alike share a line, and nothing that matters is hidden."""
+"""Large matrices in plans and tables: equal jobs share a line, and nothing that matters is hidden."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What job files, file names and engines say cannot drive the terminal, whichever command shows it."""
+"""Text of job files, file names and engines cannot drive the terminal, whichever command shows it."""
 
 import os
 import pty

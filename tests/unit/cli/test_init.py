@@ -1,4 +1,4 @@
-"""`launcher init`: what it writes works as it stands, and nothing that is there is lost."""
+"""`launcher init`: the files that it writes work unchanged, and existing files are kept."""
 
 import json
 import os

@@ -175,7 +175,7 @@ def test_each_successful_command_prints_one_document(world, argv):
 
 
 def as_json(argv):
-    """With the option before the arguments, since words behind a component belong to that."""
+    """Put the option before the arguments, since words behind a component belong to the component."""
     return [argv[0], "--json", *argv[1:]]
 
 
@@ -298,7 +298,7 @@ def test_an_interrupt_prints_an_error_object(scenario, argv):
 
 
 def _until_it_waits(pid):
-    """Until the process sleeps in poll: then its handlers are set and it waits for the app."""
+    """Wait until the process sleeps in poll: then its handlers are set and it waits for the app."""
     while "poll" not in Path(f"/proc/{pid}/wchan").read_text():
         pass
 
@@ -325,7 +325,7 @@ def test_the_environment_changes_no_output(world, argv):
 
 
 def without_ids(text):
-    """The lines without what each plan has of its own, and without how long ago something was."""
+    """The lines without ids, times and seal of a plan, and without ages."""
     own = ("plan_id", "created_at", "expires_at", "seal")
     return [
         re.sub(r"\d+s ago", "", line) for line in text.splitlines() if not line.strip(' "').startswith(own)

@@ -44,7 +44,7 @@ SHOWN = st.lists(
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The time that passes between two looks at it."""
+    """A clock as (step, now): each look at it moves it on by the step, in seconds."""
     steps = [1.0, 0.0]  # step, now
 
     class Clock:

@@ -39,7 +39,7 @@ def test_every_line_of_a_stream_comes_out_whole_and_in_order(chunks):
 
 @given(CHUNKS)
 def test_behind_a_prefix_a_line_is_the_last_of_its_frames(chunks):
-    r"""What a terminal shows of it, were it wide enough, whatever the borders of the chunks."""
+    r"""The line is the text that a wide terminal would show, whatever the borders of the chunks."""
     shaper, text = Shaper(b"> "), b"".join(data for _, data in chunks)
     out = shown(shaper, [("", data) for _, data in chunks])
     *whole, rest = text.split(b"\n")

@@ -127,7 +127,7 @@ def test_interrupting_wait_or_logs_leaves_the_app_running(scenario, command, num
 
 
 def _until_it_waits(pid):
-    """Until the process sleeps in poll: then its handlers are set and it waits for the app."""
+    """Wait until the process sleeps in poll: then its handlers are set and it waits for the app."""
     while True:
         with open(f"/proc/{pid}/wchan") as file:
             if "poll" in file.read():

@@ -1,4 +1,4 @@
-"""`launcher metrics`: Prometheus reads it, whatever the names of jobs are, and it says what is recorded."""
+"""`launcher metrics`: Prometheus can read it whatever the names of jobs, and it matches the ledger."""
 
 import os
 import re

@@ -68,7 +68,7 @@ def test_the_help_of_a_command_fits_in_60_columns(scenario, monkeypatch, command
 
 
 def running():
-    """What `describe` says of an app with one replica, as far as the live table reads it."""
+    """The description of an app with one replica, as far as the live table reads it."""
     role = SimpleNamespace(role="main", replicas=[SimpleNamespace(state="RUNNING", message="")])
     return SimpleNamespace(
         state="RUNNING", started_at=1.0, ended_at=None, num_restarts=0, roles_statuses=[role]

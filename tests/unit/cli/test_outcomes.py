@@ -1,4 +1,4 @@
-"""What came of an apply, on terminals that are narrower than it, and without one."""
+"""The outcomes of an apply, on terminals narrower than the text, and without a terminal."""
 
 import pytest
 

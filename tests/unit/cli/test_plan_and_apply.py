@@ -1,4 +1,4 @@
-"""plan, apply and validate: formats, files, approval, and what is refused."""
+"""plan, apply and validate: formats, files, approval, and refusals."""
 
 import json
 import os
@@ -86,7 +86,7 @@ def test_a_plan_printed_as_json_is_a_saved_plan(scenario):
 
 
 def test_an_edited_plan_runs_nothing_and_says_that_it_was_edited(scenario):
-    """The path of the job file is where its scripts are found: here, another script of the same name."""
+    """Scripts are found beside the job file: the edited path leads to another script of the same name."""
     for folder in ("mine", "other"):
         (scenario.folder / folder).mkdir()
         (scenario.folder / folder / "job.launcher.yaml").write_text(

@@ -1,4 +1,4 @@
-"""What people read of a plan: a line per job that is not kept, its changes, counts, the digest."""
+"""A plan as text: a line per job that is not kept, its changes, counts, the digest."""
 
 from dataclasses import replace
 from typing import get_args

@@ -1,4 +1,4 @@
-"""The rows of `launcher top`: their order, what is shown of them, and which pages are read."""
+"""The rows of `launcher top`: their order, their cells, and which pages are read."""
 
 import time
 from array import array

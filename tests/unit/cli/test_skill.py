@@ -1,4 +1,4 @@
-"""`launcher skill` and `launcher init --agents`: the page is that of the program, and overwrites nothing."""
+"""`launcher skill` and `launcher init --agents`: the page matches the program, and no file is overwritten."""
 
 import re
 

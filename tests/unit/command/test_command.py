@@ -1,4 +1,4 @@
-"""`command.run`: output comes back, failures say everything, nothing it started outlives it."""
+"""`command.run`: output is returned, failures are complete, and no process outlives the call."""
 
 import os
 import re

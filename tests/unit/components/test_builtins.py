@@ -1,4 +1,4 @@
-"""What our own components make of their arguments."""
+"""The apps that the built-in components make of their arguments."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the environment says of calls to components."""
+"""Settings of calls to components in the environment."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Components are found by name: of installed packages, ours, and of files. In this order."""
+"""Components are found by name in this order: of installed packages, built in, of files."""
 
 from __future__ import annotations
 

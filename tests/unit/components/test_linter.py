@@ -1,4 +1,4 @@
-"""A function that cannot be a component is told why, from its source alone."""
+"""The linter says, from the source alone, why a function cannot be a component."""
 
 import ast
 

@@ -1,4 +1,4 @@
-"""Component files are loaded and called with what stands beside them, and leave nothing behind."""
+"""Component files are loaded and called with the modules beside them, and leave nothing behind."""
 
 import sys
 from pathlib import Path

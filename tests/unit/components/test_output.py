@@ -1,4 +1,4 @@
-"""What the code of users prints goes to stderr, by whichever way; stdout is a document's."""
+"""Output of the code of users goes to stderr, however it is written; stdout is for the document."""
 
 import os
 import subprocess

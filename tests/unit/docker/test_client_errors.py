@@ -1,4 +1,4 @@
-"""Engines that are not there, that refuse, that break off: one clear error, with its cause and remedy."""
+"""Engines that are missing, refuse or break off: one clear error, with its cause and remedy."""
 
 import inspect
 import os

@@ -1,4 +1,4 @@
-"""What a client makes of engines that fail for a moment, hang, answer nonsense, or are not Docker's."""
+"""The client with engines that fail for a moment, hang, answer nonsense, or are not Docker."""
 
 import contextlib
 import socket

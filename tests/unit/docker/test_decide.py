@@ -1,4 +1,4 @@
-"""What a watcher does next, out of what it sees: a table."""
+"""The next step of a watcher, from containers and journal: a table."""
 
 from typing import Any
 
@@ -77,7 +77,7 @@ def test_a_removed_replica_ends_the_others() -> None:
 
 
 def test_a_restart_of_version_0_1_that_was_begun_is_resumed_and_not_counted_again() -> None:
-    """Its watcher recorded a restart before it stopped the peers: they are stopped before they start."""
+    """Version 0.1 recorded a restart before it stopped the peers: they are stopped before they start."""
     assert next_of("exited 3", "running", events=(GO, PENDING), retries=ONCE) == "start id0 id1"
 
 

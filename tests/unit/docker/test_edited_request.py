@@ -113,7 +113,7 @@ def flat(body):
 
 
 def by_sdk(**kwargs):
-    """What the SDK itself would send, but for what it says of a client that attaches."""
+    """The body that the SDK itself would send, without the fields for a client that attaches."""
     made = models._create_container_args({"image": "img", "command": None, "version": "1.43", **kwargs})
     found = flat(types.ContainerConfig("1.43", **made))
     return {
@@ -133,13 +133,13 @@ def test_an_edit_reaches_the_engine_as_the_sdk_would_send_it(word):
 
 
 def contained(value, other):
-    """Whether `other` has what the SDK says; our containers have variables, labels and mounts besides."""
+    """Whether `other` has all that the SDK sends; our containers also have variables, labels and mounts."""
     value, other = without_gaps(value), without_gaps(other)
     return other.items() >= value.items() if isinstance(value, dict) else other == value
 
 
 def without_gaps(value):
-    """Without what is left open."""
+    """The body without the fields that are left open."""
     if isinstance(value, list):
         return [without_gaps(each) for each in value]
     return {k: v for k, v in value.items() if v not in (None, "")} if isinstance(value, dict) else value

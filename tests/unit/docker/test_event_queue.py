@@ -141,7 +141,7 @@ def test_without_a_watcher_an_end_while_an_engine_with_live_restore_was_away_is_
 
 
 def test_the_event_of_an_earlier_run_does_not_count_for_the_current_run(queue: EventQueue) -> None:
-    """Neither its code nor that it ended by itself."""
+    """Neither its exit code counts, nor the fact that it ended by itself."""
     put(queue, ("die", {"exitCode": "3"}), at=9.0)
     queue.drain()
     assert _observed(queue, "exited 0") == (None, UNSEEN)

@@ -1,4 +1,4 @@
-"""Histories of one app, containers and journal in, state out: rows that hold whatever derives the state."""
+"""Histories of one app, containers and journal in, state out. The rows hold for every implementation."""
 
 from dataclasses import replace
 from typing import Any, NamedTuple

@@ -1,4 +1,4 @@
-"""Labels tell all of an app to whoever sees one of its containers."""
+"""The labels of one container describe its whole app."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Roles that wait for each other, out of labels, containers and journal: the state, and what follows."""
+"""Roles that wait for each other: state and next step, derived from labels, containers and journal."""
 
 import dataclasses
 import json
@@ -26,7 +26,7 @@ LATE: dict[str, Any] = {**READY, "e": "late", "why": "not ready after 60 s: ther
 
 
 def found_of(state_text: str, rules: dict[str, dict[str, Any]], retries: list[Any]) -> list[Container]:
-    """`said`: the state of one replica of each role: "created|exited 0.ended"."""
+    """Containers from the state of one replica of each role, such as "created|exited 0.ended"."""
     made = []
     for role, each in zip(rules, state_text.split("|"), strict=True):
         state, _, mark = each.partition(".")
@@ -57,7 +57,7 @@ def found_of(state_text: str, rules: dict[str, dict[str, Any]], retries: list[An
 
 
 class Seen:
-    """An app in order, as one read shows it. `told`: the lines of its journal, None where it is not here."""
+    """An app with ordered roles, as one read shows it. `elsewhere`: its journal is not on this machine."""
 
     def __init__(
         self,
@@ -158,7 +158,7 @@ def test_the_next_step_follows_from_containers_journal_and_order_of_roles(state_
 
 @pytest.mark.parametrize("state", ["removing", ""])
 def test_after_the_removal_of_a_replica_only_the_roles_that_wait_for_it_are_left_to_stop(state: str) -> None:
-    """Whether a read shows the container while the engine removes it, or no more."""
+    """A read may still show the container while the engine removes it, or not."""
     found = found_of("created|running", SERVED, [0, "APPLICATION"])
     found = [found[0], dataclasses.replace(found[1], state=state)] if state else found[:1]
     expected = [("client", 0), ("server", 0)]

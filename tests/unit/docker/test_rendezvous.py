@@ -61,7 +61,7 @@ def connect(opened: list[Any]) -> Callable[..., Any]:
 
 @pytest.fixture
 def retire(opened: list[Any]) -> Callable[[Listening], int]:
-    """Retires a watcher; how many clients have kept it from ending."""
+    """Retire a watcher; return how many clients have kept it from ending."""
 
     def retire(post: Listening) -> int:
         late = post.retire()

@@ -1,4 +1,4 @@
-"""Replicas out of containers, journal and the replicas that are expected."""
+"""Replicas, derived from containers, journal and the replicas that are expected."""
 
 from typing import Any
 

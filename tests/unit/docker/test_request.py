@@ -1,4 +1,4 @@
-"""What local_docker asks an engine for: one container per replica, derived from the AppDef alone."""
+"""The request of local_docker: one container per replica, derived from the AppDef alone."""
 
 from copy import deepcopy
 from dataclasses import replace

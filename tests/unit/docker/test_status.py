@@ -1,4 +1,4 @@
-"""The state of an app out of what its containers and its journal say."""
+"""The state of an app, derived from its containers and its journal."""
 
 import json
 from typing import Any
@@ -16,7 +16,7 @@ EXPECTED = [("main", 0), ("main", 1)]
 
 
 def container(k: int, state_text: str = "running", **facts: Any) -> Container:
-    """Replica main/k: `said` is a state, or "exited N" with an exit code; a mark may follow after a dot."""
+    """Replica main/k: `state_text` is a state, or "exited N"; a mark may follow after a dot."""
     state_text, _, mark = state_text.partition(".")
     state, _, code = state_text.partition(" ")
     labels: dict[str, str] = {

@@ -1,4 +1,4 @@
-"""Without the Python package `docker`: what works, and what is said where it is needed."""
+"""Docker without its Python package `docker`: what works, and the error where the package is needed."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""The order of keys in formatted files: that of the models, with the few exceptions that fields name."""
+"""Keys in formatted files have the order of the models, with the few exceptions that fields name."""
 
 import json
 from pathlib import Path

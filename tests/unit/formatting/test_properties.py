@@ -1,4 +1,4 @@
-"""However a file is written: the same meaning, every comment, and nothing left to format."""
+"""Formatting any file keeps its meaning and every comment, and leaves nothing to format."""
 
 import pytest
 from hypothesis import HealthCheck, assume, given

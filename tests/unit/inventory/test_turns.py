@@ -1,4 +1,4 @@
-"""What `list`, `status` and `queue` say of apps in line."""
+"""The messages of `list`, `status` and `queue` about apps in line."""
 
 import pytest
 

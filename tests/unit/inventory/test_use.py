@@ -1,4 +1,4 @@
-"""What is suggested to ask for, and which attempts it stands on."""
+"""Suggested amounts, and the attempts that a suggestion is based on."""
 
 import math
 

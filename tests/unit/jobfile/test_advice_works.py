@@ -1,4 +1,4 @@
-"""What a message advises is right: written into the file as it stands there, the file is valid."""
+"""The advice of a message is right: a file with the advised text is valid."""
 
 import re
 from pathlib import Path
@@ -17,7 +17,7 @@ def name_for(text: str) -> str:
 
 
 def advised(folder: Path, text: str) -> str:
-    """What the only problem of a text says to write."""
+    """The text that the only problem of a file advises to write."""
     (found,) = compile_text(folder, text, name=name_for(text)).diagnostics
     advice = found.label if "write " in found.label else found.hint
     return advice.partition("write ")[2].partition(": it is read")[0]

@@ -15,7 +15,7 @@ JOB = "version: 1\nname: job\n"
 
 @pytest.fixture
 def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A repository, beside a file that is none of its."""
+    """A repository, with a file beside it that does not belong to it."""
     subprocess.run(["git", "init", "-q", str(tmp_path / "repo")], check=True)
     (tmp_path / "outside.launcher.yaml").write_text("t0ps3cret: [\n")
     monkeypatch.chdir(tmp_path / "repo")

@@ -1,4 +1,4 @@
-"""Outcomes of compiles that are kept: taken while all stays the same, never when anything has changed."""
+"""Kept outcomes of compiles: reused while nothing has changed, and never after a change."""
 
 import os
 import resource

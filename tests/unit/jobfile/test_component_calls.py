@@ -1,4 +1,4 @@
-"""Components of job files: what they do to their process is judged, and which may run at all."""
+"""Components of job files: which may run, and errors of those that end their process."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Whatever pydantic finds is said in our words: proven for every error type it has, against our own models.
+"""Every error of pydantic is reported in our words: proven for every error type, with our own models.
 
 Nothing here names a field: the models are walked, so that a field added to the language is in the proof.
 """
@@ -115,14 +115,14 @@ def test_every_error_type_with_our_words_exists_in_pydantic() -> None:
     ("path", "value"), [(("roles", "main", "num_replicas"), 3), (("scheduler",), "x"), (("vars",), {})]
 )
 def test_no_error_type_lets_the_words_of_pydantic_through(path: Path, value: Any) -> None:
-    """Those that the models cannot raise today are said in general words, not in pydantic's."""
+    """Error types that the models cannot raise today have general words, not pydantic's."""
     for kind in ERRORS:
         for output in say(kind, path, value):
             assert_ours(output)
 
 
 def say(kind: str, path: Path, value: Any) -> list[Diagnostic]:
-    """What is said of an error of a kind, found in the value at a path."""
+    """The message about an error of a kind, found in the value at a path."""
     context = dict(ERRORS[kind]["example_context"] or {})
     if "actual_length" in context:
         context["actual_length"] = 3  # the example has none for `too_long`

@@ -1,4 +1,4 @@
-"""`exclude` in launcher.toml: what a directory does not stand for, although it looks like a job file."""
+"""`exclude` in launcher.toml: files that a directory leaves out although they look like job files."""
 
 from pathlib import Path
 

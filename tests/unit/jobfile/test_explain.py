@@ -1,4 +1,4 @@
-"""Every code is explained, and what the explanation says is true: its examples are run."""
+"""Every code is explained, and the explanation is true: its examples are run."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""Each word of another tool is answered with a field, which is valid as it says, or with a sentence."""
+"""Each word of another tool gets an answer: a field that is valid as shown, or a sentence."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`inputs` of a job file: what a job gets of it, and what is wrong with it."""
+"""`inputs` of a job file: the globs and the digest of a job, and mistakes in the list."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The matrix: which combinations there are, what their jobs are called, and what their values become."""
+"""The matrix: its combinations, the names of their jobs, and the use of their values."""
 
 import random
 import re

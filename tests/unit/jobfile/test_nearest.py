@@ -1,4 +1,4 @@
-"""A misspelt name is answered with the nearest one; with none near, with those that there are."""
+"""A misspelt name is answered with the nearest name, or, if none is near, with all names."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""References in the names of others: of output folders of needs, and of hosts of roles."""
+"""References inside of other references: to output folders of needs, and to hosts of roles."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Compiling reads the world through noted functions alone; else an outcome that was kept may be wrong."""
+"""Compiling reads the world only through noted functions; otherwise a kept outcome may be wrong."""
 
 import json
 import os

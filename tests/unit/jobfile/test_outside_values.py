@@ -1,4 +1,4 @@
-"""What a job file takes from outside: values, launcher.toml, secrets, the workspace, watched files."""
+"""Values that a job file takes from outside: launcher.toml, secrets, the workspace, watched files."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The published schema of launcher.toml: generated, of known keywords, and of one mind with its readers."""
+"""The published schema of launcher.toml: generated, of known keywords, and consistent with its readers."""
 
 import json
 import re
@@ -66,7 +66,7 @@ def test_the_project_schema_accepts_good_files(path):
 
 @pytest.mark.parametrize("path", BAD, ids=lambda path: path.parent.name)
 def test_the_project_schema_refuses_files_that_the_reader_refuses(path):
-    """But for a scheduler that a plug-in may add, a target that no job file has, and what is no TOML."""
+    """Except a scheduler that a plug-in may add, a target that no job file has, and text that is no TOML."""
     beyond = {"unknown-scheduler", "unknown-target", "syntax"}
     assert path.parent.name in beyond or not is_valid(path.read_text())
 

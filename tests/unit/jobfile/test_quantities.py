@@ -1,4 +1,4 @@
-"""One grammar of durations and sizes; what a refused one is told to write is taken."""
+"""One grammar of durations and sizes: the amount that a refusal advises is accepted."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Each kind of reference: its value, its type where it stands alone, its escape, what a wrong one says."""
+"""Each kind of reference: its value, its type where it stands alone, its escape, the error of a wrong one."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""References: where each may stand, what it becomes, and that nothing else with a `$` is touched."""
+"""References: where each may stand, its value, and that no other text with a `$` is touched."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""`cfg` of a role: what is left of it, what is refused where, and which targets drop it."""
+"""`cfg` of a role: the options that it keeps, refused options, and targets that drop it."""
 
 from pathlib import Path
 from typing import Any

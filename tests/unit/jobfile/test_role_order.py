@@ -1,4 +1,4 @@
-"""`service`, `ready` and `depends_on`: what they come to in the AppDef and in its document."""
+"""`service`, `ready` and `depends_on`, in the AppDef and in its document."""
 
 from typing import Any
 

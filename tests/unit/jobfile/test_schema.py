@@ -1,4 +1,4 @@
-"""The published schema: generated, plain enough for every engine, and of one mind with the models."""
+"""The published schema: generated, plain enough for every engine, and consistent with the models."""
 
 import json
 import re
@@ -57,7 +57,7 @@ def test_only_descriptive_keywords_stand_beside_a_reference() -> None:
 
 
 def fields() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every field of every mapping in the schema, where its words are."""
+    """Every field of every mapping in the schema, at the place that has its description."""
     for schema in schemas(job_schema()):
         yield from (item for item in schema.get("properties", {}).items() if item[1].keys() != {"$ref"})
 
@@ -87,7 +87,7 @@ def test_every_value_of_a_choice_is_explained() -> None:
 
 
 def test_every_pattern_says_what_it_wants() -> None:
-    """The regular expression itself tells a user nothing."""
+    """The regular expression itself does not help a user."""
     for schema in schemas(job_schema()):
         assert ("pattern" in schema) == ("patternErrorMessage" in schema)
 
@@ -128,7 +128,7 @@ def test_a_field_takes_a_reference_where_the_language_lets_it_stand() -> None:
 
 
 def filled(body: Any) -> Any:
-    """A snippet as it is when its places are left as they come."""
+    """A snippet with the default text in each of its places."""
     return json.loads(re.sub(r"\$\{\d:([^}]*)\}", r"\1", json.dumps(body)))
 
 

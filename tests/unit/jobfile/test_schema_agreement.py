@@ -1,6 +1,6 @@
-"""Models and schema judge thousands of changed files alike, but for the rules that are listed here.
+"""Models and schema judge thousands of changed files alike, except for the rules that are listed here.
 
-The schema reads one file, and takes what a layer below it may make right: files are judged alone, in a
+The schema reads one file, and accepts a file that a layer below may complete: files are judged alone, in a
 project whose launcher.toml has all that they have, and as parts over a parent.
 """
 
@@ -69,10 +69,10 @@ BEYOND: dict[str, str] = {
     "how fields must agree": "constraint",
     "how many jobs a matrix makes": r"too-large|out-of-range axis|wrong-type `range` takes",
 }
-"""What a schema of plain keywords cannot say: the rule, and its diagnostics as `code message`."""
+"""Rules that a schema of plain keywords cannot express, with their diagnostics as `code message`."""
 
 THROUGH_VARIABLES = r"out-of-range|unknown-variant .* cannot be"
-"""What is found where a variable is used, when its default was changed."""
+"""The diagnostics where a variable is used, after its default was changed."""
 
 
 VARIABLES: tuple[Any, ...] = (1, "text", True)

@@ -36,7 +36,7 @@ Job = Mapping[str, Any]
 # Values: the same mappings as YAML and as TOML
 
 FORMATS = [("yaml", "yaml"), ("toml", "toml"), ("yaml", "toml"), ("toml", "yaml")]
-"""Of the parents, of the file."""
+"""The format of the parents, and the format of the file."""
 
 
 def in_format(value: Job, kind: str) -> str:
@@ -55,7 +55,7 @@ def _toml(value: Any) -> str:
 
 
 def lay(folder: Path, layers: Sequence[Job], project: Job | None, kinds: tuple[str, str]) -> None:
-    """Write a launcher.toml, parents, the uppermost first, and the job file that stands on them."""
+    """Write a launcher.toml, parents, the uppermost first, and the job file that extends them."""
     if project is not None:
         (folder / "launcher.toml").write_text(in_format(project, "toml"))
     above: Job = {}

@@ -1,4 +1,4 @@
-"""What is wrong in a layer of a job is said once, where it is written; what cannot be a layer is refused."""
+"""A mistake in a layer is reported once, where it is written; a file that cannot be a layer is refused."""
 
 from __future__ import annotations
 

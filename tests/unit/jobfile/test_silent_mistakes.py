@@ -1,4 +1,4 @@
-"""What is valid and does not mean what it looks like is a warning, and what only looks odd is none."""
+"""A valid value that does not mean what it seems to gets a warning; a value that only looks odd gets none."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Reading a file: size, encoding, what is not there."""
+"""Reading a file: size, encoding, missing files."""
 
 import os
 from pathlib import Path

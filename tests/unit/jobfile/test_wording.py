@@ -1,4 +1,4 @@
-"""Every complaint is in our words, with a remedy; pydantic's wording never reaches the user."""
+"""Every message is in our words, with a remedy; pydantic's wording never reaches the user."""
 
 import ast
 import re

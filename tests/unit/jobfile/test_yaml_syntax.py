@@ -1,4 +1,4 @@
-"""YAML syntax errors speak our words, at the place of the mistake."""
+"""YAML syntax errors are reported in our words, at the place of the mistake."""
 
 import pytest
 

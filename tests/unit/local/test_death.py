@@ -1,4 +1,4 @@
-"""The supervisor is killed: what the record then says, and that nothing survives its leftovers' removal."""
+"""The supervisor is killed: the state that the record then gives, and the removal of all that it leaves."""
 
 import os
 import random

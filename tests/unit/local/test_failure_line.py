@@ -1,4 +1,4 @@
-"""The end of an app whose program has failed says the last line of its stderr, and no secret."""
+"""The end of an app whose program has failed has the last line of its stderr, and no secret."""
 
 import json
 import os

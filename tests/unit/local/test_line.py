@@ -234,7 +234,7 @@ def test_a_killed_holder_leaves_apps_that_wait_for_their_next_apply(in_line, run
 
 
 def test_an_app_that_ended_in_line_is_waited_for_until_its_lock_is_free(in_line, running, table, state_dir):
-    """A client that read the record before the holder let go of the lock: the holder lives on."""
+    """A client read the record before the holder released the lock, and the holder lives on."""
     app = in_line()
     go(app, table, 2)
     cancel_all(state_dir, "app-1")
@@ -296,7 +296,7 @@ def test_a_start_that_blocks_delays_no_other_app(in_line, running, table, state_
 
 @pytest.mark.slow
 def test_a_table_that_is_gone_for_a_while_costs_no_work(in_line, running, table, state_dir):
-    """What the first in line waits for has hung up meanwhile."""
+    """The app that the first one in line waits for has ended meanwhile."""
     app = in_line()
     go(app, table, 2)
     holder = app.process()
@@ -341,7 +341,7 @@ def test_an_app_in_line_is_skipped_when_its_need_is_cancelled(in_line, running, 
 
 
 def test_the_secret_of_one_app_is_in_no_process_of_another(in_line, running, table, state_dir):
-    """Neither the process that forks supervisors, nor the supervisor of another app."""
+    """Neither the process that forks supervisors nor the supervisor of another app has it."""
     first, second = in_line(), in_line()
     go(first, table, 2, "sleep 1000")
     assert go(second, table, 3, env={"TOKEN": SECRET}) == {"ok": "queued"}

@@ -1,4 +1,4 @@
-"""What is written to a log is what is read from it, in order, wherever the writer was killed."""
+"""Readers return the bytes that were written to a log, in order, wherever the writer was killed."""
 
 import os
 import re
@@ -184,7 +184,7 @@ def test_a_follower_of_a_bounded_log_sees_all_output_not_dropped_before_its_look
 @pytest.mark.slow
 @pytest.mark.parametrize("max_bytes", [0, 20_000])
 def test_a_writer_that_is_killed_anywhere_leaves_a_log_that_can_be_read(tmp_path, max_bytes):
-    """The lines count: what is there is a beginning of the count, or that, a gap and a later part."""
+    """The lines count up: the log has the first numbers, and perhaps a gap and later numbers."""
     for number in range(10):
         folder = tmp_path / str(number)
         folder.mkdir()

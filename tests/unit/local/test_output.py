@@ -1,4 +1,4 @@
-"""Logs: every byte is kept, in order, with its time; and nothing a disk does stops a replica."""
+"""Logs: every byte is kept, in order, with its time; and no fault of a disk stops a replica."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Retries: which replicas are started again, how often, and what is told of it."""
+"""Retries: which replicas are started again, how often, and the events about it."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What a replica finds around itself: environment, directory, descriptors, signals, limits."""
+"""The surroundings of a replica: environment, directory, descriptors, signals, limits."""
 
 import os
 import signal

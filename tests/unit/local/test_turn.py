@@ -109,7 +109,7 @@ GPU = {"cpu": 0, "gpus": 1, "devices": ["0"]}
 
 @pytest.fixture(params=["a core", "a GPU"])
 def wanted(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
-    """What an app asks for that has all there is of it."""
+    """The amounts of an app that asks for the only core, or for the only GPU."""
     (tmp_path / "gpus").mkdir()
     return {} if request.param == "a core" else {**GPU, "gpu_table": str(tmp_path / "gpus")}
 
@@ -141,7 +141,7 @@ def test_the_next_app_in_line_ends_processes_that_a_killed_supervisor_left_and_s
 
 
 OUTLIVES = "(env -i setsid sleep 1000 & echo $! >{pid}); echo ready; exec sleep 1000"
-"""Shell text: a process that nothing names as the app's once its supervisor has died."""
+"""Shell text for a process that cannot be traced to the app once its supervisor has died."""
 
 
 @pytest.fixture
@@ -383,7 +383,7 @@ def test_replicas_see_all_gpus_where_no_gpu_is_known(supervise, table, tmp_path)
 def test_an_app_withdrawn_when_its_turn_comes_is_skipped_or_runs_and_never_both(
     supervise, state_dir, table, tmp_path, rounds
 ):
-    """Withdrawn by two clients at the moment at which its turn comes: it never runs then, else it does."""
+    """Two clients withdraw the app when its turn comes: once withdrawn it never runs, otherwise it runs."""
     for number in range(rounds):
         first, second = supervise(), supervise()
         assert go(first, table, 2 * number + 1, script="sleep 1000") == {"ok": "started"}

@@ -1,4 +1,4 @@
-"""Approvals as sets of effects: which parts of a plan they hold, and why the rest is held."""
+"""Approvals as sets of effects: which parts of a plan they cover, and why the rest is held."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Estimates of what jobs take, their sums, and the budgets that these exceed."""
+"""Estimates of the time and resources of jobs, their sums, and budgets that the sums exceed."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""An attempt of which some replicas were started and others never, and what was done to one by hand."""
+"""Attempts with some replicas that were never started, and changes to an attempt by hand."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""`inputs`: files that a result stands on. What plans say when their content is another one."""
+"""`inputs`: files that a result stands on, and plans after their content has changed."""
 
 from dataclasses import replace
 from typing import Any
@@ -55,7 +55,7 @@ def test_without_the_lists_a_plan_says_less_and_decides_the_same():
     ],
 )
 def test_editing_the_list_of_inputs_is_a_change(before: Launch, now: Launch, words: str):
-    """`inputs` is no policy: a result stands on what the file names."""
+    """`inputs` is no policy: a result stands on the files that it names."""
     lists = (files("1"), files("1", "train.py", "*.csv"))
     made = known(now, attempt(before, "succeeded"), lists=lists)
     assert (made.steps[0].kind, str(made.steps[0].reasons[0])) == ("rerun", words)

@@ -1,4 +1,4 @@
-"""What a plan says of jobs that need a success whose output folder is gone."""
+"""Plans of jobs that need a success whose output folder is gone."""
 
 from dataclasses import replace
 

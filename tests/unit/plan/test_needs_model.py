@@ -1,4 +1,4 @@
-"""Any jobs with needs and any history: what holds for every plan, carried out in a small world."""
+"""Properties of every plan of jobs with needs, with any history, carried out in a small world."""
 
 from typing import Any
 
@@ -131,7 +131,7 @@ def test_a_plan_stays_valid_while_nothing_has_happened(history, rerun, retry):
 @settings(unhurried, max_examples=100)
 @given(st.lists(events, max_size=14), st.sets(jobs), st.sets(jobs, min_size=1))
 def test_a_job_that_every_apply_repeats_stops_no_running_job(history, edited, every):
-    """Also while jobs run that stand on what is repeated."""
+    """Also while jobs run that stand on the repeated job."""
     here = Jobs(version=dict.fromkeys(NAMES, 1))
     for event in history:
         happens(here, event)

@@ -1,4 +1,4 @@
-"""Plans speak of fields and values as job files do."""
+"""Plans write fields and values as job files do."""
 
 from typing import Any
 

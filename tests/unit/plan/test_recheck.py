@@ -1,4 +1,4 @@
-"""A saved plan and the world of a later day: what stands, what is done already, what is refused."""
+"""A saved plan at a later time: steps that are still valid, steps that are done, and refusals."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -256,7 +256,7 @@ def test_a_plan_whose_own_need_failed_holds_the_jobs_that_wait_for_it() -> None:
 
 
 def test_a_plan_of_which_another_need_failed_is_stale() -> None:
-    """One that this plan has started may fail; then nothing more of it is to be done."""
+    """A need that this plan has started may fail; a need outside of the plan may not."""
     other = job("other")
     both = job("after", needs=(Need("other"), Need("prepare")))
     made = saved([PREPARE, both, EVAL], attempt(other, "succeeded"))

@@ -1,4 +1,4 @@
-"""Ledger and engines in one view: whom is believed."""
+"""Ledger and engines in one view: which of them is believed."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Of two long texts, a plan shows where they differ."""
+"""A plan shows where two long texts differ."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -69,7 +69,7 @@ def test_every_piece_is_one_printable_line_and_different_texts_have_at_least_one
 @unhurried
 @given(words, words)
 def test_every_word_that_is_new_is_shown(old: str, new: str) -> None:
-    """Whoever approves a plan sees all that it adds; only what is very much is counted."""
+    """The approver of a plan sees all that it adds; only a very long addition is counted."""
     shown = "".join(text for op, text in differences(old, new, 40) if op == "+")
     missing = {word for word in new.replace("\n", " ").split() if word not in old and word.isprintable()}
     assert [word for word in missing if word not in shown and len(word) < 40] == []

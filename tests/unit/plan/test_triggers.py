@@ -1,4 +1,4 @@
-"""`rerun_on`: finished work that runs again because files changed, or because somebody applies."""
+"""`rerun_on`: finished work that runs again because files changed, or at every apply."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a plan says of jobs that share a machine: which take turns, which run alone, which could never run."""
+"""Plans of jobs that share a machine: which take turns, which run alone, which could never run."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""Defaults from files: who wins, what is refused and where, and that a dump can be read back."""
+"""Defaults from files: which file wins, what is refused and where, and that a dump can be read back."""
 
 import io
 from pathlib import Path

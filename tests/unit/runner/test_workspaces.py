@@ -1,4 +1,4 @@
-"""Workspaces in the Python API: every role gets one, whoever builds it, and the caller's app stays."""
+"""Workspaces in the Python API: every role gets one, whoever builds it, and the caller's app stays unchanged."""
 
 import copy
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ class TmpDirScheduler(TmpDirWorkspaceMixin, MemoryScheduler):
 
 
 class Own(WorkspaceMixin[None]):
-    """A workspace of a user's own making, for text that is no path of this machine."""
+    """A custom workspace, for text that is no path of this machine."""
 
     def workspace_opts(self) -> runopts:
         opts = runopts()

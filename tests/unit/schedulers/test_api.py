@@ -1,4 +1,4 @@
-"""What every scheduler inherits."""
+"""The methods that every scheduler inherits."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +12,7 @@ from launcher.specs import AppDef, AppDryRunInfo, AppState, Resource, Role, runo
 
 
 class Minimal(Scheduler[str]):
-    """Offers only what it must."""
+    """A scheduler with only the required methods."""
 
     def __init__(self, *states: AppState) -> None:
         super().__init__("minimal", "session")

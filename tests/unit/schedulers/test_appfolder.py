@@ -1,4 +1,4 @@
-"""The lock of an app's folder: one holder, and always of the folder that is there."""
+"""The lock of an app's folder: it has one holder, and belongs to the folder that exists."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""What a scheduler does not support is refused, and never a value that every role has."""
+"""A value that a scheduler does not support is refused, and a default value never is."""
 
 from typing import Any
 

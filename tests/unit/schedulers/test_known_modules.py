@@ -45,7 +45,7 @@ def test_a_cache_size_below_one_app_is_refused() -> None:
 
 
 class Fetched(ImageProvider):
-    """One of a user's own: it knows nothing of ours."""
+    """An image provider of a user, which knows nothing of our providers."""
 
     def __init__(self, cfg: object) -> None:
         self.root = "/images"

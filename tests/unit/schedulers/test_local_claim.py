@@ -1,4 +1,4 @@
-"""Taking an app id: one owner at a time, whatever the owners before were killed in."""
+"""Taking an app id: one owner at a time, wherever earlier owners were killed."""
 
 import fcntl
 import os

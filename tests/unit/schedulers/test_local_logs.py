@@ -154,7 +154,7 @@ def test_a_log_whose_index_was_removed_can_still_be_read(tmp_path: Path) -> None
 
 
 def test_a_log_of_an_earlier_version_with_a_file_for_each_stream_can_be_read(tmp_path: Path) -> None:
-    """It has a file per stream, too: the index tells the same."""
+    """It has a file per stream, too: the index gives the same bytes."""
     folder = write(tmp_path / "r", (1, "stdout", b"out\n"), (2, "stderr", b"err\n"), (3, "stdout", b"on\n"))
     (tmp_path / "r" / "stdout.log").write_bytes(b"out\non\n")
     (tmp_path / "r" / "stderr.log").write_bytes(b"err\n")
@@ -163,7 +163,7 @@ def test_a_log_of_an_earlier_version_with_a_file_for_each_stream_can_be_read(tmp
 
 
 def test_a_log_that_was_emptied_by_hand_can_be_read(tmp_path: Path) -> None:
-    """Its index says more than there is, or goes back."""
+    """Its index reaches beyond the data, or goes back."""
     folder = write(tmp_path / "r", *[(n, ("stdout", "stderr")[n % 2], b"line\n") for n in range(10)])
     (tmp_path / "r" / "combined.log").write_bytes(b"")
     for stream in ("stdout", "stderr", "combined"):

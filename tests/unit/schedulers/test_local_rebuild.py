@@ -1,4 +1,4 @@
-"""Rows of local apps: what is lost of them in the store comes back from their folders."""
+"""Rows of local apps that the store has lost come back from the folders of the apps."""
 
 import sqlite3
 from pathlib import Path

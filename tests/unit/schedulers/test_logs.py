@@ -1,4 +1,4 @@
-"""Working on chunks of bytes gives what working on lines would."""
+"""Functions on chunks of bytes give the same result as functions on lines."""
 
 import re
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""Who has an app id: reservation, take-over and removal in app directories. Slurm has no part in these."""
+"""The owner of an app id: reservation, take-over and removal in app directories, without Slurm."""
 
 import base64
 import json
@@ -68,7 +68,7 @@ def test_an_app_that_a_dead_client_has_only_reserved_is_removed(login):
 
 
 def created(login: Login, app_id: str = "a-1", nonce: str = "n1") -> None:
-    """As far as a client gets that dies before `start`."""
+    """Reserve and create, as a client does that dies before `start`."""
     login.reserve(app_id, nonce)
     (login.folder(app_id) / "job").write_text("7")
     (login.folder(app_id) / "created").write_text(json.dumps({"at": 1.0}))

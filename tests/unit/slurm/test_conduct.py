@@ -135,7 +135,7 @@ def started(site: Site, role: str = "main", k: int = 0, line: bytes = b"up\n", *
 
 
 OURS = "JobId=12 JobName=renamed Command=/apps/app/script-n1.sh"
-"""What Slurm says of the job of an app first. A user has given it another name."""
+"""The first fields that Slurm reports of the job of an app, to which a user gave another name."""
 LIMITS = {"02:00:00": "2 h", "1-00:00:00": "1 d", "01:30:00": "90 min", "00:01:00": "1 min"}
 
 

@@ -1,4 +1,4 @@
-"""What the Slurm scheduler costs those who do not use it, and how it shares requests among threads."""
+"""The cost of the Slurm scheduler where it is not used, and its requests shared among threads."""
 
 import subprocess
 import sys

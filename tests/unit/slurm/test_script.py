@@ -1,4 +1,4 @@
-"""The batch script: bash reads it, and it hands over what it says. A python3 of the test takes the end."""
+"""The batch script, run by bash: a python3 of the test records the call that the script ends with."""
 
 import json
 import shutil

@@ -118,7 +118,7 @@ def test_a_job_that_waits_again_after_it_ran_is_queued():
 
 
 def test_a_job_that_may_not_run_twice_is_lost_when_slurm_queues_it_again():
-    """A controller that was killed comes back with what it knew some seconds before."""
+    """A controller that was killed comes back with its state of some seconds before."""
     queue = [row(reason="JobHeldUser")]
     found = submitted(queue=queue, started={"job": "12", "at": 3.0}, vanished=True)
     assert seen(found) == ("lost", RUN_AGAIN)

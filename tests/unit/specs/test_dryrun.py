@@ -1,4 +1,4 @@
-"""What a dry run hands back."""
+"""The info that a dry run returns."""
 
 from launcher.specs import AppDryRunInfo
 

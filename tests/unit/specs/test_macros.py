@@ -1,4 +1,4 @@
-"""Macros: what is filled in, what is left alone, and that phases give what one go gives."""
+"""Macros: text that is filled in, text that is left alone, and that phases give the same as one pass."""
 
 import pytest
 from hypothesis import given

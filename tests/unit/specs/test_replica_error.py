@@ -1,4 +1,4 @@
-"""Structured errors: what programs write, what comes of anything else, and which error was the cause."""
+"""Structured errors: the format that programs write, any other text, and which error was the cause."""
 
 import json
 

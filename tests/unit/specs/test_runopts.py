@@ -1,4 +1,4 @@
-"""Scheduler options: types and defaults. Wrong input is told, never dropped."""
+"""Scheduler options: types and defaults. Wrong input is reported, never dropped."""
 
 from typing import Dict, List, Union  # noqa: UP035  # users write both generations of generics
 

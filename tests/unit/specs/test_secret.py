@@ -1,4 +1,4 @@
-"""References to secrets: what they are, and that nothing takes them for text."""
+"""References to secrets: their form, and that no code takes them for text."""
 
 import json
 import pickle

@@ -1,4 +1,4 @@
-"""Trigger digests: what changed is known per glob."""
+"""Trigger digests: changes are known per glob."""
 
 from launcher.specs.inputs import adopted, changed_globs, combine
 

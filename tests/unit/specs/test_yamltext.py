@@ -1,4 +1,4 @@
-"""The YAML we write says what it was given: proven with a YAML reader."""
+"""The YAML that we write holds the given data: proven with a YAML reader."""
 
 import itertools
 

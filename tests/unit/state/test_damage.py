@@ -1,4 +1,4 @@
-"""A damaged ledger: moved aside, with what backups and schedulers know in its place."""
+"""A damaged ledger is moved aside and replaced from backups and schedulers."""
 
 import os
 import sqlite3
@@ -20,7 +20,7 @@ DAY = 86400.0
 
 @pytest.fixture(autouse=True)
 def notices() -> Iterator[dict[str, None]]:
-    """What a command would say of damage."""
+    """The notices of damage that a command would print."""
     module.notices.clear()
     yield module.notices
     module.notices.clear()

@@ -1,4 +1,4 @@
-"""The identity of a state folder: one token, whoever makes it."""
+"""The identity of a state folder: one token, whichever process makes it."""
 
 import os
 import stat

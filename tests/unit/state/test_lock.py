@@ -1,4 +1,4 @@
-"""The lock around an apply: who waits, for whom, how long, and what ends it. With real processes."""
+"""The lock around an apply: which client waits, how long, and what ends the wait. With real processes."""
 
 import os
 import signal

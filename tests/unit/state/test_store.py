@@ -1,4 +1,4 @@
-"""What the ledger keeps, and what it gives back."""
+"""The records of the ledger: written, updated and read back."""
 
 import os
 import threading

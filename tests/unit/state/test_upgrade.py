@@ -1,4 +1,4 @@
-"""A ledger of an earlier version: brought up to date with every row, by whoever writes first."""
+"""A ledger of an earlier version: brought up to date with every row by the first client that writes."""
 
 import sqlite3
 import subprocess

@@ -1,4 +1,4 @@
-"""Whose turn it is, decided on values alone."""
+"""The app whose turn it is, decided on values alone."""
 
 from collections.abc import Sequence
 

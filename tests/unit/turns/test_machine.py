@@ -1,4 +1,4 @@
-"""What a machine is found to have."""
+"""The cores, memory and GPUs that are found on a machine."""
 
 import os
 import subprocess

@@ -230,7 +230,7 @@ def test_the_file_of_all_apps_is_written_anew_when_many_have_gone(table, queue):
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 def test_many_lines_and_single_apps_share_the_machine_in_order(table, seed):
-    """Whatever joins, leaves and ends: never more than fits, never out of order, and all start."""
+    """Whatever apps join, leave and end: they never exceed the machine, keep their order, and all start."""
     random_ = random.Random(seed)
     limit = Limit(MACHINE, cpu=4)
     queues, alone, running, waiting = [Queue(), Queue()], [], [], {}

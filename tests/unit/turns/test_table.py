@@ -405,7 +405,7 @@ def test_only_the_app_of_its_own_state_folder_is_summoned_and_watched(table, pla
 
 
 def test_facts_on_an_app_travel_as_groups(table: str) -> None:
-    """An older version makes an Ask of what it knows, and fails on any other field."""
+    """An older version makes an Ask of the fields that it knows, and fails on any other field."""
     sent = Ask("a", table=table, limits=[ONE_CORE], home="h1", folder="/f", engine="unix:///s")
     data = sent.to_dict()
     assert sorted(data) == sorted(
@@ -516,7 +516,7 @@ def test_a_watcher_that_is_killed_in_line_leaves_nothing(table: str, places: lis
 def test_a_process_killed_at_any_change_of_its_place_leaves_nothing_to_the_next_decision(
     table, places, calls
 ):
-    """At each change of the table, of a place that is taken and left again."""
+    """The process takes a place and leaves it again, and is killed at one change of the table."""
     with subprocess.Popen([sys.executable, "-c", KILLED, table, str(calls)], cwd=ROOT) as killed:
         assert killed.wait(LIMIT_S) == -signal.SIGKILL
     take(table, places, "b", 2)
@@ -555,7 +555,7 @@ def test_a_table_of_an_earlier_boot_is_removed_with_leftovers_of_dead_watchers(t
 
 
 def test_a_share_counts_until_the_last_process_has_closed_its_proof(table: str, places: list[Place]) -> None:
-    """A supervisor that has died, and its replica."""
+    """The processes are a supervisor that has died, and its replica."""
     dead = Place(Ask("a", number=1, table=table, cpu=1, limits=[ONE_CORE]))
     assert dead.look().starts
     dead.bequeath()

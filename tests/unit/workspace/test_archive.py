@@ -1,4 +1,4 @@
-"""A workspace as a tar stream: what the digest speaks of, the same bytes wherever it lies."""
+"""A workspace as a tar stream: the files of its digest, and the same bytes wherever it lies."""
 
 import io
 import os

@@ -1,4 +1,4 @@
-"""What every workspace keeps: the same files arrive, whoever brings them."""
+"""The contract of every kind of workspace: the same files arrive."""
 
 import copy
 import io
@@ -29,7 +29,7 @@ from tests.engines.images import SHELL_IMAGE
 
 
 class File(NamedTuple):
-    """What a role finds at a path."""
+    """The file that a role finds at a path."""
 
     text: str
     runs: bool = False
@@ -37,7 +37,7 @@ class File(NamedTuple):
 
 
 class Place:
-    """One kind of workspace: how it is built, and a look at what roles get."""
+    """One kind of workspace: builds it, and reads the files that roles get."""
 
     image = "before"
 
@@ -74,11 +74,11 @@ class Place:
         return found
 
     def left(self) -> list[str]:
-        """What was made and is there."""
+        """The workspaces that were made and still exist."""
         return sorted(os.listdir(self.folder))
 
     def clear(self) -> None:
-        """Nothing stays after a test."""
+        """Remove all that a test has made."""
 
 
 class DirPlace(Place):

@@ -1,4 +1,4 @@
-"""The files that `inputs` names: their digest, their list by file, and what a holder finds changed."""
+"""The files that `inputs` names: their digest, their list by file, and changes that a holder finds."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Which files a workspace held: kept by its digest, for plans that name what changed."""
+"""The files that a workspace held: kept by its digest, for plans that name the changed files."""
 
 import os
 from pathlib import Path
@@ -17,7 +17,7 @@ def fresh(tmp_path, monkeypatch):
 
 
 def forget(monkeypatch):
-    """As another process knows it."""
+    """Forget all manifests in memory, as another process has none."""
     monkeypatch.setattr(manifest, "_known", {})
 
 

@@ -1,4 +1,4 @@
-"""Seen files: what the words of a command name, and what its Python files import."""
+"""Seen files: files that the words of a command name, and files that its Python files import."""
 
 import os
 from pathlib import Path

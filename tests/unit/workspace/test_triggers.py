@@ -1,4 +1,4 @@
-"""What the files of `rerun_on` hold."""
+"""The digest of the files of `rerun_on`."""
 
 import glob
 import os
@@ -23,7 +23,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def changes(folder: Path, glob: str, file: str) -> bool:
-    """Whether a change of `file` is one for `glob`."""
+    """Whether a change of `file` changes the digest of `glob`."""
     before = trigger_digest(str(folder), [glob])
     (folder / file).parent.mkdir(parents=True, exist_ok=True)
     (folder / file).write_text("changed")

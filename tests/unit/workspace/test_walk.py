@@ -1,4 +1,4 @@
-"""walk_workspace: like os.walk, of what counts."""
+"""walk_workspace: like os.walk, but only for the files that count."""
 
 import os
 import subprocess
