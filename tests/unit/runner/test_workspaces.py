@@ -1,4 +1,4 @@
-"""Workspaces in the Python API: every role gets one, whoever builds it, and the caller's app stays unchanged."""
+"""Workspaces in the Python API: every role gets one, and the caller's app stays unchanged."""
 
 import copy
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The ledger under stress: many writers, a kill, a disk that is full or read-only, a newer version, damage."""
+"""The ledger with many writers, a kill, a full or read-only disk, a newer version, damage."""
 
 import errno
 import os
