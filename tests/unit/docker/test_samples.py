@@ -274,7 +274,7 @@ def test_the_runs_before_a_restart_by_the_engine_are_counted() -> None:
     }
 
 
-# -- what is read --------------------------------------------------------------------------------------------
+# -- read values ---------------------------------------------------------------------------------------------
 
 CPU = {"total_usage": 3 * 10**9, "usage_in_usermode": 2 * 10**9, "usage_in_kernelmode": 10**9}
 

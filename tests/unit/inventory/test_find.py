@@ -51,7 +51,7 @@ def test_for_a_job_that_never_ran_in_containers_no_engine_is_asked(record, tmp_p
         assert find("train").app.number == find("train@1").app.number == 1
         with pytest.raises(LauncherError, match="no attempt 7"):
             find("train@7")
-        with pytest.raises(BlockingIOError):  # nobody has called
+        with pytest.raises(BlockingIOError):  # no client has connected
             engine.accept()
 
 

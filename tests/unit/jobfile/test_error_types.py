@@ -27,7 +27,7 @@ from launcher.jobfile.text.source import Source
 ERRORS: Mapping[str, Mapping[str, Any]] = {str(error["type"]): error for error in list_all_errors()}
 WORDED = {*WANTED, *_SAYINGS, "missing", "extra_forbidden"}
 
-# What each kind of schema, and each limit on one, can find wrong with what YAML and TOML hold.
+# The errors that each kind of schema, and each limit on one, can find in values of YAML and TOML.
 RAISED: Mapping[str, set[str]] = {
     "model": {"model_type"},
     "model-fields": {"model_attributes_type", "missing", "extra_forbidden"},

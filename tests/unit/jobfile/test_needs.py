@@ -207,7 +207,7 @@ def test_a_job_may_have_a_thousand_needs(tmp_path: Path) -> None:
     assert len(again.diagnostics) == 1000
 
 
-# What names stand for
+# The meaning of names
 
 
 def test_the_name_of_a_matrix_means_all_of_its_jobs(tmp_path: Path) -> None:
@@ -284,7 +284,7 @@ def test_a_diamond_is_no_circle(tmp_path: Path) -> None:
     assert compiled(tmp_path).errors == ()
 
 
-# What the project declares
+# Names that the project declares
 
 
 def warned(folder: Path, *names: str) -> list[tuple[str, str, str]]:
@@ -457,7 +457,7 @@ def test_a_broken_file_leaves_the_names_that_it_cannot_declare(tmp_path: Path) -
     assert list(load_job(path).unresolved) == ["elsewhere", "missing"]
 
 
-# What commands show
+# The output of commands
 
 
 def test_compile_shows_needs_with_their_origin(tmp_path, capsys, monkeypatch):

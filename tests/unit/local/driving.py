@@ -208,7 +208,7 @@ class Driven:
     def hang_up(self) -> None:
         self.socket.close()
 
-    # -- what becomes of it --------------------------------------------------------------------------------
+    # -- waiting for its end -------------------------------------------------------------------------------
 
     def run(self, *roles: dict[str, Any], **options: Any) -> AppView:
         """Start, and wait for the end."""

@@ -318,7 +318,7 @@ def test_no_file_keeps_the_mode_to_run_as_its_owner(tmp_path):
     assert (tmp_path / "apps" / "a" / "workspace" / "x").stat().st_mode & 0o7777 == 0o755
 
 
-# What this state folder knows
+# The clusters that this state folder knows
 
 
 def row(app_id, **fields):

@@ -460,7 +460,7 @@ def test_a_cancellation_is_found_without_its_signal(site: Site) -> None:
     assert process.wait(END_S) == 1
 
 
-# -- what is killed ----------------------------------------------------------------------------------------
+# -- killed processes --------------------------------------------------------------------------------------
 
 TREE = "sh -c 'trap \"\" TERM; setsid sleep 1000 & sleep 1000' & echo up; exec sleep 1000"
 

@@ -39,7 +39,7 @@ with Store.open(readonly=True) as ledger:
     print(sorted(found.number for found in ledger.latest().values()))
 """
 
-# Root may write everywhere, so it becomes somebody else; after the imports, for those may be root's alone.
+# Root may write everywhere, so the process becomes another user, after imports that may need root.
 STRANGER = f"""
 import json, zlib, os
 import launcher.specs.attempt, launcher.state.store

@@ -190,12 +190,12 @@ def test_a_process_started_meanwhile_does_not_keep_the_lock():
 @pytest.mark.slow
 def test_waiting_takes_no_processor_time(holder: Client, start: Callable[[str], Client]):
     waiter = start(WAITER)
-    waiter.line()  # on its way into the wait
+    waiter.line()  # it is about to wait
     while True:
         before = switches(waiter.pid)
         assert not processes.gone([waiter.pid], timeout_s=1.0)
         if switches(waiter.pid) == before:
-            break  # a whole second without once waking up; who polls never gets here
+            break  # a whole second without a wake-up; a waiter that polls never gets here
     holder.leave()
     assert waiter.line() == "got it"
 

@@ -478,7 +478,7 @@ def test_an_older_version_reads_our_ticket_and_takes_no_other_file_for_a_ticket(
     assert fields == ["a", "1", HOLDS, "1.0", "0", "0", "", "", "", MACHINE, "home h1", "folder /f"]
 
 
-# What dead holders leave
+# Leftovers of dead holders
 
 
 DOCKER = {"engine": "unix:///s", "home": "h1"}
